@@ -14,7 +14,7 @@ from tools.people.names import find_people, fold_text, list_active_people, resol
 from tools.spec import FrozenModel, Person, Privacy, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
-DEPARTMENTS = 50
+MAX_DEPARTMENTS = 50
 """Most department names in the answer to an unknown department."""
 
 
@@ -37,7 +37,9 @@ async def run_list_people(context: ToolContext, args: ListPeopleArgs) -> ToolOut
     known = {p.id: p for p in everyone}
     data: dict[str, Any] = {"people": [_describe_directory_entry(p, known) for p in shown], "more": more}
     if not in_it and wanted:
-        data["departments"] = sorted({p.department for p in list_active_people(everyone) if p.department})[:DEPARTMENTS]
+        data["departments"] = sorted({p.department for p in list_active_people(everyone) if p.department})[
+            :MAX_DEPARTMENTS
+        ]
     return ToolOutcome(data=data, summary=TextRef(key="result.people", params={"n": len(in_it)}))
 
 

@@ -155,10 +155,14 @@ def _build_schema(args: type[BaseModel]) -> Mapping[str, Any]:
 
 def _strip_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema without what the model need not read. Names of properties are no keywords."""
-    inner = {name: _strip_schema(one) for name, one in schema.items() if isinstance(one, dict) and name not in NAMED}
-    named = {name: {key: _strip_schema(one) for key, one in schema[name].items()} for name in NAMED if name in schema}
+    inner = {
+        name: _strip_schema(one) for name, one in schema.items() if isinstance(one, dict) and name not in NAMED_MEMBERS
+    }
+    named = {
+        name: {key: _strip_schema(one) for key, one in schema[name].items()} for name in NAMED_MEMBERS if name in schema
+    }
     return {name: {**inner, **named}.get(name, one) for name, one in schema.items() if name not in UNSAID}
 
 
-NAMED = ("properties", "$defs")
+NAMED_MEMBERS = ("properties", "$defs")
 """Keywords whose members have names of their own."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from tools.workflow.process.forms import Form
 from tools.workflow.process.policy import PeopleSelector, PolicyRow
 
-MOST = 3_000
+MAX_LENGTH = 3_000
 """Most characters. The text says if more is left out."""
 
 
@@ -17,7 +17,7 @@ def describe_policies(forms: Iterable[Form], rows: Sequence[PolicyRow] = ()) -> 
     lines = [line for form in forms for line in _describe_form(form, [row for row in rows if row.process == form.key])]
     kept = list[str]()
     for line in lines:
-        if sum(map(len, kept)) + len(line) > MOST:
+        if sum(map(len, kept)) + len(line) > MAX_LENGTH:
             return "\n".join([*kept, "- (there are more rows than fit here)"])
         kept.append(line)
     return "\n".join(kept)

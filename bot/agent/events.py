@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.agent.limits import StopReason
-from bot.agent.tool_executor import Result
+from bot.agent.tool_executor import ToolResult
 from bot.core.run_state import CallRecord
 from tools.spec import Gate, Privacy, Proposal, TextRef, ToolError
 
-SLIPS = frozenset(
+CALL_MISTAKES = frozenset(
     {
         *("bad_arguments", "unknown_tool", "not_offered", "one_at_a_time", "unknown_field", "unknown_process"),
         *("missing_field", "bad_choice", "bad_date", "bad_number", "bad_days"),
     }
 )
 """Errors of the call itself. The journal has them, and the model fixes them or asks; people do not see them."""
-WHY_MAX = 300
+ERROR_MAX = 300
 """Characters of an error in the journal."""
 
 
@@ -40,7 +40,7 @@ class RunStep:
     @property
     def is_call_mistake(self) -> bool:
         """True if the model only called it wrongly, which people cannot fix."""
-        return self.error in SLIPS
+        return self.error in CALL_MISTAKES
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,15 @@ class RunStopped:
     """The message of the model's endpoint, for administrators."""
 
 
-Event = StepsFinished | RunFinished | RunPaused | RunStopped
+RunEvent = StepsFinished | RunFinished | RunPaused | RunStopped
 
 
-def build_step(call: CallRecord, result: Result, caller: str) -> RunStep:
+def build_step(call: CallRecord, result: ToolResult, caller: str) -> RunStep:
     """A call in the words of its card or its result. A reader who does not decide gets their own title of the card."""
     if isinstance(result, ToolError):
-        return RunStep(call, result.note, people=result.people, error=result.code, error_message=result.text[:WHY_MAX])
+        return RunStep(
+            call, result.note, people=result.people, error=result.code, error_message=result.text[:ERROR_MAX]
+        )
     if not isinstance(result, Proposal):
         return RunStep(call, result.summary)
     if caller in result.deciders:

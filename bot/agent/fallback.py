@@ -15,9 +15,9 @@ log = logs.get_logger(__name__)
 DOWN_S, DOWN_MAX_S = 15.0, 300.0
 """How long an unreachable model is not asked again: the first value, or as long as it demands, up to the second (s). If
 an administrator has to fix something, the second."""
-UP = float("-inf")
+NEVER_DOWN = float("-inf")
 """Never known to be down."""
-SHARE = 2 / 3
+FIRST_SHARE = 2 / 3
 """The first model's part of a call's time: if it hangs, the rest is enough for the second."""
 
 
@@ -31,14 +31,14 @@ class FallbackModel:
     second: Model
     clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
     """Seconds, monotonic."""
-    primary_down_until: float = field(default=UP, init=False)
+    primary_down_until: float = field(default=NEVER_DOWN, init=False)
     """The first model counts as down until then, by `clock`."""
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         began, why = self.clock(), "still down"
         if began >= self.primary_down_until:
             try:
-                return await self._request_from_first(messages, extra, timeout_s * SHARE)
+                return await self._request_from_first(messages, extra, timeout_s * FIRST_SHARE)
             except ModelUnavailableError as down:
                 why = str(down)
         left_s = max(timeout_s - (self.clock() - began), 1.0)
@@ -51,7 +51,7 @@ class FallbackModel:
         return reply
 
     async def _request_from_first(self, messages: Sequence[str], extra: str, timeout_s: float) -> ModelReply:
-        if self.primary_down_until > UP:
+        if self.primary_down_until > NEVER_DOWN:
             self.primary_down_until = self.clock() + timeout_s  # the others wait for what this call finds out
         try:
             reply = await self.first.request_reply(messages, extra, timeout_s=timeout_s)
@@ -60,7 +60,7 @@ class FallbackModel:
             self.primary_down_until = self.clock() + min(max(down.wait_s, least_s), DOWN_MAX_S)
             raise
         except ModelRejectedError:
-            self.primary_down_until = UP
+            self.primary_down_until = NEVER_DOWN
             raise
-        self.primary_down_until = UP
+        self.primary_down_until = NEVER_DOWN
         return reply

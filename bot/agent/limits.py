@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from bot.core.errors import ModelFailureCause
-from bot.core.run_state import LATE, RunState
+from bot.core.run_state import LATE_REPLIES, RunState
 
 
 class StopReason(StrEnum):
@@ -135,8 +135,8 @@ class RunLimits:
         """Counts a missing reply if it took too long. Raises `RunHalted` at the limit."""
         if cause is not ModelFailureCause.TIMEOUT:
             return
-        state.result_counts[LATE] = state.result_counts.get(LATE, 0) + 1
-        if state.result_counts[LATE] >= self.late:
+        state.result_counts[LATE_REPLIES] = state.result_counts.get(LATE_REPLIES, 0) + 1
+        if state.result_counts[LATE_REPLIES] >= self.late:
             raise RunHalted(StopReason.TIME)
 
     def count_reply_cycle(self, state: RunState, reply: str) -> None:

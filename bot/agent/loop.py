@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ToolCalls
-from bot.agent.events import Event, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished, build_step
+from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished, build_step
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.grounding.correction import (
     UnsupportedParts,
@@ -32,10 +32,10 @@ from bot.agent.prices import PriceTable
 from bot.agent.provider_details import attach_all_details
 from bot.agent.reply_format import ReplyFormat
 from bot.agent.tool_executor import (
+    ProposalCheck,
     ReadCache,
-    Result,
-    Screen,
     ToolExecutor,
+    ToolResult,
     allow_any_proposal,
     format_bounded_json,
     format_observation,
@@ -45,7 +45,7 @@ from bot.core import logs
 from bot.core.cancellation import StopEvent, WorkInterruptedError, interrupt_work
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
-from bot.core.run_state import DEEDS, CallRecord, CallStatus, RunState, fingerprint_call
+from bot.core.run_state import ACTION_DOUBTS, CallRecord, CallStatus, RunState, fingerprint_call
 from tools.characters import show_invisible
 from tools.privacy import classify_result
 from tools.requests.start_tools import StartTools
@@ -54,12 +54,14 @@ from tools.tool import Tool, ToolContext
 
 log = logs.get_logger(__name__)
 
-GUESSED = (
+GUESS_NOTE = (
     "The call of {tool}, which has consequences, was not written as it should be. Write it again: "
     "the tool's exact name, its arguments as one valid JSON object, and nothing behind it."
 )
-IMITATED = "It was a record or an event, which only the system writes. Call the tool, or answer in your own words."
-AGAIN = "You made this same call before, with this same result. Do something else or answer."
+IMITATION_NOTE = (
+    "It was a record or an event, which only the system writes. Call the tool, or answer in your own words."
+)
+CALL_AGAIN_NOTE = "You made this same call before, with this same result. Do something else or answer."
 DOUBT = (
     "Part of that answer is not borne out, and the person has not got it yet. Call the tool that is missing, or answer "
     "without it. "
@@ -78,7 +80,7 @@ class StepContext:
     tool_context: ToolContext
     grounding: GroundingSources
     remaining_budget: RemainingBudget = field(default_factory=RemainingBudget)
-    check_proposal: Screen = allow_any_proposal
+    check_proposal: ProposalCheck = allow_any_proposal
     read_cache: ReadCache = field(default_factory=ReadCache)
 
 
@@ -137,8 +139,8 @@ class AgentLoop:
         stop: StopEvent,
         sources: GroundingSources | None = None,
         remaining_budget: RemainingBudget | None = None,
-        check_proposal: Screen = allow_any_proposal,
-    ) -> AsyncGenerator[Event, None]:
+        check_proposal: ProposalCheck = allow_any_proposal,
+    ) -> AsyncGenerator[RunEvent, None]:
         """Goes on from `state`. `head`: rules and history as JSON, before the run's own messages; `sources`: what else
         may support an answer; `remaining_budget`: the rest of the person's day; `check_proposal`: looks at proposals
         before they become cards. `ModelUnavailableError` passes through."""
@@ -163,7 +165,7 @@ class AgentLoop:
             log.warning("model.refused", error=str(error))
             yield RunStopped(StopReason.REFUSED, str(error))
 
-    async def _run_step(self, context: StepContext, stopped: StopEvent) -> Event:
+    async def _run_step(self, context: StepContext, stopped: StopEvent) -> RunEvent:
         state = context.state
         if stopped.is_set():
             raise RunHalted(StopReason.USER)
@@ -212,7 +214,7 @@ class AgentLoop:
         if _needs_correction(state, found):
             state.was_corrected = True
             if found.actions:
-                state.result_counts[DEEDS] = 1
+                state.result_counts[ACTION_DOUBTS] = 1
             with suppress(RunHalted, ModelRejectedError):
                 better = await self._request_correction(
                     context, answer, UnsupportedParts(found.figures.unsupported, found.actions)
@@ -293,10 +295,10 @@ class AgentLoop:
         if isinstance(decision, ToolCalls):
             for call in decision.calls:
                 if call.is_guess and self.executor.is_gated(call.tool):
-                    return MalformedReply(GUESSED.format(tool=call.tool))
+                    return MalformedReply(GUESS_NOTE.format(tool=call.tool))
         return decision
 
-    async def _execute_calls(self, context: StepContext, act: ToolCalls) -> Event:
+    async def _execute_calls(self, context: StepContext, act: ToolCalls) -> RunEvent:
         """Runs all reading calls at once, holds the first gated call for its button, and refuses further gated ones."""
         state = context.state
         if state.tool_calls + len(act.calls) > self.limits.calls:
@@ -322,13 +324,15 @@ class AgentLoop:
         results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
         return self._record_results(state, act, results, context.tool_context.caller.id)
 
-    async def _await_and_stamp(self, calling: Awaitable[tuple[CallRecord, Result]]) -> tuple[CallRecord, Result]:
+    async def _await_and_stamp(
+        self, calling: Awaitable[tuple[CallRecord, ToolResult]]
+    ) -> tuple[CallRecord, ToolResult]:
         call, result = await calling
         return (call if isinstance(result, Proposal) else replace(call, ended_ms=self.clock.now_ms())), result
 
     def _record_results(
-        self, state: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, Result]], caller: str
-    ) -> Event:
+        self, state: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, ToolResult]], caller: str
+    ) -> RunEvent:
         """Adds the reply and all its results to the state together, even if one of them ends the run."""
         state.append_message(self.get_reply_format(state).build_assistant_message(act), act.provider_details)
         self._offer_found_tools(state, results)
@@ -346,21 +350,21 @@ class AgentLoop:
                 halt += self._record_observation(state, call, result, observation, made[-1])
         halt += _catch_halt(lambda: self.limits.count_reply_cycle(state, "" if paused else " ".join(made)))
         if not halt and not paused and any(state.result_counts[one] == self.limits.same_results - 1 for one in made):
-            state.append_message({"role": "system", "content": AGAIN})
+            state.append_message({"role": "system", "content": CALL_AGAIN_NOTE})
         if halt:
             for one in paused:
                 self.settle_call(state, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
             raise halt[0]
         return paused[0] if paused else StepsFinished(steps)
 
-    def _build_step_with_privacy(self, state: RunState, call: CallRecord, result: Result, caller: str) -> RunStep:
+    def _build_step_with_privacy(self, state: RunState, call: CallRecord, result: ToolResult, caller: str) -> RunStep:
         """A call for people. From now on the run is at least as private as this result, because it has seen it."""
         privacy = choose_most_private(state.privacy, classify_result(self.executor.find_tool(call.tool), result))
         step = replace(build_step(call, result, caller), privacy=privacy)
         state.privacy = privacy
         return step
 
-    def _offer_found_tools(self, state: RunState, results: Sequence[tuple[CallRecord, Result]]) -> None:
+    def _offer_found_tools(self, state: RunState, results: Sequence[tuple[CallRecord, ToolResult]]) -> None:
         """Tools that were found, or called without an offer, are offered from now on."""
         if names := [name for call, result in results for name in _list_tools_to_offer(call, result)]:
             state.offered_tools = self.selector.extend_offered_names(names, state.offered_tools)
@@ -395,7 +399,7 @@ class AgentLoop:
         return False
 
 
-def _list_tools_to_offer(call: CallRecord, result: Result) -> Sequence[str]:
+def _list_tools_to_offer(call: CallRecord, result: ToolResult) -> Sequence[str]:
     if call.tool == FIND and isinstance(result, ToolOutcome):
         return [one["name"] for one in result.data["tools"]]
     return [call.tool] if isinstance(result, ToolError) and result.code in ("not_offered", "bad_arguments") else []
@@ -412,7 +416,9 @@ def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
 
 def _needs_correction(state: RunState, found: GroundingFindings) -> bool:
     """True if the model is to be told: once about figures, and once about actions even after that."""
-    return bool(found) and (not state.was_corrected or (bool(found.actions) and DEEDS not in state.result_counts))
+    return bool(found) and (
+        not state.was_corrected or (bool(found.actions) and ACTION_DOUBTS not in state.result_counts)
+    )
 
 
 def _remove_imitations(decision: Decision) -> Decision:
@@ -422,7 +428,7 @@ def _remove_imitations(decision: Decision) -> Decision:
     if not isinstance(decision, FinalAnswer):
         return decision
     text = cut_imitations(decision.text)
-    return FinalAnswer(text) if text.strip() else MalformedReply(IMITATED)
+    return FinalAnswer(text) if text.strip() else MalformedReply(IMITATION_NOTE)
 
 
 def _format_unusable_reply(reply: ModelReply) -> str:

@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bot.agent.events import SLIPS
+from bot.agent.events import CALL_MISTAKES
 from bot.agent.grounding.sentences import IDENTIFIER
-from bot.agent.recall import WAITS, list_call_results
+from bot.agent.recall import WAITING_RESULT, list_call_results
 from bot.agent.tool_search import FIND
 from bot.core.history_entries import PastCall
 from bot.core.i18n import shorten_text
 from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, RunState
 
-CALLS_MOST = 6
+MAX_CALLS = 6
 """Most remembered calls of a run, the latest."""
 RESULT, ARGUMENT, ARGUMENTS = 1_200, 240, 800
 """Remembered characters of a result, of one argument, and of all arguments of a call."""
@@ -23,7 +23,7 @@ LINE, LINE_ARGUMENTS, IDS_MOST = 160, 120, 8
 """Characters of a result and of the arguments in a line, and most request numbers kept after them."""
 WAITING = '{"status": "waiting", "message": "A card is there and waits for its button. Nothing has happened yet."}'
 CUT = "… [cut]"
-NOT_KEPT = frozenset({"think", FIND})
+UNREMEMBERED_TOOLS = frozenset({"think", FIND})
 """Tools whose results say nothing about the company's business."""
 
 
@@ -34,13 +34,17 @@ def list_latest_calls(state: RunState, known: Sequence[str]) -> list[tuple[CallR
     found = [
         (call, result)
         for call, result in both
-        if call.uid not in known and call.tool not in NOT_KEPT and not _is_call_mistake(call, result)
+        if call.uid not in known and call.tool not in UNREMEMBERED_TOOLS and not _is_call_mistake(call, result)
     ]
-    return found[-CALLS_MOST:]
+    return found[-MAX_CALLS:]
 
 
 def _is_call_mistake(call: CallRecord, result: str) -> bool:
-    return call.status is CallStatus.FAILED and not call.approval and _parse_result_object(result).get("error") in SLIPS
+    return (
+        call.status is CallStatus.FAILED
+        and not call.approval
+        and _parse_result_object(result).get("error") in CALL_MISTAKES
+    )
 
 
 def build_past_call(call: CallRecord, result: str) -> PastCall:
@@ -70,7 +74,7 @@ def format_call_line(call: PastCall, whole: str) -> str:
     )
     ended = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
     if call.status == CallStatus.AWAITING:
-        return f"{call.tool}({asked}) → {WAITS}"
+        return f"{call.tool}({asked}) → {WAITING_RESULT}"
     text = " · ".join(_walk_leaves(_parse_result_object(whole))) or whole
     told = shorten_text(text, LINE)
     more = [one for one in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(whole)) if one not in told]

@@ -20,9 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bot.agent.model import ModelReply
 from bot.core.run_state import DECIMALS, Usage
 
-MILLION = 6
+MILLION_DECIMALS = 6
 """Extra decimals that turn a price per million tokens into the price of one."""
-Amount = Annotated[Decimal, Field(ge=0, le=1_000_000, decimal_places=DECIMALS - MILLION)]
+Amount = Annotated[Decimal, Field(ge=0, le=1_000_000, decimal_places=DECIMALS - MILLION_DECIMALS)]
 """Per million tokens. With at most four decimals, every cost is a whole number of 10⁻¹⁰."""
 
 
@@ -41,7 +41,7 @@ class ModelPrice(BaseModel):
         cached = min(reply.tokens_cached, reply.tokens_in)
         known = self.input if self.cached is None else self.cached
         total = self.input * (reply.tokens_in - cached) + known * cached + self.output * reply.tokens_out
-        return total.scaleb(-MILLION)
+        return total.scaleb(-MILLION_DECIMALS)
 
 
 class PriceTable(BaseModel):

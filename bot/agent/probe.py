@@ -18,11 +18,11 @@ from bot.core.errors import ModelRejectedError, ModelUnavailableError
 
 log = logs.get_logger(__name__)
 
-Wish = Literal["auto", "native", "text", "json"]
+FormatSetting = Literal["auto", "native", "text", "json"]
 WEEK_MS = 7 * 24 * 3_600_000
 """How long a result is remembered."""
-ASKED_S = 30.0
-NONE = "refused"
+PROBE_TIMEOUT_S = 30.0
+NO_REPLY = "refused"
 """The `finish` of a reply that does not exist."""
 ECHO = {
     "type": "function",
@@ -45,7 +45,7 @@ class ModelCapabilities:
     json: bool
 
 
-async def choose_formats(wish: Wish, model: Model, memory: TextStore, name: str) -> tuple[ReplyFormat, ...]:
+async def choose_formats(wish: FormatSetting, model: Model, memory: TextStore, name: str) -> tuple[ReplyFormat, ...]:
     """Every reply format, the one for new runs first. `name`: endpoint and model, under which the result is stored."""
     able = (
         await _load_or_probe(model, memory, name)
@@ -58,7 +58,7 @@ async def choose_formats(wish: Wish, model: Model, memory: TextStore, name: str)
     return tuple(sorted(known, key=lambda style: style.name != first))
 
 
-def choose_format_name(wish: Wish, able: ModelCapabilities) -> str:
+def choose_format_name(wish: FormatSetting, able: ModelCapabilities) -> str:
     if wish != "auto":
         return wish
     return "native" if able.tools else "json" if able.json else "text"
@@ -100,7 +100,7 @@ async def can_call_tools(model: Model) -> bool:
         await _request_probe_reply(
             model, [question, attach_details(asked, reply.provider_details), *results, note], tools
         )
-    ).finish != NONE
+    ).finish != NO_REPLY
 
 
 async def _can_write_json(model: Model) -> bool:
@@ -115,6 +115,6 @@ async def _can_write_json(model: Model) -> bool:
 async def _request_probe_reply(model: Model, messages: Sequence[str], extra: str) -> ModelReply:
     """The reply; empty if the endpoint refuses."""
     try:
-        return await model.request_reply(messages, extra, timeout_s=ASKED_S)
+        return await model.request_reply(messages, extra, timeout_s=PROBE_TIMEOUT_S)
     except ModelRejectedError:
-        return ModelReply(finish=NONE)
+        return ModelReply(finish=NO_REPLY)

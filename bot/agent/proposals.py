@@ -11,12 +11,12 @@ from typing import Any
 
 from bot.core.i18n import load_sentences, translate_label
 from bot.core.run_state import validate_args
-from tools.cards.fields import PREFIX
+from tools.cards.fields import FIELD_PREFIX
 from tools.characters import clean_value, count_cleaned
 from tools.spec import CardField, Proposal, TextRef, ToolError
 from tools.tool import Tool, ToolContext
 
-NAMED = 6
+MAX_NAMES = 6
 """Most names of changed values in the note."""
 
 
@@ -50,8 +50,10 @@ def count_removed_characters(form: Mapping[str, str]) -> int:
 
 def _build_removed_fact(proposal: Proposal, removed: Mapping[str, int]) -> CardField:
     fields = [field for choice in proposal.choices for field in choice.fields]
-    labels = {one.name.removeprefix(PREFIX): one.label for one in reversed(fields) if one.name.startswith(PREFIX)}
-    names = [_label_both_languages(labels.get(name, name)) for name in list(removed)[:NAMED]]
+    labels = {
+        one.name.removeprefix(FIELD_PREFIX): one.label for one in reversed(fields) if one.name.startswith(FIELD_PREFIX)
+    }
+    names = [_label_both_languages(labels.get(name, name)) for name in list(removed)[:MAX_NAMES]]
     listed = {"zh": "、".join(one["zh"] for one in names), "en": ", ".join(one["en"] for one in names)}
     return CardField(
         label="invisible", value=TextRef(key="fact.removed", params={"n": sum(removed.values()), "from": listed})
@@ -77,7 +79,7 @@ def _walk_texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
         yield name, value
     elif isinstance(value, Mapping):
         for key, one in value.items():
-            yield from _walk_texts(str(key).removeprefix(PREFIX), one)
+            yield from _walk_texts(str(key).removeprefix(FIELD_PREFIX), one)
     elif isinstance(value, list | tuple):
         for one in value:
             yield from _walk_texts(name, one)

@@ -10,16 +10,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-MEMBER = ', "kept": {"of": "'
+DETAILS_START = ', "kept": {"of": "'
 """The start of the details in a message. No text can imitate it: its quotes would be escaped in JSON."""
-MOST = 256 * 1024
+MAX_LENGTH = 256 * 1024
 """Most characters kept of one reply's details."""
 
 
 def dump_provider_details(of: str, parts: dict[str, Any]) -> str:
     """The details as JSON; empty if they are too large to keep."""
     text = json.dumps({"of": of, **parts}, ensure_ascii=True)
-    return text if len(text) <= MOST else ""
+    return text if len(text) <= MAX_LENGTH else ""
 
 
 def attach_details(message: str, kept: str) -> str:
@@ -29,7 +29,7 @@ def attach_details(message: str, kept: str) -> str:
 
 def detach_details(message: str) -> tuple[str, str]:
     """A message and its details; empty without any."""
-    at = message.find(MEMBER)
+    at = message.find(DETAILS_START)
     return (message, "") if at < 0 else (message[:at] + "}", message[at + len(', "kept": ') : -1])
 
 

@@ -22,13 +22,13 @@ EVENT_MAX = 300
 """Most characters of a line of an event."""
 EVENT, CALLED = "<event ", '<event kind="calls" '
 """The start of the messages that contain events, and calls."""
-ARGUMENTS = "arguments"
+ARGUMENTS_ROLE = "arguments"
 """Role of a call's arguments when an answer is checked; no model is sent it."""
-WAITS = "a card waits for its button"
+WAITING_RESULT = "a card waits for its button"
 """The result, in a line, of a call that waits or waited at the time."""
 NOT_VERIFIED = "not verified: "
 """The start of the line of an event with the unsupported parts of the answer before it."""
-NO_RESULTS = ("assistant", "system", "developer")
+NON_RESULT_ROLES = ("assistant", "system", "developer")
 """Roles of a run's messages that are no result of a call."""
 _OBSERVED = re.compile(r"\AObservation(?: [^\s:]{1,64}+)?: ")
 _QUOTES = (("“", "”"), ('"', '"'), ("「", "」"))
@@ -56,7 +56,7 @@ def list_grounding_messages(sent: Sequence[HistoryMessage]) -> list[str]:
     found = list[str]()
     for one in sent:
         for call in one.calls or ():
-            told = [(ARGUMENTS, json.dumps(call.args, ensure_ascii=False)), ("tool", call.result)]
+            told = [(ARGUMENTS_ROLE, json.dumps(call.args, ensure_ascii=False)), ("tool", call.result)]
             told = told[:1] if call.status == CallStatus.AWAITING else told
             found += [json.dumps({"role": role, "content": text}, ensure_ascii=False) for role, text in told]
         found.append(one.message)
@@ -69,7 +69,7 @@ def list_grounding_messages(sent: Sequence[HistoryMessage]) -> list[str]:
 def list_call_results(state: RunState) -> list[str]:
     """The result of each call of a run: by the model's id if messages have one, otherwise in order; empty for a waiting
     call."""
-    left = [one for one in map(json.loads, state.messages[1:]) if one.get("role") not in NO_RESULTS]
+    left = [one for one in map(json.loads, state.messages[1:]) if one.get("role") not in NON_RESULT_ROLES]
     found = list[str]()
     for call in state.calls:
         ended = call.status is not CallStatus.AWAITING
@@ -115,7 +115,7 @@ def parse_event_lines(content: str) -> list[str]:
 def parse_call_results(content: str) -> list[str]:
     """The results of an event's calls, one line each, without arguments and without waiting calls."""
     lines = parse_event_lines(content) if content.startswith(CALLED) else []
-    return [line.rpartition("→")[2].strip() for line in lines if not line.endswith(WAITS)]
+    return [line.rpartition("→")[2].strip() for line in lines if not line.endswith(WAITING_RESULT)]
 
 
 def parse_own_words(content: str) -> list[str]:

@@ -18,17 +18,17 @@ from bot.core.history_entries import PausedRun
 from tools.spec import Caller
 from tools.workflow.process.calendar import WorkCalendar
 
-SHOWN = 21
+CALENDAR_DAYS = 21
 """Days in the calendar, from today on."""
-NAME = 60
+MAX_HOLIDAY_NAME = 60
 """Most characters of a holiday's name."""
 DAY = timedelta(days=1)
-CARDS = "<cards "
+CARDS_START = "<cards "
 """The start of the message with open cards."""
 PROPOSED = "As they were proposed; the person may have edited one since."
-CARDS_MOST = 10
+MAX_CARDS = 10
 """Most cards in it, the newest."""
-WHERE = {True: "This is a direct message.", False: "This is a thread of a channel: others read along."}
+PLACE_SENTENCES = {True: "This is a direct message.", False: "This is a thread of a channel: others read along."}
 """By whether it is a DM."""
 
 
@@ -69,7 +69,7 @@ def build_now_message(caller: Caller, now: datetime, calendar: WorkCalendar, *, 
     """The system note: day and minute, the person and the place, the calendar. `now`: in the person's time zone."""
     lines = [
         describe_today(caller, now),
-        WHERE[direct],
+        PLACE_SENTENCES[direct],
         _describe_calendar(calendar.country, tuple(calendar.overrides.items()), now.date())[0],
     ]
     return {"role": "system", "content": "\n".join(lines)}
@@ -93,7 +93,7 @@ def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], t
     """The calendar as the model reads it, and its days, one per line. Rendered once a day: it takes some
     milliseconds."""
     calendar = WorkCalendar(country, dict(overrides))
-    days, monday = [today + n * DAY for n in range(SHOWN)], today - today.weekday() * DAY
+    days, monday = [today + n * DAY for n in range(CALENDAR_DAYS)], today - today.weekday() * DAY
     guessed = [one for one in days if calendar.get_day_status(one)[1]]
     until = f"; holidays from {guessed[0]} on are guesses, not published yet" if guessed else ""
     lines = [f"Calendar, worked where it does not say off{until}:"]
@@ -101,10 +101,10 @@ def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], t
         name = ("this week", "next week")[week] if week < 2 else f"in {week} weeks"
         lines.append(f"{name}: {', '.join(_describe_week(calendar, list(several)))}")
     later = list[date]()
-    for holiday in calendar.list_holiday_breaks(today + SHOWN * DAY, 1):
+    for holiday in calendar.list_holiday_breaks(today + CALENDAR_DAYS * DAY, 1):
         first, last, later = holiday.first, holiday.last, list(holiday.list_days())
         until = f" to {last} ({last:%a})" if last > first else ""
-        name = ", ".join(one["en"] for one in holiday.holiday_names)[:NAME] or "a day off of the company"
+        name = ", ".join(one["en"] for one in holiday.holiday_names)[:MAX_HOLIDAY_NAME] or "a day off of the company"
         guess = ", not published yet" if holiday.is_estimated else ""
         lines.append(f"next holiday after that: {first} ({first:%a}){until}, {name}{guess}")
     told = [f"{day} {day:%A} {_find_holiday_name(calendar, day)}".rstrip() for day in (*days, *later)]
@@ -124,15 +124,15 @@ def _describe_week(calendar: WorkCalendar, days: Sequence[date]) -> Iterator[str
 
 def _find_holiday_name(calendar: WorkCalendar, day: date) -> str:
     """The holiday of a day off; empty for a working day, and for a day off without a name."""
-    return "" if calendar.get_day_status(day)[0] else calendar.name_holiday(day).get("en", "")[:NAME]
+    return "" if calendar.get_day_status(day)[0] else calendar.name_holiday(day).get("en", "")[:MAX_HOLIDAY_NAME]
 
 
 def build_cards_message(cards: Sequence[PausedRun], now_ms: int) -> dict[str, Any]:
     """Open cards with their words, as data: people's own words are in them."""
     told = "\n".join(
-        _describe_open_card(one, now_ms) for one in sorted(cards, key=lambda one: one.made_ms)[-CARDS_MOST:]
+        _describe_open_card(one, now_ms) for one in sorted(cards, key=lambda one: one.made_ms)[-MAX_CARDS:]
     )
-    return {"role": "user", "content": f'{CARDS}waiting="{len(cards)}">\n{PROPOSED}\n{told}\n</cards>'}
+    return {"role": "user", "content": f'{CARDS_START}waiting="{len(cards)}">\n{PROPOSED}\n{told}\n</cards>'}
 
 
 def _describe_open_card(card: PausedRun, now_ms: int) -> str:

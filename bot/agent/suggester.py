@@ -37,7 +37,7 @@ Answer with one JSON object and nothing else:
 The reasons are in {language}.
 """
 HANDBOOK = "From the handbook of the company:\n"
-RELEVANT = 20_000
+MAX_HANDBOOK_LENGTH = 20_000
 """Characters of the handbook that are sent: whole sections, the most relevant ones."""
 
 
@@ -72,7 +72,9 @@ class Suggester:
         time."""
         try:
             async with asyncio.timeout(self.timeout_s):
-                rules = await self.handbook.quote_relevant_sections("\n".join(value for _, value in facts), RELEVANT)
+                rules = await self.handbook.quote_relevant_sections(
+                    "\n".join(value for _, value in facts), MAX_HANDBOOK_LENGTH
+                )
                 asked = self._build_messages(facts, author, language, rules)
                 reply = await self.model.request_reply(asked, "", timeout_s=self.timeout_s)
         except HandbookError as wrong:

@@ -30,9 +30,9 @@ from bot.core.errors import ChatError, ModelRejectedError, ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, estimate_tokens
 from tools.spec import Person
 
-LINE = 300
+MAX_LINE = 300
 """Most characters of a line."""
-COUNTS = frozenset(f"#{n}" for n in range(13))
+SMALL_NUMBERS = frozenset(f"#{n}" for n in range(13))
 """Small numbers, which count something and need no source."""
 RULES = """\
 You keep the notes of a conversation between people and Countersign, an assistant for leave, expenses, tasks and mail.
@@ -128,7 +128,7 @@ class SummaryLines(BaseModel):
 
     def flatten_lines(self) -> list[str]:
         """Each on one line, and bounded."""
-        return [" ".join(line.split()).removeprefix("- ")[:LINE] for line in self.lines]
+        return [" ".join(line.split()).removeprefix("- ")[:MAX_LINE] for line in self.lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: Seq
     today = max(old.get_entry_time(entry) for entry in old.entries).date()
     mentioned = [collect_source_values(line, today, people) for line in lines]
     meant = {value for values in mentioned for value in values}
-    known = COUNTS | old.collect_known_values([one for one in people if format_person_value(one) in meant])
+    known = SMALL_NUMBERS | old.collect_known_values([one for one in people if format_person_value(one) in meant])
     records = list(old.list_action_records())
 
     def list_missing_values(line: str, values: set[str]) -> list[str]:

@@ -26,8 +26,8 @@ log = logs.get_logger(__name__)
 OBSERVATION_MAX = 6_000
 """Characters of one observation in the prompt; tools page well below this."""
 
-Result = ToolOutcome | Proposal | ToolError
-Screen = Callable[[str, Proposal], Awaitable[None]]
+ToolResult = ToolOutcome | Proposal | ToolError
+ProposalCheck = Callable[[str, Proposal], Awaitable[None]]
 """Checks a tool's proposal before it gets a card. Raises `ToolError` if it must not."""
 
 
@@ -94,11 +94,11 @@ class ToolExecutor:
         *,
         refuse_gated: bool,
         offered: Collection[str],
-        check_proposal: Screen = allow_any_proposal,
-    ) -> tuple[CallRecord, Result]:
+        check_proposal: ProposalCheck = allow_any_proposal,
+    ) -> tuple[CallRecord, ToolResult]:
         """Executes one call: runs it if it reads, proposes it if it is gated. Errors become results, even unexpected
         ones; only `reraised` passes. `offered`: names of the tools whose cards the model has read."""
-        result: Result
+        result: ToolResult
         name, given = self._to_stored_call(proposed)
         try:
             tool = self._require_known_tool(proposed, offered)

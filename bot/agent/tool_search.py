@@ -33,21 +33,21 @@ CORE = frozenset(
 """What this program is for, and what nearly every run needs: offered even if there is no room for other tools of
 ours."""
 LISTS = "list_processes"
-GENERAL = frozenset({LISTS, "start_process"})
+GENERAL_START_TOOLS = frozenset({LISTS, "start_process"})
 """Tools that the start tools replace, if every process has one."""
 FIND, FOUND, FOUND_MOST = "find_tools", 5, 20
 """The tool that finds tools; how many at a time, and in one run."""
-SEARCHING = frozenset({"search", "find", "query", "lookup"})
+SEARCH_WORDS = frozenset({"search", "find", "query", "lookup"})
 """Words in the names of tools that search."""
-SHEETS = 64
+MAX_PROMPTS = 64
 """Most sets of tools whose prompt is kept."""
-BEFORE = 4
+EARLIER_MATCHES = 4
 """One part in this many of the variable offers goes by the earlier messages."""
-LATELY = 8
+RECENT_TOOLS = 8
 """How many recently called tools are offered again."""
 NOT_READ = "You had not read this tool's card, so it was not run. It is yours from now on: call it if it fits."
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-Find = Callable[[str], Sequence[Tool]]
+FindToolsFunction = Callable[[str], Sequence[Tool]]
 
 
 @dataclass(slots=True)
@@ -73,9 +73,9 @@ def choose_tool_names(
     """Names of as many tools as there is `room` for, in the shelf's order: those `called` lately, then the best for
     what is `asked`, then for what was said `before`, then tools that search."""
     there = {tool.name for tool in shelf.tools}
-    lately = [name for name in dict.fromkeys(reversed(called)) if name in there][:LATELY]
+    lately = [name for name in dict.fromkeys(reversed(called)) if name in there][:RECENT_TOOLS]
     by_asked, by_before = shelf.rank_tools(asked), shelf.rank_tools(before) if before else []
-    first = by_asked[: max(room - len(lately) - BEFORE, 0)] if by_before else by_asked
+    first = by_asked[: max(room - len(lately) - EARLIER_MATCHES, 0)] if by_before else by_asked
     order = dict.fromkeys(
         [*lately, *(tool.name for tool in (*first, *by_before, *by_asked, *_sort_search_first(shelf.tools)))]
     )
@@ -89,7 +89,7 @@ def _sort_search_first(tools: Iterable[Tool]) -> Sequence[Tool]:
 
 
 def _is_search_tool(tool: Tool) -> bool:
-    return tool.gate is Gate.NONE and not SEARCHING.isdisjoint(extract_terms(_HUMPS.sub(" ", tool.name)))
+    return tool.gate is Gate.NONE and not SEARCH_WORDS.isdisjoint(extract_terms(_HUMPS.sub(" ", tool.name)))
 
 
 def build_index_text(tool: Tool) -> str:
@@ -109,7 +109,7 @@ class FindTools(FrozenModel):
     )
 
 
-def build_find_tool(find: Find, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -> Tool:
+def build_find_tool(find: FindToolsFunction, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -> Tool:
     """The tool that finds tools. Its results are for the model to read, and offered from then on
     (`ToolSelector.extend_offered_names`). `servers`: the servers with tools; `rare`: tools of ours that are not
     offered. Both tell the model what can be found."""
@@ -263,7 +263,7 @@ class ToolSelector:
         return [*self.starts.values(), *daily]
 
     def _is_superseded(self, tool: Tool) -> bool:
-        return tool.name in GENERAL and self.starts.is_complete
+        return tool.name in GENERAL_START_TOOLS and self.starts.is_complete
 
     def _has_too_many_tools(self) -> bool:
         """True if there are more server tools than are offered at once."""
@@ -292,7 +292,7 @@ class ToolSelector:
         tools = self.list_offered_tools(offered)
         key = style.name, tuple(map(id, tools))  # ids last as long as the tools, which the prompt keeps alive
         if key not in self._sheets:
-            if len(self._sheets) >= SHEETS:
+            if len(self._sheets) >= MAX_PROMPTS:
                 self._sheets.clear()
             own, theirs = [one for one in tools if not one.server], [one for one in tools if one.server]
             known = [*tools, *(one for one in self.own if one not in tools)]

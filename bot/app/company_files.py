@@ -11,7 +11,7 @@ from bot.agent.prices import PriceTable, parse_prices
 from bot.agent.prompt import PERSONA
 from bot.app.settings import Settings, load_environment
 from bot.core.errors import SettingsError
-from bot.core.redaction import SHORTEST, is_secret_name, read_url_secrets, remember_secrets
+from bot.core.redaction import MIN_SECRET_LENGTH, is_secret_name, read_url_secrets, remember_secrets
 from tools.handbook.folder import Handbook, HandbookError
 from tools.mcp.config import McpServer, read_servers
 from tools.workflow.process.calendar import WorkCalendar, read_calendar
@@ -128,7 +128,7 @@ def _is_plain_value(value: str) -> bool:
     if value.startswith(("/", "./", "../", "~/", "http://", "https://")):
         return "@" not in value and "?" not in value
     signs = "".join(value.split()).translate(str.maketrans("", "", "._,:-"))
-    return len(value) <= 40 and (signs.isalpha() or signs.isdecimal() or not signs or len(signs) < SHORTEST)
+    return len(value) <= 40 and (signs.isalpha() or signs.isdecimal() or not signs or len(signs) < MIN_SECRET_LENGTH)
 
 
 def _read_setting_file(setting: str, path: Path | None) -> str:

@@ -19,9 +19,9 @@ log = logs.get_logger(__name__)
 
 AWAY_MAX_MS = 3_600_000
 """After an hour without the platform, tries are counted again."""
-NEWER_MAX_MS = 24 * 3_600_000
+NEWER_RECORD_MAX_MS = 24 * 3_600_000
 """After a day of waiting for a process that can read a record, tries are counted again."""
-NEWER = "of a newer version"
+NEWER_RECORD = "of a newer version"
 _UNKNOWN = frozenset({"union_tag_invalid", "extra_forbidden", "enum", "literal_error"})
 """pydantic's error types for a kind, a field or a value that this version does not know. Any other error (no JSON, no
 kind, a missing field) means that no version can read the item."""
@@ -49,18 +49,18 @@ class WorkDispatcher:
             raise RetryLater(self.away_ms, str(down)) from down
         except ValidationError as unread:
             age_ms = self._compute_age_ms(lease.item)
-            if age_ms > NEWER_MAX_MS or not is_newer_record(unread):
+            if age_ms > NEWER_RECORD_MAX_MS or not is_newer_record(unread):
                 raise
             await self._journal_newer_record(lease)
-            raise RetryLater(int(min(self.away_ms + age_ms / 8, 60_000)), NEWER) from unread
+            raise RetryLater(int(min(self.away_ms + age_ms / 8, 60_000)), NEWER_RECORD) from unread
 
     async def _journal_newer_record(self, lease: Lease) -> None:
         """Journalled once: the stored reason of the last retry shows that it has been."""
-        if lease.item.error == NEWER:
+        if lease.item.error == NEWER_RECORD:
             return
         log.warning("item.newer", text="waits for a process of the version that has written it")
         await lease.checkpoint(
-            "newer", self.journal.build_record_write(lease.lane, "item.newer", text=NEWER, item=lease.item.id)
+            "newer", self.journal.build_record_write(lease.lane, "item.newer", text=NEWER_RECORD, item=lease.item.id)
         )
 
     def _compute_age_ms(self, item: LaneItem) -> float:

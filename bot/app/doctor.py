@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.agent.models.model_profile import ModelProfile
-from bot.agent.probe import Wish, can_call_tools, choose_format_name, probe_model
+from bot.agent.probe import FormatSetting, can_call_tools, choose_format_name, probe_model
 from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
@@ -60,7 +60,7 @@ SCOPES = frozenset(
 """Scopes in the manifest that the bot cannot work without."""
 NOTICE_DAYS = 60
 """How many days before a model's shutdown a warning appears."""
-NAMED = 5
+MAX_NAMES = 5
 """Most people named in one finding."""
 
 
@@ -74,7 +74,7 @@ class DoctorFinding:
 
 
 async def check_services(
-    services: Services, style: Wish, servers: Sequence[McpServer] = ()
+    services: Services, style: FormatSetting, servers: Sequence[McpServer] = ()
 ) -> AsyncIterator[DoctorFinding]:
     """Findings as they come: Slack, Redis, both models, mail, servers. A stand-in is only named."""
     model, second = partial(_check_first_model, style), partial(_check_fallback_model, style)
@@ -165,7 +165,7 @@ async def _load_processes_in_use(services: Services, directory: Directory) -> Se
 def _build_approver_finding(process: Process, people: Sequence[Person], everybody: int) -> DoctorFinding:
     if not people:
         return DoctorFinding("ok", "approvers", f"{process.key}: somebody can decide for each of {everybody} people")
-    some = ", ".join(one.email or one.name for one in people[:NAMED]) + (", …" if len(people) > NAMED else "")
+    some = ", ".join(one.email or one.name for one in people[:MAX_NAMES]) + (", …" if len(people) > MAX_NAMES else "")
     cure = 'enter their managers in DIRECTORY_FILE, or let them choose by a row with others = "flagged" in POLICY_FILE'
     lacking = f"{process.key}: nobody can decide for {len(people)} of {everybody} people ({some})"
     return DoctorFinding("warn", "approvers", f"{lacking}; {cure}")
@@ -283,20 +283,20 @@ async def _describe_redis(redis: Redis) -> str:
     return "one server"
 
 
-async def _check_first_model(wish: Wish, services: Services) -> AsyncIterator[DoctorFinding]:
+async def _check_first_model(wish: FormatSetting, services: Services) -> AsyncIterator[DoctorFinding]:
     """What the model can do, and the reply format used for it."""
     async for finding in _check_one_model(wish, "model", services.first_model):
         yield finding
 
 
-async def _check_fallback_model(wish: Wish, services: Services) -> AsyncIterator[DoctorFinding]:
+async def _check_fallback_model(wish: FormatSetting, services: Services) -> AsyncIterator[DoctorFinding]:
     """The same for the fallback model, whatever the first one's state."""
     if services.fallback_name:
         async for finding in _check_one_model(wish, "fallback", services.fallback_model):
             yield finding
 
 
-async def _check_one_model(wish: Wish, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
+async def _check_one_model(wish: FormatSetting, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
     """Checks one model; a problem becomes a finding about this model."""
     try:
         async for finding in _probe_endpoint(wish, what, endpoint):
@@ -307,7 +307,7 @@ async def _check_one_model(wish: Wish, what: str, endpoint: ModelEndpoint) -> As
         yield DoctorFinding("fail", what, f"no answer of {endpoint.name} ({error}); {cure}")
 
 
-async def _probe_endpoint(wish: Wish, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
+async def _probe_endpoint(wish: FormatSetting, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
     """What the model can do, how it wants to be asked, and when it will be shut down. Raises ModelUnavailableError and
     ModelRejectedError."""
     from bot.agent.models.openai_model import open_model  # as slow to import as all the rest

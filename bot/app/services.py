@@ -29,7 +29,7 @@ from bot.queue.worker import Job
 OPENAI = "api.openai.com"
 LOOPBACK = "127.0.0.1"
 """The address that stand-ins listen on."""
-KEEP_S = 2.0
+UPKEEP_INTERVAL_S = 2.0
 """How often the embedded server is checked."""
 READY_S, END_S = 20.0, 10.0
 """How long the local stand-ins may take to start, and to end."""
@@ -180,7 +180,7 @@ def _require_writable_folder(folder: Path) -> None:
 
 async def _restart_embedded_redis(embedded: EmbeddedRedis) -> None:
     """Restarts the embedded server if it has died. Everything acknowledged is on disk."""
-    await asyncio.sleep(KEEP_S)
+    await asyncio.sleep(UPKEEP_INTERVAL_S)
     await embedded.ensure_running()
 
 

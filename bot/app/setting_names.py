@@ -17,16 +17,16 @@ from dotenv.parser import parse_stream
 
 from bot.core.errors import SettingsError
 
-ALIKE = 0.8
+MIN_SIMILARITY = 0.8
 """How similar two names must be (by `difflib`) for one to count as a misspelling of the other."""
-OURS = frozenset(
+OUR_FIRST_WORDS = frozenset(
     {
         *("SLACK", "OPENAI", "REACT", "SMTP", "REDIS", "BUDGET", "PRICES", "ENGINE", "WORKFLOW", "APPROVAL"),
         *("HANDBOOK", "PERSONA", "DIRECTORY", "POLICY", "FINANCE", "LEASE", "TRACES"),
     }
 )
 """First words that make any name in our own `.env` look like a setting."""
-OTHERS = frozenset(
+FOREIGN_NAMES = frozenset(
     {
         *("OPENAI_ORG_ID", "OPENAI_ORGANIZATION", "OPENAI_PROJECT_ID", "OPENAI_PROJECT", "OPENAI_LOG"),
         *("OPENAI_CUSTOM_HEADERS", "OPENAI_WEBHOOK_SECRET", "OPENAI_ADMIN_KEY"),
@@ -35,7 +35,7 @@ OTHERS = frozenset(
     }
 )
 """Names of the OpenAI SDK, of Slack's page of credentials, and of proxies: neither settings nor mistakes."""
-OTHERS_BEGIN = (
+FOREIGN_PREFIXES = (
     *("OTEL_", "AWS_", "AZURE_", "GOOGLE_", "COMPOSE_", "DOCKER_", "KUBERNETES_", "PYTHON", "PIP_", "UV_", "LC_"),
 )
 _NAME = re.compile(r"\s*(?:export\s+)?([^\s=:#]+)")
@@ -79,7 +79,7 @@ def find_wrong_names(
         near = _find_nearest(tidy, known)
         if one.name.upper() in known or (near == tidy and not one.is_set):
             yield f"{_describe_place(one)} has no value that can be read; write {tidy}=… on one line"
-        elif one.name in used or tidy in OTHERS or tidy.startswith(OTHERS_BEGIN):
+        elif one.name in used or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
             continue
         elif near:
             yield f"{_describe_place(one)} is not a setting; did you mean {near}?"
@@ -91,7 +91,7 @@ def find_misspelt_names(names: Iterable[str], known: Collection[str]) -> Iterato
     """The same for the environment, which all programs share: only close misspellings of a setting."""
     for name in sorted(names):
         tidy = _normalize_name(name)
-        if name.upper() in known or tidy in OTHERS or tidy.startswith(OTHERS_BEGIN):
+        if name.upper() in known or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
             continue
         if near := _find_nearest(tidy, known):
             yield f"{_format_visible_name(name)} in the environment is not a setting; did you mean {near}?"
@@ -132,7 +132,7 @@ def _find_nearest(tidy: str, known: Collection[str]) -> str:
     word = tidy.partition("_")[0]
     likeness = {name: _compute_likeness(tidy, name) + 0.05 * (name.partition("_")[0] == word) for name in known}
     best = max(likeness.values())
-    return " or ".join(sorted(name for name in known if likeness[name] == best)) if best >= ALIKE else ""
+    return " or ".join(sorted(name for name in known if likeness[name] == best)) if best >= MIN_SIMILARITY else ""
 
 
 def _compute_likeness(one: str, other: str) -> float:
@@ -145,4 +145,4 @@ def _compute_likeness(one: str, other: str) -> float:
 def _list_same_prefix(tidy: str, known: Collection[str]) -> Sequence[str]:
     """Settings with the same first word, if that word is ours."""
     word = tidy.partition("_")[0]
-    return sorted(name for name in known if word in OURS and name.partition("_")[0] == word)
+    return sorted(name for name in known if word in OUR_FIRST_WORDS and name.partition("_")[0] == word)

@@ -18,14 +18,14 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bot.app.setting_names import find_misspelt_names, find_variable_references, find_wrong_names, read_env_file
 from bot.core.errors import SettingsError
-from bot.core.redaction import SHORTEST, is_secret_name, read_url_secrets, remember_secrets, spell_secret
+from bot.core.redaction import MIN_SECRET_LENGTH, is_secret_name, read_url_secrets, remember_secrets, spell_secret
 
 ENV_FILE = Path(".env")
 """In the folder where the program was started."""
 MASK = "••••••"
-NO_SECRETS = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
+PATH_VARIABLES = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 """Names that look secret and hold folders or sockets."""
-PATH_LENGTH = 16
+MIN_PATH_TOKEN = 16
 """A part of an address with letters and digits counts as a secret from this length on: paths can contain tokens."""
 REDIS = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
@@ -239,10 +239,10 @@ class Settings(BaseSettings):
     def _list_secret_spellings(self) -> tuple[str, ...]:
         """Known secrets of the settings and the environment, in every spelling, longest first."""
         others = [
-            value for name, value in load_environment().items() if is_secret_name(name) and name not in NO_SECRETS
+            value for name, value in load_environment().items() if is_secret_name(name) and name not in PATH_VARIABLES
         ]
         spelled = {spelling for one in (*self.secrets, *others) for spelling in spell_secret(one)}
-        return tuple(sorted((one for one in spelled if len(one) >= SHORTEST), key=len, reverse=True))
+        return tuple(sorted((one for one in spelled if len(one) >= MIN_SECRET_LENGTH), key=len, reverse=True))
 
 
 def _mask_value(value: object, secrets: Iterable[str]) -> str:
@@ -271,7 +271,7 @@ def _mask_address(rest: str) -> str:
 def _is_token_like(part: str) -> bool:
     """True for a long part with letters and digits and no dot or colon: no host, port or file."""
     mixed = any(c.isdigit() for c in part) and any(c.isalpha() for c in part)
-    return len(part) >= PATH_LENGTH and mixed and not set(part) & set(".:,")
+    return len(part) >= MIN_PATH_TOKEN and mixed and not set(part) & set(".:,")
 
 
 def load_environment() -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 from pydantic import Field, TypeAdapter
 
-from bot.approvals.authorization import ANEW
+from bot.approvals.authorization import RETRY_CHOICE
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
@@ -88,7 +88,7 @@ class WorkKind(Generic[W]):
 
 
 async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
-    if work.click.choice == ANEW:
+    if work.click.choice == RETRY_CHOICE:
         return await to.retry_handler.retry_message(lease, work.click)
     return await to.press_handler.handle_press(lease, work.click)
 

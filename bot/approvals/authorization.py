@@ -9,14 +9,14 @@ from bot.approvals.state import find_refusal
 from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
 from tools.spec import FrozenModel, Gate, TextRef
 
-RENEWALS = frozenset({"again"})
+RENEWAL_CHOICES = frozenset({"again"})
 """Presses on an expired card: ask again."""
-LOOKS = frozenset({"show"})
+DIAGRAM_CHOICES = frozenset({"show"})
 """Presses that decide nothing: show the process."""
-RECOVERIES = frozenset({"retry", "redo", "happened"})
+RECOVERY_CHOICES = frozenset({"retry", "redo", "happened"})
 """Presses on a card whose effect failed or is unknown."""
 
-ANEW = "anew"
+RETRY_CHOICE = "anew"
 """The press on a stop message: retry the same message."""
 
 
@@ -33,11 +33,11 @@ def authorize_press(
     """None if this person may press this button now. `standing`: the people they are a deputy for now. A deputy counts
     for decisions about somebody else's request. What people confirm for themselves, only they can confirm."""
     standing = standing if approval.gate is Gate.APPROVE else frozenset()
-    if choice in RENEWALS:
+    if choice in RENEWAL_CHOICES:
         return _check_renewal(approval, person, standing)
-    if choice in LOOKS:
+    if choice in DIAGRAM_CHOICES:
         return _check_concern(approval, person, standing)
-    if choice in RECOVERIES:
+    if choice in RECOVERY_CHOICES:
         return _check_recovery(approval, person, choice, version)
     return _check_time(approval, choice, version, now_ms) or _check_authority(approval, person, standing)
 

@@ -19,7 +19,7 @@ from tools.spec import Gate, Person, Privacy, TextRef
 
 log = logs.get_logger(__name__)
 
-LONG = 2_000
+MAX_BODY_LENGTH = 2_000
 """Characters of a body that fit into one message on every platform, with fields and title."""
 
 
@@ -77,7 +77,9 @@ class CardDelivery:
     async def replace_card(self, before: Approval, approval: Approval, asked: str, *, again: bool) -> DeliveredCard:
         """Updates an edited card in place. A card that may need several messages gets new copies instead: only the last
         of several messages can be updated, and the card must show what will be done."""
-        if max(len(before.proposal.body), len(approval.proposal.body)) > LONG or not _can_show_in_full(approval.place):
+        if max(len(before.proposal.body), len(approval.proposal.body)) > MAX_BODY_LENGTH or not _can_show_in_full(
+            approval.place
+        ):
             return await self.post_card(approval, asked, again=again)
         return await self.update_copies(record_copies(approval, CardDelivered()))
 

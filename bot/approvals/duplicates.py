@@ -17,7 +17,7 @@ from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import RunStore
 from tools.spec import Gate, Proposal, ToolError
 
-JUST = {
+REPEAT_ERRORS = {
     CallStatus.SUCCEEDED: (
         "done_just_now",
         "No card: this very call has been carried out in this run, its result stands above. Go on with what is left, "
@@ -70,9 +70,13 @@ class DuplicateGuard:
 def _reject_repeated_call(run: Run, tool: str, proposal: Proposal) -> None:
     """Rejects a repeat only while it is the tool's last call: a model that calls again after this error means it."""
     last = next((one for one in reversed(run.state.calls) if one.tool == tool), None)
-    if last is None or last.status not in JUST or _drop_derived_args(last.args) != _drop_derived_args(proposal.args):
+    if (
+        last is None
+        or last.status not in REPEAT_ERRORS
+        or _drop_derived_args(last.args) != _drop_derived_args(proposal.args)
+    ):
         return
-    raise ToolError(*JUST[last.status])
+    raise ToolError(*REPEAT_ERRORS[last.status])
 
 
 def _drop_derived_args(args: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -211,7 +211,7 @@ class CardSettled:
     """The waiting runs end here and say nothing."""
 
 
-PlanEvent = CardRedrafted | CardEdited | CardRenewed | ConfirmationRequired
+ProposalEvent = CardRedrafted | CardEdited | CardRenewed | ConfirmationRequired
 """Events that open the next version of a card."""
 VersionEvent = ReminderDue | CardExpired | SuggestionAdded
 """Events about one version of an open card. They come too late for any other version."""
@@ -221,7 +221,7 @@ EffectEvent = EffectStarted | PartsChanged | EffectSucceeded | EffectFailed | Ef
 """Events of the effect after a decision."""
 ApprovalEvent = (
     CardRequested
-    | PlanEvent
+    | ProposalEvent
     | WaiterAdded
     | CopyEvent
     | VersionEvent

@@ -12,9 +12,9 @@ from bot.chat.messages import Click
 from bot.core.records import Approval, ApprovalState
 from tools.spec import CardChoice, CardField, Gate, Proposal
 
-OPINION = "opinion"
+OPINION_FIELD = "opinion"
 """The field of a task's dialogs that asks for one."""
-BACK = frozenset({"reject", "return"})
+NEGATIVE_DECISIONS = frozenset({"reject", "return"})
 
 
 def get_draft(proposal: Proposal, person: str) -> str:
@@ -25,7 +25,7 @@ def get_draft(proposal: Proposal, person: str) -> str:
 def can_take_draft(proposal: Proposal, choice: CardChoice) -> bool:
     """True for the buttons that fit the draft's meaning. A draft without a meaning fits every button."""
     meant, decision = proposal.args.get("meant", ""), choice.fixed_args.get("decision")
-    return not meant or decision == meant or (decision in BACK and meant in BACK)
+    return not meant or decision == meant or (decision in NEGATIVE_DECISIONS and meant in NEGATIVE_DECISIONS)
 
 
 def fill_draft(proposal: Proposal, choice: CardChoice, person: str) -> CardChoice:
@@ -34,7 +34,7 @@ def fill_draft(proposal: Proposal, choice: CardChoice, person: str) -> CardChoic
     if not draft or not can_take_draft(proposal, choice):
         return choice
     fields = tuple(
-        field.model_copy(update={"value": draft}) if field.name == OPINION else field for field in choice.fields
+        field.model_copy(update={"value": draft}) if field.name == OPINION_FIELD else field for field in choice.fields
     )
     return choice.model_copy(update={"fields": fields})
 
@@ -58,7 +58,7 @@ def read_form_answers(proposal: Proposal, choice: CardChoice, click: Click) -> d
         and choice.fixed_args.get("decision") == "approve"
         and can_take_draft(proposal, choice)
     ):
-        form[OPINION] = draft
+        form[OPINION_FIELD] = draft
     return form
 
 

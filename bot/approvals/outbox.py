@@ -16,7 +16,7 @@ from bot.core.work_items import CloseCard, NotifyPerson, RelayEngineEvent
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.redis.connect import GONE
+from bot.redis.connect import UNAVAILABLE_ERRORS
 from bot.storage.approvals import derive_task_card_id
 from tools.cards.fields import build_mail_draft
 from tools.mail.send_email import SendEmailArgs, prepare_send_email
@@ -30,7 +30,7 @@ from tools.workflow.process.definition import format_request_line
 
 log = logs.get_logger(__name__)
 
-PAGE = 50
+PAGE_SIZE = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class OutboxRelay:
     async def relay_events(self) -> None:
         """Relays everything announced so far. An event that fails does not block the others: it moves to a lane of its
         own for retries, and becomes a dead letter if it fails every time."""
-        while events := await self.tool_services.engine.list_outbox(PAGE):
+        while events := await self.tool_services.engine.list_outbox(PAGE_SIZE):
             for event in events:
                 await self._relay_or_set_aside(event)
             await self.tool_services.engine.mark_sent([event.id for event in events])
@@ -55,7 +55,10 @@ class OutboxRelay:
     async def _relay_or_set_aside(self, event: OutboxEvent) -> None:
         try:
             await self.relay_event(event)
-        except (CountersignError, *GONE):  # Redis or the platform cannot be reached: that concerns all of them
+        except (
+            CountersignError,
+            *UNAVAILABLE_ERRORS,
+        ):  # Redis or the platform cannot be reached: that concerns all of them
             raise
         except Exception:  # one unreadable event must not stop the others
             log.exception("outbox.set_aside", kind=event.kind, id=event.id)
@@ -165,10 +168,10 @@ class OutboxRelay:
 
     async def _notify_request_ended(self, event: OutboxEvent) -> None:
         detail = {language: _describe_request_end(event.data, language) for language in LANGUAGES}
-        params: Params = {"request": event.data["request"], "detail": detail}
+        params: NoticeParams = {"request": event.data["request"], "detail": detail}
         await self._enqueue_notice(event, TextRef(key=f"notice.{event.data['status']}", params=params))
 
-    async def _build_notice_params(self, event: OutboxEvent) -> Params:
+    async def _build_notice_params(self, event: OutboxEvent) -> NoticeParams:
         """What a notice may say about its request, and who acted."""
         engine, directory, data = self.tool_services.engine, self.directory, event.data
         request = await engine.get_request(data["request"])
@@ -195,7 +198,7 @@ class OutboxRelay:
         await apply_writes(self.lanes.redis, self.keys, self.keys.get_partition(lane), [put])
 
 
-Params = dict[str, str | int | dict[str, str]]
+NoticeParams = dict[str, str | int | dict[str, str]]
 
 
 def _describe_actor(data: Mapping[str, str]) -> str | dict[str, str]:

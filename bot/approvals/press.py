@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 from bot.agent.proposals import clean_form, count_removed_characters
 from bot.approvals import render
-from bot.approvals.authorization import LOOKS, RECOVERIES, RENEWALS, PressRefusal, authorize_press
+from bot.approvals.authorization import (
+    DIAGRAM_CHOICES,
+    RECOVERY_CHOICES,
+    RENEWAL_CHOICES,
+    PressRefusal,
+    authorize_press,
+)
 from bot.approvals.call_args import merge_args
 from bot.approvals.card_editor import CardEditor
 from bot.approvals.delivery import CardDelivery
@@ -33,9 +39,9 @@ from bot.storage.approvals import ApprovalStore
 from tools.spec import Caller, CardChoice, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
 
-UNDECIDED = RENEWALS | LOOKS | RECOVERIES
+CHOICES_WITHOUT_DECISION = RENEWAL_CHOICES | DIAGRAM_CHOICES | RECOVERY_CHOICES
 """Presses that decide nothing about an open card."""
-UNAUTHORIZED = frozenset({"not_named", "nobody_named"})
+UNAUTHORIZED_CODES = frozenset({"not_named", "nobody_named"})
 """Codes of `Tool.authorize` for a person whom the rules no longer name. The effect reports any other code."""
 
 
@@ -68,7 +74,7 @@ class PressHandler:
         choice = render.find_choice(approval.proposal, click.choice)
         if click.form is not None and not (choice and choice.fields):  # a dialog that nobody was shown
             return await self._refuse_press(lease, click, approval, "no_form")
-        if click.choice in UNDECIDED:
+        if click.choice in CHOICES_WITHOUT_DECISION:
             return await self._handle_undecided_press(lease, approval, person, click)
         if choice is not None and choice.edits and approval.tool not in self.tools:  # a deploy has removed the tool
             return await self._refuse_press(lease, click, approval, "no_tool")
@@ -103,9 +109,9 @@ class PressHandler:
         self, lease: Lease, approval: Approval, person: Caller, click: Click
     ) -> Sequence[Write]:
         """Renews the card, shows the process, or recovers an effect."""
-        if click.choice in RENEWALS:
+        if click.choice in RENEWAL_CHOICES:
             return await self.card_editor.renew_card(lease, approval, person)
-        if click.choice in LOOKS:
+        if click.choice in DIAGRAM_CHOICES:
             return await self._build_request_diagram(approval, click)
         return await self.effect_runner.recover_effect(lease, approval, click)
 
@@ -128,7 +134,7 @@ class PressHandler:
             args = validate_args(tool.stored_args, merge_args(approval, choice, click.form or {}))
             await tool.authorize(context, args)
         except ToolError as error:
-            return PressRefusal(code=error.code, text=error.note) if error.code in UNAUTHORIZED else None
+            return PressRefusal(code=error.code, text=error.note) if error.code in UNAUTHORIZED_CODES else None
         return None
 
     async def _decide_approval(

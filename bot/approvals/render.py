@@ -15,7 +15,7 @@ from tools.people.names import get_person_name
 from tools.spec import CardChoice, CardField, DialogField, Gate, Identities, Identity, Person, Proposal
 from tools.tasks.todo import DECIDE_TASK
 
-HOPELESS = frozenset(
+UNRECOVERABLE_ERRORS = frozenset(
     {"error.altered", "error.request_changed", "error.task_closed", "error.own_level", "error.tool_changed"}
 )
 """Errors that no retry can fix: such a card has no *Try Again*."""
@@ -24,7 +24,7 @@ LINE, PART = 400, 80
 """Characters a model gets of a whole card, and of one of its fields."""
 VALUE_MAX = 60
 """Characters of a field value in an event."""
-ADVICE = "advice"
+ADVICE_LABEL = "advice"
 """Label of the model's suggestion."""
 
 
@@ -111,7 +111,7 @@ def _list_current_fields(approval: Approval, reader: Person) -> tuple[CardField,
 
 
 def _list_visible_fields(approval: Approval, reader: Person, left_out: str) -> tuple[CardField, ...]:
-    hidden = {left_out, ADVICE} if is_watcher(approval, reader) else {left_out}
+    hidden = {left_out, ADVICE_LABEL} if is_watcher(approval, reader) else {left_out}
     return tuple(
         fact for fact in approval.proposal.fields if not isinstance(fact.label, str) or fact.label not in hidden
     )
@@ -194,7 +194,7 @@ def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[B
 
 def is_unrecoverable(approval: Approval) -> bool:
     """True when a retry of the same can only fail the same way."""
-    return approval.failure is not None and approval.failure.key in HOPELESS
+    return approval.failure is not None and approval.failure.key in UNRECOVERABLE_ERRORS
 
 
 def _build_button(approval: Approval, choice: str, language: str, style: str = "") -> Button:

@@ -37,7 +37,7 @@ from bot.approvals.events import (
     JournalLine,
     NotifyWaiter,
     PartsChanged,
-    PlanEvent,
+    ProposalEvent,
     ReminderDue,
     SaveEnd,
     SaveOpening,
@@ -56,7 +56,7 @@ from tools.spec import Proposal, ReceiptLine, TextRef, ToolOutcome
 
 ENDED_EFFECTS = (EffectState.DONE, EffectState.FAILED, EffectState.UNKNOWN)
 """Final states of an effect: it does not change by itself any more."""
-GIVEN_UP = "It could not be begun after several tries; nothing was done."
+GIVEN_UP_MESSAGE = "It could not be begun after several tries; nothing was done."
 """For the model, about an effect that was decided and never started."""
 
 
@@ -228,7 +228,7 @@ def _open_card(before: Approval | None, event: CardRequested, now: datetime) -> 
     return card, (SaveOpening(),)
 
 
-def _replace_proposal(approval: Approval, event: PlanEvent, now: datetime) -> tuple[Approval, ApprovalEffects]:
+def _replace_proposal(approval: Approval, event: ProposalEvent, now: datetime) -> tuple[Approval, ApprovalEffects]:
     """The next version: sealed again and open, with every earlier press forgotten."""
     reopened = _change_fields(
         approval,
@@ -308,7 +308,7 @@ def _advance_effect(approval: Approval, event: EffectEvent) -> tuple[Approval, A
             return _change_fields(approval, effect=EffectState.UNKNOWN), ()
         case EffectAbandoned():
             failed = _change_fields(approval, effect=EffectState.FAILED)
-            return _change_fields(failed, failure=TextRef(key="error.given_up"), failure_for_model=GIVEN_UP), ()
+            return _change_fields(failed, failure=TextRef(key="error.given_up"), failure_for_model=GIVEN_UP_MESSAGE), ()
 
 
 def _compute_parts(approval: Approval, event: EffectFailed | EffectLost) -> dict[str, PartState]:

@@ -15,7 +15,7 @@ from bot.agent.suggester import Suggester
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.events import SuggestionAdded
 from bot.approvals.lifecycle import ApprovalLifecycle
-from bot.approvals.render import ADVICE, describe_card_fields
+from bot.approvals.render import ADVICE_LABEL, describe_card_fields
 from bot.approvals.state import try_transition
 from bot.chat.messages import ChatDirectory
 from bot.core.clock import Clock
@@ -38,12 +38,14 @@ def build_suggestion_request(approval: Approval) -> list[Write]:
 
 
 def has_suggestion(proposal: Proposal) -> bool:
-    return any(fact.label == ADVICE for fact in proposal.fields)
+    return any(fact.label == ADVICE_LABEL for fact in proposal.fields)
 
 
 def carry_over_suggestion(proposal: Proposal, before: Proposal) -> Proposal:
     """Copies the suggestion to the next version of the card if the request is the same."""
-    return proposal.with_card_fields((*proposal.fields, *(fact for fact in before.fields if fact.label == ADVICE)))
+    return proposal.with_card_fields(
+        (*proposal.fields, *(fact for fact in before.fields if fact.label == ADVICE_LABEL))
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ class SuggestionHandler:
 
     async def show_suggestion(self, lease: Lease, advised: ShowSuggestion) -> Sequence[Write]:
         """Adds the suggestion to the card if it still waits. The seal does not cover it."""
-        fact = CardField(label=ADVICE, value=advised.text)
+        fact = CardField(label=ADVICE_LABEL, value=advised.text)
         suggestion = SuggestionAdded(advised.version, fact, advised.text.key)
         added = try_transition(self.approvals.read_from_lease(lease), suggestion, self.clock.now())
         if added is None:

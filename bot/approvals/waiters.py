@@ -11,14 +11,20 @@ from bot.core.work_items import NotifyPerson, ResumeRun
 from bot.queue.writes import EnqueueItem, Write
 from tools.spec import Privacy, ReceiptLine, TextRef
 
-UNKNOWN = (
+UNKNOWN_MESSAGE = (
     "It was begun and nobody can say whether it happened. The person is asked on the card. "
     "Do not propose it again; say honestly that it is unknown."
 )
-EXPIRED = "Nobody answered in time. That is not a no: nothing was decided. The card can be renewed with one press."
-UNDELIVERED = "The card could not be brought to the person who decides (they may have left). Nothing was done; say so."
-CANCELLED = "The person has cancelled the card; nothing was done. Do not propose it again unless they ask for it."
-NOTHING = "The matter of the card ended elsewhere; nothing was done here."
+EXPIRED_MESSAGE = (
+    "Nobody answered in time. That is not a no: nothing was decided. The card can be renewed with one press."
+)
+UNDELIVERED_MESSAGE = (
+    "The card could not be brought to the person who decides (they may have left). Nothing was done; say so."
+)
+CANCELLED_MESSAGE = (
+    "The person has cancelled the card; nothing was done. Do not propose it again unless they ask for it."
+)
+CLOSED_MESSAGE = "The matter of the card ended elsewhere; nothing was done here."
 
 
 def notify_waiter(approval: Approval, waiter: ApprovalWaiter, *, silent: bool = False) -> Write:
@@ -30,7 +36,7 @@ def notify_undelivered(requested_card: OpenCard) -> list[Write]:
     """A card could not be delivered to anybody: its waiting runs are notified at once, not when it would have
     expired."""
     if requested_card.waiter:
-        observation = {"error": "undelivered", "message": UNDELIVERED}
+        observation = {"error": "undelivered", "message": UNDELIVERED_MESSAGE}
         return [_build_resume_write(requested_card.waiter, CallStatus.FAILED, observation, None, Privacy.PUBLIC)]
     if not requested_card.proposal.requester:
         return []
@@ -78,11 +84,11 @@ def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], 
     if approval.effect is EffectState.UNKNOWN:
         unknown = ReceiptLine(text=TextRef(key="effect.unknown"), privacy=Privacy.PUBLIC)
         parts = _build_parts_data(approval)
-        observation = {"error": "unknown", "message": UNKNOWN, **parts}
+        observation = {"error": "unknown", "message": UNKNOWN_MESSAGE, **parts}
         return CallStatus.UNKNOWN, observation, unknown, Privacy.PRIVATE if parts else Privacy.PUBLIC
     if approval.state is ApprovalState.EXPIRED:
-        return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED}, None, Privacy.PUBLIC
-    message = CANCELLED if approval.state is ApprovalState.CANCELLED else NOTHING
+        return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED_MESSAGE}, None, Privacy.PUBLIC
+    message = CANCELLED_MESSAGE if approval.state is ApprovalState.CANCELLED else CLOSED_MESSAGE
     return CallStatus.DENIED, {"error": approval.state.value, "message": message}, None, Privacy.PUBLIC
 
 

@@ -20,10 +20,10 @@ from tools.spec import FrozenModel
 
 log = logs.get_logger(__name__)
 
-LOOK_S = 2.0
+CHECK_INTERVAL_S = 2.0
 """Shortest time between two checks whether the file has changed."""
 COLUMNS = ("email", "manager", "roles", "title", "department", "annual_days", "names")
-LISTS = ("roles", "names")
+LIST_COLUMNS = ("roles", "names")
 """Columns whose cells hold several values, separated by `;`."""
 TABLE = "[[person]]"
 
@@ -54,7 +54,7 @@ class DirectoryEntry(FrozenModel):
         return self
 
 
-NOTHING = DirectoryEntry.model_construct(email="")
+EMPTY_ENTRY = DirectoryEntry.model_construct(email="")
 
 
 class DirectoryFile:
@@ -71,7 +71,7 @@ class DirectoryFile:
     async def reload_if_changed(self, *, at_once: bool = False) -> bool:
         """True if there is new data. Checks the file every few seconds at most, or now with `at_once`; reads it in
         another thread."""
-        if self._path is None or (not at_once and self._clock() < self._looked_at + LOOK_S):
+        if self._path is None or (not at_once and self._clock() < self._looked_at + CHECK_INTERVAL_S):
             return False
         self._looked_at = self._clock()
         if await asyncio.to_thread(_read_file_stamp, self._path) == self._stamp:
@@ -157,7 +157,10 @@ def _parse_csv_rows(text: str) -> Rows:
         if None in row or None in row.values():
             raise ValueError(f"line {reader.line_num}: {len(header)} cells are needed, as in the first line")
         cells = {name: cell.strip() for name, cell in row.items() if cell.strip()}
-        yield reader.line_num, {name: _split_list_cell(cell) if name in LISTS else cell for name, cell in cells.items()}
+        yield (
+            reader.line_num,
+            {name: _split_list_cell(cell) if name in LIST_COLUMNS else cell for name, cell in cells.items()},
+        )
 
 
 def _split_list_cell(cell: str) -> list[str]:

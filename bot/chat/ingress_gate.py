@@ -8,9 +8,9 @@ from contextlib import suppress
 
 CROWD_S = 0.02
 """Two events within this time are a crowd, which lasts until none has come for as long."""
-MOST_S = 0.1
+MAX_WAIT_S = 0.1
 """One piece of work goes on after this time, however many events come in."""
-READ_S = 0.002
+READ_WAIT_S = 0.002
 """How long a piece of work waits for events that have arrived and are not read yet."""
 
 
@@ -42,7 +42,7 @@ class IngressGate:
         if not self._one.locked() and asyncio.get_running_loop().time() - self._before > CROWD_S:
             return
         async with self._one:
-            await asyncio.sleep(READ_S)
+            await asyncio.sleep(READ_WAIT_S)
             with suppress(TimeoutError):
-                async with asyncio.timeout(MOST_S):
+                async with asyncio.timeout(MAX_WAIT_S):
                     await self._all_in.wait()

@@ -20,23 +20,23 @@ from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.runs import RunStore
 from tools.people.names import get_person_name
 from tools.spec import Caller
-from tools.tasks.task_actions import AGREED
+from tools.tasks.task_actions import WITHDRAWAL_WORDS
 from tools.tool import ToolServices
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import TaskKind
 
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
-CONCERNING = ("steps", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
+PUBLIC_SETTINGS = ("steps", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
 """Settings that everybody may know, because they explain what people see. All others are for administrators."""
-LATELY = 20
+RECENT_ENTRIES = 20
 """How many entries of a conversation are searched for a run that a *stop* ended."""
 SKEW_MS = 5_000
 """How far the platform's clock may differ from ours."""
 HISTORY_SHOWN = 10
 TASKS_SHOWN = 20
-SAID_MAX = 120
+QUOTE_MAX = 120
 """Characters shown of a message."""
-_FORMATS = re.compile(r"([\\*_~`])")
+_FORMATTING = re.compile(r"([\\*_~`])")
 """Formatting characters. What people wrote is shown as they wrote it (`2*3*4`)."""
 
 
@@ -145,7 +145,7 @@ class CommandHandler:
             lines = [f"`{name}` = {redact_text(value) or '—'}" for name, value in values.items()]
             return CommandReply("settings", _format_listing("settings", lines, language))
         own = {"language": translate("setting.in_language", language), "timezone": caller.person.timezone}
-        known = own | {name: values[name] for name in CONCERNING if values.get(name)}
+        known = own | {name: values[name] for name in PUBLIC_SETTINGS if values.get(name)}
         lines = [
             translate(f"setting.{name}", language, value=_describe_setting_value(name, value, language))
             for name, value in known.items()
@@ -165,7 +165,7 @@ class CommandHandler:
 
     async def _has_stopped_own_run(self, message: Message) -> bool:
         """True when this *stop* ended a run of its own author."""
-        entries = (await self.history.load_history(message.place.conversation)).entries[-LATELY:]
+        entries = (await self.history.load_history(message.place.conversation)).entries[-RECENT_ENTRIES:]
         runs = [await self.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
         theirs = [run for run in runs if run is not None and run.message.person == message.person]
         said_ms = float(message.at) * 1000 if _is_timestamp(message.at) else 0.0
@@ -177,7 +177,7 @@ class CommandHandler:
     async def _describe_task(self, key: str, one: AssignedTask, language: str) -> str:
         requester = await get_person_name(self.tool_services.directory, one.request.initiator)
         about = await load_request_summary(self.tool_services, one.request, language)
-        outcome = AGREED.get(one.task.outcome, "") if one.task.kind is TaskKind.REVOKE else one.task.outcome
+        outcome = WITHDRAWAL_WORDS.get(one.task.outcome, "") if one.task.kind is TaskKind.REVOKE else one.task.outcome
         decision = translate(f"decision.{outcome}", language) if outcome else ""
         return translate(
             key,
@@ -216,8 +216,8 @@ def _describe_entry(entry: HistoryEntry, language: str) -> str:
     """An entry as people know it: their own words, the answers, and a card instead of a note to the model."""
     is_ours = entry.is_answer or bool(entry.kind)
     by = "bot" if is_ours else "person"
-    short = shorten_text(entry.visible_text, SAID_MAX)
-    text = short if is_ours else _FORMATS.sub(r"\\\1", short)
+    short = shorten_text(entry.visible_text, QUOTE_MAX)
+    text = short if is_ours else _FORMATTING.sub(r"\\\1", short)
     return translate(f"command.said_by_{by}", language, text=text or translate("command.waits", language))
 
 

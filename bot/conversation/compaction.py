@@ -28,9 +28,9 @@ from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from bot.storage.spending import SYSTEM, UsageStore
 
-AT_ONCE = 4
+MAX_CONCURRENT_DRAFTS = 4
 """Summaries drafted at once in one process. The other places are for people."""
-TRIES = 4
+MAX_TRIES = 4
 """After this many tries it gives up until the next turn."""
 BUSY_MS = 1_000
 
@@ -60,7 +60,7 @@ class HistoryCompactor:
     budget: DailyBudget = field(default_factory=DailyBudget)
     pause_ms: int = 60_000
     """Pause between the first two tries. Each further pause is four times as long."""
-    draft_semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    draft_semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_DRAFTS))
 
     async def compact_history(self, lease: Lease, fold: CompactConversation) -> Sequence[Write]:
         """Compacts about half of the history. Raises `RetryLater` while the model cannot be reached or its summary is
@@ -124,7 +124,7 @@ class HistoryCompactor:
     ) -> Sequence[Write]:
         """Every try records what it cost."""
         noted, tries = self._build_journal_write(fold, "history.not_folded", draft, why=draft.failure), lease.item.tries
-        if tries >= TRIES:
+        if tries >= MAX_TRIES:
             return [*counted, noted]
         await lease.checkpoint(f"failed:{tries}", *counted, noted)
         raise RetryLater(self.pause_ms * 4 ** (tries - 1), f"no summary: {draft.failure}", counts_try=True)

@@ -20,16 +20,16 @@ from tools.spec import Caller, Privacy, ProcessDiagram, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
 from tools.workflow.diagram.render import render_picture
 
-SHOWS = "show_process"
+SHOW_PROCESS = "show_process"
 """The tool whose outcome is a diagram."""
 FILE = "process.png"
-Paint = Callable[[bytes, Collection[str], Collection[str], str], Awaitable[bytes]]
+PaintDiagram = Callable[[bytes, Collection[str], Collection[str], str], Awaitable[bytes]]
 """(process file, nodes and flows taken, current ones, language) → PNG. Raises `ToolError` if it cannot draw one."""
 
 
 def is_diagram_call(call: CallRecord) -> bool:
     """True for a call whose result people see as a diagram."""
-    return call.tool == SHOWS and call.status is CallStatus.SUCCEEDED
+    return call.tool == SHOW_PROCESS and call.status is CallStatus.SUCCEEDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class DiagramPoster:
     tools: Mapping[str, Tool]
     journal: Journal
     clock: Clock
-    paint: Paint = render_picture
+    paint: PaintDiagram = render_picture
 
     async def post_diagram(self, lease: Lease, draw: RenderDiagram) -> Sequence[Write]:
         """Posts the diagram that the person may see now, or the reason why there is none."""
@@ -54,7 +54,7 @@ class DiagramPoster:
             place = await self._choose_diagram_place(draw, privacy)
             png = await self.paint(shown.bpmn, shown.done, shown.active, language)
         except ToolError as error:
-            place = await self._choose_diagram_place(draw, classify_result(self.tools[SHOWS], error))
+            place = await self._choose_diagram_place(draw, classify_result(self.tools[SHOW_PROCESS], error))
             await self.chat.post_message(place, Post(render_value(error.note, language)), key=key, again=again)
             return []
         title, alt = render_value(shown.title, language), render_value(shown.alt, language)
@@ -74,7 +74,7 @@ class DiagramPoster:
 
     async def _load_diagram(self, caller: Caller, name: str) -> tuple[ProcessDiagram, Privacy]:
         """Raises `ToolError` if the caller may not see it."""
-        tool, local = self.tools[SHOWS], self.clock.today(caller.person.zone)
+        tool, local = self.tools[SHOW_PROCESS], self.clock.today(caller.person.zone)
         outcome = await tool.run(
             ToolContext(self.tool_services, caller, local), validate_args(tool.args, {"name": name})
         )

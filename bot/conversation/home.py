@@ -13,7 +13,7 @@ from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Request
 from tools.workflow.process.definition import format_request_line
 
-SHOWN = 20
+MAX_TASKS = 20
 """Tasks on the page. Further ones are only counted."""
 
 
@@ -29,7 +29,7 @@ class HomeBuilder:
         if caller is None:
             return None
         language = caller.person.language
-        waiting = await self.tool_services.engine.list_todo_tasks(person_id, self.clock.today(), SHOWN)
+        waiting = await self.tool_services.engine.list_todo_tasks(person_id, self.clock.today(), MAX_TASKS)
         tasks = [await self._build_task_card(one, person_id, language) for one in waiting.tasks]
         if more := waiting.total_count - len(waiting.tasks):
             tasks.append(Card(title=translate("home.more", language, n=more)))

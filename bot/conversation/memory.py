@@ -27,8 +27,8 @@ from bot.storage.history import HistoryStore
 from bot.storage.runs import RunStore
 from tools.spec import Person, Privacy
 
-WAITS = "a card was brought and waits for its button: {tool}"
-TAKEN_BACK = "the person took the card back: nothing was done"
+WAITING_NOTE = "a card was brought and waits for its button: {tool}"
+CANCELLED_NOTE = "the person took the card back: nothing was done"
 
 
 @dataclass(slots=True)
@@ -81,7 +81,11 @@ class ConversationMemory:
             return self._build_history_writes(place, RunMemory([*asked, *calls.entries], calls.calls))
         waits = [
             build_event_entry(
-                WAITS.format(tool=requested_card.tool), self.clock.today_ms(), _get_timezone(run), run=run.id, said=""
+                WAITING_NOTE.format(tool=requested_card.tool),
+                self.clock.today_ms(),
+                _get_timezone(run),
+                run=run.id,
+                said="",
             )
         ]
         here = self._build_history_writes(place, RunMemory([*asked, *waits])) if first else []
@@ -94,7 +98,7 @@ class ConversationMemory:
     def build_cancelled_writes(self, run: Run) -> list[Write]:
         """Ends the run of a card that its person cancelled in chat. This run says nothing more."""
         said = translate("command.taken_back", run.language)
-        event = build_event_entry(TAKEN_BACK, self.clock.today_ms(), _get_timezone(run), run=run.id, said=said)
+        event = build_event_entry(CANCELLED_NOTE, self.clock.today_ms(), _get_timezone(run), run=run.id, said=said)
         asked = [] if run.is_in_history else [self._build_question_entry(run)]
         here = self._build_history_writes(run.message.place, RunMemory([*asked, event]))
         return [*here, self._build_direct_history_item(run, "end", RunMemory([event]))] if run.dm_place else here

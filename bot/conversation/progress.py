@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from bot.agent.events import RunStep
 from bot.agent.limits import StopReason
-from bot.approvals.authorization import ANEW
+from bot.approvals.authorization import RETRY_CHOICE
 from bot.chat.messages import Button, Channel, NamedPeople, Post, RateSlot
 from bot.conversation.reply import MessageDelivery
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
@@ -143,7 +143,7 @@ def render_run_result(
     if result.unverified:
         text += "\n\n" + translate("evidence.unverified", run.language, what=" · ".join(result.unverified))
     anew = (
-        (Button(label=translate("choice.retry", run.language), choice=ANEW, approval=run.id, version=1),)
+        (Button(label=translate("choice.retry", run.language), choice=RETRY_CHOICE, approval=run.id, version=1),)
         if result.stop_reason
         else ()
     )

@@ -20,7 +20,7 @@ from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from tools.people.names import get_person_language
 
-ENDING_MS = 500
+END_WAIT_MS = 500
 """How long to wait when the button is pressed before the end of its run is stored."""
 
 
@@ -37,7 +37,7 @@ class RetryHandler:
         has gone on."""
         run = await self.runs.load_run(click.approval)
         if run is not None and run.status is RunStatus.RUNNING and run.result is not None:
-            raise RetryLater(ENDING_MS, "the stop is said and not yet written")
+            raise RetryLater(END_WAIT_MS, "the stop is said and not yet written")
         caller = await self.directory.find_caller(click.person)
         refusal = (
             authorize_retry(run, click.person, await self._find_latest_run(run))

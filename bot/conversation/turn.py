@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from bot.agent.events import Event, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
+from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
 from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
 from bot.approvals.duplicates import DuplicateGuard
@@ -128,7 +128,7 @@ class TurnHandler:
             raise RetryLater(wait_ms, str(down)) from down
         raise AssertionError("the loop ends with a final, a pause or a stop")
 
-    async def _start_loop(self, context: TurnContext) -> AsyncGenerator[Event, None]:
+    async def _start_loop(self, context: TurnContext) -> AsyncGenerator[RunEvent, None]:
         """The loop, with the prompt head and the rest of the person's budget for today."""
         run, caller, used = context.run, context.caller, context.recalled.usage
         use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-AGAIN_S = 0.25
+REPEAT_S = 0.25
 
 
 class WorkInterruptedError(Exception):
@@ -51,7 +51,7 @@ def interrupt_work(stop: StopEvent, after_s: float) -> Iterator[None]:
         nonlocal again, times
         times += 1
         task.cancel()
-        again = loop.call_later(AGAIN_S, cancel_task)
+        again = loop.call_later(REPEAT_S, cancel_task)
 
     def begin_cancelling() -> None:
         nonlocal again
@@ -81,7 +81,7 @@ async def cancel_and_wait(tasks: Sequence[asyncio.Future[Any]]) -> None:
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()
-        await asyncio.wait(left, timeout=AGAIN_S)
+        await asyncio.wait(left, timeout=REPEAT_S)
     await asyncio.gather(*tasks, return_exceptions=True)
 
 

@@ -14,7 +14,7 @@ import structlog
 
 from bot.core.redaction import redact_text as redact_text
 
-QUIET = {
+LIBRARY_LEVELS = {
     "httpx": logging.WARNING,
     "httpx2": logging.WARNING,
     "httpcore": logging.WARNING,
@@ -72,7 +72,7 @@ def configure_logging(level: str = "INFO", json: bool | None = None, stream: Tex
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for name, least in QUIET.items():
+    for name, least in LIBRARY_LEVELS.items():
         logging.getLogger(name).setLevel(max(least, root.level))
     logging.captureWarnings(True)
     structlog.configure(

@@ -16,10 +16,10 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 from bot.core.personal_numbers import SIGNS as PERSONAL_SIGNS
 from bot.core.personal_numbers import redact_personal_numbers
 
-SHORTEST = 6
+MIN_SECRET_LENGTH = 6
 """Shortest secret that is searched for by itself, in characters. A shorter one is found only by its context
 (`:pass@host`, `password=…`): searched for by itself, it would remove every such word from the logs."""
-SHORTEST_SHAPE = 16
+MIN_TOKEN_LENGTH = 16
 """Shortest word of only letters and digits that may be a token, in characters."""
 MASK = "***"
 _ENDINGS = (
@@ -170,7 +170,7 @@ _known = _KnownSecrets()
 def remember_secrets(secrets: Iterable[str], *, personal: bool | None = None) -> None:
     """Adds secrets that are redacted from now on wherever this process writes. `personal`: whether to redact numbers of
     phones, identity cards, bank accounts and cards; None: unchanged."""
-    known = _known.secrets | {one for one in secrets if len(one) >= SHORTEST and one != MASK}
+    known = _known.secrets | {one for one in secrets if len(one) >= MIN_SECRET_LENGTH and one != MASK}
     if known != _known.secrets:
         spelled = {spelling for one in known for spelling in spell_secret(one)}
         _known.spellings = tuple(sorted(spelled, key=lambda one: (-len(one), one)))
@@ -241,7 +241,7 @@ def redact_text(text: str, *, addresses: bool = True) -> str:
     text = redact_known_secrets(text)
     if _known.personal and any(sign in text for sign in PERSONAL_SIGNS):
         text = redact_personal_numbers(text)
-    if len(text) < SHORTEST_SHAPE and text.replace("_", "").isalnum():
+    if len(text) < MIN_TOKEN_LENGTH and text.replace("_", "").isalnum():
         return text
     small = text.casefold()
     text = _BOT_TOKEN.sub(rf"\1{MASK}", text)

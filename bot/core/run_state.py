@@ -98,9 +98,9 @@ class Usage:
     currency: str = ""
 
 
-LATE = "late"
+LATE_REPLIES = "late"
 """The key of `RunState.result_counts` for replies that came too late. Fingerprints are longer."""
-DEEDS = "deeds"
+ACTION_DOUBTS = "deeds"
 """The key there for an answer that was held up because it claimed an action."""
 
 
@@ -171,7 +171,7 @@ class RunState(BaseModel):
     @property
     def repeated_calls(self) -> int:
         """Calls that were made before and gave the same result."""
-        return sum(times - 1 for made, times in self.result_counts.items() if made not in (LATE, DEEDS))
+        return sum(times - 1 for made, times in self.result_counts.items() if made not in (LATE_REPLIES, ACTION_DOUBTS))
 
     @property
     def is_uncounted_run(self) -> bool:
@@ -181,7 +181,7 @@ class RunState(BaseModel):
     def record_model_call(self, usage: Usage, at_ms: int, ms: int, did: str) -> None:
         """Adds the usage of a reply. Usage from before a change of currency is not in this currency, and counts as
         unpriced."""
-        self.result_counts.pop(LATE, None)
+        self.result_counts.pop(LATE_REPLIES, None)
         self.model_calls.append(ModelCall(at_ms, ms, usage.tokens_in, usage.tokens_cached, usage.tokens_out, did))
         if usage.cost is not None and usage.currency != self.currency:
             self.unpriced, self.cost, self.currency = self.total_tokens, Decimal(0), usage.currency

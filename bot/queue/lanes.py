@@ -28,14 +28,14 @@ from bot.redis.connect import translate_redis_errors
 
 ANYBODY = "*"
 """In place of a person id: anybody's work."""
-AGAIN = "~"
+RETRY_SEPARATOR = "~"
 """Separates an item's id from the suffix that makes it a new item when it is enqueued again."""
 CREDIT_MS, COST_MS = 60_000, 2_000
 """How far a person's message comes ahead of waiting work, in each partition, and how much of that each lane costs that
 they set to work. So a flood delays its author, and nothing is overtaken that has waited as long as the credit."""
 _NO_RATE = ("", 0, 1, "")
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-_PUMPED = 100
+_MAX_TIMERS = 100
 """Timers moved by one script call, so that no call is long."""
 
 
@@ -71,7 +71,7 @@ class LaneItem:
     @property
     def is_redelivery(self) -> bool:
         """True if its handling was begun before, counted or not: some of its posts may exist already."""
-        return self.tries > 1 or bool(self.error) or AGAIN in self.id
+        return self.tries > 1 or bool(self.error) or RETRY_SEPARATOR in self.id
 
 
 class RetryLater(Exception):
@@ -305,7 +305,7 @@ class Lanes:
         return [partition for _, partition in sorted((float(score), n) for score, n in found)]
 
     async def _run_pump_script(self) -> Sequence[tuple[int, str]]:
-        return await self._scripts.run_in_all_partitions("pump", _PUMPED, self.dedupe_ms)
+        return await self._scripts.run_in_all_partitions("pump", _MAX_TIMERS, self.dedupe_ms)
 
     async def request_stop(self, lane: str, at: str, whose: str = ANYBODY) -> None:
         """Stops what this person (an id, or `ANYBODY`) put into the lane before now. Remembered for an hour, and

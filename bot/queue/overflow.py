@@ -11,7 +11,7 @@ from bot.queue.keys import Keys
 from bot.queue.writes import Delete, Write
 from bot.redis.connect import translate_redis_errors
 
-MOST_MS = 3_600_000
+MAX_SILENCE_MS = 3_600_000
 """If the end of an overflow was never announced (its item was given up), the next one stays silent for at most this
 long."""
 
@@ -26,7 +26,7 @@ class LaneOverflows:
         the overflow ends. Raises StoreUnavailableError."""
         key = self._build_overflow_key(lane)
         with translate_redis_errors():
-            return bool(await self.redis.set(key, id, nx=True, px=MOST_MS)) or await self.redis.get(key) == id
+            return bool(await self.redis.set(key, id, nx=True, px=MAX_SILENCE_MS)) or await self.redis.get(key) == id
 
     def build_end_write(self, lane: str) -> Write:
         """Marks the overflow as ended: a write for the commit that announces it."""

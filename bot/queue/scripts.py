@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError, RedisError
 from bot.queue.keys import Keys
 
 _WRITING = frozenset({"apply", "checkpoint", "commit"})
-_RINGS = 256
+_MAX_WAKEUPS = 256
 Arg = str | int
 
 
@@ -104,5 +104,5 @@ class ScriptRunner:
             with suppress(RedisError):
                 async with self.redis.pipeline(transaction=False) as both:
                     both.rpush(self.keys.wakeup_list, *partitions)
-                    both.ltrim(self.keys.wakeup_list, -_RINGS, -1)  # bounded, because there may be no listener
+                    both.ltrim(self.keys.wakeup_list, -_MAX_WAKEUPS, -1)  # bounded, because there may be no listener
                     await both.execute()

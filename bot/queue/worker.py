@@ -17,30 +17,30 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from bot.core import logs
-from bot.core.cancellation import AGAIN_S, cancel_and_wait
+from bot.core.cancellation import REPEAT_S, cancel_and_wait
 from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.core.held_lease import bind_lease
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease, RetryLater
 from bot.queue.writes import Write
-from bot.redis.connect import GONE
+from bot.redis.connect import UNAVAILABLE_ERRORS
 
 GIVE_UP_TRIES = 3
 """How often giving up is tried before the item is buried without it."""
-_MOST_AT_ONCE = 16
+_MAX_CLAIM = 16
 """Lanes taken by one claim, and lanes held by a process that takes what it accepts: so that processes share a burst."""
-_PUTS_AT_ONCE = 8
+_MAX_PARALLEL_ENQUEUES = 8
 """Parallel enqueues. More of a burst at once would open as many connections, which takes longer than waiting for a free
 one."""
-_BELL_S = 5.0
+_WAKEUP_TIMEOUT_S = 5.0
 """How long one call listens for a wakeup: less than the socket timeout."""
-_CUT_OFF_S = 5.0
+_FINAL_WRITE_S = 5.0
 """Time for writes in flight at shutdown. If it were longer, a Redis outage would hold up the end."""
-_WELL_S = 10.0
+_HEALTHY_S = 10.0
 """An endless job that has run this long was healthy: its next failure is a new one."""
 _log = logs.get_logger(__name__)
 _T = TypeVar("_T")
 
-Bury = Callable[[LaneItem, str], Sequence[Write]]
+BuildBuryWrites = Callable[[LaneItem, str], Sequence[Write]]
 """(item, why) → the writes for the commit that pops an item that is given up."""
 Job = Callable[[], Awaitable[None]]
 """A background job: one pass that is repeated, or an endless loop."""
@@ -77,7 +77,7 @@ class Worker:
         lanes: Lanes,
         handler: ItemHandler,
         *,
-        bury: Bury,
+        bury: BuildBuryWrites,
         concurrency: int = 64,
         sweep_s: float = 1.0,
         grace_s: float = 25,
@@ -95,7 +95,7 @@ class Worker:
         self._running = False
         self._woken = asyncio.Event()
         """Set when there is something to look at: a wakeup, a free place, the end."""
-        self._putting = asyncio.Semaphore(_PUTS_AT_ONCE)
+        self._putting = asyncio.Semaphore(_MAX_PARALLEL_ENQUEUES)
         self._accepting = 0
         """Places reserved for what is being accepted."""
         self._rung: set[int] = set()
@@ -118,7 +118,7 @@ class Worker:
     ) -> EnqueueResult:
         """`Lanes.enqueue`; an idle lane is also taken at once while this process has little to do, without a wakeup or
         a claim."""
-        idle = self._running and self._count_free_capacity() > 0 and len(self._held) + self._accepting < _MOST_AT_ONCE
+        idle = self._running and self._count_free_capacity() > 0 and len(self._held) + self._accepting < _MAX_CLAIM
         owner = self._owner if idle and not self._more else ""
         self._accepting += bool(owner)
         try:
@@ -176,7 +176,7 @@ class Worker:
         end = loop.time() + self._sweep_s
         while (left := end - loop.time()) > 0 and not self._stopping.is_set():
             while self._rung and not self._more and self._count_free_capacity() > 0:
-                await self._claim_lanes(self._rung.pop(), _MOST_AT_ONCE)
+                await self._claim_lanes(self._rung.pop(), _MAX_CLAIM)
             if self._more and self._count_free_capacity() > 0:
                 self._rung.clear()
                 return
@@ -189,7 +189,7 @@ class Worker:
         return 0 if self._stopping.is_set() else self._concurrency - len(self._held) - self._accepting
 
     async def _claim_lanes(self, partition: int, share: int) -> None:
-        room = min(self._count_free_capacity(), share, _MOST_AT_ONCE)
+        room = min(self._count_free_capacity(), share, _MAX_CLAIM)
         leases = await self._lanes.claim(self._owner, partition, room) if room > 0 else []
         for lease in leases:
             self._start_lane(lease)
@@ -241,7 +241,7 @@ class Worker:
         except RetryLater as later:
             _log.info("later", delay_ms=later.delay_ms, reason=str(later))
             await self._retry_later(held, later.delay_ms, str(later), count=later.counted)
-        except (StoreUnavailableError, *GONE) as error:
+        except (StoreUnavailableError, *UNAVAILABLE_ERRORS) as error:
             _log.warning("store down while handling", error=str(error))
             await self._retry_later(held, self._compute_backoff_ms(1), str(error), count=False)
         except Exception as error:  # noqa: BLE001 - the process edge: whatever a handler does, the lane goes on
@@ -287,7 +287,7 @@ class Worker:
         """Releases the lane without counting a try. If Redis is away, the lease simply runs out."""
         held.settling = True
         with suppress(StoreUnavailableError, LeaseLost, TimeoutError):
-            async with asyncio.timeout(_CUT_OFF_S / 2):
+            async with asyncio.timeout(_FINAL_WRITE_S / 2):
                 await held.lease.release()
 
     def _compute_backoff_ms(self, tries: int) -> int:
@@ -316,7 +316,7 @@ class Worker:
         while True:
             if self._count_free_capacity() <= 0:
                 await asyncio.sleep(self._sweep_s / 20)
-            elif (partition := await self._lanes.wait_for_wakeup(_BELL_S)) is not None:
+            elif (partition := await self._lanes.wait_for_wakeup(_WAKEUP_TIMEOUT_S)) is not None:
                 await self._handle_wakeup(partition)
 
     async def _handle_wakeup(self, partition: int) -> None:
@@ -342,8 +342,8 @@ class Worker:
                 await job()
                 down.record_recovery()
                 await asyncio.sleep(pause_s)
-            except (StoreUnavailableError, *GONE) as error:
-                down = OutageBackoff(_get_job_name(job)) if loop.time() - began > _WELL_S else down
+            except (StoreUnavailableError, *UNAVAILABLE_ERRORS) as error:
+                down = OutageBackoff(_get_job_name(job)) if loop.time() - began > _HEALTHY_S else down
                 await asyncio.sleep(down.record_failure(error))
             except Exception:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
                 _log.exception("job failed", job=_get_job_name(job))
@@ -358,13 +358,13 @@ class Worker:
     async def _cancel_remaining(self) -> None:
         """Ends what still runs: handlers at once, writes in flight a little later."""
         loop = asyncio.get_running_loop()
-        end, held = loop.time() + _CUT_OFF_S, list(self._held.values())
+        end, held = loop.time() + _FINAL_WRITE_S, list(self._held.values())
         tasks = [one.task for one in held if one.task is not None]
         while (left := [task for task in tasks if not task.done()]) and loop.time() < end:
             for one in held:
                 if one.task is not None and not one.settling:
                     one.task.cancel()
-            await asyncio.wait(left, timeout=AGAIN_S)
+            await asyncio.wait(left, timeout=REPEAT_S)
         await cancel_and_wait(tasks)
 
 

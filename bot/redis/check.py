@@ -21,7 +21,7 @@ from bot.queue.keys import Keys
 from bot.queue.writes import Delete, Set, apply_writes
 from bot.redis.connect import translate_redis_errors
 
-OLDEST = (6, 2)
+MIN_VERSION = (6, 2)
 """The scripts use `XADD … MINID`, which came with 6.2."""
 FULL_PERCENT = 80
 SKEW_S = 2
@@ -160,7 +160,7 @@ def _check_server(facts: RedisFacts, redis: Redis) -> Iterator[RedisFinding]:
         yield RedisFinding(RedisSeverity.WARN, "hidden")
         return
     version = str(facts.info.get("redis_version", "0"))
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+    if tuple(int(part) for part in version.split(".")[:2]) < MIN_VERSION:
         yield RedisFinding(RedisSeverity.REFUSE, "version", {"version": version})
     if "sentinel" in (facts.info.get("redis_mode"), facts.info.get("server_mode")):  # Redis, Valkey
         yield RedisFinding(RedisSeverity.REFUSE, "sentinel")

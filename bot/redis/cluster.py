@@ -18,11 +18,11 @@ from redis.asyncio.cluster import ClusterNode, ClusterPipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 
-WAIT_S = 20.0
+TURN_TIMEOUT_S = 20.0
 """How long a call waits for its turn."""
-_SPARE = 16
+_SPARE_CONNECTIONS = 16
 """Connections per node beyond those of bounded calls: for pub/sub and redirections."""
-_UNSETTLED = (
+_FAILOVER_ERRORS = (
     exceptions.ClusterError,
     exceptions.SlotNotCoveredError,
     exceptions.TryAgainError,
@@ -40,7 +40,7 @@ class ClusterClient(RedisCluster):
     def __init__(self, hosts: Sequence[tuple[str, int]], *, connections: int, retries: int, **options: Any) -> None:
         super().__init__(
             startup_nodes=[ClusterNode(host, port) for host, port in hosts],
-            max_connections=2 * connections + _SPARE,
+            max_connections=2 * connections + _SPARE_CONNECTIONS,
             retry=Retry(NoBackoff(), 2),
             **options,
         )
@@ -113,7 +113,7 @@ def mark_calling() -> Iterator[None]:
 async def wait_for_turn(room: asyncio.Semaphore) -> AsyncIterator[None]:
     """Waits for one of the places for simultaneous calls."""
     try:
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(TURN_TIMEOUT_S):
             await room.acquire()
     except TimeoutError as error:
         raise exceptions.ConnectionError("no connection available") from error
@@ -128,7 +128,7 @@ def translate_cluster_errors() -> Iterator[None]:
     """Raises errors that pass soon as `redis.ConnectionError`."""
     try:
         yield
-    except _UNSETTLED as error:
+    except _FAILOVER_ERRORS as error:
         raise exceptions.ConnectionError(str(error)) from error
     except AttributeError as error:
         if error.name != "writelines":

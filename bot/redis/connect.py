@@ -14,16 +14,16 @@ from redis.backoff import ExponentialWithJitterBackoff
 
 from bot.core.errors import SettingsError, StoreUnavailableError
 from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
-from bot.redis.cluster import WAIT_S, ClusterClient
+from bot.redis.cluster import TURN_TIMEOUT_S, ClusterClient
 from bot.redis.sentinel import MasterClient, build_master_client, require_known_service
 
 SOCKET_TIMEOUT_S = 10.0
 """Every blocking read must ask for less than this, or redis-py repeats it for ever."""
 
-GONE = (exceptions.ConnectionError, exceptions.TimeoutError)
+UNAVAILABLE_ERRORS = (exceptions.ConnectionError, exceptions.TimeoutError)
 """What redis-py raises when the server is away, for code outside `bot.storage`."""
 _DOWN = (
-    *GONE,
+    *UNAVAILABLE_ERRORS,
     exceptions.ReadOnlyError,
     exceptions.OutOfMemoryError,
     exceptions.ClusterDownError,
@@ -82,7 +82,7 @@ def _build_client(address: RedisAddress, connections: int, retries: int) -> Redi
         cluster = ClusterClient(address.hosts, connections=connections, retries=retries, **_drop_host_options(options))
         return cast("Redis", cluster)  # it has every method that is used here
     retry = Retry(ExponentialWithJitterBackoff(base=0.02, cap=0.5), retries)
-    pool: dict[str, Any] = {"max_connections": connections, "timeout": WAIT_S, "retry": retry}
+    pool: dict[str, Any] = {"max_connections": connections, "timeout": TURN_TIMEOUT_S, "retry": retry}
     if address.kind is RedisMode.SENTINEL:
         return build_master_client(
             address.hosts, address.service, address.sentinel_login, **_drop_host_options(options), **pool

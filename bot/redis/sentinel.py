@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 
 from bot.core.errors import SettingsError
 
-ASKED_S = 2.0
+SENTINEL_TIMEOUT_S = 2.0
 """How long a Sentinel may take to answer before the next one is asked."""
 
 
@@ -50,7 +50,11 @@ def build_master_client(
 ) -> MasterClient:
     """A client that has not connected yet. `login` is for the Sentinels; `pool` for the server, and its TLS for
     both."""
-    asking = {"socket_timeout": ASKED_S, "socket_connect_timeout": ASKED_S, "retry": Retry(NoBackoff(), 0)}
+    asking = {
+        "socket_timeout": SENTINEL_TIMEOUT_S,
+        "socket_connect_timeout": SENTINEL_TIMEOUT_S,
+        "retry": Retry(NoBackoff(), 0),
+    }
     tls = {name: value for name, value in pool.items() if name.startswith("ssl")}
     asked = {**asking, **login, **tls, "decode_responses": True}
     watchers = SentinelWatchers(sentinels, sentinel_kwargs=asked)  # type: ignore[no-untyped-call]

@@ -21,7 +21,7 @@ from bot.queue.writes import CancelTimer, DecideApproval, HSet, SetTimer, Write,
 from bot.redis.connect import translate_redis_errors
 from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
 
-KEPT_MS = 30 * 24 * 3_600_000
+RETENTION_MS = 30 * 24 * 3_600_000
 """How long a decided approval is kept, so that a late press still gets its answer."""
 
 _waiters = TypeAdapter(tuple[ApprovalWaiter, ...])
@@ -75,11 +75,11 @@ class ApprovalStore:
             form=json.dumps(click.form or {}, ensure_ascii=False),
             now_ms=now_ms,
             becomes=ends.value,
-            kept_ms=KEPT_MS,
+            kept_ms=RETENTION_MS,
         )
 
     async def decide_cancellation(self, approval: Approval, person: str, now_ms: int) -> Verdict:
-        """Decide once that it shall not be: whoever proposed it says so in chat. Said again, OK again."""
+        """Cancels once, for a proposer who says so in chat. Repeated, it answers OK again."""
         click = Click(
             id=approval.take_back_press,
             approval=approval.id,
@@ -93,12 +93,12 @@ class ApprovalStore:
 
     def build_save_write(self, approval: Approval) -> Write:
         """The whole record, for a checkpoint or commit of its lane."""
-        ttl = None if approval.state is ApprovalState.OPEN else KEPT_MS
+        ttl = None if approval.state is ApprovalState.OPEN else RETENTION_MS
         return HSet(self._build_approval_key(approval.id), _format_approval_fields(approval), ttl_ms=ttl)
 
     def build_delivery_write(self, approval: Approval) -> Write:
         """The fields that a delivery changes: waiters and copies. A decision stays as it is."""
-        ttl, written = None if approval.state is ApprovalState.OPEN else KEPT_MS, _format_approval_fields(approval)
+        ttl, written = None if approval.state is ApprovalState.OPEN else RETENTION_MS, _format_approval_fields(approval)
         changed = {name: written[name] for name in ("waiters", "copies", "delivered_version")}
         return HSet(self._build_approval_key(approval.id), changed, ttl_ms=ttl)
 

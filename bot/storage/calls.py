@@ -11,7 +11,7 @@ from bot.core.history_entries import PastCall
 RUNS, UNFOLDED = 3, 4_500
 """For this many latest runs, a model is sent the calls and results themselves, up to this many tokens on top of the
 history. For older runs it gets one line per call."""
-CALLS_KEPT = 2 * RUNS
+MAX_CALL_ENTRIES = 2 * RUNS
 """Entries whose calls are kept. A run that waited for a button has two entries."""
 TAB = "\t"
 """Separates the parts of an entry: JSON contains no raw tab."""

@@ -18,7 +18,7 @@ from bot.core.logs import redact_text
 from bot.core.records import RunStatus
 from bot.core.work_items import ButtonPressed, MessageReceived, ResumeRun
 from bot.queue.keys import Keys
-from bot.queue.lanes import AGAIN, LaneItem
+from bot.queue.lanes import RETRY_SEPARATOR, LaneItem
 from bot.queue.writes import EnqueueItem, Set, Write, XAdd, apply_writes
 from bot.redis.connect import translate_redis_errors
 from bot.storage.journal import Journal, parse_stream_id
@@ -28,9 +28,9 @@ _OF_PEOPLE: TypeAdapter[MessageReceived | ButtonPressed | ResumeRun] = TypeAdapt
     Annotated[MessageReceived | ButtonPressed | ResumeRun, Field(discriminator="kind")]
 )
 """Kinds whose letters are inspected; a letter of any other kind is enqueued again as it is."""
-DEAD_MS = 90 * 24 * 3_600_000
+RETENTION_MS = 90 * 24 * 3_600_000
 """How long dead letters are kept."""
-CLAIM_MS = 60_000
+MARK_TIMEOUT_MS = 60_000
 """How long a letter is blocked by a process that set the mark and died before it finished."""
 
 
@@ -63,7 +63,7 @@ class DeadLetter:
     @property
     def retry_id(self) -> str:
         """The id under which it is retried: a new one each time, the same for everybody who tries at once."""
-        return f"{self.item.id.partition(AGAIN)[0]}{AGAIN}{self.item.put_ms:x}"
+        return f"{self.item.id.partition(RETRY_SEPARATOR)[0]}{RETRY_SEPARATOR}{self.item.put_ms:x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class DeadLetterStore:
         )
         numbers = {"tries": str(item.tries), "put_ms": str(item.put_ms)}
         return XAdd(
-            self._build_dead_stream_key(self.keys.get_partition(item.lane)), {**fields, **numbers}, DEAD_MS
+            self._build_dead_stream_key(self.keys.get_partition(item.lane)), {**fields, **numbers}, RETENTION_MS
         ), noted
 
     async def list_dead_letters(self) -> list[DeadLetter]:
@@ -109,7 +109,7 @@ class DeadLetterStore:
         lane, mark = letter.item.lane, self._build_mark_key(letter)
         done = json.dumps([by, letter.retry_id, secrets.token_hex(8)], ensure_ascii=False)
         with translate_redis_errors():
-            first = await self.redis.set(mark, done, nx=True, px=CLAIM_MS) or await self.redis.get(mark) == done
+            first = await self.redis.set(mark, done, nx=True, px=MARK_TIMEOUT_MS) or await self.redis.get(mark) == done
         if not first:
             return None
         noted = Journal(self.redis, self.keys).build_record_write(
@@ -121,7 +121,7 @@ class DeadLetterStore:
             was=letter.item.id,
         )
         put = EnqueueItem(lane, letter.retry_id, _replace_work_id(letter.item.body, letter.retry_id))
-        writes = [Set(mark, done, DEAD_MS), put, noted, *await self._build_revive_writes(letter)]
+        writes = [Set(mark, done, RETENTION_MS), put, noted, *await self._build_revive_writes(letter)]
         await apply_writes(self.redis, self.keys, self.keys.get_partition(lane), writes)
         return replace(letter, by=by, retried_as=letter.retry_id)
 

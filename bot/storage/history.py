@@ -20,17 +20,17 @@ from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, Pa
 from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, Delete, ReplaceHistory, RPushTrim, Write
 from bot.redis.connect import translate_redis_errors
-from bot.storage.calls import CALLS_KEPT, TAB, format_past_calls, list_called_tools, parse_latest_calls
+from bot.storage.calls import MAX_CALL_ENTRIES, TAB, format_past_calls, list_called_tools, parse_latest_calls
 
-KEPT_MS = 30 * 24 * 3_600_000
-SUMMARY = 600
+RETENTION_MS = 30 * 24 * 3_600_000
+MAX_SUMMARY_TOKENS = 600
 """Most tokens of a summary. If less than four times as much is in the history, a quarter of the history."""
 FOLDED, REGION = 16_000, 2_000
 """Most tokens that one compaction covers (plus at most one turn), and most entries that it reads: one script takes all
 of them."""
-CALL = 24
+CALL_TOKENS = 24
 """Tokens of a call besides its arguments and its result."""
-_FOLDED = "="
+_SUMMARY_MARK = "="
 """In a stored summary, stands where entries have their run."""
 
 
@@ -188,7 +188,7 @@ class HistoryStore:
     redis: Redis
     keys: Keys
     max_tokens: int = 8_000
-    kept_ms: int = KEPT_MS
+    kept_ms: int = RETENTION_MS
 
     @property
     def compaction_threshold(self) -> int:
@@ -198,7 +198,7 @@ class HistoryStore:
     @property
     def summary_tokens(self) -> int:
         """Most tokens for the lines of a summary."""
-        return min(SUMMARY, self.max_tokens // 4)
+        return min(MAX_SUMMARY_TOKENS, self.max_tokens // 4)
 
     def _build_history_key(self, conversation: str) -> str:
         return self.keys.build_key(self.keys.get_partition(conversation), "h", conversation)
@@ -209,11 +209,11 @@ class HistoryStore:
     def build_calls_write(self, conversation: str, entry: HistoryEntry, calls: Sequence[PastCall]) -> Write:
         """The write that stores the calls of an entry and drops the oldest."""
         costs = (
-            CALL + estimate_tokens(json.dumps(one.args, ensure_ascii=False)) + estimate_tokens(one.result)
+            CALL_TOKENS + estimate_tokens(json.dumps(one.args, ensure_ascii=False)) + estimate_tokens(one.result)
             for one in calls
         )
         value = format_past_calls(entry.run, entry.at_ms, sum(costs), calls)
-        return RPushTrim(self._build_calls_key(conversation), [value], CALLS_KEPT, ttl_ms=self.kept_ms)
+        return RPushTrim(self._build_calls_key(conversation), [value], MAX_CALL_ENTRIES, ttl_ms=self.kept_ms)
 
     def build_turn_write(self, conversation: str, entries: Iterable[HistoryEntry]) -> AppendHistory:
         """The write that adds entries, oldest first."""
@@ -255,7 +255,7 @@ class HistoryStore:
         pipe.lrange(self._build_calls_key(conversation), 0, -1)
 
     def parse_reads(self, values: Sequence[Any], calls: Sequence[Any]) -> ConversationHistory:
-        folded = values[0] if values and _parse_run_id(values[0]) == _FOLDED else ""
+        folded = values[0] if values and _parse_run_id(values[0]) == _SUMMARY_MARK else ""
         turns = values[1:] if folded else values
         start = next((i for i, one in enumerate(turns) if _can_begin_history(_parse_entry(one))), len(turns))
         return ConversationHistory(stored_entries=turns, start=start, stored_summary=folded, calls=calls)
@@ -297,7 +297,7 @@ def _parse_calls_place(value: str) -> str:
 def _format_stored_summary(summary: HistorySummary, upto: int) -> str:
     """`tokens:sum|=⇥since⇥about⇥message`: the sum is that of the last turn it covers."""
     about = [summary.until_ms, summary.turns, summary.has_gap, *summary.lines]
-    parts = (_FOLDED, str(summary.since_ms), json.dumps(about, ensure_ascii=False), summary.message)
+    parts = (_SUMMARY_MARK, str(summary.since_ms), json.dumps(about, ensure_ascii=False), summary.message)
     return f"{estimate_tokens(summary.message)}:{upto}|" + TAB.join(parts)
 
 

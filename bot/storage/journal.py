@@ -20,15 +20,15 @@ from bot.queue.keys import Keys
 from bot.queue.writes import XAdd, apply_writes
 from bot.redis.connect import translate_redis_errors
 
-KEPT_MS = 90 * 24 * 3_600_000
+RETENTION_MS = 90 * 24 * 3_600_000
 SCHEMA = "1"
 _PAGE = 500
 _BLOCK_MS = 2_000
-AWAY_S = 0.5
+RECONNECT_S = 0.5
 """Pause between two checks of a store that is away."""
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
-Stamp = tuple[int, int]
+StreamId = tuple[int, int]
 """A comparable stream id: (ms, number)."""
 
 
@@ -71,7 +71,7 @@ class Journal:
 
     redis: Redis
     keys: Keys
-    kept_ms: int = KEPT_MS
+    kept_ms: int = RETENTION_MS
 
     def build_record_write(
         self, lane_or_id: str, kind: str, *, run: str = "", person: str = "", channel: str = "", text: str = "",
@@ -133,7 +133,7 @@ class Journal:
             entries: Any = await self.redis.xrevrange(self._build_journal_key(partition), before, "-", count=_PAGE)
         return [_parse_record(id_, fields) for id_, fields in entries]
 
-    async def _load_new_with_retry(self, seen: dict[int, Stamp], waits: Callable[[], None]) -> list[JournalRecord]:
+    async def _load_new_with_retry(self, seen: dict[int, StreamId], waits: Callable[[], None]) -> list[JournalRecord]:
         away = False
         while True:
             try:
@@ -142,7 +142,7 @@ class Journal:
                 if not away:
                     waits()
                 away = True
-                await asyncio.sleep(AWAY_S)
+                await asyncio.sleep(RECONNECT_S)
 
     def _build_journal_key(self, partition: int) -> str:
         return self.keys.build_key(partition, "j")
@@ -156,7 +156,7 @@ class Journal:
             seconds, micros = await self.redis.time()
         return max(1, seconds * 1000 + micros // 1000 - (parse_age_ms(since) if since else 0))
 
-    async def _stream_existing_records(self, seen: dict[int, Stamp]) -> AsyncIterator[JournalRecord]:
+    async def _stream_existing_records(self, seen: dict[int, StreamId]) -> AsyncIterator[JournalRecord]:
         """Existing records, read page by page from every partition, always the oldest first."""
         pages = {partition: await self._load_next_page(partition, seen) for partition in seen}
         while any(pages.values()):
@@ -167,14 +167,14 @@ class Journal:
                 pages[oldest] = await self._load_next_page(oldest, seen)
             yield record
 
-    async def _load_next_page(self, partition: int, seen: dict[int, Stamp]) -> list[JournalRecord]:
+    async def _load_next_page(self, partition: int, seen: dict[int, StreamId]) -> list[JournalRecord]:
         """The next page of a partition, newest first, so that `pop` returns the oldest."""
         start = "({}-{}".format(*seen[partition])
         with translate_redis_errors():
             entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
         return [_parse_record(id_, fields) for id_, fields in reversed(entries)]
 
-    async def _load_new_records(self, seen: dict[int, Stamp]) -> list[JournalRecord]:
+    async def _load_new_records(self, seen: dict[int, StreamId]) -> list[JournalRecord]:
         """Waits a while for new records and returns them."""
         if isinstance(self.redis, RedisCluster):  # one command cannot wait for streams of several nodes
             await asyncio.sleep(_BLOCK_MS / 4000)
@@ -186,7 +186,7 @@ class Journal:
             seen[partition] = max([seen[partition], *(parse_stream_id(record.id) for record in records)])
         return sorted((r for records in found.values() for r in records), key=lambda r: parse_stream_id(r.id))
 
-    async def _read_streams(self, seen: dict[int, Stamp]) -> dict[int, list[JournalRecord]]:
+    async def _read_streams(self, seen: dict[int, StreamId]) -> dict[int, list[JournalRecord]]:
         streams: dict[Any, Any] = {self._build_journal_key(n): "{}-{}".format(*at) for n, at in seen.items()}
         with translate_redis_errors():
             answer: Any = await self.redis.xread(streams, count=_PAGE, block=_BLOCK_MS)
@@ -207,7 +207,7 @@ def parse_age_ms(age: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def parse_stream_id(id_: str) -> Stamp:
+def parse_stream_id(id_: str) -> StreamId:
     """A stream id as two numbers."""
     ms, _, number = id_.partition("-")
     return int(ms), int(number)

@@ -22,9 +22,9 @@ from bot.redis.connect import translate_redis_errors
 from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.spending import DailyUsage, DailyUsageQuery
 
-KEPT_MS = 7 * 24 * 3_600_000
+RETENTION_MS = 7 * 24 * 3_600_000
 """How long a run and its messages are kept after the last change."""
-PAUSED_MS = 60 * 24 * 3_600_000
+PAUSED_RETENTION_MS = 60 * 24 * 3_600_000
 """A paused run outlives every approval that it can wait for."""
 _PACKED = "z:"
 
@@ -93,12 +93,12 @@ class RunStore:
         record = run.model_dump_json(exclude={"state": {"messages"}})
         if run.status is RunStatus.RUNNING:
             fresh = run.state.messages[run.stored_messages :]
-            messages = (RPush(self._build_run_key(run.id, "m"), fresh, ttl_ms=KEPT_MS),) if fresh else ()
+            messages = (RPush(self._build_run_key(run.id, "m"), fresh, ttl_ms=RETENTION_MS),) if fresh else ()
             kept = [f"{n} {text}" for n, text in run.state.provider_details.items() if n >= run.stored_messages]
-            beside = (RPush(self._build_run_key(run.id, "k"), kept, ttl_ms=KEPT_MS),) if kept else ()
-            return (Set(self._build_run_key(run.id), record, ttl_ms=KEPT_MS), *messages, *beside)
+            beside = (RPush(self._build_run_key(run.id, "k"), kept, ttl_ms=RETENTION_MS),) if kept else ()
+            return (Set(self._build_run_key(run.id), record, ttl_ms=RETENTION_MS), *messages, *beside)
         packed = _pack_run(record, run.state, replayed=run.status is RunStatus.PAUSED)
-        ttl = PAUSED_MS if run.status is RunStatus.PAUSED else KEPT_MS
+        ttl = PAUSED_RETENTION_MS if run.status is RunStatus.PAUSED else RETENTION_MS
         lists = ("m", "k") if run.state.provider_details else ("m",)
         gone = [Delete(self._build_run_key(run.id, one)) for one in lists]
         return (Set(self._build_run_key(run.id), packed, ttl_ms=ttl), *gone, self._build_paused_write(run))
@@ -120,7 +120,7 @@ class RunStore:
         """Records in a conversation that a run waits for a button. `shown`: what the conversation may know of its
         card."""
         about = f"{approval} {tool} {person}" + (f" {shown.made_ms} {shown.text}" if shown else "")
-        return HSet(self._build_paused_key(conversation), {run: about}, ttl_ms=PAUSED_MS)
+        return HSet(self._build_paused_key(conversation), {run: about}, ttl_ms=PAUSED_RETENTION_MS)
 
     def build_remove_paused_write(self, conversation: str, run: str) -> Write:
         """Records that it no longer waits."""

@@ -27,7 +27,7 @@ from bot.queue.keys import Keys
 from bot.queue.writes import HIncrBy, apply_writes
 from bot.redis.connect import translate_redis_errors
 
-KEPT_DAYS = 92
+RETENTION_DAYS = 92
 SYSTEM = "system"
 """The account for what no person requested: suggestions on cards, summaries, the test of the model's abilities at the
 start."""
@@ -110,7 +110,7 @@ class UsageStore:
         if not amounts:
             return ()
         key = self._build_day_key(self.keys.get_partition(lane), self.get_company_day())
-        return (HIncrBy(key, amounts, ttl_ms=KEPT_DAYS * 24 * 3_600_000),)
+        return (HIncrBy(key, amounts, ttl_ms=RETENTION_DAYS * 24 * 3_600_000),)
 
     async def record_usage(self, person: str, usage: Sequence[Usage]) -> None:
         """Counts replies that belong to no lane. Raises StoreUnavailableError."""
@@ -139,7 +139,7 @@ class UsageStore:
 
     async def list_usage_rows(self, days: int) -> list[UsageRow]:
         """Usage of the last `days` days, today included. Raises StoreUnavailableError."""
-        wanted = [self.get_company_day() - timedelta(days=n) for n in range(min(days, KEPT_DAYS))]
+        wanted = [self.get_company_day() - timedelta(days=n) for n in range(min(days, RETENTION_DAYS))]
         places = [(day, key) for day in wanted for key in self.list_day_keys(day)]
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=False) as all_of_them:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.approval_rules import MOST, describe_policies
+from bot.agent.approval_rules import MAX_LENGTH, describe_policies
 from bot.agent.model import ModelReply
 from bot.agent.prompt import (
     PERSONA,
@@ -99,7 +99,9 @@ def test_who_approves_what_is_told_in_words_the_company_s_own_rows_first() -> No
     assert mine in told and told.index(mine) < told.index(
         "- leave, Approver: the author's manager, else who has the role director"
     )
-    assert len(describe_policies(FORMS * 50)) < MOST + 100 and describe_policies(FORMS * 50).endswith("than fit here)")
+    assert len(describe_policies(FORMS * 50)) < MAX_LENGTH + 100 and describe_policies(FORMS * 50).endswith(
+        "than fit here)"
+    )
 
 
 def test_the_tone_is_bounded_and_cannot_leave_its_place() -> None:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel, RootModel
 
-from bot.agent.events import Event, RunFinished, RunPaused, StepsFinished
+from bot.agent.events import RunEvent, RunFinished, RunPaused, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
@@ -230,7 +230,7 @@ class Crowd(Bench):
 
     async def play(
         self, script: Sequence[Scripted], trace: RunState | None = None
-    ) -> tuple[list[Event], RunState, Any]:
+    ) -> tuple[list[RunEvent], RunState, Any]:
         model = ScriptedModel(list(script))
         loop = AgentLoop(model, self.tools(), server_tools=self.more, max_offered_tools=16)
         if trace is None:

@@ -18,7 +18,7 @@ from bot.agent.model import Messages, ModelReply
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest
-from bot.agent.past_calls import CALLS_MOST, CUT, RESULT, build_past_call, format_call_line
+from bot.agent.past_calls import CUT, MAX_CALLS, RESULT, build_past_call, format_call_line
 from bot.agent.reply_format import ReplyFormat
 from bot.chat.messages import Place
 from bot.conversation import memory
@@ -28,7 +28,7 @@ from bot.core.run_state import CallRecord, CallStatus
 from bot.core.work_items import ExpireCard
 from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, apply_writes
-from bot.storage.calls import CALLS_KEPT, RUNS, UNFOLDED
+from bot.storage.calls import MAX_CALL_ENTRIES, RUNS, UNFOLDED
 from bot.storage.history import ConversationHistory, HistoryStore
 from tests.harness.lab import DM, Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
@@ -209,7 +209,7 @@ async def test_only_the_latest_runs_and_no_more_than_fits_are_sent_as_they_were(
         known = await kept(history, n, past(n))
     sent = known.list_messages_with_calls(without="")
     assert [[call.uid for call in one.calls] for one in sent if one.calls] == [[f"R{n}:1:0"] for n in (7, 8, 9)]
-    assert len(known.calls) == CALLS_KEPT, "no more of them are kept"
+    assert len(known.calls) == MAX_CALL_ENTRIES, "no more of them are kept"
     assert [one.calls for one in known.list_messages_with_calls(without="R9") if one.calls is not None][-1][
         0
     ].uid == "R8:1:0"
@@ -236,7 +236,7 @@ def test_a_result_is_cut_behind_its_head_and_its_line_keeps_the_numbers_behind()
     assert len(found.args["note"]) < 300
     line = format_call_line(found, whole)
     assert "total 99" in line and "L-0001 · 王五 · amount 101" in line and line.endswith("L-0013 L-0014")
-    assert len(line) < 500 and "\n" not in line and CALLS_MOST * len(line) < 3_000
+    assert len(line) < 500 and "\n" not in line and MAX_CALLS * len(line) < 3_000
 
 
 async def test_what_main_has_written_is_read(redis: Redis) -> None:

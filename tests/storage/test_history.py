@@ -10,8 +10,8 @@ from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.history import (
     FOLDED,
-    KEPT_MS,
     REGION,
+    RETENTION_MS,
     CompactionRange,
     ConversationHistory,
     HistoryStore,
@@ -49,7 +49,7 @@ async def test_entries_come_back_oldest_first_as_they_were(either: Redis, keys: 
     await add(history, ("user", '我要请假 | "10" 天'), ("assistant", "向谁申请？"))
     await add(history, ("user", "李四"), ("assistant", "好的 🙂"))
     assert await contents(history) == ['我要请假 | "10" 天', "向谁申请？", "李四", "好的 🙂"]
-    assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= KEPT_MS
+    assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= RETENTION_MS
 
 
 async def test_the_oldest_go_when_there_are_too_many_tokens(either: Redis, keys: Keys) -> None:
@@ -166,7 +166,7 @@ async def test_a_summary_stands_in_the_place_of_the_oldest_turns(either: Redis, 
     assert after.tokens == sum(map(estimate_tokens, after.list_messages(without=""))), (
         "each counts once, the summary too"
     )
-    assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= KEPT_MS
+    assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= RETENTION_MS
     assert [key async for key in either.scan_iter("*h:*")] == [keys.build_key(keys.get_partition(DM), "h", DM)]
     await apply_writes(either, keys, keys.get_partition(DM), history.build_forget_writes(DM))
     assert not await history.load_history(DM)

@@ -23,17 +23,17 @@ from typing import TypeVar
 
 from tools.spec import ToolError
 
-LONGEST = 500
+MAX_LENGTH = 500
 """Longest calculation, in characters."""
-DIGITS = 30
+MAX_DIGITS = 30
 """Most digits of one number."""
-LARGEST = 10**60
+MAX_NUMBER = 10**60
 """Every intermediate numerator and denominator stays below this."""
-DEEPEST = 20
+MAX_DEPTH = 20
 """Deepest nesting of brackets."""
-PLACES = 12
+MAX_PLACES = 12
 """Most decimals for `round`."""
-SHOWN = 20
+SHOWN_DIGITS = 20
 """Significant digits of a result with infinitely many."""
 CENTS = 2
 """Decimals of an amount of money, if it has any."""
@@ -55,7 +55,7 @@ _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0xFFE5: "¥",
 _PLAIN = _WIDE | str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
 """Full-width forms and printed signs, and nothing else: full normalization would read 5² as 52."""
 _EXACT = Context(prec=300, traps=[])
-_ROUNDED = Context(prec=SHOWN, rounding=ROUND_HALF_UP, traps=[])
+_ROUNDED = Context(prec=SHOWN_DIGITS, rounding=ROUND_HALF_UP, traps=[])
 T = TypeVar("T")
 
 
@@ -72,7 +72,7 @@ class CalculationResult:
     text: str
     """`9336`, `0.5`, `12.50 CNY`."""
     is_exact: bool
-    """False: the result has infinitely many digits and is rounded half up to `SHOWN` significant ones."""
+    """False: the result has infinitely many digits and is rounded half up to `SHOWN_DIGITS` significant ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class _CalculationError(Exception):
 
 def compute_expression(text: str) -> CalculationResult:
     """Raises `ToolError`: `bad_sum`, `mixed_currencies`, `zero_divisor`, `sum_too_long`."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_LENGTH:
         raise _build_sum_too_long_error()
     try:
         return _format_calculation(
@@ -181,7 +181,7 @@ class _CalculatorParser:
         token = self.token
         if token.kind != "number":
             raise self.build_syntax_error("a number is missing here")
-        if len(token.text) > DIGITS:
+        if len(token.text) > MAX_DIGITS:
             raise _build_sum_too_long_error()
         self.next += 1
         return Fraction(token.text)
@@ -209,7 +209,7 @@ class _CalculatorParser:
 
     def parse_bracketed(self, inside: Callable[[], T]) -> T:
         self.depth += 1
-        if self.depth > DEEPEST:
+        if self.depth > MAX_DEPTH:
             raise _build_sum_too_long_error()
         found = inside()
         if not self.take_sign(")"):
@@ -241,7 +241,7 @@ class _CalculatorFunction:
 
 
 def _build_amount(number: Fraction, currency: str) -> Amount:
-    if abs(number.numerator) >= LARGEST or number.denominator >= LARGEST:
+    if abs(number.numerator) >= MAX_NUMBER or number.denominator >= MAX_NUMBER:
         raise _build_sum_too_long_error()
     return Amount(number, currency)
 
@@ -289,8 +289,8 @@ def _find_largest(values: Sequence[Amount]) -> Amount:
 def _round_amount(values: Sequence[Amount]) -> Amount:
     """Rounds halves away from zero, as people do."""
     value, places = values[0], values[1] if len(values) > 1 else Amount(Fraction(0))
-    if places.currency or places.number.denominator != 1 or not 0 <= places.number <= PLACES:
-        raise _CalculationError(f"round keeps 0 to {PLACES} decimals: round(value, 2)")
+    if places.currency or places.number.denominator != 1 or not 0 <= places.number <= MAX_PLACES:
+        raise _CalculationError(f"round keeps 0 to {MAX_PLACES} decimals: round(value, 2)")
     unit = Fraction(10) ** int(places.number)
     kept = abs(value.number) * unit
     whole = floor(kept + Fraction(1, 2)) / unit
@@ -306,7 +306,7 @@ def _compute_percent(values: Sequence[Amount]) -> Amount:
 
 def _build_folding_function(run: Callable[[Amount, Amount], Amount]) -> _CalculatorFunction:
     """Applies `run` to the values one after the other, from the left."""
-    return _CalculatorFunction(lambda values: reduce(run, values), 2, LONGEST, "two values or more")
+    return _CalculatorFunction(lambda values: reduce(run, values), 2, MAX_LENGTH, "two values or more")
 
 
 FUNCTIONS = {
@@ -314,15 +314,15 @@ FUNCTIONS = {
     "sub": _build_folding_function(_subtract_amounts),
     "mul": _build_folding_function(_multiply_amounts),
     "div": _build_folding_function(_divide_amounts),
-    "min": _CalculatorFunction(_find_smallest, 1, LONGEST, "values"),
-    "max": _CalculatorFunction(_find_largest, 1, LONGEST, "values"),
+    "min": _CalculatorFunction(_find_smallest, 1, MAX_LENGTH, "values"),
+    "max": _CalculatorFunction(_find_largest, 1, MAX_LENGTH, "values"),
     "round": _CalculatorFunction(_round_amount, 1, 2, "a value and, if wanted, how many decimals to keep"),
     "percent": _CalculatorFunction(_compute_percent, 2, 2, "a share and a whole: percent(15, 200) is 30"),
 }  # fmt: skip
 
 
 def _format_calculation(amount: Amount) -> CalculationResult:
-    """Exact if the result has finitely many digits within `LARGEST`, otherwise rounded."""
+    """Exact if the result has finitely many digits within `MAX_NUMBER`, otherwise rounded."""
     numerator, denominator = Decimal(amount.number.numerator), Decimal(amount.number.denominator)
     context = _EXACT.copy()
     value = context.divide(numerator, denominator)
@@ -345,5 +345,7 @@ def _build_mixed_currencies_error(one: str, other: str) -> ToolError:
 
 
 def _build_sum_too_long_error() -> ToolError:
-    message = f"at most {LONGEST} characters, {DIGITS} digits a number, {DEEPEST} brackets within brackets; split it"
-    return ToolError("sum_too_long", message, most=LONGEST)
+    message = (
+        f"at most {MAX_LENGTH} characters, {MAX_DIGITS} digits a number, {MAX_DEPTH} brackets within brackets; split it"
+    )
+    return ToolError("sum_too_long", message, most=MAX_LENGTH)

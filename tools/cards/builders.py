@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tools.cards.fields import CANCEL, CONFIRM, PREFIX
+from tools.cards.fields import CANCEL, CONFIRM, FIELD_PREFIX
 from tools.people.names import resolve_person
 from tools.privacy import classify_request
 from tools.spec import (
@@ -95,8 +95,8 @@ def gather_form_answers(values: Any) -> Any:
     """Moves a dialog's `field_…` answers into the form they belong to."""
     if not isinstance(values, dict) or not isinstance(values.get("form", {}), dict):
         return values
-    answers = {k.removeprefix(PREFIX): v for k, v in values.items() if k.startswith(PREFIX)}
-    rest = {k: v for k, v in values.items() if not k.startswith(PREFIX)}
+    answers = {k.removeprefix(FIELD_PREFIX): v for k, v in values.items() if k.startswith(FIELD_PREFIX)}
+    rest = {k: v for k, v in values.items() if not k.startswith(FIELD_PREFIX)}
     return {**rest, "form": {**rest.get("form", {}), **answers}} if answers else rest
 
 
@@ -107,7 +107,7 @@ def prefix_error_field(fields: Collection[str]) -> Iterator[None]:
         yield
     except ToolError as error:
         if error.field in fields:
-            error.field = PREFIX + error.field
+            error.field = FIELD_PREFIX + error.field
         raise
 
 

@@ -11,19 +11,19 @@ from tools.people.names import format_people_names, format_stand_in, get_person_
 from tools.ports import Directory
 from tools.spec import CardChoice, CardField, DialogField, Identities, TextRef
 from tools.workflow.bpmn.graph import ServiceTopic
-from tools.workflow.engine.assignment import ROLE
+from tools.workflow.engine.assignment import ROLE_PREFIX
 from tools.workflow.engine.balance import get_balance_label, list_remaining_days
 from tools.workflow.engine.paths import trace_happy_path
-from tools.workflow.engine.state import SPEAKING, FilledForm, Opinion, Request, format_decimal
+from tools.workflow.engine.state import APPROVAL_DECISIONS, FilledForm, Opinion, Request, format_decimal
 from tools.workflow.process.definition import Process, find_passing_rule, format_values
 from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, RollingLimit
-from tools.workflow.process.rolling_limits import COUNT
+from tools.workflow.process.rolling_limits import COUNT_PREFIX
 
 CONFIRM = CardChoice(name="confirm", style="primary")
 CANCEL = CardChoice(name="cancel", executes=False)
-REMARKS = 12
+MAX_OPINIONS = 12
 """Most opinions shown: the last ones."""
-PREFIX = "field_"
+FIELD_PREFIX = "field_"
 """Prefix of form fields in a dialog, so that they never collide with other arguments."""
 INPUTS: Mapping[FieldKind, str] = {
     FieldKind.TEXT: "long",
@@ -82,7 +82,7 @@ def _build_exceeded_text(form: Form, bound: RollingLimit, filled: FilledForm) ->
     currency = filled.values.get(field.currency, "") if field and field.currency else ""
     params: dict[str, Any] = {
         "process": form.name.by_language,
-        "n": format_decimal(filled.numbers[f"{COUNT}{bound.name}"]),
+        "n": format_decimal(filled.numbers[f"{COUNT_PREFIX}{bound.name}"]),
         "days": bound.days,
         "sum": f"{filled.numbers[bound.name]:f} {currency}".strip(),
         "per": {"zh": "、".join(o["zh"] for o in options), "en": ", ".join(o["en"] for o in options)},
@@ -113,7 +113,7 @@ def list_approval_levels(
         yield level.label.by_language, filled.people.get(level.name, ())
     for node in trace_happy_path(process.definition, filled):
         for name in node.who:
-            if name.startswith(ROLE):
+            if name.startswith(ROLE_PREFIX):
                 yield {"zh": node.name, "en": node.name}, filled.people.get(name, ())
 
 
@@ -155,7 +155,7 @@ async def build_request_card_fields(directory: Directory, process: Process, requ
         CardField(label="process", value=process.form.title),
         CardField(label="requester", value=await identify_people(directory, [request.initiator])),
     )
-    said = [await _build_opinion_field(directory, opinion) for opinion in request.opinions[-REMARKS:]]
+    said = [await _build_opinion_field(directory, opinion) for opinion in request.opinions[-MAX_OPINIONS:]]
     copied = [CardField(label="copied", value=await identify_people(directory, request.cc))] if request.cc else []
     status = CardField(label="status", value=TextRef(key=f"status.{request.display_status}"))
     return (*head, *await build_form_card_fields(directory, process, request.filled), *said, *copied, status)
@@ -166,7 +166,7 @@ async def _build_opinion_field(directory: Directory, opinion: Opinion) -> CardFi
     name = await get_person_name(directory, opinion.by)
     by = format_stand_in(name, await get_person_name(directory, opinion.on_behalf)) if opinion.on_behalf else name
     said = "said" if opinion.text else "silent"
-    label = "opinion" if opinion.decision in SPEAKING else "remark"
+    label = "opinion" if opinion.decision in APPROVAL_DECISIONS else "remark"
     params: dict[str, Any] = {"name": by, "text": opinion.text}
     note = TextRef(key=f"fact.{said}_{opinion.decision}", params=params)
     people = (opinion.by, *([opinion.on_behalf] if opinion.on_behalf else []))
@@ -180,7 +180,7 @@ def build_dialog_fields(process: Process, values: Mapping[str, str]) -> tuple[Di
 
 def _build_dialog_field(process: Process, field: FormField, value: str) -> DialogField:
     return DialogField(
-        name=PREFIX + field.name,
+        name=FIELD_PREFIX + field.name,
         label=field.label.by_language,
         kind=INPUTS.get(field.kind, "text"),
         value=value,

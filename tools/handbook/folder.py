@@ -17,9 +17,9 @@ from tools.handbook.sections import Section, split_sections
 from tools.people.names import fold_text
 
 FILES = 200
-SIZE = 256 * 1024
+MAX_FILE_BYTES = 256 * 1024
 """Most bytes of one file."""
-NAME = 120
+MAX_PATH_LENGTH = 120
 """Most characters of a file's path inside the folder."""
 ENDING = ".md"
 
@@ -106,8 +106,10 @@ def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
     root, count = os.path.realpath(folder), 0
     for found in _walk_files(folder):
         file = found.relative_to(folder).as_posix()
-        if not file.isprintable() or len(file) > NAME:
-            raise HandbookError(ascii(file)[:NAME], f"its name should be printable, at most {NAME} characters")
+        if not file.isprintable() or len(file) > MAX_PATH_LENGTH:
+            raise HandbookError(
+                ascii(file)[:MAX_PATH_LENGTH], f"its name should be printable, at most {MAX_PATH_LENGTH} characters"
+            )
         if not Path(os.path.realpath(found)).is_relative_to(root):
             raise HandbookError(file, "a link that leads out of the folder")
         if found.suffix.lower() != ENDING or found.is_dir():
@@ -137,20 +139,20 @@ def _read_stamp(path: Path, file: str) -> Stamp:
         raise HandbookError(file, error.strerror or "cannot be read") from error
     if not stat.S_ISREG(found.st_mode):
         raise HandbookError(file, "is no plain file")
-    if found.st_size > SIZE:
-        raise HandbookError(file, f"{found.st_size} bytes, at most {SIZE}")
+    if found.st_size > MAX_FILE_BYTES:
+        raise HandbookError(file, f"{found.st_size} bytes, at most {MAX_FILE_BYTES}")
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _read_sections(folder: Path, file: str) -> tuple[Section, ...]:
     try:
         with (folder / file).open("rb") as stream:
-            content = stream.read(SIZE + 1)  # it may have grown since the check
+            content = stream.read(MAX_FILE_BYTES + 1)  # it may have grown since the check
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise HandbookError(file, error.strerror or "cannot be read") from error
     except UnicodeDecodeError:
         raise HandbookError(file, "is not UTF-8") from None
-    if len(content) > SIZE:
-        raise HandbookError(file, f"more than {SIZE} bytes")
+    if len(content) > MAX_FILE_BYTES:
+        raise HandbookError(file, f"more than {MAX_FILE_BYTES} bytes")
     return split_sections(file, text)

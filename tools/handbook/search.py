@@ -14,17 +14,17 @@ from tools.paging import slice_page
 from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 
-FOUND = 5
+PAGE_SIZE = 5
 """Sections per page."""
 EXCERPT, LOOKED = 200, 8_000
 """Characters of an excerpt, and of a section that are searched for it."""
-READ = 2_400
+PAGE_LENGTH = 2_400
 """Characters of one page of a section: JSON at worst doubles them."""
 
 
 class SearchHandbookArgs(FrozenModel):
     query: str = Field(max_length=300, description="The question or its key words; empty: everything.")
-    page: int = Field(1, ge=1, le=1000, description=f"Of {FOUND} each.")
+    page: int = Field(1, ge=1, le=1000, description=f"Of {PAGE_SIZE} each.")
 
 
 class ReadHandbookArgs(FrozenModel):
@@ -34,7 +34,7 @@ class ReadHandbookArgs(FrozenModel):
 
 async def run_search_handbook(context: ToolContext, args: SearchHandbookArgs) -> ToolOutcome:
     found = (await _load_handbook(context)).search_sections(args.query)
-    shown, more = slice_page(found, args.page, FOUND)
+    shown, more = slice_page(found, args.page, PAGE_SIZE)
     results = [{**_build_citation(one), "excerpt": extract_excerpt(one.body, args.query)} for one in shown]
     return ToolOutcome(
         data={"results": results, "more": more}, summary=TextRef(key="result.found", params={"n": len(found)})
@@ -77,8 +77,8 @@ def extract_excerpt(text: str, query: str) -> str:
 def split_text_pages(text: str) -> list[str]:
     """The pages of a text, cut at line ends where possible; together they are the whole text."""
     pages = []
-    while len(text) > READ:
-        end = text.rfind("\n", READ // 2, READ) + 1 or READ
+    while len(text) > PAGE_LENGTH:
+        end = text.rfind("\n", PAGE_LENGTH // 2, PAGE_LENGTH) + 1 or PAGE_LENGTH
         pages.append(text[:end])
         text = text[end:]
     return [*pages, text]

@@ -37,7 +37,7 @@ from tools.tool import Tool, ToolContext
 
 MAX_SUBJECT = 200
 MAX_BODY = 10_000
-RECIPIENTS = 20
+MAX_RECIPIENTS = 20
 """Most recipients of one card: the presser has to check each of them."""
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}")
 """An address that headers carry without encoding (RFC 5322, dot-atom)."""
@@ -198,9 +198,11 @@ async def _resolve_recipients(context: ToolContext, args: SendEmailArgs) -> list
             "no_recipient", "give `to` or `task_id`; ask who the mail is for", needs_person=True, field="to"
         )
     people = list({person.id: person for person in people}.values())
-    if len(people) > RECIPIENTS:
+    if len(people) > MAX_RECIPIENTS:
         label = {"zh": "收件人", "en": "Recipients"}
-        raise ToolError("too_many", f"at most {RECIPIENTS} people a mail", field="to", label=label, most=RECIPIENTS)
+        raise ToolError(
+            "too_many", f"at most {MAX_RECIPIENTS} people a mail", field="to", label=label, most=MAX_RECIPIENTS
+        )
     return [_require_address(person) for person in people]
 
 

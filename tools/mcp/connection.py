@@ -36,11 +36,11 @@ PATIENCE_S = 4.0
 """How long a call waits for a reconnect."""
 PAGES, TOOLS = 20, 200
 """Most pages and tools of one list."""
-REFUSED = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.HEADER_MISMATCH)
+HARMLESS_ERRORS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.HEADER_MISMATCH)
 """Errors of a server that has certainly done nothing."""
 Sleep = Callable[[float], Awaitable[None]]
 """Seconds."""
-GONE = (
+CONNECTION_ERRORS = (
     *(MCPError, OSError, ValidationError, ValueError, RuntimeError, TimeoutError, httpx2.HTTPError),
     *(anyio.ClosedResourceError, anyio.BrokenResourceError),
 )
@@ -100,10 +100,10 @@ class McpConnection:
         try:
             return parse_read_result(self.server, one, await self._call_tool(client, one.name, arguments), page)
         except MCPError as error:
-            if error.code in REFUSED:
+            if error.code in HARMLESS_ERRORS:
                 raise build_server_failed_error(self.server, error.message) from None
             raise self._report_call_failure(error) from None
-        except GONE as error:
+        except CONNECTION_ERRORS as error:
             raise self._report_call_failure(error) from None
 
     async def call_gated_tool(self, one: McpTool, arguments: Mapping[str, Any]) -> ToolOutcome:
@@ -113,11 +113,11 @@ class McpConnection:
         try:
             answer = await self._call_tool(client, one.name, arguments)
         except MCPError as error:
-            if error.code in REFUSED:
+            if error.code in HARMLESS_ERRORS:
                 raise build_server_failed_error(self.server, error.message) from None
             self._report_call_failure(error)
             raise EffectUnknownError(f"{self.server.name} gave no answer") from None
-        except GONE as error:
+        except CONNECTION_ERRORS as error:
             self._report_call_failure(error)
             raise EffectUnknownError(f"{self.server.name} gave no answer that can be read") from None
         return parse_gated_result(self.server, one, answer)
@@ -127,7 +127,7 @@ class McpConnection:
         client = await self._require_client()
         try:
             await self._list_tools(client)
-        except GONE as error:
+        except CONNECTION_ERRORS as error:
             raise self._report_call_failure(error) from None
 
     async def _require_client(self) -> Client:

@@ -13,7 +13,7 @@ from tools.mcp.schemas import UnusableToolError
 from tools.mcp.server_log import EventLogger
 from tools.mcp.server_text import clean_server_text
 from tools.mcp.tool_adapter import (
-    BETWEEN,
+    NAME_SEPARATOR,
     TOOL_MAX,
     McpTool,
     SealedCall,
@@ -28,7 +28,7 @@ from tools.tool import Tool
 
 START_S = 3.0
 """How long the start waits for the servers; slower ones join later."""
-PROBLEM = 300
+MAX_PROBLEM_LENGTH = 300
 """Characters of a problem with a tool."""
 END_S = 10.0
 """How long they may take to end."""
@@ -55,8 +55,8 @@ class McpToolset(Mapping[str, Tool]):
     def __getitem__(self, name: str) -> Tool:
         if name in self._tools:
             return self._tools[name]
-        server = name.partition(BETWEEN)[0]
-        if BETWEEN not in name or server not in self.connections or server in self._mcp_tools:
+        server = name.partition(NAME_SEPARATOR)[0]
+        if NAME_SEPARATOR not in name or server not in self.connections or server in self._mcp_tools:
             raise KeyError(name)
         return build_placeholder_tool(
             server, name, self._run_sealed_call, build_server_away_error(self.connections[server].server)
@@ -90,7 +90,7 @@ class McpToolset(Mapping[str, Tool]):
 
     async def _run_sealed_call(self, name: str, sealed: SealedCall) -> ToolOutcome:
         """Runs what the card showed, if the tool has not changed since: asks the server just before."""
-        connection = self.connections[name.partition(BETWEEN)[0]]
+        connection = self.connections[name.partition(NAME_SEPARATOR)[0]]
         await connection.refresh_tools()
         one = self._mcp_tools[connection.server.name].get(name)
         if one is None or one.mark != sealed.mark:
@@ -112,7 +112,7 @@ def _parse_listed_tools(server: McpServer, listed: Sequence[Any]) -> tuple[dict[
         try:
             one = parse_listed_tool(server, tool)
         except UnusableToolError as wrong:
-            problems.append(f"{name} is left out: {clean_server_text(str(wrong), PROBLEM)}")
+            problems.append(f"{name} is left out: {clean_server_text(str(wrong), MAX_PROBLEM_LENGTH)}")
             continue
         if name in found:
             problems.append(f"{name} is left out: another tool has the same name")

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tools.mcp.config import McpServer
-from tools.mcp.tool_adapter import PAGE, McpTool
+from tools.mcp.tool_adapter import PAGE_ARGUMENT, McpTool
 from tools.paging import slice_page
 from tools.spec import ReceiptLine, TextRef, ToolError, ToolOutcome
 
-TEXT = 4_000
+PAGE_LENGTH = 4_000
 """Characters of one page of an answer."""
-WRITTEN = 5_000
+PAGE_JSON_LENGTH = 5_000
 """The same once written as JSON."""
-PAGES = 10
-READ = (PAGES + 1) * TEXT
+MAX_PAGES = 10
+MAX_READ_LENGTH = (MAX_PAGES + 1) * PAGE_LENGTH
 """Characters of an answer that are read: those of its pages and some more, because half a secret is a secret too."""
-MESSAGE = 500
+MAX_ERROR_LENGTH = 500
 """Characters of a server's message about a failure."""
 
 
@@ -33,13 +33,17 @@ def parse_read_result(server: McpServer, one: McpTool, result: Any, page: int = 
         data["result"] = found
     elif not one.has_pages:
         text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-        data["result"] = f"{text[:TEXT]}… [cut: {TEXT} of {length} characters]"
+        data["result"] = f"{text[:PAGE_LENGTH]}… [cut: {PAGE_LENGTH} of {length} characters]"
     else:
         pages = split_result_pages(found)
         shown, more = slice_page(pages, page, 1)
         data |= {"result": shown[0] if shown else None, "page": page, "pages": len(pages)}
-        data |= {"more": f"the same call with {PAGE}: {more}"} if more else {}
-        data |= {"cut": f"of {length} characters, no more than {PAGES * TEXT} can be read"} if length > READ else {}
+        data |= {"more": f"the same call with {PAGE_ARGUMENT}: {more}"} if more else {}
+        data |= (
+            {"cut": f"of {length} characters, no more than {MAX_PAGES * PAGE_LENGTH} can be read"}
+            if length > MAX_READ_LENGTH
+            else {}
+        )
     return ToolOutcome(data=data, summary=TextRef(key="result.server", params={"server": one.server}))
 
 
@@ -48,12 +52,12 @@ def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
     longer than what is read, the end is left out, because a secret may be cut there."""
     text, length = _join_pieces(_list_pieces(result.content))
     structured = json.dumps(result.structured_content, ensure_ascii=False)
-    has_data = result.structured_content is not None and (len(structured) <= READ or not text)
+    has_data = result.structured_content is not None and (len(structured) <= MAX_READ_LENGTH or not text)
     if has_data:
         text, length = structured, len(structured)
-    masked = server.mask_secrets(text[:READ])
-    if length > READ:
-        return masked[: PAGES * TEXT], length
+    masked = server.mask_secrets(text[:MAX_READ_LENGTH])
+    if length > MAX_READ_LENGTH:
+        return masked[: MAX_PAGES * PAGE_LENGTH], length
     try:
         value = json.loads(masked) if has_data or masked[:1] in ("{", "[") else masked
     except (ValueError, RecursionError):
@@ -63,9 +67,9 @@ def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
 
 def is_single_page(found: Any) -> bool:
     """True if it is one page."""
-    if isinstance(found, str) and len(found) > TEXT:
+    if isinstance(found, str) and len(found) > PAGE_LENGTH:
         return False
-    return len(json.dumps(found, ensure_ascii=False)) <= WRITTEN
+    return len(json.dumps(found, ensure_ascii=False)) <= PAGE_JSON_LENGTH
 
 
 def split_result_pages(found: Any) -> list[Any]:
@@ -77,11 +81,15 @@ def split_result_pages(found: Any) -> list[Any]:
         name = max(lists, key=lambda one: lists[one], default="")
         rest = {key: one for key, one in found.items() if key != name}
         beside = len(json.dumps({**rest, name: []}, ensure_ascii=False))
-        groups = _group_elements(found[name], WRITTEN - beside) if name in lists and beside <= WRITTEN // 4 else []
+        groups = (
+            _group_elements(found[name], PAGE_JSON_LENGTH - beside)
+            if name in lists and beside <= PAGE_JSON_LENGTH // 4
+            else []
+        )
         only = next(iter(found.values())) if len(found) == 1 else None
         return [{**rest, name: group} for group in groups] or _cut_text(only if isinstance(only, str) else whole)
     if isinstance(found, list):
-        return _group_elements(found, WRITTEN) or _cut_text(whole)
+        return _group_elements(found, PAGE_JSON_LENGTH) or _cut_text(whole)
     return _cut_text(found if isinstance(found, str) else whole)
 
 
@@ -103,7 +111,7 @@ def _group_elements(elements: list[Any], most: int) -> list[Any]:
 def _cut_text(text: str) -> list[Any]:
     pages = list[Any]()
     while text:
-        piece = text[:TEXT]
+        piece = text[:PAGE_LENGTH]
         while not is_single_page(piece):
             piece = piece[: len(piece) // 2]
         end = piece.rfind("\n", len(piece) // 2) + 1 if len(piece) < len(text) else 0
@@ -126,8 +134,10 @@ def parse_gated_result(server: McpServer, one: McpTool, result: Any) -> ToolOutc
 
 def build_server_failed_error(server: McpServer, message: str) -> ToolError:
     """The server's own words go to the model, as data; people read ours."""
-    masked = server.mask_secrets(message[:READ])
-    said = json.dumps(masked if len(masked) <= MESSAGE else masked[: MESSAGE - 1] + "…", ensure_ascii=False)
+    masked = server.mask_secrets(message[:MAX_READ_LENGTH])
+    said = json.dumps(
+        masked if len(masked) <= MAX_ERROR_LENGTH else masked[: MAX_ERROR_LENGTH - 1] + "…", ensure_ascii=False
+    )
     return ToolError("server_failed", f"the server {server.name} says it failed: {said}", server=server.name)
 
 
@@ -135,8 +145,8 @@ def _join_pieces(pieces: Iterable[str]) -> tuple[str, int]:
     """The pieces as lines, as far as they are read, and the length of all of them in characters."""
     kept, length = list[str](), 0
     for piece in pieces:
-        if length < READ:
-            kept.append(piece[:READ])
+        if length < MAX_READ_LENGTH:
+            kept.append(piece[:MAX_READ_LENGTH])
         length += len(piece) + 1
     return "\n".join(kept), max(length - 1, 0)
 

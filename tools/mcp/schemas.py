@@ -20,7 +20,7 @@ NODES, DEPTH, SIZE = 400, 12, 12_000
 """Most schemas in a schema, deepest nesting, most characters of the whole."""
 TEXT, NAME = 240, 60
 """Most characters of a description, and of a property's name."""
-WRONG = 300
+MAX_ERROR_LENGTH = 300
 """Characters of an error about arguments."""
 _VALUES = frozenset(
     {
@@ -51,14 +51,16 @@ def simplify_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     try:
         Draft202012Validator.check_schema(made)
     except SchemaError as error:
-        raise UnusableToolError(f"its input schema is wrong: {error.message[:WRONG]}") from None
+        raise UnusableToolError(f"its input schema is wrong: {error.message[:MAX_ERROR_LENGTH]}") from None
     return made
 
 
 def describe_schema_errors(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str:
     """The errors of arguments by a simplified schema; empty if there are none."""
     wrong = sorted(Draft202012Validator(schema).iter_errors(args), key=lambda one: list(map(str, one.absolute_path)))
-    told = [f"{'.'.join(map(str, one.absolute_path)) or 'arguments'}: {one.message[:WRONG]}" for one in wrong[:3]]
+    told = [
+        f"{'.'.join(map(str, one.absolute_path)) or 'arguments'}: {one.message[:MAX_ERROR_LENGTH]}" for one in wrong[:3]
+    ]
     return "; ".join(told)
 
 

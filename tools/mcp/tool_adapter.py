@@ -23,20 +23,20 @@ from tools.mcp.server_text import clean_server_text
 from tools.spec import CardField, DialogField, FrozenModel, Gate, Privacy, Proposal, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 
-BETWEEN = "__"
+NAME_SEPARATOR = "__"
 """Separates server and tool; no tool of ours has it in its name."""
 NAME_MAX, TOOL_MAX, PURPOSE = 64, 128, 600
 """Most characters of a name for endpoints, of a server's name for a tool, and of its description."""
 FACTS, SHOWN, LABEL = 40, 8_000, 100
 """Most values on one card, their characters together, and those of one value's name (UTF-16 units). Nothing is ever
 cut, so that the presser has read all of it: longer values are shown in the confirmation dialog."""
-LONG = SHOWN // FACTS
+LONG_VALUE = SHOWN // FACTS
 """A longer value (characters) goes into the dialog if the card cannot hold all values; without such values it can."""
-DIALOG = 60_000
+MAX_DIALOG_BYTES = 60_000
 """Most bytes of the values in that dialog, as markup. Slack takes 100 blocks of 3,000 characters and 250 kB of JSON;
 every block is at least half full."""
 INTO = " › "
-PAGE = "result_page"
+PAGE_ARGUMENT = "result_page"
 """An argument of ours: the page of a long result of a tool that only reads."""
 _ESCAPE = re.compile(r"\\.")
 _BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
@@ -96,7 +96,7 @@ class McpTool:
     @property
     def has_pages(self) -> bool:
         """True if a repeated call can return the next page of a long result."""
-        return self.is_read_only and self.gate is Gate.NONE and PAGE not in self.schema["properties"]
+        return self.is_read_only and self.gate is Gate.NONE and PAGE_ARGUMENT not in self.schema["properties"]
 
     @property
     def full_name(self) -> str:
@@ -111,7 +111,7 @@ Effect = Callable[[str, SealedCall], Awaitable[ToolOutcome]]
 def format_tool_name(server: str, tool: str) -> str:
     """`server__tool`, in the characters that endpoints take. A name that loses characters gets a hash of the
     original."""
-    name = f"{server}{BETWEEN}" + "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in tool)
+    name = f"{server}{NAME_SEPARATOR}" + "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in tool)
     if len(name) <= NAME_MAX and tool.isascii():
         return name
     return f"{name[: NAME_MAX - 7]}_{hashlib.sha256(tool.encode()).hexdigest()[:6]}"
@@ -219,9 +219,11 @@ def _build_call_proposal(context: ToolContext, one: McpTool, arguments: dict[str
     `ToolError`."""
     shown = list(_flatten_arguments("", arguments))
     fits = sum(len(value) for _, value in shown) <= SHOWN
-    long = [] if fits else [one for one in shown if len(one[1]) > LONG]
-    if len(shown) > FACTS or sum(_count_markup_bytes(value) for _, value in long) > DIALOG:
-        raise ToolError("too_much", f"people are shown at most {FACTS} values and {DIALOG} bytes; call it with less")
+    long = [] if fits else [one for one in shown if len(one[1]) > LONG_VALUE]
+    if len(shown) > FACTS or sum(_count_markup_bytes(value) for _, value in long) > MAX_DIALOG_BYTES:
+        raise ToolError(
+            "too_much", f"people are shown at most {FACTS} values and {MAX_DIALOG_BYTES} bytes; call it with less"
+        )
     told = tuple(_build_argument_field(*one, in_dialog=one in long) for one in shown)
     texts = tuple(_build_argument_dialog_field(number, *one) for number, one in enumerate(long, 1))
     fields = (CardField(label="server", value=one.server), CardField(label="server_tool", value=one.name))
@@ -297,10 +299,10 @@ def _choose_note_name(schema: Mapping[str, Any]) -> str:
 
 def _split_page_argument(args: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     """The server's own arguments, and the requested page."""
-    page = args.get(PAGE, 1)
+    page = args.get(PAGE_ARGUMENT, 1)
     if isinstance(page, bool) or not isinstance(page, int) or page < 1:
-        raise ValueError(f"{PAGE}: should be a number from 1")
-    return {name: value for name, value in args.items() if name != PAGE}, page
+        raise ValueError(f"{PAGE_ARGUMENT}: should be a number from 1")
+    return {name: value for name, value in args.items() if name != PAGE_ARGUMENT}, page
 
 
 def _build_args_model(schema: Mapping[str, Any], *, has_pages: bool) -> type[RootModel[dict[str, Any]]]:

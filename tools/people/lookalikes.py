@@ -19,7 +19,7 @@ from importlib import resources
 
 from tools.characters import has_invisible
 
-REMEMBERED = 1 << 16
+CACHE_SIZE = 1 << 16
 """Names whose skeletons are cached: those of a company with 20,000 people."""
 DOT = "\u0307"
 _DOTTED = re.compile(f"(?<=[ij]){DOT}")
@@ -53,7 +53,7 @@ class Skeleton:
             at = self.text.find(part, at + 1)
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHE_SIZE)
 def compute_looks(text: str) -> frozenset[str]:
     """What a text may be read as: letter by letter, and as seen (`Iisi` reads *iisi* and is seen as *lisi*). Two texts
     look alike if they share one of these. Empty for a text without visible characters."""
@@ -66,7 +66,7 @@ def is_lookalike(one: str, other: str) -> bool:
     return not compute_looks(one).isdisjoint(compute_looks(other))
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHE_SIZE)
 def compute_skeleton(text: str) -> str:
     """The letters of a text: upper case becomes lower case before anything is compared."""
     return _reduce_prototypes(
@@ -74,7 +74,7 @@ def compute_skeleton(text: str) -> str:
     )
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHE_SIZE)
 def split_skeleton(text: str) -> Skeleton:
     """The letters of a text, with their positions."""
     pieces, starts, edges = list[str](), set[int](), {0}

@@ -19,10 +19,10 @@ from tools.spec import Person, ToolError
 MENTION = re.compile(r"<@([A-Z0-9_]+)(?:\|[^<>]*)?>", re.IGNORECASE)
 PLATFORM_ID = re.compile(r"[UW](?=[A-Z0-9]*[0-9])[A-Z0-9]{6,}")
 """Slack's ids of people. Nobody is found by a name of this form: it may have been another person's id."""
-SHORTEST = 2
+MIN_PART_LENGTH = 2
 """Letters needed in a part of a Latin name; one Chinese character is enough."""
 CANDIDATES = 8
-SHOWN = 60
+SHOWN_LENGTH = 60
 """Characters shown of a name, a department or an address."""
 
 
@@ -60,7 +60,7 @@ def resolve_person(people: Sequence[Person], text: str, *, field: str = "") -> P
     found = find_people(people, text)
     if found.is_certain:
         return found.people[0]
-    short = show_invisible(text.strip())[:SHOWN]
+    short = show_invisible(text.strip())[:SHOWN_LENGTH]
     if not found.people:
         raise ToolError(
             "unknown_person",
@@ -87,8 +87,8 @@ async def load_person(directory: Directory, id: str, *, field: str = "") -> Pers
     Raises `ToolError`: `unknown_person`."""
     person = await directory.find_person(id)
     if person is None or not person.active:
-        message = f"the person {id[:SHOWN]!r} is not in the directory any more; look them up again"
-        raise ToolError("unknown_person", message, needs_person=True, field=field, name=id[:SHOWN])
+        message = f"the person {id[:SHOWN_LENGTH]!r} is not in the directory any more; look them up again"
+        raise ToolError("unknown_person", message, needs_person=True, field=field, name=id[:SHOWN_LENGTH])
     return person
 
 
@@ -107,7 +107,7 @@ def describe_person(person: Person, people: Iterable[Person], language: str) -> 
     facts = [person.email, person.department]
     facts += [f"{'主管' if zh else 'manager '}{_quote_person_name(manager.name, language)}"] if manager else []
     facts += ["不在公司名录里" if zh else "not in the company directory"] if person.is_in_directory is False else []
-    known = [show_invisible(fact)[: 2 * SHOWN] for fact in facts if fact]
+    known = [show_invisible(fact)[: 2 * SHOWN_LENGTH] for fact in facts if fact]
     name = _quote_person_name(person.name, language)
     if not known:
         return name
@@ -130,7 +130,7 @@ def _find_by_name(active: Sequence[Person], text: str) -> PersonMatches:
     if not looks:
         return PersonMatches()
     whole = [p for p in active if any(not looks.isdisjoint(compute_looks(name)) for name in _list_own_names(p))]
-    is_long = len(text) >= SHORTEST or not text.isascii()
+    is_long = len(text) >= MIN_PART_LENGTH or not text.isascii()
     words = [p for p in active if any(_name_has_word(name, part) for name in _list_searchable_names(p))]
     found = list(dict.fromkeys((*whole, *(words if whole or is_long else ()))))
     if not found and is_long:
@@ -174,7 +174,7 @@ def _fold_address(address: str) -> str:
 
 def _quote_person_name(name: str, language: str) -> str:
     """On one line, in quotation marks that the name itself does not have."""
-    plain = "".join(sign for sign in " ".join(show_invisible(name).split()) if sign not in '“”「」"')[:SHOWN]
+    plain = "".join(sign for sign in " ".join(show_invisible(name).split()) if sign not in '“”「」"')[:SHOWN_LENGTH]
     return f"「{plain}」" if language == "zh" else f"“{plain}”"
 
 

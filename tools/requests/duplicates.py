@@ -12,7 +12,7 @@ from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind
 
-SHOWN = 5
+MAX_REQUESTS = 5
 """Most other requests that one field names: the newest."""
 
 
@@ -51,7 +51,7 @@ def _build_same_file_fields(
 
 
 def _build_requests_field(context: ToolContext, label: str | dict[str, str], found: Sequence[Request]) -> CardField:
-    newest = sorted(found, key=lambda one: one.started, reverse=True)[:SHOWN]
+    newest = sorted(found, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
     more = len(found) - len(newest)
     told = {
         "zh": "、".join(f"{one.id}（{_format_standing(context, one, 'zh')}）" for one in newest)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tools.cards.builders import prefix_error_field
-from tools.cards.fields import PREFIX
+from tools.cards.fields import FIELD_PREFIX
 from tools.error_advice import FORM
 from tools.people.names import fold_text, resolve_person
 from tools.spec import InvalidFieldsError, ToolError
@@ -29,7 +29,7 @@ MANAGER = frozenset(
     map(fold_text, ("manager", "my manager", "line manager", "上级", "直属上级", "我的上级", "主管", "经理"))
 )
 """What people call a superior."""
-WRITTEN = {FieldKind.DATE: "YYYY-MM-DD", FieldKind.MONEY: "1200.50"}
+VALUE_FORMATS = {FieldKind.DATE: "YYYY-MM-DD", FieldKind.MONEY: "1200.50"}
 """Formats of values."""
 
 
@@ -80,13 +80,16 @@ async def _collect_errors(
     if error.code not in FORM:
         return error
     errors = [*(error.errors if isinstance(error, InvalidFieldsError) else [error])]
-    known, everyone = {one.field.removeprefix(PREFIX) for one in errors}, await context.services.directory.list_people()
+    known, everyone = (
+        {one.field.removeprefix(FIELD_PREFIX) for one in errors},
+        await context.services.directory.list_people(),
+    )
     for field in process.form.fields:
         if field.kind is FieldKind.PERSON and field.name not in known and form.get(field.name, "").strip():
             try:
                 resolve_person(everyone, form[field.name], field=field.name)
             except ToolError as wrong:
-                wrong.field = PREFIX + wrong.field
+                wrong.field = FIELD_PREFIX + wrong.field
                 errors.append(wrong)
     whole = InvalidFieldsError(errors) if len(errors) > 1 else error
     whole.field = error.field
@@ -105,7 +108,7 @@ def _format_field_outline(process: Process, field: FormField) -> str:
     if field.options:
         name += f": {'|'.join(option.value for option in field.options)}"
     elif field.kind is not FieldKind.TEXT:
-        name += f": {WRITTEN.get(field.kind, field.kind.value)}"
+        name += f": {VALUE_FORMATS.get(field.kind, field.kind.value)}"
     if form.days and field.name == form.days.end and form.can_take_days:
         return f"{name} | {DAYS}: working days"
     return name if field.required and not field.default and field.name not in process.deciding_names else f"[{name}]"

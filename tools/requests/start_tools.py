@@ -20,7 +20,7 @@ from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import DAYS, NUMBERS, PERSONS, FieldKind, FormField
 
 START = "start_"
-MOST = 6
+MAX_TOOLS = 6
 """Most processes with tools of their own; `start_process` starts the others."""
 NAME = re.compile(r"[A-Za-z0-9_-]{1,58}")
 """Keys that make a tool name that endpoints take."""
@@ -35,7 +35,7 @@ FRESH_S = 3.0
 class StartTools(Mapping[str, Tool]):
     """The start tools of the deployed processes, by name."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_TOOLS) -> None:
         self._max_tools = most
         self._tools_by_version: dict[tuple[str, str], Tool] = {}
         self._tools: dict[str, Tool] = {}

@@ -29,9 +29,9 @@ from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.state import Decision, Request, Status, TaskKind
 from tools.workflow.process.definition import Process
 
-MOST = 40
+MAX_STEPS = 40
 """Most steps shown: of a longer record the last ones."""
-LONGEST = 80
+MAX_OPINION_LENGTH = 80
 """Characters shown of an opinion."""
 MODES: Mapping[VotingMode, dict[str, str]] = {
     VotingMode.ALL: {"zh": "会签（都要同意）", "en": "all have to agree"},
@@ -49,8 +49,8 @@ async def build_timeline(services: ToolServices, request: Request, zone: tzinfo 
     names = {p.id: p.name for p in await services.directory.list_people()}
     teller = _TimelineWriter(process, request, names, zone)
     told = [note for event in await services.engine.list_events(request.id) for note in teller.describe_event(event)]
-    earlier = [TextRef(key="timeline.earlier", params={"n": len(told) - MOST})] if len(told) > MOST else []
-    return (*earlier, *told[-MOST:], *teller.describe_current_state())
+    earlier = [TextRef(key="timeline.earlier", params={"n": len(told) - MAX_STEPS})] if len(told) > MAX_STEPS else []
+    return (*earlier, *told[-MAX_STEPS:], *teller.describe_current_state())
 
 
 def format_timeline(notes: Sequence[TextRef], words: TextRenderer, language: str) -> str:
@@ -160,5 +160,5 @@ class _TimelineWriter:
 def _quote_opinion(text: str) -> Params:
     """An opinion, quoted in each language's way; empty if there is none."""
     flat = " ".join(text.split())
-    short = flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
+    short = flat if len(flat) <= MAX_OPINION_LENGTH else flat[: MAX_OPINION_LENGTH - 1] + "…"
     return {"said": {"zh": f"「{short}」", "en": f" “{short}”"} if short else NOTHING_SAID}

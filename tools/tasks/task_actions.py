@@ -13,7 +13,7 @@ from tools.people.names import format_people_names, get_person_name
 from tools.spec import FrozenModel, ToolError, ToolOutcome
 from tools.tool import ToolContext
 from tools.workflow.bpmn.graph import VotingMode
-from tools.workflow.engine.authority import MOST_ADDED
+from tools.workflow.engine.authority import MAX_PEOPLE
 from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPosition, TransferCommand
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Decision, TaskKind
@@ -30,19 +30,19 @@ WORDS: dict[str, str] = {
     "add_sign": "added",
 }
 """What was done, for the model and for text keys."""
-AGREED = {"approve": "agreed", "reject": "kept"}
+WITHDRAWAL_WORDS = {"approve": "agreed", "reject": "kept"}
 """The same for the withdrawal of an approved request."""
 
 
-BETWEEN = re.compile("[,，、;；]")
+PERSON_SEPARATOR = re.compile("[,，、;；]")
 
 
 def _split_people(people: Any) -> Any:
     """A dialog gives ids separated by commas; models sometimes do likewise."""
-    return [p.strip() for p in BETWEEN.split(people) if p.strip()] if isinstance(people, str) else people
+    return [p.strip() for p in PERSON_SEPARATOR.split(people) if p.strip()] if isinstance(people, str) else people
 
 
-People = Annotated[tuple[str, ...], Field(max_length=MOST_ADDED), BeforeValidator(_split_people)]
+People = Annotated[tuple[str, ...], Field(max_length=MAX_PEOPLE), BeforeValidator(_split_people)]
 
 
 class StoredDecision(FrozenModel):
@@ -114,7 +114,7 @@ async def _build_decision_outcome(context: ToolContext, stored: StoredDecision, 
     done, directory = str(stored.decision), context.services.directory
     task = (await context.services.engine.get_task(moved.task)).task
     word = WORDS[done]
-    said = AGREED.get(done, word) if task.kind is TaskKind.REVOKE else word
+    said = WITHDRAWAL_WORDS.get(done, word) if task.kind is TaskKind.REVOKE else word
     data = {
         "task": moved.task,
         "request": moved.request,

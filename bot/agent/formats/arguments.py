@@ -129,14 +129,14 @@ def build_call_request(
     return ToolCallRequest(str(number), tool.name if tool else name, args, reason, repaired)
 
 
-NOTES = ("note", "reason")
+NOTE_NAMES = ("note", "reason")
 """What models call the note of a call. Runs that began in an earlier version use the second name."""
 
 
 def take_note(args: dict[str, Any], tool: Tool | None) -> str:
     """Takes the note out of the arguments, unless the tool has an argument of that name."""
     own = get_argument_schemas(tool) if tool is not None else {}
-    said = [str(args.pop(name)).strip() for name in NOTES if name in args and name not in own]
+    said = [str(args.pop(name)).strip() for name in NOTE_NAMES if name in args and name not in own]
     return next(filter(None, said), "")
 
 

@@ -20,7 +20,7 @@ from bot.agent.formats.arguments import (
     parse_arguments,
     strip_fence,
 )
-from bot.agent.formats.labels import LABEL, OBSERVED
+from bot.agent.formats.labels import LABEL, OBSERVATION_START
 from bot.agent.formats.payload import JsonPayload, PayloadError, measure_brackets, parse_payload
 from bot.agent.formats.reply_text import cut_first_sentence, read_reply_text, rewrite_answer_message
 from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
@@ -34,9 +34,9 @@ ANSWER = ("answer", "final_answer")
 REASON = ("reason_summary", "note", "reason", "thought", "thoughts")
 _FINISH = re.compile(r"finish|final[ _-]?answer", re.IGNORECASE)
 _BEGIN = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*[ \t]*)?(?=[{\[])", re.MULTILINE)
-OBJECTS = 50
+MAX_OBJECTS = 50
 """Most objects of one reply that are read."""
-CUT_OFF = 2_000
+MAX_UNFINISHED_LENGTH = 2_000
 """Characters of an unfinished object that are searched."""
 FORM = "Reply with exactly one JSON object, of the form you were shown."
 EITHER = "It was both a tool call and a final answer. " + FORM
@@ -84,7 +84,7 @@ class JsonFormat:
         return describe_tools(tools)
 
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
-        text = read_reply_text(reply, OBSERVED)
+        text = read_reply_text(reply, OBSERVATION_START)
         if not isinstance(text, str):
             return text
         try:
@@ -112,7 +112,7 @@ class JsonFormat:
 def _read_payloads(text: str) -> Iterator[JsonPayload]:
     """The objects and arrays that begin a line. With text after it, one may be an example, so its request is uncertain.
     Raises `PayloadError`."""
-    at, last, most = 0, len(text.rstrip("`~,. \n\t")), OBJECTS
+    at, last, most = 0, len(text.rstrip("`~,. \n\t")), MAX_OBJECTS
     while (found := _BEGIN.search(text, at)) is not None:
         length = measure_brackets(text, found.end())
         if length is None:
@@ -120,7 +120,7 @@ def _read_payloads(text: str) -> Iterator[JsonPayload]:
         at = found.end() + length
         payload = parse_payload(text[found.end() : at])
         if not most:
-            raise PayloadError(f"there are more than {OBJECTS} objects in it")
+            raise PayloadError(f"there are more than {MAX_OBJECTS} objects in it")
         yield replace(payload, repaired=payload.repaired or at < last)
         most -= 1
 
@@ -128,13 +128,13 @@ def _read_payloads(text: str) -> Iterator[JsonPayload]:
 def has_call_object(text: str) -> bool:
     """True if an object that begins a line of a text reply asks for a tool, even if it is cut off."""
     at = 0
-    for _ in range(OBJECTS):
+    for _ in range(MAX_OBJECTS):
         if (found := _BEGIN.search(text, at)) is None:
             return False
         length = measure_brackets(text, found.end())
         at = found.end() + (length or 1)
         if length is None:
-            written = text[found.end() : found.end() + CUT_OFF]
+            written = text[found.end() : found.end() + MAX_UNFINISHED_LENGTH]
             if any(f'"{name}"' in written for name in (*TOOL, *CALL)) and any(f'"{name}"' in written for name in ARGS):
                 return True
             continue

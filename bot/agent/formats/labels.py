@@ -22,14 +22,14 @@ _BEGIN, _END = rf"^[ \t]*+(?P<mark>#++[ \t]*+{_MARKS}|[*_`]++)?+", rf"{_NUMBER}[
 _WORD = "|".join(f"(?P<{kind}>{words})" for kind, words in WORDS.items())
 LABEL = re.compile(rf"{_BEGIN}(?:{_WORD}){_END}(?:[:：]{_MARKS}|(?(mark)$|(?!)))", re.MULTILINE | re.IGNORECASE)
 """With a colon; or alone on its line, as a heading or emphasized."""
-OBSERVED = re.compile(
+OBSERVATION_START = re.compile(
     rf"{_BEGIN}(?:{WORDS['observation']}){_END}(?:[:：]|$|(?=[=→{{\[]|[-–—][ \t]))", re.MULTILINE | re.IGNORECASE
 )
 """The start of an observation that the model invented; without a colon only if a result follows at once. A line that
 begins with the word and continues as a sentence does not count."""
 
 
-PARTS = 200
+MAX_PARTS = 200
 """Most parts of a reply; a model writes a handful. The last one takes the rest."""
 
 
@@ -47,7 +47,7 @@ def split_by_labels(text: str, skip: Callable[[str, int], int]) -> list[Labelled
     """Splits a reply by its labels; text before the first one is a thought. `skip`: how many characters from an offset
     on (after the label of an action or its input) certainly belong to it, whatever its lines begin with."""
     marks, at = [("thought", 0, 0)], 0
-    while len(marks) < PARTS and (label := LABEL.search(text, at)) is not None:
+    while len(marks) < MAX_PARTS and (label := LABEL.search(text, at)) is not None:
         kind = next(name for name in WORDS if label[name])
         marks.append((kind, label.start(), label.end()))
         at = label.end() + (skip(text, label.end()) if kind in ("input", "action") else 0)

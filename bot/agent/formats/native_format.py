@@ -13,7 +13,7 @@ from bot.agent.formats.arguments import find_spelled_tool, take_note
 from bot.agent.formats.json_format import find_object_answer, has_call_object
 from bot.agent.formats.labels import split_by_labels
 from bot.agent.formats.payload import JsonPayload, PayloadError, parse_payload
-from bot.agent.formats.reply_text import EMPTY, SENTENCE, UNCLOSED, check_unusable_reply, strip_thinking
+from bot.agent.formats.reply_text import EMPTY, MAX_SENTENCE, UNCLOSED, check_unusable_reply, strip_thinking
 from bot.agent.model import ModelReply, RawToolCall
 from tools.tool import Tool
 
@@ -27,7 +27,7 @@ _FIRST = re.compile(r"[*_`\"']*+(?P<name>[^\W\d][\w-]*+)")
 _LINE = re.compile(r"^[ \t]*+[*`>-]*+[ \t]*+(?P<name>[^\W\d][\w-]{2,63}+)`?[ \t]*+[({]", re.MULTILINE)
 _JOINED = re.compile(r"(?<![A-Za-z0-9_.-])[a-z]++(?:_[a-z]++)++(?![A-Za-z0-9_])")
 """Words joined like tool names: `start_process`."""
-WRITTEN = re.compile(r"<tool_call>|<function[=_]|<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]")
+WRITTEN_CALL = re.compile(r"<tool_call>|<function[=_]|<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]")
 """The written form of a call that the server did not recognize."""
 
 
@@ -97,7 +97,7 @@ def _parse_plain_answer(text: str, tools: Sequence[Tool]) -> Decision:
     if not plain:
         return UNCLOSED if plain is None else EMPTY
     if (
-        WRITTEN.search(plain)
+        WRITTEN_CALL.search(plain)
         or _has_labelled_call(plain, tools)
         or _has_call_line(plain, tools)
         or has_call_object(plain)
@@ -145,7 +145,7 @@ def _parse_tool_calls(calls: Sequence[RawToolCall], tools: Sequence[Tool]) -> De
             return MalformedReply(
                 f"The arguments of {call.name!r} cannot be used: {error}. Write them as one JSON object."
             )
-        reason = take_note(payload.value, find_spelled_tool(tools, call.name)[0])[:SENTENCE]
+        reason = take_note(payload.value, find_spelled_tool(tools, call.name)[0])[:MAX_SENTENCE]
         taken = {one.model_id for one in proposed}
         proposed.append(
             ToolCallRequest(_choose_call_id(call.id, index, taken), call.name, payload.value, reason, payload.repaired)

@@ -19,7 +19,7 @@ import json_repair
 
 DEPTH, REPAIRABLE = 32, 8_000
 """Deepest nesting of brackets, and longest payload (characters) that is repaired."""
-GUESSES = 50
+MAX_GUESSES = 50
 """Most strings of a repaired payload that are not strings in the text: each one is searched for in all of it."""
 _MARK = re.compile(
     r"(?P<bracket>[{}\[\]()])|(?P<quote>[\"'])|(?P<line>//|#)|(?P<block>/\*)|(?P<wide>[：，])"
@@ -38,10 +38,10 @@ _ONLY_BREAKS = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*+")
 _RUN = re.compile(r"\w+")
 _WORD = re.compile(r"-?\d+\.\d+|-?\w+")
 _BLANKS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_PYTHONS = "UNx01234567"
+_PYTHON_ESCAPES = "UNx01234567"
 """Start escapes that JSON does not have, and that are not supported here."""
 _PAIRS = {"}": "{", "]": "[", ")": "("}
-_SAME = {"none": "null"}
+_JSON_WORDS = {"none": "null"}
 """Python's word for it, and JSON's."""
 
 
@@ -176,7 +176,7 @@ def _repair_payload(text: str) -> Any:
 
 def _is_faithful(value: Any, text: str) -> bool:
     """True if the value's words are those of the text, in their order, and its strings occur there unchanged."""
-    if any(plain and plain in _PYTHONS for _, _, plain in _ESCAPE.findall(text)):
+    if any(plain and plain in _PYTHON_ESCAPES for _, _, plain in _ESCAPE.findall(text)):
         return False
     meant = _ESCAPE.sub(_unescape_match, text)
     strings, quoted = (
@@ -186,7 +186,7 @@ def _is_faithful(value: Any, text: str) -> bool:
     bare, as_written = _replace_tokens(text, lambda kind, found: " "), {one[1:-1] for one in quoted}
     as_written |= {word for word in _RUN.findall(bare) if word.strip()}
     guessed = {one for one in strings if one not in as_written}
-    if len(guessed) > GUESSES:
+    if len(guessed) > MAX_GUESSES:
         return False
     there = all(
         _is_bare_string(one, bare) or _is_quoted_string(one, text) or _is_quoted_string(one, meant) for one in guessed
@@ -239,7 +239,7 @@ def _normalize_token(kind: str, found: str) -> str:
 
 def _list_words(text: str) -> list[str]:
     found = [word.casefold() for word in _WORD.findall(_ESCAPE.sub(_unescape_match, text))]
-    return [str(Decimal(word).normalize()) if "." in word else _SAME.get(word, word) for word in found]
+    return [str(Decimal(word).normalize()) if "." in word else _JSON_WORDS.get(word, word) for word in found]
 
 
 def _unescape_match(found: re.Match[str]) -> str:

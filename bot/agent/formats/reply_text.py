@@ -11,11 +11,11 @@ from collections.abc import Callable
 from bot.agent.decision import ContentFiltered, Decision, FinalAnswer, MalformedReply
 from bot.agent.model import ModelReply
 
-SENTENCE = 280
+MAX_SENTENCE = 280
 """Longest reason, in characters."""
-LONGEST = 100_000
+MAX_REPLY_LENGTH = 100_000
 """Characters of a reply that are read: several times what a person may be told, or an email may hold."""
-ANSWER = '{"role": "assistant"'
+ANSWER_START = '{"role": "assistant"'
 """The beginning of a model's message, as JSON."""
 _TAGS = "think|thinking|thought|reasoning"
 _OPENED, _CLOSING = re.compile(rf"<({_TAGS})>", re.IGNORECASE), re.compile(rf"</(?:{_TAGS})>", re.IGNORECASE)
@@ -38,8 +38,8 @@ def check_unusable_reply(reply: ModelReply) -> Decision | None:
         return MalformedReply("Your tool call could not be read. Call the tool again, with one valid JSON object.")
     if reply.finish == "length":
         return MalformedReply("Your reply was cut off by its length. Answer again, shorter.")
-    if any(len(one) > LONGEST for one in (reply.text, *(call.arguments for call in reply.calls))):
-        return MalformedReply(f"Your reply was longer than {LONGEST} characters. Answer again, shorter.")
+    if any(len(one) > MAX_REPLY_LENGTH for one in (reply.text, *(call.arguments for call in reply.calls))):
+        return MalformedReply(f"Your reply was longer than {MAX_REPLY_LENGTH} characters. Answer again, shorter.")
     return None
 
 
@@ -88,12 +88,12 @@ def read_reply_text(reply: ModelReply, ends: re.Pattern[str]) -> str | Decision:
 def cut_first_sentence(text: str) -> str:
     """The first sentence, on one line."""
     first = next((one for one in _END.split(text) if one.strip()), "")
-    return " ".join(first.split())[:SENTENCE]
+    return " ".join(first.split())[:MAX_SENTENCE]
 
 
 def rewrite_answer_message(message: str, write: Callable[[str], str]) -> str:
     """A message as JSON; an answer in the form that `write` gives it."""
-    if not message.startswith(ANSWER):
+    if not message.startswith(ANSWER_START):
         return message
     known = json.loads(message)
     return json.dumps({**known, "content": write(str(known["content"]))}, ensure_ascii=False)

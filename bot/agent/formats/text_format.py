@@ -24,14 +24,14 @@ from bot.agent.formats.arguments import (
     strip_quotes,
 )
 from bot.agent.formats.json_format import parse_decision
-from bot.agent.formats.labels import LABEL, OBSERVED, LabelledPart, split_by_labels
+from bot.agent.formats.labels import LABEL, OBSERVATION_START, LabelledPart, split_by_labels
 from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
 from bot.agent.formats.reply_text import cut_first_sentence, read_reply_text, rewrite_answer_message
 from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
 from bot.agent.model import ModelReply
 from tools.tool import Tool
 
-STOPS = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
+STOP_SEQUENCES = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
 """Stop sequences: after one, the model has said enough. Endpoints take at most four."""
 _BRACKETS = re.compile(r"\s*+(?:[*_]{1,3}+[ \t]++)?(?:(?:```|~~~)[\w-]*+\s*+)?(?=[{\[])")
 _CALL = re.compile(r"""["'`*]*(?P<name>[^\W\d][\w-]*)[`*]*(?P<gap>[ \t]*)(?P<bracket>[\[(（])""")
@@ -86,7 +86,7 @@ class TextFormat:
     name: str = "text"
 
     def build_extra_body(self, tools: Sequence[Tool]) -> str:
-        return f'"stop":{json.dumps(STOPS, ensure_ascii=False)}'
+        return f'"stop":{json.dumps(STOP_SEQUENCES, ensure_ascii=False)}'
 
     def render_instructions(self, tools: Sequence[Tool]) -> str:
         return fill_instructions(MANUAL, tools)
@@ -95,7 +95,7 @@ class TextFormat:
         return describe_tools(tools)
 
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
-        text = read_reply_text(reply, OBSERVED)
+        text = read_reply_text(reply, OBSERVATION_START)
         if not isinstance(text, str):
             return text
         try:

@@ -15,7 +15,7 @@ from bot.agent.grounding.claims import Spellings, compact_text, find_full_names,
 from bot.agent.grounding.sentences import IDENTIFIER, Clause, blank_examples, normalize_text, split_clauses
 from bot.agent.grounding.wording import ActionKind
 
-MOST = 100
+MAX_ACTIONS = 100
 """Most actions that are checked: nobody reads an answer with more."""
 
 
@@ -53,7 +53,7 @@ def find_false_actions(answer: str, record: ActionEvidence) -> tuple[str, ...]:
     for part in {one.text: one for one in parts if not one.is_question and not one.is_conditional}.values():
         if _is_false_clause(part, ledger, asks=asks):
             found[part.text.strip()] = None
-            if len(found) >= MOST:
+            if len(found) >= MAX_ACTIONS:
                 break
     return tuple(found)
 
@@ -66,7 +66,7 @@ def list_action_statements(text: str) -> list[str]:
 
 def _is_false_clause(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool:
     """`asks`: the answer needs something from the person before anything can be done."""
-    if any(not _has_evidence(deed, part, ledger) for deed in islice(_find_claimed_actions(part), MOST)):
+    if any(not _has_evidence(deed, part, ledger) for deed in islice(_find_claimed_actions(part), MAX_ACTIONS)):
         return True
     return (
         _is_empty_promise(part, ledger, asks=asks)
@@ -271,7 +271,7 @@ def _is_empty_promise(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> boo
     if wording.TELLS_ZH.search(text) or wording.TELLS_EN.search(text):
         return not record.effects and not ledger.has_waiting_decision
     done = {one.tool for one in record.effects}
-    return not any(deed.tools & done for deed in wording.DEEDS if deed.is_mentioned_in(found[0]))
+    return not any(deed.tools & done for deed in wording.ACTION_KINDS if deed.is_mentioned_in(found[0]))
 
 
 def _is_announcement(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool:

@@ -30,11 +30,11 @@ _OPEN = re.compile(
     r"might|should|shall|please|again|waits?|waiting|needs?|want|let|do you|or)\b|n't\b",
     re.I,
 )
-MOST = 200
+MAX_CLAIMS = 200
 """Most claims of one kind that are checked: nobody reads an answer with more."""
 OPERANDS, SUMS, DAYS, LENGTHS = 60, 2_000, 60, 40
 """What is used from the sources in calculations: amounts, sums of neighbours, days, durations."""
-SMALLEST = 20
+MIN_OPERAND = 20
 """A smaller amount is no operand: small numbers are everywhere, and could produce any figure."""
 
 
@@ -140,7 +140,7 @@ def _find_claims(
         _find_person_claims(facts, people),
         _find_misdated_claims(rest, calendar),
     )
-    for one in (claim for claims in found for claim in islice(claims, MOST)):
+    for one in (claim for claims in found for claim in islice(claims, MAX_CLAIMS)):
         if one.values and (one.kind, one.values) not in seen:
             seen.add((one.kind, one.values))
             yield one
@@ -224,7 +224,7 @@ def _add_source_figures(known: SourceValues, text: str, source: ClaimSource) -> 
             if not source.is_wish:
                 known.figures.add(one.value)
             cents = one.value * 100
-            if cents == int(cents) and one.value >= SMALLEST:
+            if cents == int(cents) and one.value >= MIN_OPERAND:
                 known.amounts[int(cents)] = None
                 row.append(int(cents))
             if one.value == int(one.value) and 2 <= one.value <= 400:
@@ -326,7 +326,7 @@ def _find_date_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
 def _find_misdated_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
     return (
         Claim(one, frozenset({one}), ClaimKind.MISDATED)
-        for one in calendar.find_misdated(text, islice(calendar.find_dates(text), MOST))
+        for one in calendar.find_misdated(text, islice(calendar.find_dates(text), MAX_CLAIMS))
     )
 
 
@@ -342,7 +342,7 @@ def _list_agreeing_days(answer: str, calendar: DayParser) -> set[str]:
     """Days that the answer gives both as a date and relative to today, in agreement: the calendar supports them."""
     text, _ = _extract_identifiers(blank_unstated(blank_examples(normalize_text(answer))))
     days: list[DayMention] = [
-        one for one in islice(calendar.find_dates(text), MOST) if calendar.matches_relative_day(text, one)
+        one for one in islice(calendar.find_dates(text), MAX_CLAIMS) if calendar.matches_relative_day(text, one)
     ]
     return {value for one in days for value in one.dates} | calendar.find_holidays(text)
 

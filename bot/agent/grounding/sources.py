@@ -16,9 +16,9 @@ from typing import Any
 from bot.agent.grounding import claims
 from bot.agent.grounding.actions import ActionEvidence, PerformedAction, find_false_actions, list_action_statements
 from bot.agent.grounding.claims import ClaimCheckResult, ClaimSource, Spellings
-from bot.agent.prompt import SUMMARY
+from bot.agent.prompt import SUMMARY_START
 from bot.agent.recall import (
-    ARGUMENTS,
+    ARGUMENTS_ROLE,
     cut_unverified_lines,
     is_marked_unverified,
     list_call_results,
@@ -30,20 +30,20 @@ from bot.core.errors import ChatError
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from tools.spec import Person
 
-UNVERIFIED = "[unverified: "
+UNVERIFIED_PREFIX = "[unverified: "
 """Prefix of the unsupported parts in an answer that an earlier version stored."""
-RECEIPTS = ("系统记录：", "On record: ")
+RECEIPT_PREFIXES = ("系统记录：", "On record: ")
 """The start of a receipt, in either language."""
-SPEAKS = 160
+MAX_STATEMENT_LENGTH = 160
 """Longest text in a result that can report an action, in characters; a longer one is a page of the handbook."""
-DEPTH = 12
+MAX_DEPTH = 12
 """How deep nested values are searched."""
-DONE_BEFORE = frozenset({"urged_lately", "urged_enough", "asked_already", "started_already", "told_already"})
+REPEATED_ACTION_ERRORS = frozenset({"urged_lately", "urged_enough", "asked_already", "started_already", "told_already"})
 """Errors that report an earlier action."""
 THINK = "think"
 """The tool that takes any text of a model and looks nothing up."""
 _TALK = ('{"role": "user"', '{"role": "assistant"')
-_RECORDED = ("<event ", SUMMARY, "\\n[")
+_RECORDED = ("<event ", SUMMARY_START, "\\n[")
 """What the JSON of a message contains if it records something."""
 _WRITTEN = re.compile(r"\A<message [^>\n]{0,200}>\n")
 
@@ -131,7 +131,7 @@ class GroundingSources:
         messages = [*map(json.loads, self.history)]
         for message, behind in zip(messages, [*messages, {}][1:], strict=True):
             if message.get("role") != "assistant":
-                is_wish = message.get("role") == ARGUMENTS
+                is_wish = message.get("role") == ARGUMENTS_ROLE
                 yield ClaimSource(
                     cut_unverified_lines(_flatten_content(message)),
                     is_wish=is_wish,
@@ -169,7 +169,7 @@ def _list_recorded_lines(message: dict[str, Any]) -> Sequence[str]:
         return [extract_receipt(content)]
     if message.get("role") != "user":
         return []
-    return list_action_statements(content) if content.startswith(SUMMARY) else parse_own_words(content)
+    return list_action_statements(content) if content.startswith(SUMMARY_START) else parse_own_words(content)
 
 
 def _get_done_parts(result: Any) -> Any:
@@ -182,15 +182,15 @@ def extract_receipt(answer: str) -> str:
     """The receipt under an answer that an earlier version stored with it; empty if there is none. A model that writes
     such a line has it removed (`bot.agent.imitations`)."""
     last = answer.rpartition("\n[")[2]
-    return last if last.startswith(RECEIPTS) else ""
+    return last if last.startswith(RECEIPT_PREFIXES) else ""
 
 
 def is_doubtful(answer: str, behind: str) -> bool:
     """True if a stored answer was marked, in itself or by the event after it: then it supports nothing."""
-    return UNVERIFIED in answer or is_marked_unverified(behind)
+    return UNVERIFIED_PREFIX in answer or is_marked_unverified(behind)
 
 
-def flatten_value(value: Any, depth: int = DEPTH) -> str:
+def flatten_value(value: Any, depth: int = MAX_DEPTH) -> str:
     """The words and numbers in a JSON value, one line each; also inside texts that are JSON themselves."""
     if depth and isinstance(value, dict):
         return "\n".join(f"{name} {flatten_value(one, depth - 1)}" for name, one in value.items())
@@ -210,19 +210,19 @@ def parse_json_or_text(text: str) -> Any:
         return text.replace("\\n", "\n").replace('\\"', '"')
 
 
-def list_statements(value: Any, depth: int = DEPTH) -> Iterator[str]:
+def list_statements(value: Any, depth: int = MAX_DEPTH) -> Iterator[str]:
     """The statements in a result: an object with its own short texts, or a line of a short text."""
     if isinstance(value, str):
         inner = parse_json_or_text(value) if depth and value[:1] in ("{", "[") else value
         if not isinstance(inner, str):
             yield from list_statements(inner, depth - 1)
         else:
-            yield from (line for line in inner.splitlines() if line and len(line) <= SPEAKS)
+            yield from (line for line in inner.splitlines() if line and len(line) <= MAX_STATEMENT_LENGTH)
     elif isinstance(value, dict):
         own = [
             f"{name} {one}"
             for name, one in value.items()
-            if not isinstance(one, dict | list) and len(str(one)) <= SPEAKS
+            if not isinstance(one, dict | list) and len(str(one)) <= MAX_STATEMENT_LENGTH
         ]
         own += [f"{name} {', '.join(map(str, one))}" for name, one in value.items() if _is_short_list(one)]
         yield " · ".join(own)
@@ -239,7 +239,7 @@ def _is_short_list(value: Any) -> bool:
     return isinstance(value, list) and len(value) <= 8 and all(isinstance(one, str) and len(one) <= 60 for one in value)
 
 
-def count_entries(value: Any, depth: int = DEPTH) -> frozenset[int]:
+def count_entries(value: Any, depth: int = MAX_DEPTH) -> frozenset[int]:
     """The lengths of lists, and how many of their entries are alike in something."""
     if isinstance(value, str) and depth and value[:1] in ("{", "["):
         inner = parse_json_or_text(value)
@@ -249,7 +249,10 @@ def count_entries(value: Any, depth: int = DEPTH) -> frozenset[int]:
     found = {len(value)} if isinstance(value, list) else set[int]()
     if isinstance(value, list):
         alike = Counter(
-            (name, str(one)[:SPEAKS]) for entry in value if isinstance(entry, dict) for name, one in entry.items()
+            (name, str(one)[:MAX_STATEMENT_LENGTH])
+            for entry in value
+            if isinstance(entry, dict)
+            for name, one in entry.items()
         )
         found |= {n for many in alike.values() for n in (many, len(value) - many)}
     for one in value.values() if isinstance(value, dict) else value:
@@ -264,7 +267,7 @@ def _has_effect(call: CallRecord) -> bool:
 
 def _is_refused_as_done(result: Any) -> bool:
     """True for a call that was refused because the same was done before: then it was done."""
-    return isinstance(result, dict) and result.get("error") in DONE_BEFORE
+    return isinstance(result, dict) and result.get("error") in REPEATED_ACTION_ERRORS
 
 
 def _list_result_values(state: RunState) -> list[Any]:

@@ -36,7 +36,7 @@ TELLS = STARTS | {
     "send_email", "urge_task", "cc_request", "comment_request", "transfer_task", "add_sign", "decide_task",
     "withdraw_request",
 }  # fmt: skip
-DEEDS = (
+ACTION_KINDS = (
     ActionKind(
         "sent",
         frozenset({"send_email"}),
@@ -152,8 +152,8 @@ DEEDS = (
         stems="加签|add|updat|chang|creat|edit|set|resubmit|修改",
     ),
 )
-WORDS = {one.name: re.compile(rf"{one.zh}|{one.en}|{one.stems}", re.I) for one in DEEDS}
-BY_WORD = {word: one for one in reversed(DEEDS) for word in f"{one.zh}|{one.en}".split("|")}
+WORDS = {one.name: re.compile(rf"{one.zh}|{one.en}|{one.stems}", re.I) for one in ACTION_KINDS}
+BY_WORD = {word: one for one in reversed(ACTION_KINDS) for word in f"{one.zh}|{one.en}".split("|")}
 WORD = re.compile("|".join(sorted(map(re.escape, BY_WORD), key=lambda word: -len(word))))
 OTHERS = re.compile(
     r"通过(?:了)?(?:邮件|卡片|系统|电话|短信|以下|下面|上面|这|点|按|.{0,8}(?:发送|发给|通知|联系|告诉|查))"

@@ -12,14 +12,14 @@ from typing import Any
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.models.error_responses import ErrorResponse, find_embedded_error
 from bot.agent.models.fields import read_arguments, read_content, read_count, read_field, read_list, read_string
-from bot.agent.models.model_profile import RETURNED, Api
+from bot.agent.models.model_profile import RETURNED_MEMBERS, Api
 from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, parse_members
-from bot.agent.provider_details import MEMBER, detach_details, dump_provider_details
+from bot.agent.provider_details import DETAILS_START, detach_details, dump_provider_details
 
-UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+MISSING_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """Replaces a missing signature (of an earlier message, or of another model): the value that Google defines for calls
 that its model did not write itself (Gemini API, thought signatures)."""
-MOST_CALLS = 128
+MAX_CALLS = 128
 """Most tool calls in a stream."""
 
 
@@ -100,7 +100,7 @@ class _StreamedMessage:
 
     def _add_call(self, call: Any) -> None:
         number = read_field(call, "index")
-        index = number if isinstance(number, int) and 0 <= number < MOST_CALLS else max(len(self.calls) - 1, 0)
+        index = number if isinstance(number, int) and 0 <= number < MAX_CALLS else max(len(self.calls) - 1, 0)
         known = self.calls.setdefault(index, {"id": "", "function": {"name": "", "arguments": []}})
         function = read_field(call, "function")
         known["id"] = known["id"] or read_string(read_field(call, "id"))
@@ -121,7 +121,7 @@ class _StreamedMessage:
 def _build_request_messages(request: ModelRequest) -> Sequence[str]:
     """The messages in this endpoint's form; most have it already."""
     messages, returned = adapt_roles(request.messages, request.profile), request.profile.returned
-    if returned or any(MEMBER in one for one in messages):
+    if returned or any(DETAILS_START in one for one in messages):
         return [_add_returned_members(one, request.owner, returned) for one in messages]
     return messages
 
@@ -147,16 +147,19 @@ def _fill_returned_members(
     if "reasoning_content" in returned:  # an empty one is accepted where the real one is unknown
         message["reasoning_content"] = read_string(parts.get("reasoning_content"))
     if "extra_content" in returned:
-        known = read_list(parts.get("extra_content")) or [UNSIGNED] * len(calls)
+        known = read_list(parts.get("extra_content")) or [MISSING_SIGNATURE] * len(calls)
         for call, more in zip(calls, known, strict=False):
             call.update({"extra_content": more} if more is not None else {})
 
 
 def _build_provider_details(message: Any, calls: Sequence[Any], of: str) -> str:
     """The details that may have to come back with these calls."""
-    thought, more = read_string(read_field(message, RETURNED[0])), [read_field(one, RETURNED[1]) for one in calls]
-    parts: dict[str, Any] = {RETURNED[0]: thought} if thought else {}
-    parts |= {RETURNED[1]: more} if any(one is not None for one in more) else {}
+    thought, more = (
+        read_string(read_field(message, RETURNED_MEMBERS[0])),
+        [read_field(one, RETURNED_MEMBERS[1]) for one in calls],
+    )
+    parts: dict[str, Any] = {RETURNED_MEMBERS[0]: thought} if thought else {}
+    parts |= {RETURNED_MEMBERS[1]: more} if any(one is not None for one in more) else {}
     return dump_provider_details(of, parts) if parts and of else ""
 
 

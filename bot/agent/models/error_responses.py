@@ -18,13 +18,15 @@ from bot.core.errors import ModelFailureCause, ModelRejectedError, ModelUnavaila
 
 REASON, READ = 200, 4_000
 """Characters of an error that administrators see, and that are read."""
-AGAIN = frozenset({408, 409, 429})
+RETRYABLE_STATUSES = frozenset({408, 409, 429})
 """Statuses that a retry may fix, besides any 5xx: the SDK's own rule."""
-FAILED = 502
+UNSTATED_STATUS = 502
 """The status of an error inside a 200 that has none."""
-FILTERED = frozenset({"content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed", "1301"})
+CONTENT_FILTER_CODES = frozenset(
+    {"content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed", "1301"}
+)
 """Codes for a prompt that a content filter withheld: Azure, OpenAI, Qwen, GLM."""
-QUOTA = frozenset(
+QUOTA_CODES = frozenset(
     {
         *("insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached"),
         *("exceeded_current_quota_error", "1113", *map(str, range(1308, 1322))),
@@ -67,7 +69,7 @@ class ErrorResponse:
     def is_content_filtered(self) -> bool:
         """A content filter withheld the conversation."""
         flagged = self.status == 403 and ("moderation" in self.lowered_text or "flagged" in self.lowered_text)
-        return flagged or self.code in FILTERED or self.inner == "ResponsibleAIPolicyViolation"
+        return flagged or self.code in CONTENT_FILTER_CODES or self.inner == "ResponsibleAIPolicyViolation"
 
 
 def parse_error_response(status: int, body: bytes) -> ErrorResponse:
@@ -111,13 +113,13 @@ def _parse_validation_error(status: int, detail: Any) -> ErrorResponse:
 def find_embedded_error(answer: Any) -> ErrorResponse | None:
     """The error inside an answer with status 200, if there is one: relays begin to answer before they know."""
     if isinstance(answer, list):
-        return parse_error_body(FAILED, answer)
+        return parse_error_body(UNSTATED_STATUS, answer)
     first = next(iter(read_list(read_field(answer, "choices"))), None)
     if not (error := read_field(answer, "error") or read_field(first, "error")):
         return None
     status = read_field(error, "code")
     known = isinstance(status, int) and not isinstance(status, bool) and 400 <= status <= 599
-    return parse_error_body(status if known else FAILED, {"error": error})
+    return parse_error_body(status if known else UNSTATED_STATUS, {"error": error})
 
 
 def build_model_error(refusal: ErrorResponse, wait_s: float = 0.0) -> ModelUnavailableError | ModelRejectedError:
@@ -147,7 +149,7 @@ def classify_error(refusal: ErrorResponse) -> ModelFailureCause:
         return ModelFailureCause.KEY
     if status == 404:
         return ModelFailureCause.ADDRESS
-    return ModelFailureCause.BUSY if status in AGAIN or status >= 500 else ModelFailureCause.REQUEST
+    return ModelFailureCause.BUSY if status in RETRYABLE_STATUSES or status >= 500 else ModelFailureCause.REQUEST
 
 
 def is_unknown_model(refusal: ErrorResponse) -> bool:
@@ -165,7 +167,7 @@ def can_retry_request(refusal: ErrorResponse, headers: Mapping[str, str]) -> boo
 
 def _is_quota_exceeded(refusal: ErrorResponse) -> bool:
     named = {refusal.code, refusal.kind}
-    return not named.isdisjoint(QUOTA) or any(one.endswith("_spend_limit_exceeded") for one in named)
+    return not named.isdisjoint(QUOTA_CODES) or any(one.endswith("_spend_limit_exceeded") for one in named)
 
 
 def _is_context_too_long(refusal: ErrorResponse) -> bool:

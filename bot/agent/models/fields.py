@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-MOST_TOKENS = 100_000_000
+MAX_TOKENS = 100_000_000
 """No reply has more: a larger figure would only spoil the totals."""
 
 
@@ -35,7 +35,7 @@ def read_string(value: Any) -> str:
 
 def read_count(value: Any) -> int:
     """A count from the endpoint, limited to plausible values."""
-    return min(max(value, 0), MOST_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
+    return min(max(value, 0), MAX_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def read_content(value: Any) -> str:

@@ -17,9 +17,9 @@ from httpx2 import create_ssl_context
 
 from bot.agent.models.fields import parse_json
 
-MOST_BYTES = 8 * 1024 * 1024
-"""Most bytes of one answer: far more than any reply that is read (`bot.agent.formats.reply_text.LONGEST`)."""
-CONNECTIONS = 1_000
+MAX_BYTES = 8 * 1024 * 1024
+"""Most bytes of one answer: far more than any reply that is read (`bot.agent.formats.reply_text.MAX_REPLY_LENGTH`)."""
+MAX_CONNECTIONS = 1_000
 """Most simultaneous connections: the SDK's own limit."""
 EVENTS = "text/event-stream"
 DONE = b"[DONE]"
@@ -52,7 +52,7 @@ class HttpClient:
 @asynccontextmanager
 async def open_http_client(url: str) -> AsyncIterator[HttpClient]:
     """A client with the certificates that the SDK trusts, and the proxy that the environment names for this address."""
-    connector = TCPConnector(limit=CONNECTIONS, ssl=create_ssl_context())
+    connector = TCPConnector(limit=MAX_CONNECTIONS, ssl=create_ssl_context())
     async with ClientSession(
         connector=connector, timeout=ClientTimeout(total=None, sock_connect=None), cookie_jar=DummyCookieJar()
     ) as session:
@@ -89,7 +89,7 @@ async def _read_bounded_body(response: ClientResponse) -> bytes:
     pieces, size = list[bytes](), 0
     async for piece in response.content.iter_any():
         size += len(piece)
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             raise ResponseTooLongError
         pieces.append(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -118,7 +118,7 @@ async def _read_lines(response: ClientResponse) -> AsyncIterator[bytes]:
     rest, size = b"", 0
     async for piece in response.content.iter_any():
         size += len(piece)
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             raise ResponseTooLongError
         if b"\n" not in piece:
             rest += piece

@@ -18,13 +18,13 @@ from bot.agent.models.error_responses import ErrorResponse, is_unknown_model
 Api = Literal["chat", "responses"]
 ApiWish = Literal["auto", "chat", "responses"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "auto"]
-TEACHING = frozenset({400, 404, 422})
+TEACHING_STATUSES = frozenset({400, 404, 422})
 WEEK_MS = 7 * 24 * 3_600_000
 """How long a lesson is kept."""
 EFFORT = "reasoning_effort"
-RETURNED = ("reasoning_content", "extra_content")
+RETURNED_MEMBERS = ("reasoning_content", "extra_content")
 """Members of a step's reply that must come back with the next request: DeepSeek and Kimi, Gemini."""
-OPTIONAL: dict[Api, dict[str, tuple[str, ...]]] = {
+OPTIONAL_MEMBERS: dict[Api, dict[str, tuple[str, ...]]] = {
     "chat": {
         "temperature": ("temperature",),
         "stop": ("stop",),
@@ -63,7 +63,7 @@ ALTERNATING = (
     "consecutive user messages",
 )
 """How they refuse two messages of one side in a row: Mistral's, Gemma's."""
-SILENT = ("gpt-oss", "gpt_oss")
+SILENT_MODELS = ("gpt-oss", "gpt_oss")
 """Models whose chat template silently drops later system messages, so that no refusal teaches it."""
 NO_SYSTEM = (
     *("system role not supported", "system role is not supported", "developer instruction is not enabled"),
@@ -80,11 +80,11 @@ class ModelProfile:
     missing_apis: frozenset[str] = frozenset()
     """APIs that the address does not have."""
     unsupported: frozenset[str] = frozenset()
-    """Members of `OPTIONAL` that are left out."""
+    """Members of `OPTIONAL_MEMBERS` that are left out."""
     effort: Literal["", "none"] = ""
     """What `reasoning_effort` must be; empty: as the setting says."""
     returned: frozenset[str] = frozenset()
-    """Members of `RETURNED` that are sent back."""
+    """Members of `RETURNED_MEMBERS` that are sent back."""
     streams: bool = False
     """It answers only in streams."""
     one_system: bool = False
@@ -114,7 +114,7 @@ class RefusedRequest:
     """A refused request: enough of it to learn from."""
 
     members: frozenset[str]
-    """Members of `OPTIONAL` that were in it."""
+    """Members of `OPTIONAL_MEMBERS` that were in it."""
     streamed: bool = False
     api_setting: ApiWish = "auto"
     """The setting; only `auto` changes the API."""
@@ -161,13 +161,13 @@ def parse_profile_record(text: str) -> ModelProfile | None:
         one = StoredModelProfile.model_validate_json(text)
     except ValidationError:
         return None
-    known = {name for names in OPTIONAL.values() for name in names}
+    known = {name for names in OPTIONAL_MEMBERS.values() for name in names}
     return ModelProfile(
         one.api,
         frozenset(one.absent),
         frozenset(known.intersection(one.drop)),
         one.effort,
-        frozenset(set(RETURNED).intersection(one.returned)),
+        frozenset(set(RETURNED_MEMBERS).intersection(one.returned)),
         one.stream,
         one.one_system,
         one.no_system,
@@ -178,7 +178,7 @@ def parse_profile_record(text: str) -> ModelProfile | None:
 def choose_initial_profile(url: str, wish: ApiWish, model: str = "") -> ModelProfile:
     """Before anything is known: OpenAI and Azure are asked by Responses, which takes the tools of all their models; all
     others by chat completions, which all others have."""
-    one_system = any(name in model.casefold() for name in SILENT)
+    one_system = any(name in model.casefold() for name in SILENT_MODELS)
     if wish in get_args(Api):
         return ModelProfile("chat" if wish == "chat" else "responses", one_system=one_system)
     host = (urlsplit(url).hostname or "") if url else "api.openai.com"
@@ -190,7 +190,7 @@ def choose_initial_profile(url: str, wish: ApiWish, model: str = "") -> ModelPro
 
 def can_learn_from(refusal: ErrorResponse) -> bool:
     """True for a refusal about the request, not about the moment."""
-    return refusal.status in TEACHING or (
+    return refusal.status in TEACHING_STATUSES or (
         refusal.status == 500 and _mentions_any(refusal, *ONE_SYSTEM, *ALTERNATING, *NO_SYSTEM)
     )
 
@@ -279,7 +279,7 @@ def _is_about_roles(refusal: ErrorResponse) -> bool:
 def _learn_dropped_member(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
     """An optional member to leave out. OpenAI names it in `param`; relays only repeat its words."""
     unwanted = any(words in refusal.lowered_text for words in UNWANTED)
-    for name, spellings in OPTIONAL[profile.api].items():
+    for name, spellings in OPTIONAL_MEMBERS[profile.api].items():
         if name not in sent.members or name in profile.unsupported:
             continue
         if any(_is_named_in_param(spelling, refusal.param) for spelling in spellings):
@@ -330,7 +330,7 @@ UNREPLAYABLE = (
 
 def is_unreplayable(refusal: ErrorResponse) -> bool:
     """The endpoint does not take its own details back: the conversation also works without them."""
-    if refusal.status not in TEACHING or refusal.param == "include":
+    if refusal.status not in TEACHING_STATUSES or refusal.param == "include":
         return False
     return refusal.code == "invalid_encrypted_content" or any(words in refusal.lowered_text for words in UNREPLAYABLE)
 

@@ -67,15 +67,15 @@ log = logs.get_logger(__name__)
 PAUSE_S, PAUSE_MAX_S = 0.5, 8.0
 """The first wait between two tries is at most the first value; each further one at most twice as long, up to the second
 (s)."""
-ASKED_MAX_S = 60.0
+MAX_RETRY_AFTER_S = 60.0
 """An endpoint that demands a longer pause than this is down, as for the SDK (s)."""
-LEARNED_MOST = 4
+MAX_LESSONS = 4
 """Most lessons from one request."""
-LOOK_S = 3600.0
+PROFILE_REFRESH_S = 3600.0
 """How often lessons are loaded: other processes learn too, and lessons expire after a week (s)."""
-STREAMED_MOST = 10
+MAX_STREAM_FACTOR = 10
 """A reply that keeps coming may take this many times the time limit of its start."""
-UNWANTED_MOST = 256
+MAX_REJECTED_DETAILS = 256
 """How many rejected details are remembered."""
 TRANSPORTS: Mapping[Api, Transport] = {"chat": ChatCompletionsTransport(), "responses": ResponsesTransport()}
 
@@ -155,7 +155,7 @@ class OpenAIModel:
     """A reply ran out of time. From then on replies are streamed, because a slow stream still shows progress."""
     last_failure: ModelFailureCause | None = None
     """The failure that administrators were last told of; None once the model answers."""
-    rejected_details: deque[str] = field(default_factory=lambda: deque(maxlen=UNWANTED_MOST))
+    rejected_details: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_REJECTED_DETAILS))
     """Stored details that the endpoint did not take back."""
     draw_jitter: Callable[[float, float], float] = random.uniform
     """A random number between two."""
@@ -194,7 +194,7 @@ class OpenAIModel:
                 self.last_failure = None
                 return answer
             wait_s = answer.retry_after_s + self.draw_jitter(0, min(PAUSE_S * 2**tried, PAUSE_MAX_S))
-            if tried == self.retries or not answer.can_retry or wait_s >= min(left.remaining_s, ASKED_MAX_S):
+            if tried == self.retries or not answer.can_retry or wait_s >= min(left.remaining_s, MAX_RETRY_AFTER_S):
                 raise await self._report_to_administrators(answer.error)
             log.info("model.again", model=self.name, error=str(answer.error), wait_s=round(wait_s, 2))
             await asyncio.sleep(wait_s)
@@ -205,7 +205,7 @@ class OpenAIModel:
     ) -> ModelReply | FailedRequest:
         """One answer. A lesson from a refusal applies at once, and from then on."""
         stripped = False
-        for learning in range(LEARNED_MOST + 1):
+        for learning in range(MAX_LESSONS + 1):
             request = self._build_request(messages, extra)
             transport = TRANSPORTS[request.profile.api]
             try:
@@ -224,7 +224,7 @@ class OpenAIModel:
                 return FailedRequest(ModelUnavailableError(str(error) or "the endpoint's answer was too long"))
             if isinstance(found, ModelReply):
                 return found
-            if learning < LEARNED_MOST:
+            if learning < MAX_LESSONS:
                 if not stripped and is_unreplayable(found) and self._drop_provider_details(messages):
                     stripped = True
                     continue
@@ -305,7 +305,7 @@ class OpenAIModel:
     async def _refresh_profile(self) -> None:
         """Loads other processes' lessons once in a while."""
         clock = asyncio.get_running_loop().time()
-        if self.memory is None or clock - self.profile_state.refreshed_s < LOOK_S:
+        if self.memory is None or clock - self.profile_state.refreshed_s < PROFILE_REFRESH_S:
             return
         self.profile_state.refreshed_s = clock
         self.profile_state.profile = await self._load_profile() or choose_initial_profile(
@@ -376,5 +376,5 @@ class _ReplyDeadline:
 
     def extend_deadline(self) -> None:
         if not self.limit.expired():
-            last = self.first + (STREAMED_MOST - 1) * self.timeout_s
+            last = self.first + (MAX_STREAM_FACTOR - 1) * self.timeout_s
             self.limit.reschedule(min(asyncio.get_running_loop().time() + self.timeout_s, last))

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.models.error_responses import FAILED, FILTERED, ErrorResponse, find_embedded_error
+from bot.agent.models.error_responses import CONTENT_FILTER_CODES, UNSTATED_STATUS, ErrorResponse, find_embedded_error
 from bot.agent.models.fields import read_arguments, read_content, read_count, read_field, read_list, read_string
 from bot.agent.models.model_profile import Api
 from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, parse_members
@@ -19,7 +19,7 @@ from bot.agent.provider_details import detach_details, dump_provider_details
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 STATUSES = {"rate_limit_exceeded": 429, "insufficient_quota": 429, "server_error": 500}
 """The status that corresponds to the code of a failed response."""
-ELSEWHERE = frozenset({"tools", "response_format", "stop", "seed", "tool_choice", "stream", "stream_options"})
+MOVED_MEMBERS = frozenset({"tools", "response_format", "stop", "seed", "tool_choice", "stream", "stream_options"})
 """Members of a chat completion that have another place here, or none."""
 
 
@@ -96,7 +96,7 @@ def _parse_failed_response(answer: Any) -> ErrorResponse:
     """A response that its endpoint could not finish."""
     error = read_field(answer, "error")
     code = read_string(read_field(error, "code"))
-    status = 400 if code in FILTERED or code.startswith("invalid_") else STATUSES.get(code, FAILED)
+    status = 400 if code in CONTENT_FILTER_CODES or code.startswith("invalid_") else STATUSES.get(code, UNSTATED_STATUS)
     found = find_embedded_error({"error": {"message": read_field(error, "message"), "type": code, "code": code}})
     text = found.text if found is not None and found.text else f"the response is {read_field(answer, 'status')}"
     return ErrorResponse(status, text, code, code)
@@ -193,7 +193,7 @@ def _convert_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
 def _format_members(extra: str, dropped: frozenset[str]) -> str:
     """Further members under their names here."""
     given = parse_members(extra)
-    some = {name: value for name, value in given.items() if name not in ELSEWHERE}
+    some = {name: value for name, value in given.items() if name not in MOVED_MEMBERS}
     if tools := given.get("tools"):
         strict = {} if "strict" in dropped else {"strict": False}
         some["tools"] = [{"type": "function", **strict, **one["function"]} for one in tools]

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from bot.agent.model import ModelReply
 from bot.agent.models.error_responses import ErrorResponse
-from bot.agent.models.model_profile import EFFORT, OPTIONAL, Api, Effort, ModelProfile
+from bot.agent.models.model_profile import EFFORT, OPTIONAL_MEMBERS, Api, Effort, ModelProfile
 from bot.agent.provider_details import attach_details, detach_details
 
-SYSTEM = "[system]"
+SYSTEM_MARK = "[system]"
 """Prefix of a system note that has to be sent as the user's. People's own text is always quoted."""
 
 
@@ -49,7 +49,7 @@ class ModelRequest:
         has |= {EFFORT} if self.reasoning_effort else set()
         has |= {"strict"} if "tools" in has else set()
         has |= {"stream", "stream_options"} if self.streamed else set()
-        return frozenset(has.intersection(OPTIONAL[self.profile.api])) - self.profile.unsupported
+        return frozenset(has.intersection(OPTIONAL_MEMBERS[self.profile.api])) - self.profile.unsupported
 
 
 class Transport(Protocol):
@@ -100,7 +100,7 @@ def _rename_system_messages(text: str) -> str:
 def _rename_system_role(message: dict[str, Any]) -> dict[str, Any]:
     if message.get("role") not in ("system", "developer"):
         return message
-    return {**message, "role": "user", "content": f"{SYSTEM} {message['content']}"}
+    return {**message, "role": "user", "content": f"{SYSTEM_MARK} {message['content']}"}
 
 
 def _merge_neighbours(messages: Sequence[str], profile: ModelProfile) -> list[str]:

@@ -36,7 +36,7 @@ COMMAND = "/countersign"
 TIMEOUT_S = 30
 DRAIN_S = 3.0
 """How long Slack waits for an acknowledgement before it sends the event again. A shutdown need not wait longer."""
-ANSWERED_S = 0.01
+ACK_CHECK_S = 0.01
 """How often to check that everything is acknowledged."""
 _BOLT_READS = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET", "SLACK_BOT_TOKEN", "SLACK_VERIFICATION_TOKEN")
 
@@ -147,7 +147,7 @@ class TrackingSocketModeClient(SocketModeClient):
         """Waits until everything received is handled and nothing new came meanwhile."""
         while True:
             quiet = not self.ingress_gate.coming
-            await asyncio.sleep(0 if quiet else ANSWERED_S)
+            await asyncio.sleep(0 if quiet else ACK_CHECK_S)
             if quiet and not self.ingress_gate.coming:
                 return
 

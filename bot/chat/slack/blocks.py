@@ -29,12 +29,12 @@ from bot.chat.slack.text import (
 from tools.characters import show_invisible
 
 Block: TypeAlias = dict[str, Any]
-Fact: TypeAlias = tuple[str, str | NamedPeople]
+LabelledValue: TypeAlias = tuple[str, str | NamedPeople]
 """(label, value)."""
 
-BLOCKS = 50
+MAX_BLOCKS = 50
 """Most blocks of a message."""
-MESSAGE = 12_000
+MAX_MESSAGE_BYTES = 12_000
 """Most bytes of JSON of a message's blocks."""
 SECTION, FIELD, CONTEXT, PROSE = 2_900, 200, 1_900, 10_000
 """Bytes of text in a section, in one of two columns, in a context line, in a `markdown` block."""
@@ -66,7 +66,9 @@ def render_post(post: Post) -> tuple[RenderedMessage, ...]:
 
 def _render_messages(text: str, title: str, pieces: list[Block], last: list[Block]) -> tuple[RenderedMessage, ...]:
     pages = list(
-        _paginate_blocks(pieces, MESSAGE - count_json_bytes([*render_heading(title), *last]), BLOCKS - 2 - len(last))
+        _paginate_blocks(
+            pieces, MAX_MESSAGE_BYTES - count_json_bytes([*render_heading(title), *last]), MAX_BLOCKS - 2 - len(last)
+        )
     )
     notice = truncate_text(escape_text(show_invisible(text)), NOTICE) or "…"
     return tuple(
@@ -119,7 +121,7 @@ def render_card_content(card: Card) -> Iterator[Block]:
     yield from render_context(card.footer)
 
 
-def _render_fields(facts: tuple[Fact, ...]) -> Iterator[Block]:
+def _render_fields(facts: tuple[LabelledValue, ...]) -> Iterator[Block]:
     for short, group in groupby(facts, _is_short_field):
         if short:
             yield from _render_columns(
@@ -136,7 +138,7 @@ def _format_short_value(value: str | NamedPeople) -> str:
     return "\n".join(filter(None, (escape_text(show_invisible(value.text)), *map(_format_person, value.people))))
 
 
-def _is_short_field(fact: Fact) -> bool:
+def _is_short_field(fact: LabelledValue) -> bool:
     label, value = fact
     if isinstance(value, NamedPeople):
         return (

@@ -24,9 +24,9 @@ EVENT = "countersign_post"
 """Event type of the metadata on every message of ours, which names the post."""
 PAGES, PAGE = 10, 100
 """How far back a place is searched for a post: pages, and messages per page."""
-ALT = 3_000
+MAX_ALT_LENGTH = 3_000
 """Longest description of a picture, in characters; the rest is cut."""
-THREADLESS = frozenset({"cannot_reply_to_message", "thread_not_found", "message_not_found"})
+MISSING_THREAD_ERRORS = frozenset({"cannot_reply_to_message", "thread_not_found", "message_not_found"})
 """Errors that mean: the author has deleted the first message of the thread."""
 _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
 """No previews: the bot must not cause fetches of what a text links to."""
@@ -90,7 +90,7 @@ class SlackChannel:
         try:
             return await self._post_missing_parts(place, post, key, again, wait_ms)
         except ChatError as failed:
-            if not place.thread or failed.code not in THREADLESS:
+            if not place.thread or failed.code not in MISSING_THREAD_ERRORS:
                 raise
         return await self._post_missing_parts(place.model_copy(update={"thread": None}), post, key, again)
 
@@ -184,7 +184,7 @@ class SlackChannel:
         await upload_content(self._client, str(given["upload_url"]), picture)
         file = {"id": str(given["file_id"]), "title": title}
         await self._complete_upload(
-            place, {"files": [file], "initial_comment": escape_text(truncate_text(alt, ALT))}, name
+            place, {"files": [file], "initial_comment": escape_text(truncate_text(alt, MAX_ALT_LENGTH))}, name
         )
 
     async def _complete_upload(self, place: Place, about: dict[str, Any], name: str) -> None:

@@ -21,7 +21,7 @@ KEPT_S, FAILED_S = 300.0, 30.0
 """How long an answer is cached; and how long a failure, before Slack is asked again."""
 PAGE, PAGES = 200, 10
 """Members per page, as Slack recommends; and most pages. A channel with more is not searched."""
-SHARED = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_shared")
+SHARED_FLAGS = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_shared")
 """Slack's fields for a conversation that people of other workspaces read, or are invited to
 (https://docs.slack.dev/reference/objects/conversation-object)."""
 
@@ -70,7 +70,7 @@ class SlackReaderClassifier:
         """True if every member certainly belongs to the company. Raises ChatError."""
         answer = await call_slack(self._client.conversations_info, {"channel": channel})
         about = answer.get("channel") or {}
-        if not about or any(about.get(sign) for sign in SHARED):
+        if not about or any(about.get(sign) for sign in SHARED_FLAGS):
             return False
         members = [one async for one in self._stream_channel_members(channel)]
         return bool(members) and all([bool(one) and await self._directory.is_inside(one) for one in members])

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.directory_file import NOTHING, DirectoryEntry, DirectoryFile, read_directory_file
+from bot.chat.directory_file import EMPTY_ENTRY, DirectoryEntry, DirectoryFile, read_directory_file
 from bot.chat.slack.profiles import ProfileCache, UserProfile
 from bot.chat.slack.text import replace_surrogates
 from bot.chat.slack.web_api import call_slack
@@ -29,12 +29,12 @@ MISS_S = 60
 """How long an unknown id is not asked for again (s)."""
 CATCH_UP_S = 60
 """When to continue if there are more profiles than Slack returns at once (s)."""
-ADMINISTERS = ("is_admin", "is_owner", "is_primary_owner")
+ADMIN_FLAGS = ("is_admin", "is_owner", "is_primary_owner")
 """Slack's fields for people who administer the workspace."""
 _SLACKBOT = "USLACKBOT"
 _USED = (
     *("id", "team_id", "name", "real_name", "profile", "locale", "tz", "updated", "is_bot", "is_workflow_bot"),
-    *("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user", *ADMINISTERS),
+    *("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user", *ADMIN_FLAGS),
 )
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
@@ -201,7 +201,7 @@ class SlackDirectory:
         authority, so only full members have it; the file comes before Slack."""
         active = self._is_full_member(member)
         email = _get_email(member)
-        facts = self._facts.get(email.lower(), NOTHING) if active and email else NOTHING
+        facts = self._facts.get(email.lower(), EMPTY_ENTRY) if active and email else EMPTY_ENTRY
         profile = self._profiles.get_profile(str(member["id"])) if active else UserProfile()
         names = _list_member_names(member)
         return Person(
@@ -219,7 +219,7 @@ class SlackDirectory:
             allowance=facts.annual_days,
             active=active,
             is_in_directory=bool(facts.email) if self._facts else None,
-            runs_workspace=active and any(member.get(right) for right in ADMINISTERS),
+            runs_workspace=active and any(member.get(right) for right in ADMIN_FLAGS),
         )
 
     def _is_own_bot(self, member: Mapping[str, Any]) -> bool:
@@ -228,7 +228,7 @@ class SlackDirectory:
 
     def _needs_profile(self, member: Mapping[str, Any]) -> bool:
         """True if the file lacks data about this person that a profile may have."""
-        facts = self._facts.get(_get_email(member).lower(), NOTHING)
+        facts = self._facts.get(_get_email(member).lower(), EMPTY_ENTRY)
         return self._is_full_member(member) and not _is_bot(member) and not (facts.manager and facts.department)
 
     def _is_full_member(self, member: Mapping[str, Any]) -> bool:

@@ -17,9 +17,9 @@ from bot.chat.slack.blocks import (
 )
 from bot.core.i18n import translate
 
-BLOCKS = 96
+MAX_BLOCKS = 96
 """Most blocks of cards; Slack takes 100."""
-BYTES = 60_000
+MAX_BYTES = 60_000
 """Most bytes, well below Slack's limit for a view (about 250 kB)."""
 
 
@@ -32,7 +32,7 @@ def render_home_view(home: HomeView, language: str) -> dict[str, Any]:
         blocks += [] if cards else list(render_context(empty))
         for index, card in enumerate(cards):
             page = [*blocks, *_render_home_card(card, f"{number}.{index}.")]
-            fits = len(page) + 2 * len(home.sections) <= BLOCKS and count_json_bytes(page) <= BYTES
+            fits = len(page) + 2 * len(home.sections) <= MAX_BLOCKS and count_json_bytes(page) <= MAX_BYTES
             blocks, left = (page, left) if fits else (blocks, left + 1)
     if left:
         blocks += render_context(translate("slack.more_at_home", language, count=left))

@@ -17,7 +17,7 @@ _OBJECTS = ("container", "message", "view", "state", "enterprise", "assistant_th
 _EITHER = ("user", "team", "channel")
 """An id in an event, an object in an interaction."""
 _LISTS = ("authorizations", "actions", "blocks", "elements", "attachments")
-DEEPEST = 4
+MAX_DEPTH = 4
 """How deep nested objects are checked: a button in a block of a message is the third level."""
 
 
@@ -29,7 +29,7 @@ def has_slack_shape(body: object, depth: int = 0) -> bool:
     """True if the well-known fields of an object are missing or have Slack's types."""
     if not isinstance(body, Mapping):
         return False
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         return True
     return all(value is None or _has_expected_type(name, value, depth) for name, value in body.items())
 

@@ -21,9 +21,9 @@ from tools.spec import FrozenModel
 
 log = logs.get_logger(__name__)
 
-A_TIME = 100
+BATCH_SIZE = 100
 """People read in one go; the others follow in the next."""
-AT_ONCE = 5
+MAX_CONCURRENT_READS = 5
 LABELS = {
     "manager": "manager",
     "主管": "manager",
@@ -43,7 +43,7 @@ class UserProfile(FrozenModel):
     department: str = ""
 
 
-NOTHING = UserProfile()
+EMPTY_PROFILE = UserProfile()
 
 
 class ProfileCache:
@@ -56,7 +56,7 @@ class ProfileCache:
         """True if not everybody has been read."""
 
     def get_profile(self, person: str) -> UserProfile:
-        return self._read.get(person, (None, NOTHING))[1]
+        return self._read.get(person, (None, EMPTY_PROFILE))[1]
 
     async def refresh_profiles(self, members: Iterable[Mapping[str, Any]], *, strict: bool = False) -> None:
         """Reads unknown or changed people. What Slack does not return stays unknown, without waiting. `strict`: raises
@@ -66,8 +66,8 @@ class ProfileCache:
             return
         try:
             if fields := await self._load_field_meanings():
-                await self._load_profiles(stale[:A_TIME], fields)
-            self.is_incomplete = bool(fields) and len(stale) > A_TIME
+                await self._load_profiles(stale[:BATCH_SIZE], fields)
+            self.is_incomplete = bool(fields) and len(stale) > BATCH_SIZE
         except ChatError as failed:
             self.is_incomplete = failed.code != "missing_scope"
             if strict and isinstance(failed, ChatUnavailableError):
@@ -85,7 +85,7 @@ class ProfileCache:
         }
 
     async def _load_profiles(self, members: Iterable[Mapping[str, Any]], fields: Mapping[str, str]) -> None:
-        slots = asyncio.Semaphore(AT_ONCE)
+        slots = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
         async def load_one_profile(member: Mapping[str, Any]) -> None:
             async with slots:

@@ -19,7 +19,7 @@ Penalty = Callable[[int], Awaitable[None]]
 UNREACHABLE = "unreachable"
 """Our code for a call without an answer: it may or may not have taken effect."""
 LIMITED = "ratelimited"
-UNCLEAR = frozenset({"internal_error", "fatal_error", "service_unavailable"})
+UNCLEAR_ERRORS = frozenset({"internal_error", "fatal_error", "service_unavailable"})
 """Slack's internal errors, after which *some aspect of the operation may have succeeded*, as its reference says."""
 
 
@@ -99,7 +99,7 @@ def _parse_slack_error(error: SlackApiError, pause_s: float) -> tuple[str, float
     if not isinstance(answer, AsyncSlackResponse) or status >= 500 or not isinstance(answer.data, dict):
         return UNREACHABLE, pause_s  # the last line: a gateway's page, not Slack's answer
     code = str(answer.get("error") or UNREACHABLE)
-    return (UNREACHABLE, pause_s) if code in UNCLEAR else (code, 0.0)
+    return (UNREACHABLE, pause_s) if code in UNCLEAR_ERRORS else (code, 0.0)
 
 
 def _parse_retry_after(header: str | None) -> float:

@@ -12,7 +12,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.chat.messages import ChannelReaders, Place
 from bot.chat.slack import channel_readers
-from bot.chat.slack.channel_readers import FAILED_S, KEPT_S, PAGES, SHARED, SlackReaderClassifier
+from bot.chat.slack.channel_readers import FAILED_S, KEPT_S, PAGES, SHARED_FLAGS, SlackReaderClassifier
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME, member
 from tests.harness.lab import Staff
@@ -67,7 +67,7 @@ async def test_members_of_the_company_and_nobody_else() -> None:
     assert await found(Api(pages=[[ZHANG.id], [LI.id]])) is ChannelReaders.INSIDE
 
 
-@pytest.mark.parametrize("sign", SHARED)
+@pytest.mark.parametrize("sign", SHARED_FLAGS)
 async def test_a_channel_that_others_read_too_or_are_invited_to(sign: str) -> None:
     assert await found(Api({**INFO, sign: True})) is ChannelReaders.OUTSIDE
 

@@ -21,7 +21,7 @@ TASKS = frozenset({"userTask", "serviceTask"})
 GATEWAYS = frozenset({"exclusiveGateway", "parallelGateway"})
 EVENTS = frozenset({"startEvent", "endEvent", "boundaryEvent"})
 DRAWN = TASKS | GATEWAYS | EVENTS | {FLOW}
-FARTHEST = 20_000
+MAX_COORDINATE = 20_000
 """Largest coordinate, in pixels. A diagram of that size would fill the memory."""
 
 
@@ -169,7 +169,7 @@ def _read_bounds(place: Element) -> Box | None:
 
 def _read_coordinate(element: Element, name: str) -> float:
     number = float(element.attrib[name])
-    if not math.isfinite(number) or abs(number) > FARTHEST:
+    if not math.isfinite(number) or abs(number) > MAX_COORDINATE:
         raise ValueError(f"{name} is out of bounds")
     return number
 

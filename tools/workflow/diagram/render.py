@@ -20,7 +20,7 @@ ZOOM, LONGEST_PX = 2.0, 5_000
 """Pixels per unit of the diagram, and the longest side of the picture (which may reduce them)."""
 PATIENCE_S = 30
 PAINT = Path(__file__).with_name("rasterize.py")
-KEPT = 32
+CACHE_SIZE = 32
 """Number of cached pictures, of about 0.1 MB each."""
 
 
@@ -43,7 +43,7 @@ def render_png(
     return _render_cached_png(bpmn, frozenset(done), frozenset(active), language, font or find_font_file())
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _render_cached_png(
     bpmn: bytes, done: frozenset[str], active: frozenset[str], language: str, font: Path | None
 ) -> bytes:

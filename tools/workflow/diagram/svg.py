@@ -14,7 +14,7 @@ from tools.workflow.diagram.layout import EVENTS, GATEWAYS, TASKS, Box, Diagram,
 
 TEXT, SMALL = 13.0, 12.0
 """Font sizes inside tasks and beside shapes."""
-LOW = 56.0
+LOW_HEIGHT = 56.0
 """A lower task has the smaller letters."""
 MARGIN = 24.0
 LEGEND: Mapping[str, tuple[str, str, str]] = {
@@ -148,7 +148,7 @@ def _draw_task(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
     pen.add_element("rect", way, **frame)
     (_draw_person if shape.kind == "userTask" else _draw_gear)(pen, Point(box.x + 13, box.y + 13), way)
     _draw_multi_instance(pen, shape, way)
-    size = SMALL if box.h < LOW else TEXT
+    size = SMALL if box.h < LOW_HEIGHT else TEXT
     most = max(1, int((box.h - 6) / (size * LEADING)))
     pen.add_text(box.center, wrap_label(shape.name, (box.w - 10) / size, most, split=most > 1), way, size)
     if way is ElementState.DONE:

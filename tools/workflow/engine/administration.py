@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
-from tools.workflow.engine.audit import ProcessFiles, Version
+from tools.workflow.engine.audit import FileHashes, ProcessFiles
 from tools.workflow.engine.audit_record import split_into_pages
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.migration import build_not_ready_error
@@ -21,7 +21,7 @@ from tools.workflow.process.definition import Process
 
 ADMIN = f"{SYSTEM}admin:"
 """Prefix of the actor of an administrator's command; the name of the system user follows."""
-NAMES = ("id", "name", "flow", "value", "level", "node", "field")
+IDENTIFYING_KEYS = ("id", "name", "flow", "value", "level", "node", "field")
 """Keys that identify the rows of a list."""
 READS = frozenset(
     {
@@ -42,7 +42,7 @@ class ProcessVersion:
     """One version of a process."""
 
     key: str
-    version: Version
+    version: FileHashes
     is_shipped: bool
     is_deployed: bool
     is_current: bool
@@ -121,7 +121,10 @@ def _flatten_facts(where: str, value: Any) -> Iterator[tuple[str, str]]:
             for name, part in value.items():
                 yield from _flatten_facts(f"{where}.{name}" if where else name, part)
         case [dict(), *_]:
-            named = [(next((str(row[n]) for n in NAMES if n in row), str(at)), row) for at, row in enumerate(value)]
+            named = [
+                (next((str(row[n]) for n in IDENTIFYING_KEYS if n in row), str(at)), row)
+                for at, row in enumerate(value)
+            ]
             yield where, ", ".join(name for name, _ in named)
             for name, row in named:
                 yield from _flatten_facts(f"{where}[{name}]", row)
@@ -139,7 +142,7 @@ class MigrationResult:
     """The result for one request."""
 
     request: str
-    version: Version
+    version: FileHashes
     error: ToolError | None
     """None: it continues in the other version."""
 

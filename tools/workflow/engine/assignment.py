@@ -13,15 +13,15 @@ from tools.people.names import CANDIDATES, describe_person, join_in_both_languag
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.expressions import Value
 from tools.workflow.bpmn.graph import ProcessDefinition, ServiceTopic
-from tools.workflow.engine.authority import MOST_ADDED
+from tools.workflow.engine.authority import MAX_PEOPLE
 from tools.workflow.engine.paths import find_repeated_decider, list_approval_nodes, trace_happy_paths
 from tools.workflow.engine.state import FilledForm, Request, Task, TaskKind
 from tools.workflow.process.forms import PERSONS, ApprovalLevel, FieldKind, Form, FormField, check_missing_fields
 from tools.workflow.process.policy import AssigneeResolver, PeopleSelector, PolicyRow
 
-ROLE = "role:"
+ROLE_PREFIX = "role:"
 """Prefix of a role in `FlowNode.who`: all its holders."""
-SEVERAL = re.compile(r"[,，、;；\n]|(?<=>)\s*(?=<@)")
+PERSON_SEPARATOR = re.compile(r"[,，、;；\n]|(?<=>)\s*(?=<@)")
 """Separators between persons."""
 
 
@@ -76,12 +76,12 @@ def find_successors(
 
 def _resolve_ids(field: FormField, text: str, people: Sequence[Person], author: Person, decides: bool) -> str:
     """The persons in a text, as ids separated by commas."""
-    parts = SEVERAL.split(text) if field.kind is FieldKind.PEOPLE else [text]
+    parts = PERSON_SEPARATOR.split(text) if field.kind is FieldKind.PEOPLE else [text]
     named = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
-    if len(named) > MOST_ADDED:
-        message = f"{field.name}: {len(named)} people are named, at most {MOST_ADDED}; ask for fewer"
+    if len(named) > MAX_PEOPLE:
+        message = f"{field.name}: {len(named)} people are named, at most {MAX_PEOPLE}; ask for fewer"
         raise ToolError(
-            "too_many", message, needs_person=True, field=field.name, label=field.label.by_language, most=MOST_ADDED
+            "too_many", message, needs_person=True, field=field.name, label=field.label.by_language, most=MAX_PEOPLE
         )
     found = [resolve_person(people, part, field=field.name).id for part in named]
     if author.id in found and decides:
@@ -184,7 +184,7 @@ class _SeatAssignment:
             if level.name in self._nodes_by_name:
                 self.assigned_people[level.name] = self._choose_for_level(level)
         for name, node in self._nodes_by_name.items():
-            if name.startswith(ROLE):
+            if name.startswith(ROLE_PREFIX):
                 self.assigned_people[name] = _list_ids(self.list_candidates(name)) or _raise_no_level(
                     name, {"zh": node.name, "en": node.name}
                 )
@@ -212,7 +212,7 @@ class _SeatAssignment:
     def list_candidates(self, name: str) -> tuple[Person, ...]:
         """The people whom the table names for a field, a level or a role, in order, except those with an earlier
         place."""
-        if name.startswith(ROLE):
+        if name.startswith(ROLE_PREFIX):
             return self._company.choose_assignees(
                 [_build_role_selector(name)], self.resolve_people, self._list_earlier_deciders(name)
             )
@@ -251,7 +251,7 @@ class _SeatAssignment:
         roles."""
         fields_and_levels = [f.name for f in self._form.fields] + [level.name for level in self._form.levels]
         order = [one for one in fields_and_levels if one in self._nodes_by_name]
-        order += [one for one in self._nodes_by_name if one.startswith(ROLE)]
+        order += [one for one in self._nodes_by_name if one.startswith(ROLE_PREFIX)]
         earlier = order[: order.index(name)] if name in order else []
         return frozenset(p for one in earlier for p in self.resolve_people(one))
 
@@ -267,7 +267,7 @@ class _SeatAssignment:
 
 
 def _build_role_selector(name: str) -> PeopleSelector:
-    return PeopleSelector(kind="role", name=name.removeprefix(ROLE))
+    return PeopleSelector(kind="role", name=name.removeprefix(ROLE_PREFIX))
 
 
 def _list_ids(people: Iterable[Person]) -> tuple[str, ...]:

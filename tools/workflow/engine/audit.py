@@ -36,10 +36,10 @@ from tools.workflow.engine.store import Store, split_request_id, to_milliseconds
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process, compile_process
 
-BROKEN = (ValueError, LookupError, OverflowError, ResponseError)
+CONTENT_ERRORS = (ValueError, LookupError, OverflowError, ResponseError)
 """What reading raises for content of another kind."""
 T = TypeVar("T")
-Version = tuple[str, str]
+FileHashes = tuple[str, str]
 """SHA-256 of a process file and of its form."""
 
 
@@ -155,7 +155,7 @@ class Verification:
         """A list of the store. Content that no bot writes there becomes a finding, not a crash."""
         try:
             return await reading
-        except BROKEN as error:
+        except CONTENT_ERRORS as error:
             if not _is_content_error(error):
                 raise
             self._broken_lists.add(what)
@@ -165,7 +165,7 @@ class Verification:
         """None: its content is no record."""
         try:
             return await self._store.load_events(name)
-        except BROKEN as error:
+        except CONTENT_ERRORS as error:
             if not _is_content_error(error):
                 raise
             return None
@@ -226,12 +226,12 @@ class ProcessFiles:
         self._store = store
         self._files_by_version = {process.version: ProcessFile(process) for process in known}
 
-    async def load_version(self, version: Version) -> ProcessFile:
+    async def load_version(self, version: FileHashes) -> ProcessFile:
         if version not in self._files_by_version:
             self._files_by_version[version] = await self._load_file(version)
         return self._files_by_version[version]
 
-    async def _load_file(self, version: Version) -> ProcessFile:
+    async def _load_file(self, version: FileHashes) -> ProcessFile:
         bpmn, toml = [await self._store.load_file(name) for name in version]
         for name, content in zip(version, (bpmn, toml), strict=True):
             if content is None or hashlib.sha256(content).hexdigest() != name:

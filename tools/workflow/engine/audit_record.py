@@ -26,9 +26,9 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.state import RULE
 from tools.workflow.engine.store import Store, to_milliseconds
 
-PAGE = 100
+PAGE_SIZE = 100
 """Requests read at once."""
-BEYOND = 1000
+MAX_UNLISTED = 1000
 """How many numbers in a row are looked up one by one if no list has them."""
 T = TypeVar("T")
 
@@ -200,16 +200,18 @@ class NumberGap:
 
 
 def list_numbered_requests(listed: Collection[str], numbers: Mapping[str, int]) -> Iterator[str | NumberGap]:
-    """Every numbered request, in order: the listed ones, and the first `BEYOND` of each unlisted range. So a number
-    that was set to a billion does not cost a billion look-ups."""
+    """Every numbered request, in order: the listed ones, and the first `MAX_UNLISTED` of each unlisted range. So a
+    number that was set to a billion does not cost a billion look-ups."""
     for prefix in sorted(numbers):
         known = sorted(n for n in map(partial(_parse_request_number, prefix), listed) if 0 < n <= numbers[prefix])
         before = 0
         for n in (*known, numbers[prefix] + 1):
-            for missing in range(before + 1, min(n, before + 1 + BEYOND)):
+            for missing in range(before + 1, min(n, before + 1 + MAX_UNLISTED)):
                 yield _format_request_id(prefix, missing)
-            if n - before - 1 > BEYOND:
-                yield NumberGap(_format_request_id(prefix, before + 1 + BEYOND), _format_request_id(prefix, n - 1))
+            if n - before - 1 > MAX_UNLISTED:
+                yield NumberGap(
+                    _format_request_id(prefix, before + 1 + MAX_UNLISTED), _format_request_id(prefix, n - 1)
+                )
             if n <= numbers[prefix]:
                 yield _format_request_id(prefix, n)
             before = n
@@ -259,7 +261,7 @@ def parse_event(text: str) -> RequestEvent | None:
 
 
 def split_into_pages(all_: Iterable[T]) -> Iterator[list[T]]:
-    """Lists of `PAGE` items."""
+    """Lists of `PAGE_SIZE` items."""
     rest = iter(all_)
-    while page := list(islice(rest, PAGE)):
+    while page := list(islice(rest, PAGE_SIZE)):
         yield page

@@ -26,11 +26,11 @@ from tools.workflow.engine.state import (
 from tools.workflow.engine.votes import find_seat, list_seats
 
 URGE_EVERY = timedelta(hours=4)
-URGES = 5
+MAX_URGES = 5
 """Most urges per task."""
 ASK_EVERY, ASKS = timedelta(hours=4), 5
 """The waiting time after a refused withdrawal, and how often one may be refused."""
-MOST_ADDED = 20
+MAX_PEOPLE = 20
 """Most people that one add sign, one cc, or one form field may name."""
 
 
@@ -153,8 +153,8 @@ def authorize_urge(request: Request, command: UrgeCommand, now: datetime) -> Tas
     reject_closed_task(request, task)
     if task.kind is TaskKind.REVISE:
         raise ToolError("own_task", "the request waits for its author")
-    if len(task.urged) >= URGES:
-        raise ToolError("urged_enough", f"task {task.id} has been urged {URGES} times", most=URGES)
+    if len(task.urged) >= MAX_URGES:
+        raise ToolError("urged_enough", f"task {task.id} has been urged {MAX_URGES} times", most=MAX_URGES)
     again = task.urged[-1] + URGE_EVERY if task.urged else now
     if again > now:
         raise _build_too_soon_error(

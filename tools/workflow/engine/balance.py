@@ -14,7 +14,7 @@ from tools.workflow.engine.state import FilledForm, Request, Status, format_deci
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.forms import BalanceRule, DaySpan, Form
 
-LEFT = "left_"
+LEFT_PREFIX = "left_"
 """Prefix of a year in `FilledForm.numbers`: the days left in it after this request."""
 
 
@@ -44,7 +44,7 @@ def apply_balance(form: Form, filled: FilledForm, calendar: WorkCalendar, earlie
     for year, asked in _count_days_by_year(form.days, filled, calendar).items():
         before = allowance - sum((t.get(year, Decimal(0)) for t in taken), Decimal(0))
         _reject_overdraft(form, form.balance, year, before, asked)
-        left[f"{LEFT}{year}"] = before - asked
+        left[f"{LEFT_PREFIX}{year}"] = before - asked
     return filled.model_copy(update={"numbers": {**filled.numbers, **left}})
 
 
@@ -53,8 +53,8 @@ def list_remaining_days(form: Form, filled: FilledForm) -> Iterator[tuple[str, s
     if form.balance is not None:
         allowance = format_decimal(filled.numbers[form.balance.allowance])
         for name, left in filled.numbers.items():
-            if name.startswith(LEFT):
-                yield name.removeprefix(LEFT), format_decimal(left), allowance
+            if name.startswith(LEFT_PREFIX):
+                yield name.removeprefix(LEFT_PREFIX), format_decimal(left), allowance
 
 
 @dataclass(frozen=True, slots=True)

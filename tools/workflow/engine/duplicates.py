@@ -11,9 +11,9 @@ from tools.workflow.engine.state import FilledForm, Request, Status
 from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind, Form
 
-STANDS = frozenset({Status.WAITING, Status.REVISE, Status.REVOKING, Status.APPROVED})
+CLAIMING_STATUSES = frozenset({Status.WAITING, Status.REVISE, Status.REVOKING, Status.APPROVED})
 """Statuses that count as a claim: not those of rejected or withdrawn requests."""
-PAGE = 20
+PAGE_SIZE = 20
 """Requests read at once, newest first."""
 
 
@@ -37,8 +37,8 @@ async def reject_repeated_start(
     if again is None or not process.form.again_minutes:
         return
     since = now - timedelta(minutes=process.form.again_minutes)
-    for end in range(len(request_ids), 0, -PAGE):
-        page = await requests.load_requests(request_ids[max(0, end - PAGE) : end])
+    for end in range(len(request_ids), 0, -PAGE_SIZE):
+        page = await requests.load_requests(request_ids[max(0, end - PAGE_SIZE) : end])
         for earlier in sorted(page, key=lambda one: one.started, reverse=True):
             if earlier.started <= since:
                 return
@@ -55,7 +55,7 @@ def _build_repeated_error(earlier: Request, now: datetime) -> ToolError:
 
 
 def _is_repeat(earlier: Request, process: str, filled: FilledForm) -> bool:
-    return earlier.process == process and earlier.status in STANDS and earlier.filled.values == filled.values
+    return earlier.process == process and earlier.status in CLAIMING_STATUSES and earlier.filled.values == filled.values
 
 
 def list_identical_requests(
@@ -90,4 +90,6 @@ def list_same_file_requests(
 
 
 def _list_claiming_requests(form: Form, request_id: str, others: Sequence[Request]) -> list[Request]:
-    return [one for one in others if one.process == form.key and one.id != request_id and one.status in STANDS]
+    return [
+        one for one in others if one.process == form.key and one.id != request_id and one.status in CLAIMING_STATUSES
+    ]

@@ -55,11 +55,11 @@ from tools.workflow.process.policy import PolicyRow
 
 T = TypeVar("T")
 
-TRIES = 100
+MAX_TRIES = 100
 """How often a command is retried against other writers; in each round at least one of them succeeds."""
-DUE = 100
+MAX_DUE_TIMERS = 100
 """Timers fired in one round."""
-LATER = timedelta(hours=1)
+POSTPONEMENT = timedelta(hours=1)
 """How long the timer of an unreadable request is postponed: it neither blocks others nor is lost."""
 
 log = logging.getLogger(__name__)
@@ -194,13 +194,13 @@ class EmbeddedEngine:
         return await self._run_command(request_id, key, now, build_migration)
 
     async def run_due_jobs(self, now: datetime) -> int:
-        due = await self._store.list_due_timers(to_milliseconds(now), DUE)
+        due = await self._store.list_due_timers(to_milliseconds(now), MAX_DUE_TIMERS)
         for member in due:
             try:
                 await self._handle_due_timer(member, now)
             except (ValueError, LookupError) as error:  # a request, or its version, that is no longer readable
                 log.error("timer %s is put off: %s", member, error)
-                await self._store.postpone_timer(member, to_milliseconds(now + LATER))
+                await self._store.postpone_timer(member, to_milliseconds(now + POSTPONEMENT))
         return len(due)
 
     async def _handle_due_timer(self, member: str, now: datetime) -> None:
@@ -379,7 +379,7 @@ class EmbeddedEngine:
         )
 
     async def _retry_conflicts(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             try:
                 return await attempt()
             except WriteConflictError:

@@ -33,7 +33,7 @@ from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, fill_form
 from tools.workflow.process.policy import AssigneeResolver, PolicyRow
 
-CLIMB = 10
+MAX_LEVELS = 10
 """How many levels of managers are followed."""
 
 
@@ -248,7 +248,7 @@ class CommandEnricher:
         """Their manager, that one's manager …; then the administrators. Nobody who has left."""
         known = {p.id: p for p in await self._directory.list_people()}
         above = known.get(person)
-        for _ in range(CLIMB):
+        for _ in range(MAX_LEVELS):
             above = known.get(above.manager or "") if above else None
             if above is None:
                 break

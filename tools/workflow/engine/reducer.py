@@ -28,7 +28,7 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.paths import list_task_timers
-from tools.workflow.engine.state import REVOKING, SPEAKING, Decision, Opinion, Request, Status, Task, TaskKind
+from tools.workflow.engine.state import APPROVAL_DECISIONS, REVOKING, Decision, Opinion, Request, Status, Task, TaskKind
 from tools.workflow.engine.transitions import Transition, TransitionResult
 from tools.workflow.engine.votes import find_seat
 
@@ -96,7 +96,7 @@ def _apply_start(definition: ProcessDefinition, command: StartCommand, now: date
 
 def _apply_decision(transition: Transition, command: DecideCommand, task: Task) -> None:
     transition.close_task(task, command.decision, by=command.actor, why="decided")
-    if command.decision in SPEAKING or command.opinion:
+    if command.decision in APPROVAL_DECISIONS or command.opinion:
         transition.add_opinion(task, command, command.decision, command.opinion)
     match command.decision:
         case Decision.RETURN:
@@ -123,7 +123,7 @@ def _apply_transfer(transition: Transition, command: TransferCommand, task: Task
 
 
 def _apply_add_sign(transition: Transition, command: AddSignCommand, task: Task) -> None:
-    if task.kind is not TaskKind.APPROVE or not command.people or len(command.people) > authority.MOST_ADDED:
+    if task.kind is not TaskKind.APPROVE or not command.people or len(command.people) > authority.MAX_PEOPLE:
         raise ToolError("bad_decision", f"nobody, or too many people, to ask at task {task.id}")
     authority.reject_ineligible_people(transition.definition, transition.request, task, command.people, "people")
     if command.actor in command.people:  # a deputy who already has a say here
@@ -173,7 +173,7 @@ def _apply_comment(transition: Transition, command: CommentCommand) -> None:
 
 def _apply_cc(transition: Transition, command: CcCommand) -> None:
     authority.require_participant(transition.request, command.actor)
-    if len(command.people) > authority.MOST_ADDED or not transition.add_cc_people(command.people, command.actor):
+    if len(command.people) > authority.MAX_PEOPLE or not transition.add_cc_people(command.people, command.actor):
         raise ToolError("told_already", "everybody named knows of it already")
 
 

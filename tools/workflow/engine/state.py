@@ -48,7 +48,7 @@ ALLOWED: Mapping[TaskKind, frozenset[Decision]] = {
     TaskKind.REVISE: frozenset({Decision.RESUBMIT, Decision.WITHDRAW}),
     TaskKind.REVOKE: frozenset({Decision.APPROVE, Decision.REJECT}),
 }
-SPEAKING = ALLOWED[TaskKind.APPROVE]
+APPROVAL_DECISIONS = ALLOWED[TaskKind.APPROVE]
 """The decisions about somebody else's request."""
 
 
@@ -78,7 +78,7 @@ class CompactRecord(CompactModel):
     v: Literal[1] = 1
 
 
-LATER = ("exceptions", "exceeded")
+LATER_FIELDS = ("exceptions", "exceeded")
 """Fields of `FilledForm` that the first version did not have."""
 
 
@@ -113,7 +113,7 @@ class FilledForm(CompactModel):
     def content_hash(self) -> str:
         """A hash of this content, to which a card is bound. Fields of later versions count only if they are set, so
         that a form of an earlier version keeps its hash."""
-        later = {name for name in LATER if getattr(self, name) == type(self).model_fields[name].default}
+        later = {name for name in LATER_FIELDS if getattr(self, name) == type(self).model_fields[name].default}
         text = json.dumps(self.model_dump(mode="json", exclude=later), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -36,7 +36,7 @@ from typing import NamedTuple, Protocol
 from tools.spec import StoredModel
 from tools.workflow.bpmn.graph import ProcessDefinition
 from tools.workflow.engine.paths import list_task_timers
-from tools.workflow.engine.state import SPEAKING, Delegation, Request, Task
+from tools.workflow.engine.state import APPROVAL_DECISIONS, Delegation, Request, Task
 from tools.workflow.engine.transitions import TransitionResult
 
 
@@ -100,7 +100,7 @@ class RequestChange:
             yield ListUpdate("todo", task.assignee, task.id, to_milliseconds(task.since))
         if not task.is_open and before is not None:
             yield ListUpdate("todo", task.assignee, task.id, None)
-        if task.closed and task.outcome in SPEAKING:
+        if task.closed and task.outcome in APPROVAL_DECISIONS:
             yield ListUpdate("done", task.by, task.id, to_milliseconds(task.closed))
         yield from self._build_timer_updates(before, task)
 

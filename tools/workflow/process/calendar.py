@@ -21,7 +21,7 @@ HALF = Decimal("0.5")
 DAY = timedelta(days=1)
 MAX_SPAN = 366
 """Days from first to last."""
-WORDS = {"work": True, "off": False}
+DAY_WORDS = {"work": True, "off": False}
 """The words of an overrides file."""
 ANY_YEAR = 2000
 ENGLISH = "en_US"
@@ -29,7 +29,7 @@ ENGLISH = "en_US"
 LANGUAGES = {"zh": "zh_CN", "en": ENGLISH}
 """Our languages → those in which `holidays` gives names."""
 SATURDAY = 5
-STRETCH = 60
+MAX_BREAK = 60
 """How many days off in a row are followed in each direction."""
 
 
@@ -132,9 +132,9 @@ class WorkCalendar:
 
     def _find_break_around(self, day: date) -> HolidayBreak:
         first, last = day, day
-        while not self.get_day_status(first - DAY)[0] and day - first < timedelta(days=STRETCH):
+        while not self.get_day_status(first - DAY)[0] and day - first < timedelta(days=MAX_BREAK):
             first -= DAY
-        while not self.get_day_status(last + DAY)[0] and last - day < timedelta(days=STRETCH):
+        while not self.get_day_status(last + DAY)[0] and last - day < timedelta(days=MAX_BREAK):
             last += DAY
         stretch = HolidayBreak(first, last)
         names = {name["en"]: name for one in stretch.list_days() if (name := self.name_holiday(one))}
@@ -200,9 +200,9 @@ def _parse_day(name: str) -> date:
 
 
 def _parse_day_word(name: str, word: object) -> bool:
-    if not isinstance(word, str) or word not in WORDS:
+    if not isinstance(word, str) or word not in DAY_WORDS:
         raise ValueError(f'{name} is {word!r}; it can be "work" or "off"')
-    return WORDS[word]
+    return DAY_WORDS[word]
 
 
 @lru_cache(maxsize=64)

@@ -22,7 +22,7 @@ from tools.workflow.process.policy import ConditionalRow, PeopleSelector, Policy
 BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 DAYS = "days"
 LIMIT = re.compile(r"(?!0+(?:\.0+)?$)\d{1,12}(?:\.\d{1,6})?")
-ROW_OF = {ServiceTopic.CC: "cc", ServiceTopic.MAIL: "mail"}
+ROWS_BY_TOPIC = {ServiceTopic.CC: "cc", ServiceTopic.MAIL: "mail"}
 """Topic of a service task → the table of the form with its row."""
 
 
@@ -52,7 +52,7 @@ def check_policy(rows: Sequence[PolicyRow], forms: Iterable[Form]) -> None:
 
 
 def _check_topic_rows(definition: ProcessDefinition, topic: ServiceTopic, rows: list[str]) -> None:
-    table = ROW_OF[topic]
+    table = ROWS_BY_TOPIC[topic]
     nodes = [n.id for n in definition.nodes.values() if n.topic is topic]
     for number, node in enumerate(rows, 1):
         if node not in nodes:

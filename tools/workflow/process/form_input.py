@@ -28,7 +28,7 @@ DATE = re.compile(r"(\d{4})(?:-|/|\.|年)(\d{1,2})(?:-|/|\.|月)(\d{1,2})日?")
 AMOUNT = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
 NUMBER = re.compile(AMOUNT)
 MONEY = re.compile(rf"(?P<before>[^\d.,+-]*)(?P<number>{AMOUNT})(?P<after>[^\d.,]*)")
-NAMED = 5
+MAX_NAMES = 5
 """Most unknown names in an error."""
 MAX_DIGITS = 12
 MAX_DECIMALS = 6
@@ -105,7 +105,7 @@ def _check_unknown_fields(form: Form, values: Mapping[str, str]) -> list[ToolErr
     if not odd:
         return []
     computed = "" if form.can_take_days or form.days is None else " Working days are computed."
-    text = f"{form.key} has no field {', '.join(map(repr, odd[:NAMED]))}; its fields: {', '.join(known)}.{computed}"
+    text = f"{form.key} has no field {', '.join(map(repr, odd[:MAX_NAMES]))}; its fields: {', '.join(known)}.{computed}"
     return [ToolError("unknown_field", text, field=odd[0], name=odd[0])]
 
 

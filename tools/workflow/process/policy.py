@@ -31,7 +31,7 @@ ADMIN = "admin"
 NAME = re.compile(r"[a-z][a-z_]{0,30}")
 KINDS = ("manager", "role", "person", "field")
 
-Held: TypeAlias = Callable[[str], Sequence[str]]
+PeopleResolver: TypeAlias = Callable[[str], Sequence[str]]
 """The person ids of a field or a level."""
 
 
@@ -161,7 +161,7 @@ class AssigneeResolver:
         other.author, other.consulted = author, set()
         return other
 
-    def select_people(self, selector: PeopleSelector, resolve_people: Held) -> tuple[Person, ...]:
+    def select_people(self, selector: PeopleSelector, resolve_people: PeopleResolver) -> tuple[Person, ...]:
         """All active people whom it names, the author included."""
         match selector.kind:
             case "manager":
@@ -180,7 +180,7 @@ class AssigneeResolver:
     def choose_assignees(
         self,
         who: Iterable[PeopleSelector],
-        resolve_people: Held,
+        resolve_people: PeopleResolver,
         excluded: frozenset[str] = frozenset(),
         *,
         many: bool = True,

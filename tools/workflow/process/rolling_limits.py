@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 from tools.workflow.engine.state import Decision, FilledForm, Request, Status
 from tools.workflow.process.forms import Form, RollingLimit
 
-COUNT = "count_"
+COUNT_PREFIX = "count_"
 """Prefix of a bound's name in `FilledForm.numbers`: the number of requests in its sum."""
-COUNTED = frozenset({Status.WAITING, Status.REVOKING, Status.APPROVED})
+COUNTED_STATUSES = frozenset({Status.WAITING, Status.REVOKING, Status.APPROVED})
 
 
 def apply_bounds(form: Form, filled: FilledForm, earlier: Sequence[Request], today: date, zone: ZoneInfo) -> FilledForm:
@@ -27,7 +27,7 @@ def apply_bounds(form: Form, filled: FilledForm, earlier: Sequence[Request], tod
     for bound in form.bounds:
         counted = list(_list_amounts(form, bound, filled, earlier, today, zone))
         total = sum(counted, Decimal(0))
-        numbers |= {bound.name: total, f"{COUNT}{bound.name}": Decimal(len(counted))}
+        numbers |= {bound.name: total, f"{COUNT_PREFIX}{bound.name}": Decimal(len(counted))}
         if len(counted) > 1 and total >= _get_limit(bound, filled.numbers):
             exceeded.append(bound.name)
     return filled.model_copy(update={"numbers": {**filled.numbers, **numbers}, "exceeded": tuple(exceeded)})
@@ -52,7 +52,7 @@ def _list_amounts(
         values, numbers = request.filled.values, request.filled.numbers
         days = (today - get_submission_time(request).astimezone(zone).date()).days
         same = all(values.get(name) == filled.values.get(name) for name in alike)
-        if request.status in COUNTED and days < bound.days and same and bound.field in numbers:
+        if request.status in COUNTED_STATUSES and days < bound.days and same and bound.field in numbers:
             yield numbers[bound.field]
 
 

@@ -11,25 +11,25 @@ from pydantic import Field
 
 from tools.spec import FrozenModel
 
-Value: TypeAlias = str | float | None
-PAGE = 100
+VariableValue: TypeAlias = str | float | None
+PAGE_SIZE = 100
 """Rows requested at once. By default Flowable returns 10, Camunda everything."""
-ENOUGH = 200
+MAX_PAGES = 200
 """Most pages of one list."""
 WORKER = "countersign"
 LOCK_S = 60
 """How long a locked service task is ours."""
 
 
-Id: TypeAlias = Annotated[str, Field(max_length=255)]
+EngineId: TypeAlias = Annotated[str, Field(max_length=255)]
 """An id or a key: both engines store it in a column of at most 255 characters."""
 
 
 class ProcessInstance(FrozenModel):
     """A process instance, running or ended."""
 
-    id: Id
-    business_key: Id
+    id: EngineId
+    business_key: EngineId
     """Its business key: our request number."""
     started: datetime
     ended: datetime | None = None
@@ -40,11 +40,11 @@ class ProcessInstance(FrozenModel):
 class EngineTask(FrozenModel):
     """A user task of the engine, open or closed."""
 
-    id: Id
-    instance: Id
-    execution: Id
-    node: Id
-    assignee: Id
+    id: EngineId
+    instance: EngineId
+    execution: EngineId
+    node: EngineId
+    assignee: EngineId
     """Empty: unassigned."""
     since: datetime
     ended: datetime | None = None
@@ -53,17 +53,17 @@ class EngineTask(FrozenModel):
 class ActivityInstance(FrozenModel):
     """A step of the instance: a node, or (Flowable only) a flow."""
 
-    id: Id
+    id: EngineId
     at: datetime
 
 
 class ExternalTask(FrozenModel):
     """A service task that waits for us."""
 
-    id: Id
-    instance: Id
-    node: Id
-    topic: Id
+    id: EngineId
+    instance: EngineId
+    node: EngineId
+    topic: EngineId
 
 
 class EngineApi(Protocol):
@@ -100,13 +100,13 @@ class EngineApi(Protocol):
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
         """Oldest first."""
 
-    async def start_instance(self, definition: str, request: str, variables: Mapping[str, Value]) -> None: ...
+    async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> None: ...
 
-    async def complete_task(self, item: EngineTask, variables: Mapping[str, Value]) -> None: ...
+    async def complete_task(self, item: EngineTask, variables: Mapping[str, VariableValue]) -> None: ...
 
     async def assign_task(self, item: EngineTask, user: str) -> None: ...
 
-    async def set_variables(self, instance: str, variables: Mapping[str, Value]) -> None: ...
+    async def set_variables(self, instance: str, variables: Mapping[str, VariableValue]) -> None: ...
 
     async def move_execution(self, item: EngineTask, to: str) -> None:
         """Moves the execution from the task's node to another one."""

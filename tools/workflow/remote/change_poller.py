@@ -1,8 +1,8 @@
 """Remote engines announce nothing: changes are found by polling, and compared with what was announced.
 
-The delay is `EVERY_S` for changes from elsewhere; changes of this process are polled at once. Every poll reads all open
-tasks of our processes (100 per page), so this suits thousands of them, not millions. Several of our processes may find
-the same change: its announcement has the same id and is sent once."""
+The delay is `POLL_INTERVAL_S` for changes from elsewhere; changes of this process are polled at once. Every poll reads
+all open tasks of our processes (100 per page), so this suits thousands of them, not millions. Several of our processes
+may find the same change: its announcement has the same id and is sent once."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.command_records import get_decide_command
 from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.rebuild import RemoteRequest
-from tools.workflow.remote.request_starter import RUNNING, TRIED_MS
+from tools.workflow.remote.request_starter import RUNNING_TABLE, WRITE_PENDING_MS
 from tools.workflow.remote.rest_client import EngineRefusedError
 
-EVERY_S = 10.0
-ANNOUNCED = "announced"
+POLL_INTERVAL_S = 10.0
+ANNOUNCED_TABLE = "announced"
 """Table: task → person who has its card."""
-LOOKED = "looked"
+SETTLED_TABLE = "looked"
 """Table: request → its open tasks when everything about it had been announced."""
-NOTICES = "notices"
+NOTICES_TABLE = "notices"
 """Table: notices that polling tasks cannot find, as `QueuedEvent`."""
-Load: TypeAlias = Callable[[str], Awaitable[RemoteRequest | None]]
+LoadRequest: TypeAlias = Callable[[str], Awaitable[RemoteRequest | None]]
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class ChangePoller:
     directory: Directory
     process_keys: Sequence[str]
     clock: Callable[[], float]
-    poll_interval_s: float = EVERY_S
+    poll_interval_s: float = POLL_INTERVAL_S
     _next_poll: float = float("-inf")
     _pending_updates: dict[str, TableUpdate] = field(default_factory=dict)
 
@@ -71,7 +71,7 @@ class ChangePoller:
         """Polls soon, because something has just happened."""
         self._next_poll = float("-inf")
 
-    async def list_outbox(self, limit: int, load: Load) -> list[OutboxEvent]:
+    async def list_outbox(self, limit: int, load: LoadRequest) -> list[OutboxEvent]:
         """Events to send; they are repeated until `mark_sent`."""
         if not self._pending_updates and self.clock() >= self._next_poll:
             self._next_poll = self.clock() + self.poll_interval_s
@@ -93,13 +93,13 @@ class ChangePoller:
         """Notices that polling tasks cannot find. The same `key` twice is sent once. `when_recorded`: sent once the
         request has the record of the command with this key, and never without it."""
         if notices and when_recorded:
-            await self.store.put(f"tried:{key}", "1", TRIED_MS)
+            await self.store.put(f"tried:{key}", "1", WRITE_PENDING_MS)
         for n, notice in enumerate(notices):
             event = OutboxEvent(
                 id=f"remote:{request}:{key}:{n}", kind=notice.kind, data=await self._add_actor_name(notice.data)
             )
             queued = QueuedEvent(event=event, key=key if when_recorded else "")
-            await self.store.set_row(NOTICES, event.id, queued.model_dump_json())
+            await self.store.set_row(NOTICES_TABLE, event.id, queued.model_dump_json())
             for person in {notice.data["person"]} if notice.kind == "told" else ():
                 await self.store.set_row(f"told:{person}", request, "")
 
@@ -109,13 +109,13 @@ class ChangePoller:
         else:
             await self.store.set_row(change.table, change.row, change.value)
 
-    async def _collect_updates(self, load: Load) -> AsyncIterator[TableUpdate]:
+    async def _collect_updates(self, load: LoadRequest) -> AsyncIterator[TableUpdate]:
         tasks = await self._fingerprint_open_tasks()
-        for row, text in (await self.store.get_table(NOTICES)).items():
+        for row, text in (await self.store.get_table(NOTICES_TABLE)).items():
             for change in await _skip_if_unreadable(row, self._list_notice_updates(row, text, load)):
                 yield change
-        looked, announced = await self.store.get_table(LOOKED), await self.store.get_table(ANNOUNCED)
-        for request, instance in (await self.store.get_table(RUNNING)).items():
+        looked, announced = await self.store.get_table(SETTLED_TABLE), await self.store.get_table(ANNOUNCED_TABLE)
+        for request, instance in (await self.store.get_table(RUNNING_TABLE)).items():
             now = tasks.get(instance, "")
             if now and now == looked.get(request):
                 continue
@@ -123,26 +123,29 @@ class ChangePoller:
             for change in await _skip_if_unreadable(request, self._list_request_updates(request, now, told, load)):
                 yield change
 
-    async def _list_notice_updates(self, row: str, text: str, load: Load) -> list[TableUpdate]:
+    async def _list_notice_updates(self, row: str, text: str, load: LoadRequest) -> list[TableUpdate]:
         queued = QueuedEvent.model_validate_json(text)
         if not queued.key:
-            return [TableUpdate(queued.event, NOTICES, row)]
+            return [TableUpdate(queued.event, NOTICES_TABLE, row)]
         tried = await self.store.get(f"tried:{queued.key}")
         found = await load(queued.event.data["request"])
         if found and any(record.key == queued.key for record in found.command_log):
-            return [TableUpdate(queued.event, NOTICES, row)]
-        return [] if tried else [TableUpdate(None, NOTICES, row)]
+            return [TableUpdate(queued.event, NOTICES_TABLE, row)]
+        return [] if tried else [TableUpdate(None, NOTICES_TABLE, row)]
 
     async def _list_request_updates(
-        self, request: str, now: str, announced: Mapping[str, str], load: Load
+        self, request: str, now: str, announced: Mapping[str, str], load: LoadRequest
     ) -> list[TableUpdate]:
         """Updates for one request, whose open tasks are `now`. A request that does not exist yet is waited for."""
         tried = await self.store.get(f"tried:{request}")
         if (found := await load(request)) is None:
-            return [] if tried else [TableUpdate(None, RUNNING, request)]
+            return [] if tried else [TableUpdate(None, RUNNING_TABLE, request)]
         changes = [c async for c in self._compare_with_announced(found, announced)]
         if found.request.is_running and not changes:
-            return [TableUpdate(None, LOOKED, request, now), TableUpdate(None, RUNNING, request, found.instance.id)]
+            return [
+                TableUpdate(None, SETTLED_TABLE, request, now),
+                TableUpdate(None, RUNNING_TABLE, request, found.instance.id),
+            ]
         return changes
 
     async def _fingerprint_open_tasks(self) -> dict[str, str]:
@@ -166,15 +169,17 @@ class ChangePoller:
                     "by": task.by,
                     "why": _get_close_reason(request, task),
                 }
-                yield TableUpdate(await self._build_event("task_closed", request, task.id, data), ANNOUNCED, task.id)
+                yield TableUpdate(
+                    await self._build_event("task_closed", request, task.id, data), ANNOUNCED_TABLE, task.id
+                )
         for task in request.open_tasks:
             if announced.get(task.id) != task.assignee:
                 data = {"task": task.id, "person": task.assignee, "kind": task.kind.value}
                 event = await self._build_event("assigned", request, f"{task.id}:{task.assignee}", data)
-                yield TableUpdate(event, ANNOUNCED, task.id, task.assignee)
+                yield TableUpdate(event, ANNOUNCED_TABLE, task.id, task.assignee)
         if not request.is_running:
-            yield TableUpdate(await self._build_end_event(found), RUNNING, request.id)
-            yield TableUpdate(None, LOOKED, request.id)
+            yield TableUpdate(await self._build_end_event(found), RUNNING_TABLE, request.id)
+            yield TableUpdate(None, SETTLED_TABLE, request.id)
 
     async def _build_end_event(self, found: RemoteRequest) -> OutboxEvent | None:
         """The author is notified unless they did it themselves."""

@@ -17,7 +17,7 @@ from tools.workflow.engine.state import CompactRecord
 
 PREFIX = "countersign_"
 START = f"{PREFIX}start"
-PIECE = 1_900
+PIECE_LENGTH = 1_900
 """Characters per variable: Camunda stores text in VARCHAR(4000), on Oracle in NVARCHAR2(2000)."""
 
 
@@ -71,7 +71,7 @@ def _parse_record(variables: Mapping[str, object], name: str) -> CommandRecord |
 
 def _build_piece_variables(name: str, text: str) -> dict[str, str]:
     """The text in pieces. The first says how many there are, so that leftovers of a longer text do no harm."""
-    pieces = [text[i : i + PIECE] for i in range(0, len(text), PIECE)]
+    pieces = [text[i : i + PIECE_LENGTH] for i in range(0, len(text), PIECE_LENGTH)]
     return {
         _format_piece_name(name, i): f"{len(pieces)}|{piece}" if i == 0 else piece for i, piece in enumerate(pieces)
     }

@@ -42,8 +42,8 @@ from tools.workflow.engine.state import Decision, Delegation, FilledForm, Reques
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process
-from tools.workflow.remote.api import EngineApi, ProcessInstance, Value
-from tools.workflow.remote.change_poller import EVERY_S, ChangePoller
+from tools.workflow.remote.api import EngineApi, ProcessInstance, VariableValue
+from tools.workflow.remote.change_poller import POLL_INTERVAL_S, ChangePoller
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.external_tasks import ExternalTaskWorker
@@ -59,11 +59,11 @@ from tools.workflow.remote.rebuild import (
     is_command_executed,
 )
 from tools.workflow.remote.request_reader import RequestReader, split_task_id
-from tools.workflow.remote.request_starter import LOOKS_S, RequestStarter
+from tools.workflow.remote.request_starter import WRITE_CHECK_PAUSES_S, RequestStarter
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
 T = TypeVar("T")
-CANNOT: Mapping[type, Mapping[str, str]] = {
+UNSUPPORTED_ACTIONS: Mapping[type, Mapping[str, str]] = {
     AddSignCommand: {"zh": "加签", "en": "adding approvers"},
     DecideCommand: {"zh": "从并行审批中退回", "en": "returning a request from a parallel part"},
     WithdrawCommand: {"zh": "撤回已经通过的申请", "en": "withdrawing an approved request"},
@@ -91,7 +91,7 @@ class RemoteEngine:
         *,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        poll_interval_s: float = EVERY_S,
+        poll_interval_s: float = POLL_INTERVAL_S,
     ) -> None:
         self._api, self._store, self._directory, self._sleep = api, store, directory, sleep
         self._users = EngineUsers(users_by_name, directory, api.user_id_pattern)
@@ -238,10 +238,10 @@ class RemoteEngine:
         return ()
 
     async def add_delegation(self, delegation: Delegation, now: datetime) -> None:
-        raise build_not_remote_error(CANNOT[Delegation])
+        raise build_not_remote_error(UNSUPPORTED_ACTIONS[Delegation])
 
     async def end_delegation(self, person: str, delegation_id: str, now: datetime) -> Delegation:
-        raise build_not_remote_error(CANNOT[Delegation])
+        raise build_not_remote_error(UNSUPPORTED_ACTIONS[Delegation])
 
     async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
         return ()
@@ -271,11 +271,11 @@ class RemoteEngine:
     ) -> tuple[Act, TransitionResult]:
         """The command as it may be executed, and its result on paper."""
         if isinstance(command, AddSignCommand):
-            raise build_not_remote_error(CANNOT[AddSignCommand])
+            raise build_not_remote_error(UNSUPPORTED_ACTIONS[AddSignCommand])
         if isinstance(command, WithdrawCommand) and found.request.status is Status.APPROVED:
-            raise build_not_remote_error(CANNOT[WithdrawCommand])
+            raise build_not_remote_error(UNSUPPORTED_ACTIONS[WithdrawCommand])
         if isinstance(command, DecideCommand) and _is_parallel_return(found, command):
-            raise build_not_remote_error(CANNOT[DecideCommand])
+            raise build_not_remote_error(UNSUPPORTED_ACTIONS[DecideCommand])
         command = await self._build_enricher().enrich_command(found.process, found.request, command, now, form)
         return command, apply_command(found.process.definition, found.request, command, now)
 
@@ -303,7 +303,7 @@ class RemoteEngine:
             case UrgeCommand() | CommentCommand() | CcCommand():
                 await self._api.set_variables(found.instance.id, build_record_variables(record))
 
-    async def _resolve_form_variables(self, found: RemoteRequest, command: DecideCommand) -> dict[str, Value]:
+    async def _resolve_form_variables(self, found: RemoteRequest, command: DecideCommand) -> dict[str, VariableValue]:
         """The variables that change with the form; earlier decisions are forgotten."""
         if command.filled is None:
             return {}
@@ -314,10 +314,10 @@ class RemoteEngine:
         try:
             await write
         except EngineRefusedError as refused:
-            if not await self._read_after_write(self._wait_for_record(found, record, LOOKS_S[:1])):
+            if not await self._read_after_write(self._wait_for_record(found, record, WRITE_CHECK_PAUSES_S[:1])):
                 raise build_engine_failed_error(refused) from None
         except EngineNoAnswerError:
-            if not await self._read_after_write(self._wait_for_record(found, record, LOOKS_S)):
+            if not await self._read_after_write(self._wait_for_record(found, record, WRITE_CHECK_PAUSES_S)):
                 raise EffectUnknownError("the workflow engine did not say whether it was done") from None
 
     async def _wait_for_record(self, found: RemoteRequest, record: CommandRecord, pauses: Iterable[float]) -> bool:

@@ -13,15 +13,15 @@ from datetime import datetime
 from typing import Any
 
 from tools.workflow.remote.api import (
-    ENOUGH,
     LOCK_S,
-    PAGE,
+    MAX_PAGES,
+    PAGE_SIZE,
     WORKER,
     ActivityInstance,
     EngineTask,
     ExternalTask,
     ProcessInstance,
-    Value,
+    VariableValue,
 )
 from tools.workflow.remote.rest_client import (
     ByteBudget,
@@ -56,7 +56,7 @@ class FlowableApi:
     name = "Flowable"
     user_id_pattern = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
 
-    def __init__(self, rest: RestClient, page: int = PAGE) -> None:
+    def __init__(self, rest: RestClient, page: int = PAGE_SIZE) -> None:
         self._rest, self._page = rest, page
 
     @reject_unreadable
@@ -120,18 +120,18 @@ class FlowableApi:
         rows = await self._fetch_all_rows("history", "historic-activity-instances", query=query)
         return [ActivityInstance(id=r["activityId"], at=_parse_time(r["startTime"])) for r in rows]
 
-    async def start_instance(self, definition: str, request: str, variables: Mapping[str, Value]) -> None:
+    async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> None:
         body = {"processDefinitionId": definition, "businessKey": request, "variables": _encode_variables(variables)}
         await self._rest.write("POST", "runtime", "process-instances", body=body)
 
-    async def complete_task(self, item: EngineTask, variables: Mapping[str, Value]) -> None:
+    async def complete_task(self, item: EngineTask, variables: Mapping[str, VariableValue]) -> None:
         body = {"action": "complete", "variables": _encode_variables(variables)}
         await self._rest.write("POST", "runtime", "tasks", item.id, body=body)
 
     async def assign_task(self, item: EngineTask, user: str) -> None:
         await self._rest.write("PUT", "runtime", "tasks", item.id, body={"assignee": user})
 
-    async def set_variables(self, instance: str, variables: Mapping[str, Value]) -> None:
+    async def set_variables(self, instance: str, variables: Mapping[str, VariableValue]) -> None:
         await self._rest.write(
             "PUT", "runtime", "process-instances", instance, "variables", body=_encode_variables(variables)
         )
@@ -147,7 +147,7 @@ class FlowableApi:
     async def lock_external_tasks(self, topics: Sequence[str]) -> list[ExternalTask]:
         found: list[ExternalTask] = []
         for topic in topics:
-            body = {"topic": topic, "lockDuration": f"PT{LOCK_S}S", "numberOfTasks": PAGE, "workerId": WORKER}
+            body = {"topic": topic, "lockDuration": f"PT{LOCK_S}S", "numberOfTasks": PAGE_SIZE, "workerId": WORKER}
             rows = await self._rest.read_json(JOBS, "acquire", "jobs", body=body, beside=True)
             found += [
                 ExternalTask(id=r["id"], instance=r["processInstanceId"], node=r["elementId"], topic=topic)
@@ -166,7 +166,7 @@ class FlowableApi:
         long."""
         found, allowance = list[dict[str, Any]](), ByteBudget()
         async with limit_list_time(self._rest):
-            for _ in range(ENOUGH):
+            for _ in range(MAX_PAGES):
                 page = {"start": len(found), "size": self._page}
                 if body is None:
                     answer = await self._rest.read_json(*path, query={**(query or {}), **page}, allowance=allowance)
@@ -178,12 +178,12 @@ class FlowableApi:
         return found
 
 
-def _encode_variables(variables: Mapping[str, Value]) -> list[dict[str, Any]]:
+def _encode_variables(variables: Mapping[str, VariableValue]) -> list[dict[str, Any]]:
     """With explicit types: a bare `2.0` might be read as an integer. None has no type."""
     return [{"name": name, "value": value, **_encode_type(value)} for name, value in variables.items()]
 
 
-def _encode_type(value: Value) -> dict[str, str]:
+def _encode_type(value: VariableValue) -> dict[str, str]:
     return {} if value is None else {"type": "string" if isinstance(value, str) else "double"}
 
 

@@ -21,7 +21,7 @@ from tools.spec import ToolError
 
 ANSWER_MS = 30 * 24 * 3_600_000
 """How long a command may be repeated."""
-ALONE_MS = 120_000
+LOCK_MS = 120_000
 """After this time the holder of a lock counts as dead. If it is only slow, the engine still lets a task be completed
 only once."""
 WAIT_S, WAITS = 0.05, 400
@@ -98,7 +98,7 @@ async def hold_lock(marks: KeyValueStore, name: str, sleep: Callable[[float], Aw
     """Excludes our other processes meanwhile. Raises `ToolError` `busy`."""
     token = secrets.token_hex(8)
     for _ in range(WAITS):
-        if await marks.put_if_absent(f"alone:{name}", token, ALONE_MS):
+        if await marks.put_if_absent(f"alone:{name}", token, LOCK_MS):
             break
         await sleep(WAIT_S)
     else:

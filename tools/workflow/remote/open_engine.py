@@ -22,13 +22,13 @@ from tools.workflow.remote.flowable import FlowableApi
 from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.rest_client import RestClient
 
-Kind = Literal["flowable", "camunda"]
+EngineKind = Literal["flowable", "camunda"]
 
 
 class EngineAddress(FrozenModel):
     """The engine's address and login."""
 
-    kind: Kind
+    kind: EngineKind
     url: str
     user: str = ""
     password: SecretStr = SecretStr("")

@@ -9,7 +9,7 @@ from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.process.definition import Process, compile_process
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.key_value_store import KeyValueStore
-from tools.workflow.remote.rebuild import SEVERAL, build_not_remote_error, has_multi_decider_step
+from tools.workflow.remote.rebuild import SEVERAL_DECIDERS, build_not_remote_error, has_multi_decider_step
 
 
 class RemoteVersions:
@@ -38,7 +38,7 @@ class RemoteVersions:
             known = ", ".join(self._newest)
             raise ToolError("unknown_process", f"there is no process {key!r}; there are: {known}", name=key[:60])
         if has_multi_decider_step(self._newest[key]):
-            raise build_not_remote_error(SEVERAL)
+            raise build_not_remote_error(SEVERAL_DECIDERS)
         return self._newest[key]
 
     async def load_process(self, definition: str, form: str) -> Process:

@@ -31,7 +31,7 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.state import (
-    SPEAKING,
+    APPROVAL_DECISIONS,
     Ballot,
     Decision,
     FilledForm,
@@ -44,7 +44,7 @@ from tools.workflow.engine.state import (
     Visit,
 )
 from tools.workflow.process.definition import Process
-from tools.workflow.remote.api import ActivityInstance, EngineTask, ProcessInstance, Value
+from tools.workflow.remote.api import ActivityInstance, EngineTask, ProcessInstance, VariableValue
 from tools.workflow.remote.command_records import (
     CommandRecord,
     find_decision_record,
@@ -53,12 +53,12 @@ from tools.workflow.remote.command_records import (
 )
 from tools.workflow.remote.command_records import list_action_records as acts_of
 
-TASK = re.compile(r"(?P<request>[A-Z]{1,3}-\d{1,12})-(?P<item>[A-Za-z0-9][A-Za-z0-9-]{0,63})(?:\.\d{1,4})?")
+TASK_ID = re.compile(r"(?P<request>[A-Z]{1,3}-\d{1,12})-(?P<item>[A-Za-z0-9][A-Za-z0-9-]{0,63})(?:\.\d{1,4})?")
 """`L-0012-<the engine's id>`, and `.1`, `.2` … after transfers: a task never changes hands; it is closed and another
 one opens."""
 MULTI = b"multiInstanceLoopCharacteristics"
-SEVERAL = {"zh": "让几个人在一步里一起审批", "en": "letting several people decide one step"}
-EXACT = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
+SEVERAL_DECIDERS = {"zh": "让几个人在一步里一起审批", "en": "letting several people decide one step"}
+LONG_NUMBERS = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class RemoteRequest:
     request: Request
 
     def find_engine_task(self, task_id: str) -> EngineTask | None:
-        match = TASK.fullmatch(task_id)
+        match = TASK_ID.fullmatch(task_id)
         return next((i for i in self.engine_tasks if match and i.id == match["item"]), None)
 
     @property
@@ -133,20 +133,22 @@ def has_multi_decider_step(process: Process) -> bool:
     return not alone or MULTI in process.bpmn
 
 
-def build_variables(process: Process, filled: FilledForm, users: Mapping[str, str], initiator: str) -> dict[str, Value]:
+def build_variables(
+    process: Process, filled: FilledForm, users: Mapping[str, str], initiator: str
+) -> dict[str, VariableValue]:
     """Every variable that an expression of the process may use: engines fail on a missing one.
 
     Fields are text. Values for conditions (`days`, amounts, thresholds) are doubles under their own names, because JUEL
     compares text letter by letter. A double keeps the order of decimals of up to 15 digits; longer ones are refused.
     The record has the exact text of everything, which is what people see. `users`: person → engine user, for everybody
     who may get a task. Raises `ToolError` `build_not_remote_error`."""
-    variables: dict[str, Value] = dict(filled.values)
+    variables: dict[str, VariableValue] = dict(filled.values)
     variables |= {name: _to_double(number) for name, number in filled.numbers.items()}
     for node in list_user_nodes(process.definition):
         for name in node.who:
             holders = filled.resolve_people(name)
             if len(holders) > 1:
-                raise build_not_remote_error(SEVERAL)
+                raise build_not_remote_error(SEVERAL_DECIDERS)
             variables[name] = users[holders[0]] if holders else None
     return {**variables, INITIATOR: users[initiator], **build_initial_decisions(process.definition)}
 
@@ -158,16 +160,16 @@ def list_possible_assignees(process: Process, filled: FilledForm) -> frozenset[s
     )
 
 
-def build_initial_decisions(definition: ProcessDefinition) -> dict[str, Value]:
+def build_initial_decisions(definition: ProcessDefinition) -> dict[str, VariableValue]:
     """`decision`, and `decision_<task>` for all tasks, without any decision."""
     return {DECISION: "", **{format_decision_variable(node.id): "" for node in list_user_nodes(definition)}}
 
 
-def build_decision_variables(node: str, decision: Decision) -> dict[str, Value]:
+def build_decision_variables(node: str, decision: Decision) -> dict[str, VariableValue]:
     return {DECISION: decision.value, format_decision_variable(node): decision.value}
 
 
-def build_decision_corrections(found: RemoteRequest) -> dict[str, Value]:
+def build_decision_corrections(found: RemoteRequest) -> dict[str, VariableValue]:
     """Decisions that are out of date in the engine. They are corrected with the next decision, so that a return, which
     forgets some, needs no write that would remain if it is refused. Correct values are left alone, because others may
     be deciding meanwhile."""
@@ -311,7 +313,7 @@ def _filter_executed_records(
         command = record.command
         if isinstance(command, WithdrawCommand) and not instance.is_deleted:
             continue
-        if isinstance(command, TransferCommand) and (match := TASK.fullmatch(command.task)):
+        if isinstance(command, TransferCommand) and (match := TASK_ID.fullmatch(command.task)):
             if command.person != holders.get(match["item"]):
                 continue
             holders[match["item"]] = command.actor
@@ -342,7 +344,7 @@ def _format_task_id(name: str, transfers: int) -> str:
 
 def _is_about_task(record: CommandRecord, request: str, item: str) -> bool:
     command = record.command
-    match = TASK.fullmatch(command.task) if isinstance(command, TransferCommand | UrgeCommand) else None
+    match = TASK_ID.fullmatch(command.task) if isinstance(command, TransferCommand | UrgeCommand) else None
     return match is not None and (match["request"], match["item"]) == (request, item)
 
 
@@ -394,7 +396,7 @@ def _build_opinions(
                 said.append((r, "", "comment", text))
     nodes = {t.id: t.node for t in tasks}
     for record, task, decision, text in sorted(said, key=lambda one: one[0].at):
-        if text or decision in SPEAKING:
+        if text or decision in APPROVAL_DECISIONS:
             yield Opinion.model_validate(
                 {"task": task, "node": nodes.get(task, ""), "by": record.command.actor, "at": record.at}
                 | {"decision": decision, "text": text, "round": record.round}
@@ -404,5 +406,5 @@ def _build_opinions(
 def _to_double(number: Decimal) -> float:
     value = float(number)
     if Decimal(repr(value)) != number:
-        raise build_not_remote_error(EXACT)
+        raise build_not_remote_error(LONG_NUMBERS)
     return value

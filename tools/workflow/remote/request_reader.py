@@ -11,17 +11,17 @@ from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.commands import StartCommand
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import SPEAKING, Request
+from tools.workflow.engine.state import APPROVAL_DECISIONS, Request
 from tools.workflow.remote.api import EngineApi, EngineTask, ProcessInstance
 from tools.workflow.remote.command_records import find_start_record
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.process_versions import RemoteVersions
-from tools.workflow.remote.rebuild import TASK, RemoteRequest, rebuild_request
-from tools.workflow.remote.rest_client import ODD, build_engine_down_error, build_unreadable_error
+from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, rebuild_request
+from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_engine_down_error, build_unreadable_error
 
-AT_ONCE = 8
+MAX_CONCURRENT_READS = 8
 """Requests read at the same time."""
-LISTED_S = 60.0
+LIST_TIMEOUT_S = 60.0
 """Time limit for reading all requests of a list (s)."""
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,11 @@ class RequestReader:
     async def list_decided_tasks(self, person: str) -> list[AssignedTask]:
         user = await self._users.find_engine_user(person)
         items = await self._api.list_closed_tasks(user) if user else []
-        return [a for a in await self._load_assigned_tasks(items) if a.task.by == person and a.task.outcome in SPEAKING]
+        return [
+            a
+            for a in await self._load_assigned_tasks(items)
+            if a.task.by == person and a.task.outcome in APPROVAL_DECISIONS
+        ]
 
     async def list_own_requests(self, person: str) -> list[Request]:
         user = await self._users.find_engine_user(person)
@@ -92,7 +96,7 @@ class RequestReader:
             return await self._rebuild_if_ours(instance)
         except InvalidDefinitionError:
             raise
-        except ODD as odd:
+        except UNEXPECTED_SHAPE_ERRORS as odd:
             raise build_unreadable_error() from odd
 
     async def _rebuild_if_ours(self, instance: ProcessInstance) -> RemoteRequest | None:
@@ -112,8 +116,8 @@ class RequestReader:
     ) -> list[RemoteRequest]:
         """Our requests, oldest first. `readings`: by request or instance. An unreadable one is logged and left out, so
         that it hides no others. Raises `ToolError` and ends all reads with the first that does; also `engine_down` if
-        all together take longer than `LISTED_S`."""
-        few = asyncio.Semaphore(AT_ONCE)
+        all together take longer than `LIST_TIMEOUT_S`."""
+        few = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
         async def load_or_skip(
             name: str, reading: Callable[[], Awaitable[RemoteRequest | None]]
@@ -126,13 +130,13 @@ class RequestReader:
                         raise
                     log.warning("%s cannot be read, and is not listed: %r", name, wrong)
                     return None
-                except ODD as wrong:  # InvalidDefinitionError, or pydantic's errors
+                except UNEXPECTED_SHAPE_ERRORS as wrong:  # InvalidDefinitionError, or pydantic's errors
                     log.warning("%s cannot be read, and is not listed: %r", name, wrong)
                     return None
 
         tasks = [asyncio.create_task(load_or_skip(*item)) for item in readings.items()]
         try:
-            async with asyncio.timeout(LISTED_S):
+            async with asyncio.timeout(LIST_TIMEOUT_S):
                 found = [f for f in await asyncio.gather(*tasks) if f]
         except TimeoutError:
             raise build_engine_down_error() from None
@@ -150,7 +154,7 @@ class RequestReader:
 
 def split_task_id(task_id: str) -> str:
     """`L-0012-28` → `L-0012`. Raises `ToolError` `build_no_task_error`."""
-    match = TASK.fullmatch(task_id.strip())
+    match = TASK_ID.fullmatch(task_id.strip())
     if match is None:
         raise build_no_task_error(task_id)
     return match["request"]

@@ -36,11 +36,11 @@ Query = Mapping[str, str | int]
 ANSWER_MAX, LIST_MAX = 2 * 1024 * 1024, 16 * 1024 * 1024
 """Most bytes of one answer, and of all pages of a list. A page of 100 variables of 2,000 characters has a quarter of
 one MB, a list of 20,000 tasks twelve."""
-LIST_TIMES = 3
+LIST_TIMEOUT_FACTOR = 3
 """A list may take as long as this many answers."""
-PIECE = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 """Bytes read at a time."""
-ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+UNEXPECTED_SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
 """What reading raises if an answer has another shape than the engine's."""
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,7 +86,7 @@ def reject_unreadable(read: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
     async def read_or_reject(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await read(*args, **kwargs)
-        except ODD as odd:
+        except UNEXPECTED_SHAPE_ERRORS as odd:
             raise build_unreadable_error() from odd
 
     return read_or_reject
@@ -101,7 +101,7 @@ class RestClient:
         self._headers = {"Authorization": login} if login else {}
         self._headers["Accept-Encoding"] = "identity"
         self._timeout = ClientTimeout(total=timeout_s)
-        self.list_timeout_s = LIST_TIMES * timeout_s
+        self.list_timeout_s = LIST_TIMEOUT_FACTOR * timeout_s
 
     async def read_json(
         self,
@@ -211,7 +211,7 @@ async def _read_body(answer: ClientResponse) -> str:
         answer.close()
         raise _AnswerTooLargeError
     found = bytearray()
-    async for piece in answer.content.iter_chunked(PIECE):
+    async for piece in answer.content.iter_chunked(CHUNK_BYTES):
         found += piece
         if len(found) > ANSWER_MAX:
             answer.close()
