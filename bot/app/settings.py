@@ -43,7 +43,7 @@ class Settings(BaseSettings):
     slack_app_token: SecretStr | None = None
     """`xapp-…` with `connections:write`: Socket Mode."""
     slack_signing_secret: SecretStr | None = None
-    """HTTP mode only: the secret that requests are verified with."""
+    """HTTP mode only: what requests are verified with."""
     slack_mode: Literal["socket", "http"] = "socket"
     """Socket Mode needs no public address; HTTP mode scales behind a load balancer."""
     slack_api_url: str = "https://slack.com/api/"
@@ -53,8 +53,7 @@ class Settings(BaseSettings):
     http_port: int = Field(default=3000, ge=1, le=65535)
     """HTTP mode: the port to listen on; Slack sends to `/slack/events`."""
     post_spacing_ms: int = Field(default=1050, ge=1)
-    """Minimum distance between posts in a channel, shared by all processes (ms). Slack takes about one message per
-    second and channel."""
+    """Slack takes about one message a second and channel; this spacing is shared by all processes (ms)."""
 
     redis_url: str = ""
     """`redis://host:6379/0`, `rediss://` (TLS) or `unix:///socket`; a cluster: `redis://host:6379,host:6379?cluster=1`;
@@ -66,142 +65,139 @@ class Settings(BaseSettings):
     openai_base_url: str = ""
     """Any OpenAI-compatible endpoint. Empty with an `openai_api_key`: OpenAI's own."""
     openai_api_key: SecretStr | None = None
-    """Without key and base URL, the local rehearsal model answers, by rules."""
+    """Without key and base URL the local rehearsal model answers: rules, not a model."""
     openai_model: str = "gpt-6.1-terra"
     """The model's name at its endpoint."""
     openai_api: Literal["auto", "chat", "responses"] = "auto"
-    """The API of the endpoint: chat completions or Responses. `auto`: OpenAI and Azure are asked by Responses first,
-    all others by chat completions; if an endpoint refuses and names the other one, that is used for a week."""
+    """How the endpoint is asked: by chat completions or by Responses. `auto`: as it says itself when it refuses one,
+    kept for a week; OpenAI and Azure are asked by Responses first, all others by chat completions."""
     openai_reasoning: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
-    """How much the model thinks before it answers: more is slower and costs more. `auto`: the endpoint's default."""
+    """How much the model thinks before it answers: more is slower and dearer. `auto`: as its endpoint does by
+    itself."""
     reply_seconds: float = Field(default=60, gt=0)
-    """How long one reply of the model may take, within `run_seconds` (s). A model on your own machine needs more. A
-    reply that is too late is requested once more after as long a pause, then as a stream: each piece of a stream
-    restarts this time."""
+    """How long one reply of the model may take, within `run_seconds` (s): a model on a machine of one's own needs more.
+    One that did not come in time is asked for again after as long a pause, and is then streamed: whatever arrives of it
+    gives it that time anew."""
     openai_retries: int = Field(default=1, ge=0, le=5)
-    """How often a call that may work later (408, 409, 429, 5xx, no connection) is repeated before the model counts as
-    down: within its time, and as the endpoint's `Retry-After` says."""
+    """How often a call that may work later (408, 409, 429, 5xx, no connection) is asked again before the model is taken
+    to be down: within its time, and as the endpoint's `Retry-After` says."""
     openai_fallback_model: str = ""
-    """Asked while the first model cannot be reached, is overloaded or is unknown at its address; never for what the
-    first one refuses. It must support the same `react_style`: a run keeps its own."""
+    """Asked while the first cannot be reached, is overloaded or is not known at its address; never for what the first
+    refuses. It has to speak the same `react_style`: a run keeps its own."""
     openai_fallback_base_url: str = ""
-    """Empty: the address of the first model."""
+    """Empty: the address of the first."""
     openai_fallback_api_key: SecretStr | None = None
-    """Empty: at the address of the first model its key; anywhere else none, because that key must not go to others."""
+    """Empty: at the address of the first its key; anywhere else none, because that key is nobody else's business."""
     prices_file: Path | None = None
-    """TOML: the price of a model's tokens, per million, in one currency (example: `deploy/env.example`). Without it
-    tokens are counted, and their cost is unknown."""
+    """TOML: what a model's tokens cost, per million, in one currency (example: `deploy/env.example`). Without it tokens
+    are counted, and what they cost is not known."""
     budget_tokens_per_day: int | None = Field(default=None, ge=1)
-    """How many tokens of the model one person's messages may use in a day, in and out. Empty: no limit."""
+    """What one person's messages may take of the model in a day, in and out (tokens). Empty: as much as they like."""
     budget_per_day: str = ""
-    """The same as money, in the currency of `prices_file`, which must have a price for each model in use. Empty: no
-    limit."""
+    """The same in money, in the currency of `prices_file`, which must know the models in use. Empty: no limit."""
     company_timezone: str = "Asia/Shanghai"
-    """The time zone (IANA name) at whose midnight a day's usage ends and a new budget begins."""
+    """At whose midnight a day of use ends and a budget begins anew: an IANA name."""
     react_style: Literal["auto", "native", "text", "json"] = "native"
     """How the model calls tools: by its endpoint's tool calls, as text (Thought / Action), or as one JSON object.
-    `auto`: tests what the model can do and takes the first of native, json and text that works."""
+    `auto`: asks the model what it can do, and takes the first of native, json and text that works."""
 
     smtp_url: SecretStr | None = None
     """`smtp://user:password@host:587` (STARTTLS where offered) or `smtps://…:465`. Without it: a local mailbox."""
     mail_from: str = "countersign@example.com"
-    """The sender of every email."""
+    """Sender of every mail."""
 
     directory_file: Path | None = None
-    """TOML or CSV with data about people that the chat platform does not have, by e-mail address: manager, roles,
-    department, title. Read again when it changes."""
+    """TOML or CSV with what the chat platform does not know of people, by e-mail address: manager, roles, department,
+    title. Read again when it changes."""
     policy_file: Path | None = None
-    """TOML with `[[policy]]` rows that come before those of the forms: who approves what, and where authors may
+    """TOML with `[[policy]]` rows that go before those of the forms: who approves what, and where authors may
     choose."""
     finance_threshold: str = "1000"
-    """Expenses of this amount (CNY) or more also go to finance."""
+    """Expenses of this amount or more, in CNY, also go to finance."""
     annual_leave_days: str = "10"
-    """A year's annual leave (days), unless the directory says otherwise."""
+    """A year's allowance (days), for whom the directory says nothing else."""
     calendar_country: str = "CN"
-    """The country whose public holidays apply: ISO 3166 code, with a region where they differ (`DE-BY`)."""
+    """Whose public holidays: ISO 3166 code, with a region where they differ (`DE-BY`)."""
     calendar_file: Path | None = None
-    """TOML with days that this company works or has off, whatever the calendar says."""
+    """TOML with days that are worked or off in this company, whatever the calendar says."""
 
     workflow_engine: Literal["embedded", "flowable", "camunda"] = "embedded"
-    """What stores requests: this program with Redis, Flowable 6/7, or Camunda 7 (also Operaton)."""
+    """Who keeps requests: this program with Redis, Flowable 6/7, or Camunda 7 (also Operaton)."""
     engine_url: str = ""
     """Flowable: `https://host/flowable-rest/service` or `…/process-api`; Camunda: `https://host/engine-rest`."""
     engine_user: str = ""
-    """The engine's user for this program alone: the engine itself does not check who may decide what."""
+    """Of the engine, for this program alone: the engine itself does not check who may decide what."""
     engine_password: SecretStr | None = None
-    """The password of `engine_user`."""
+    """Of `engine_user`."""
     engine_users_file: Path | None = None
-    """TOML, `[users]`: e-mail address or person id = user of the engine. The engine knows all others by their person
-    id."""
+    """TOML, `[users]`: e-mail address or person id = user of the engine. Others are known there by their own id."""
     engine_timeout_seconds: float = Field(default=10, gt=0)
     """How long to wait for an answer of the engine (s)."""
 
     advice: Literal["off", "on"] = "off"
-    """`on`: the model drafts a suggestion with reasons for the person who decides a request. It is labelled, shown to
-    that person only, and decides nothing."""
+    """`on`: the model drafts a suggestion with reasons for whoever decides on a request. It is labelled as such, shown
+    to them only, and decides nothing."""
     handbook_dir: Path | None = None
     """Folder of Markdown files (`.md`, UTF-8; at most 200 of 256 KiB): the company's rules. The model searches and
     reads them, and a suggestion weighs a request against them. Changes are read at once; hidden files are skipped, and
-    links out of the folder are refused. The local workspace has its own."""
+    links out of the folder refused. The local workspace has one of its own."""
     think_tool: Literal["off", "on"] = "off"
-    """`on`: the model has a tool to write a thought down, without any effect; the thought stays in the run's record."""
+    """`on`: the model has a tool to write a thought down with, which has no effect; it stays in the run's record."""
     mcp_file: Path | None = None
-    """TOML with `[servers.NAME]` tables: MCP servers whose tools the model may use, and who presses a button for which.
-    `${NAME}` in it refers to a variable (example: `deploy/mcp.example.toml`)."""
+    """TOML with `[servers.NAME]` tables: MCP servers whose tools the model may use, and who presses a button for
+    which; `${NAME}` in it names a variable (example: `deploy/mcp.example.toml`)."""
     tools_most: int = Field(default=30, ge=16)
-    """Most tools offered for one message. If there are more, the best matches are offered, and the model can search for
-    others."""
+    """So many tools are offered for one message; if there are more, those that go best with it, and the model can look
+    for further ones."""
     persona_file: Path | None = None
-    """A text (UTF-8, at most 2,000 characters) on the tone and language of the bot's answers. It changes no rule, and
-    nothing that needs a button."""
+    """In which tone and language the bot answers, as a text (UTF-8), at most 2,000 characters. It changes no rule, and
+    nothing of what needs a button."""
     approval_ttl_hours: float = Field(default=72, gt=0)
-    """How long a card stays open (hours). Deciders are reminded at half time."""
+    """How long a card waits; people are reminded at half time (hours)."""
     steps: Literal["replies", "plan", "quiet"] = "replies"
-    """How steps are shown: one threaded reply per step, one live message, or not at all."""
+    """How steps are shown: a threaded reply each, one live message, or not at all."""
     history_tokens: int = Field(default=8_000, ge=500)
-    """How much of a conversation the model gets (tokens), including the summary of older turns. The calls and results
-    of its last three messages come on top: at most 4,500."""
+    """How much of a conversation the model is reminded of (tokens), the summary of its older turns included. The calls
+    and results of its last three messages come on top: at most 4,500."""
     history_days: int = Field(default=30, ge=1)
     """How long a silent conversation is remembered (days)."""
     max_steps: int = Field(default=16, ge=1, le=100)
-    """Most replies of the model that call tools, for one message. The limit for tool calls is twice this, and at least
-    20."""
+    """Replies of the model that call tools, for one message. Calls of tools may be twice as many, and 20 at least."""
     run_seconds: float = Field(default=180, gt=0)
-    """Running time of one message (s); waiting for people does not count."""
+    """Running time of one message; waiting for people does not count (s)."""
     run_tokens: int = Field(default=200_000, ge=1_000)
-    """Most tokens for one message, in and out, as the model's endpoint counts them."""
+    """What one message may cost, in and out, as the model's endpoint counts (tokens)."""
     lease_seconds: float = Field(default=20, ge=0.5)
-    """How soon another process takes over the work of a dead one (s)."""
+    """How soon another process takes over what a dead one was doing (s)."""
     concurrency: int = Field(default=64, ge=1)
     """Conversations handled at once by one process."""
 
     data_dir: Path = Path(".countersign")
-    """Where the embedded Redis and the local stand-ins keep their state. One bot uses it alone if it has a local
-    workspace or mailbox."""
+    """Where the embedded Redis and the local stand-ins keep their state: one bot's alone if it has a local workspace or
+    mailbox."""
     local_port: int = Field(default=8484, ge=1, le=65534)
-    """The port of the local workspace page; the mail sink takes the next port."""
+    """Where the local workspace page answers; the mail sink takes the next port."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """The lowest level that is logged."""
+    """The least severe lines that are written."""
     log_format: Literal["auto", "json", "console"] = "auto"
     """`auto`: coloured on a terminal, JSON elsewhere."""
     redact_personal: Literal["off", "on"] = "off"
-    """`on`: numbers of phones, identity cards, bank accounts and cards are also kept out of logs, journal and
-    exports."""
+    """`on`: numbers of phones, identity cards, bank accounts and cards stay out of logs, journal and exports too."""
 
     traces: Literal["off", "otlp"] = "off"
     """`otlp`: every run that ends becomes OpenTelemetry spans, sent by OTLP over HTTP in the background. Needs the
-    extra `ops`. The exporter reads further OTEL_* variables (certificates, compression, time-outs,
-    OTEL_RESOURCE_ATTRIBUTES) from the environment."""
+    extra `ops`. Further OTEL_* variables (certificates, compression, time-outs, OTEL_RESOURCE_ATTRIBUTES) are read by
+    the exporter from the environment."""
     otel_exporter_otlp_endpoint: str = ""
-    """The base address of the collector; `/v1/traces` is added. Empty: `http://localhost:4318`."""
+    """Where to: a base address, `/v1/traces` is added. Empty: `http://localhost:4318`."""
     otel_exporter_otlp_traces_endpoint: str = ""
-    """The full address of the collector instead."""
+    """The whole address instead."""
     otel_exporter_otlp_headers: SecretStr | None = None
-    """`name=value,name=value`, URL-encoded: what authenticates the sender to the collector."""
+    """`name=value,name=value`, URL-encoded: what the collector wants to know its senders by."""
     otel_service_name: str = "countersign"
-    """The service name of the spans."""
+    """The name under which spans are sent."""
     otel_instrumentation_genai_capture_message_content: Annotated[Capture, BeforeValidator(str.lower)] = "false"
-    """`true`, `span_only` or `span_and_event`: the spans also contain what people and models write, redacted as logs
+    """`true`, `span_only` or `span_and_event`: what people and models write goes into the spans too, redacted as logs
     are."""
 
     @property

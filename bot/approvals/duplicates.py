@@ -47,23 +47,25 @@ class DuplicateGuard:
             if other is not None and other.message.person == run.message.person:
                 await self._reject_waiting_duplicate(other, run, tool, proposal)
 
-    async def _reject_waiting_duplicate(self, other: Run, run: Run, tool: str, proposal: Proposal) -> None:
+    async def _reject_waiting_duplicate(self, waiting_run: Run, run: Run, tool: str, proposal: Proposal) -> None:
         if (
-            other.requested_card is None or other.requested_card.gate is not Gate.CONFIRM
+            waiting_run.requested_card is None or waiting_run.requested_card.gate is not Gate.CONFIRM
         ):  # a task has one card for all who ask for it
             return
-        approval = await self.approvals.load_approval(other.requested_card.approval)
+        approval = await self.approvals.load_approval(waiting_run.requested_card.approval)
         if approval is not None and approval.state is not ApprovalState.OPEN:
             return
-        wanted = fingerprint_call(tool, proposal.args)
-        if wanted == fingerprint_call(tool, (approval.proposal if approval else other.requested_card.proposal).args):
+        fingerprint = fingerprint_call(tool, proposal.args)
+        if fingerprint == fingerprint_call(
+            tool, (approval.proposal if approval else waiting_run.requested_card.proposal).args
+        ):
             raise _build_duplicate_error(
-                "card_waits", "", other.requested_card.approval, _describe_card_location(approval, run)
+                "card_waits", "", waiting_run.requested_card.approval, _describe_card_location(approval, run)
             )
-        if wanted == fingerprint_call(tool, other.requested_card.proposal.args):
+        if fingerprint == fingerprint_call(tool, waiting_run.requested_card.proposal.args):
             changed = "The person has edited that card since: it stands with their values. "
             raise _build_duplicate_error(
-                "card_edited", changed, other.requested_card.approval, _describe_card_location(approval, run)
+                "card_edited", changed, waiting_run.requested_card.approval, _describe_card_location(approval, run)
             )
 
 
@@ -84,9 +86,9 @@ def _drop_derived_args(args: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in args.items() if name != "seen"}
 
 
-def _build_duplicate_error(code: str, changed: str, card: str, where: str) -> ToolError:
+def _build_duplicate_error(code: str, note: str, card: str, where: str) -> ToolError:
     text = (
-        f"No second card: card {card} for this very call waits already for the person's own button, {where}. {changed}"
+        f"No second card: card {card} for this very call waits already for the person's own button, {where}. {note}"
         "Words press no button. Tell them in one sentence to press it there, and do not propose this again; "
         "cancel_card takes the card back."
     )

@@ -51,15 +51,15 @@ class ApprovalLifecycle:
         )
 
     async def build_approval_end_writes(
-        self, item: LaneItem, shown: DeliveredCard, *, silent: bool = False
+        self, item: LaneItem, card: DeliveredCard, *, silent: bool = False
     ) -> Sequence[Write]:
         """One commit notifies the waiting runs and closes the record. `silent`: those runs end here without a word,
         because their person has already been answered."""
-        settled, effects = transition(shown.approval, CardSettled(silent=silent), self.clock.now())
+        approval, effects = transition(card.approval, CardSettled(silent=silent), self.clock.now())
         events = build_event_writes(
-            item, await self.card_delivery.list_card_events(shown.approval, _list_run_readers(shown.approval))
+            item, await self.card_delivery.list_card_events(card.approval, _list_run_readers(card.approval))
         )
-        return [*self.write_effects(settled, effects), *events, *self.build_refresh_request(item, shown)]
+        return [*self.write_effects(approval, effects), *events, *self.build_refresh_request(item, card)]
 
     def write_effects(self, approval: Approval, effects: Iterable[ApprovalEffect]) -> list[Write]:
         """The effects of transitions as writes, in the same order. `approval`: the record to store, with the copies
@@ -82,16 +82,16 @@ class ApprovalLifecycle:
                 return [notify_waiter(approval, waiter, silent=silent)]
 
     def write_shown_effects(
-        self, item: LaneItem, shown: DeliveredCard, effects: Iterable[ApprovalEffect]
+        self, item: LaneItem, card: DeliveredCard, effects: Iterable[ApprovalEffect]
     ) -> Sequence[Write]:
         """The same for a delivered card, plus an item that updates the copies that could not be reached."""
-        return [*self.write_effects(shown.approval, effects), *self.build_refresh_request(item, shown)]
+        return [*self.write_effects(card.approval, effects), *self.build_refresh_request(item, card)]
 
-    def build_refresh_request(self, item: LaneItem, shown: DeliveredCard) -> Sequence[Write]:
+    def build_refresh_request(self, item: LaneItem, card: DeliveredCard) -> Sequence[Write]:
         """Outdated copies are updated by an item of their own, which waits for the platform."""
         return (
-            [EnqueueItem(shown.approval.id, f"refresh:{item.id}", RefreshCard().model_dump_json())]
-            if shown.is_outdated
+            [EnqueueItem(card.approval.id, f"refresh:{item.id}", RefreshCard().model_dump_json())]
+            if card.is_outdated
             else []
         )
 
@@ -101,27 +101,27 @@ class ApprovalLifecycle:
         approval = self.approvals.read_from_lease(lease)
         if approval is None:
             return []
-        shown = await self.card_delivery.update_copies(approval)
-        if shown.is_outdated:
+        card = await self.card_delivery.update_copies(approval)
+        if card.is_outdated:
             raise ChatUnavailableError("unreachable", "chat.update")
-        return [self.approvals.build_delivery_write(shown.approval)]
+        return [self.approvals.build_delivery_write(card.approval)]
 
     async def remind_deciders(self, lease: Lease, version: int) -> Sequence[Write]:
         """At half time, sends a reminder to everybody who has not decided."""
-        reminded = try_transition(self.approvals.read_from_lease(lease), ReminderDue(version), self.clock.now())
-        if reminded is None:
+        result = try_transition(self.approvals.read_from_lease(lease), ReminderDue(version), self.clock.now())
+        if result is None:
             return []
-        approval, effects = reminded
-        told = await self.card_delivery.post_reminder(approval, again=lease.item.is_redelivery)
-        return [*self.write_effects(approval, effects), *build_event_writes(lease.item, told)]
+        approval, effects = result
+        sentences = await self.card_delivery.post_reminder(approval, again=lease.item.is_redelivery)
+        return [*self.write_effects(approval, effects), *build_event_writes(lease.item, sentences)]
 
     async def expire_card(self, lease: Lease, version: int) -> Sequence[Write]:
         """The card's time is over. Silence is not a rejection, and the card says so."""
-        expired = try_transition(self.approvals.read_from_lease(lease), CardExpired(version), self.clock.now())
-        if expired is None:
+        result = try_transition(self.approvals.read_from_lease(lease), CardExpired(version), self.clock.now())
+        if result is None:
             return []
         return await self.build_approval_end_writes(
-            lease.item, await self.card_delivery.post_expiry(expired[0], again=lease.item.is_redelivery)
+            lease.item, await self.card_delivery.post_expiry(result[0], again=lease.item.is_redelivery)
         )
 
     async def close_card(self, item: LaneItem, close: CloseCard) -> Sequence[Write]:
@@ -145,34 +145,34 @@ class ApprovalLifecycle:
         approval = await self.approvals.load_approval(item.lane)
         if approval is None or approval.press_id != click.id:
             return []
-        stranded = self._resolve_stranded(approval)
-        return await self.end_approval(item, stranded) if stranded else []
+        ended_approval = self._resolve_stranded(approval)
+        return await self.end_approval(item, ended_approval) if ended_approval else []
 
     async def give_up_expiry(self, item: LaneItem, version: int) -> Sequence[Write]:
         """The card expires even if not everybody can be notified."""
         approval = await self.approvals.load_approval(item.lane)
-        expired = try_transition(approval, CardExpired(version), self.clock.now())
-        return await self.end_approval(item, expired[0]) if expired else []
+        result = try_transition(approval, CardExpired(version), self.clock.now())
+        return await self.end_approval(item, result[0]) if result else []
 
     async def _load_closed_approval(self, close: CloseCard) -> Approval | None:
         approval = await self.approvals.load_approval(close.approval)
-        closed = try_transition(approval, SubjectClosed(close.by, close.why), self.clock.now())
-        return closed[0] if closed else None
+        result = try_transition(approval, SubjectClosed(close.by, close.why), self.clock.now())
+        return result[0] if result else None
 
     async def _cancel_approval(self, cancel: CancelOpenCard) -> Approval | None:
         approval, now = await self.approvals.load_approval(cancel.approval), self.clock.now()
-        cancelled = try_transition(approval, CardTakenBack(cancel.person), now)
-        if approval is None or cancelled is None:
+        result = try_transition(approval, CardTakenBack(cancel.person), now)
+        if approval is None or result is None:
             return None
         verdict = await self.approvals.decide_cancellation(approval, cancel.person, to_ms(now))
-        return cancelled[0] if verdict is Verdict.OK else None
+        return result[0] if verdict is Verdict.OK else None
 
     def _resolve_stranded(self, approval: Approval) -> Approval | None:
         """Ends a decision that was not fully carried out. None if it was."""
         if approval.state is not ApprovalState.DECIDED:
             return approval
-        abandoned = try_transition(approval, EffectAbandoned(), self.clock.now())
-        return abandoned[0] if abandoned else None
+        result = try_transition(approval, EffectAbandoned(), self.clock.now())
+        return result[0] if result else None
 
     def build_journal_write(
         self, approval: Approval, kind: str, *, person: str = "", run: str = "", **more: Any
@@ -191,9 +191,9 @@ class ApprovalLifecycle:
         )
 
 
-def build_event_writes(item: LaneItem, told: Mapping[str, str]) -> list[Write]:
+def build_event_writes(item: LaneItem, sentences: Mapping[str, str]) -> list[Write]:
     """Events for people's DM history, by person. Each goes through the lane of that DM: nobody waits for it here."""
-    events = {person: RecordDirectEvent(person=person, text=text) for person, text in told.items()}
+    events = {person: RecordDirectEvent(person=person, text=text) for person, text in sentences.items()}
     return [
         EnqueueItem(f"notice:{person}", f"{item.id}:{person}:direct_event", event.model_dump_json())
         for person, event in events.items()

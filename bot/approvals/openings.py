@@ -41,33 +41,37 @@ class CardOpener:
         if effects:  # stored before it is shown: an immediate press finds it
             await lease.checkpoint("open", *self.lifecycle.write_effects(approval, effects))
         unseen = approval.delivered_version != approval.version
-        shown, word = await self._deliver_card(lease, requested_card, approval)
-        asked = self.lifecycle.build_journal_write(
+        card, notes = await self._deliver_card(lease, requested_card, approval)
+        journal_write = self.lifecycle.build_journal_write(
             approval, "approval.requested", person=requested_card.caller, sha=approval.seal[:12]
         )
-        advice = (
+        suggestion_request = (
             suggestions.build_suggestion_request(approval)
             if unseen and self.advice and not suggestions.has_suggestion(approval.proposal)
             else []
         )
         events = build_event_writes(
-            lease.item, await self._list_card_events(requested_card, approval, shown.approval) | word
+            lease.item, await self._list_card_events(requested_card, approval, card.approval) | notes
         )
         return [
-            self.approvals.build_delivery_write(shown.approval),
-            asked,
-            *advice,
+            self.approvals.build_delivery_write(card.approval),
+            journal_write,
+            *suggestion_request,
             *events,
-            *self.lifecycle.build_refresh_request(lease.item, shown),
+            *self.lifecycle.build_refresh_request(lease.item, card),
         ]
 
-    async def _list_card_events(self, requested_card: OpenCard, before: Approval, shown: Approval) -> dict[str, str]:
+    async def _list_card_events(
+        self, requested_card: OpenCard, previous: Approval, current: Approval
+    ) -> dict[str, str]:
         """By person: the card, for everybody who got it now. The person of a waiting run is left out: the run itself
         says where the card is."""
-        known = {reader for reader, ref in shown.copies if (reader, ref) in before.copies}
-        had = known - {reader for reader, ref in shown.copies if (reader, ref) not in before.copies}
+        earlier_readers = {reader for reader, ref in current.copies if (reader, ref) in previous.copies}
+        unchanged_readers = earlier_readers - {
+            reader for reader, ref in current.copies if (reader, ref) not in previous.copies
+        }
         return await self.card_delivery.list_card_events(
-            shown, {*had, requested_card.caller} if requested_card.waiter else had
+            current, {*unchanged_readers, requested_card.caller} if requested_card.waiter else unchanged_readers
         )
 
     async def _deliver_card(
@@ -78,19 +82,19 @@ class CardOpener:
         draft notifies nobody else."""
         board, item = self.card_delivery, lease.item
         if approval.delivered_version and get_draft(approval.proposal, requested_card.caller):
-            shown = await board.post_copy_again(approval, requested_card.caller, item.id, again=item.is_redelivery)
+            card = await board.post_copy_again(approval, requested_card.caller, item.id, again=item.is_redelivery)
         elif approval.delivered_version != approval.version or await board.can_decide_card(
             approval, requested_card.caller
         ):
-            shown = await board.post_card(approval, item.id, again=item.is_redelivery)
+            card = await board.post_card(approval, item.id, again=item.is_redelivery)
         else:
-            shown = await board.post_missing_copies(approval, item.id, again=item.is_redelivery)
-        word = (
-            await board.post_note(shown.approval, requested_card.follow_up, item.id, again=item.is_redelivery)
+            card = await board.post_missing_copies(approval, item.id, again=item.is_redelivery)
+        notes = (
+            await board.post_note(card.approval, requested_card.follow_up, item.id, again=item.is_redelivery)
             if requested_card.follow_up
             else {}
         )
-        return shown, word
+        return card, notes
 
     async def _bring_up_to_date(
         self, requested_card: OpenCard, approval: Approval | None

@@ -49,8 +49,8 @@ def list_draft_fields(approval: Approval, person: str) -> tuple[CardField, ...]:
 def read_form_answers(proposal: Proposal, choice: CardChoice, click: Click) -> dict[str, str]:
     """The answers to the dialog's own fields and nothing else: a form never adds to what was shown or overrides it.
     *Approve* has no dialog, so it takes the draft that the presser was shown."""
-    asked = {field.name for field in choice.inputs}
-    form = {name: text for name, text in (click.form or {}).items() if name in asked}
+    names = {field.name for field in choice.inputs}
+    form = {name: text for name, text in (click.form or {}).items() if name in names}
     draft = get_draft(proposal, click.person)
     if (
         draft
@@ -62,8 +62,8 @@ def read_form_answers(proposal: Proposal, choice: CardChoice, click: Click) -> d
     return form
 
 
-def has_new_draft(before: Approval, proposal: Proposal, person: str) -> bool:
+def has_new_draft(approval: Approval, proposal: Proposal, person: str) -> bool:
     """True when this person has a draft that the open card does not show yet."""
     drafted: Mapping[str, object] = {name: proposal.args.get(name) for name in ("draft", "drafted_by", "meant")}
-    shows = all(before.proposal.args.get(name) == value for name, value in drafted.items())
-    return before.gate is Gate.APPROVE and bool(get_draft(proposal, person)) and not shows
+    shows = all(approval.proposal.args.get(name) == value for name, value in drafted.items())
+    return approval.gate is Gate.APPROVE and bool(get_draft(proposal, person)) and not shows

@@ -194,8 +194,8 @@ class OutboxRelay:
         self, lane: str, id: str, work: OpenCard | CloseCard | NotifyPerson | RelayEngineEvent
     ) -> None:
         """Enqueues work once. Unlike a person's message, it is never refused because the lane is full."""
-        put = EnqueueItem(lane, id, work.model_dump_json())
-        await apply_writes(self.lanes.redis, self.keys, self.keys.get_partition(lane), [put])
+        write = EnqueueItem(lane, id, work.model_dump_json())
+        await apply_writes(self.lanes.redis, self.keys, self.keys.get_partition(lane), [write])
 
 
 NoticeParams = dict[str, str | int | dict[str, str]]
@@ -210,8 +210,10 @@ def _describe_request_end(data: Mapping[str, str], language: str) -> str:
     """Who or which rule ended a request, and the opinion given."""
     by, opinion = data.get("by_name", ""), data.get("opinion", "")
     key = "notice.by_for" if data.get("for_name") else "notice.by"
-    said = translate(key, language, by=by, who=data.get("for_name", "")) if by else translate("notice.rule", language)
-    return said + (translate("notice.opinion", language, opinion=_flatten_text(opinion)) if opinion else "")
+    sentence = (
+        translate(key, language, by=by, who=data.get("for_name", "")) if by else translate("notice.rule", language)
+    )
+    return sentence + (translate("notice.opinion", language, opinion=_flatten_text(opinion)) if opinion else "")
 
 
 def _flatten_text(text: str) -> str:

@@ -142,18 +142,18 @@ class PressHandler:
     ) -> Sequence[Write]:
         """Decides once, with one write. A repeatable effect starts in the same write."""
         removed, click = count_removed_characters(click.form or {}), click.with_form(clean_form(click.form or {}))
-        made = DecisionMade(click, removed, runs=choice.executes)
+        decision = DecisionMade(click, removed, runs=choice.executes)
         try:
-            decided, effects = transition(approval, made, self.clock.now())
+            decided, effects = transition(approval, decision, self.clock.now())
         except IllegalTransitionError as illegal:  # its time ran out since the check
             return await self._refuse_press(lease, click, approval, illegal.code)
         writes, started = self.lifecycle.write_effects(decided, effects), None
         if choice.executes and await self.effect_runner.is_repeatable(decided):
             started, effects = transition(decided, EffectStarted(), self.clock.now())
             writes += self.lifecycle.write_effects(started, effects)
-        kept = await lease.checkpoint("decide", *writes)
-        if kept.refused:
-            return await self._refuse_press(lease, click, approval, kept.refused)
+        result = await lease.checkpoint("decide", *writes)
+        if result.refused:
+            return await self._refuse_press(lease, click, approval, result.refused)
         if started:
             return await self.effect_runner.run_started_effect(lease, started)
         return await self.effect_runner.carry_out_effect(lease, decided)

@@ -34,7 +34,7 @@ def render_card(approval: Approval, reader: Person, names: Names) -> Post:
     language = reader.language
     is_open = approval.state is ApprovalState.OPEN
     fields = render_card_fields(_list_current_fields(approval, reader), language)
-    shown = Card(
+    card = Card(
         title=render_title(approval, reader) if is_open else describe_outcome(approval, reader, names),
         lead="" if is_open else describe_consequence(approval, language),
         facts=fields if is_open else (_render_matter_field(approval, reader), *fields),
@@ -42,7 +42,7 @@ def render_card(approval: Approval, reader: Person, names: Names) -> Post:
         buttons=_build_buttons(approval, reader, language),
         footer=_render_footer(approval, reader, names) if is_open else "",
     )
-    return Post(render_notification(approval, reader, names), card=shown)
+    return Post(render_notification(approval, reader, names), card=card)
 
 
 def render_moved_card(approval: Approval, reader: Person) -> Post:
@@ -65,13 +65,13 @@ def describe_card_event(approval: Approval, reader: Person, names: Names) -> str
     """How the card stands now, as an event for its reader's DM history: the fields while it is open, the opinion once
     it is decided. Both may hold people's own text, so they are quoted."""
     opinion = " ".join(approval.form.get("opinion", "").split())
-    said = translate("notice.opinion", reader.language, opinion=opinion) if opinion else ""
+    details = translate("notice.opinion", reader.language, opinion=opinion) if opinion else ""
     if approval.state is ApprovalState.OPEN:
         facts = [one for one in _list_visible_fields(approval, reader, "status") if one.label != "request"]
         facts.sort(key=lambda one: one.label != "opinion")  # the opinion comes first: the end may be cut
         fields = describe_card_fields(facts, reader.language)
-        said = f"“{'; '.join(f'{name}: {shorten_text(value, VALUE_MAX)}' for name, value in fields)}”"
-    return f"{render_notification(approval, reader, names)} {said}".strip()
+        details = f"“{'; '.join(f'{name}: {shorten_text(value, VALUE_MAX)}' for name, value in fields)}”"
+    return f"{render_notification(approval, reader, names)} {details}".strip()
 
 
 def render_notification(approval: Approval, reader: Person, names: Names) -> str:
@@ -79,12 +79,12 @@ def render_notification(approval: Approval, reader: Person, names: Names) -> str
     language = reader.language
     if approval.state is ApprovalState.OPEN:
         return translate("card.notification", language, title=render_title(approval, reader))
-    matter = describe_matter(approval.proposal, reader)
+    subject = describe_matter(approval.proposal, reader)
     if approval.state is ApprovalState.EXPIRED and is_watcher(approval, reader):
         return translate(
-            "card.nobody", language, title=matter, who=_join_people_names(approval.proposal.deciders, names, language)
+            "card.nobody", language, title=subject, who=_join_people_names(approval.proposal.deciders, names, language)
         )
-    return translate("card.over", language, outcome=describe_outcome(approval, reader, names), matter=matter)
+    return translate("card.over", language, outcome=describe_outcome(approval, reader, names), matter=subject)
 
 
 def render_title(approval: Approval, reader: Person) -> str:
@@ -135,19 +135,21 @@ async def render_candidates(directory: ChatDirectory, people: Sequence[str], lan
     """The people whom a name may mean, with details they cannot choose themselves. None if there are none."""
     if not people:
         return None
-    shown = []
-    for one in (await identify_people(directory, people)).people:
-        found = await directory.find_person(one.id)
-        manager = await get_person_name(directory, found.manager) if found and found.manager else ""
-        more = [
-            found.department if found else "",
+    candidates = []
+    for identity in (await identify_people(directory, people)).people:
+        person = await directory.find_person(identity.id)
+        manager = await get_person_name(directory, person.manager) if person and person.manager else ""
+        details = [
+            person.department if person else "",
             translate("card.manager_is", language, name=manager) if manager else "",
         ]
-        marks = tuple(_list_identity_marks(one, language))
-        shown.append(
-            NamedPerson(id=one.id, name=one.name, email=one.email, more=tuple(filter(None, more)), marks=marks)
+        marks = tuple(_list_identity_marks(identity, language))
+        candidates.append(
+            NamedPerson(
+                id=identity.id, name=identity.name, email=identity.email, more=tuple(filter(None, details)), marks=marks
+            )
         )
-    return NamedPeople(tuple(shown), translate("card.candidates", language))
+    return NamedPeople(tuple(candidates), translate("card.candidates", language))
 
 
 def _list_identity_marks(person: Identity, language: str) -> Iterator[str]:

@@ -130,8 +130,8 @@ def record_copies(approval: Approval, event: CopyEvent) -> Approval:
     """The approval with the current copies. This is legal at any time and changes nothing else."""
     match event:
         case CardDelivered(copies):
-            before = (one for one in approval.copies if one[1] not in copies.values())
-            return _change_fields(approval, copies=(*before, *copies.items()), delivered_version=approval.version)
+            older_copies = (one for one in approval.copies if one[1] not in copies.values())
+            return _change_fields(approval, copies=(*older_copies, *copies.items()), delivered_version=approval.version)
         case CopiesUpdated(kept):
             return _change_fields(approval, copies=kept)
         case CopyFound(reader, card):
@@ -209,12 +209,12 @@ def _explain_refusal(approval: Approval | None, event: ApprovalEvent, now_ms: in
     return find_refusal(approval, pressed, now_ms) or "already"
 
 
-def _open_card(before: Approval | None, event: CardRequested, now: datetime) -> tuple[Approval, ApprovalEffects]:
+def _open_card(previous: Approval | None, event: CardRequested, now: datetime) -> tuple[Approval, ApprovalEffects]:
     """A new card. The copies of the one before it, which expired or failed, will point to it."""
     card = Approval(
         id=event.approval,
-        version=before.version + 1 if before else 1,
-        copies=before.copies if before else (),
+        version=previous.version + 1 if previous else 1,
+        copies=previous.copies if previous else (),
         tool=event.tool,
         gate=event.gate,
         proposal=event.proposal,

@@ -41,10 +41,10 @@ def has_suggestion(proposal: Proposal) -> bool:
     return any(fact.label == ADVICE_LABEL for fact in proposal.fields)
 
 
-def carry_over_suggestion(proposal: Proposal, before: Proposal) -> Proposal:
+def carry_over_suggestion(proposal: Proposal, previous: Proposal) -> Proposal:
     """Copies the suggestion to the next version of the card if the request is the same."""
     return proposal.with_card_fields(
-        (*proposal.fields, *(fact for fact in before.fields if fact.label == ADVICE_LABEL))
+        (*proposal.fields, *(fact for fact in previous.fields if fact.label == ADVICE_LABEL))
     )
 
 
@@ -69,15 +69,17 @@ class SuggestionHandler:
         language = await get_person_language(self.directory, proposal.deciders[0])
         author = await get_person_name(self.directory, proposal.requester or "")
         model = MeteredModel(self.suggester.model)
-        advice = await replace(self.suggester, model=model).request_suggestion(
+        suggestion = await replace(self.suggester, model=model).request_suggestion(
             describe_card_fields(proposal.fields, language), author, language
         )
-        counted = self.spending.build_usage_writes(lease.lane, SYSTEM, map(self.prices.compute_usage, model.replies))
-        if advice is None:
-            return counted
-        note = TextRef(key=f"advice.{advice.recommendation}", params={"reasons": advice.reasons_line})
-        advised = ShowSuggestion(version=advise.version, text=note)
-        return [*counted, EnqueueItem(approval.id, f"show_suggestion:{lease.item.id}", advised.model_dump_json())]
+        usage_writes = self.spending.build_usage_writes(
+            lease.lane, SYSTEM, map(self.prices.compute_usage, model.replies)
+        )
+        if suggestion is None:
+            return usage_writes
+        note = TextRef(key=f"advice.{suggestion.recommendation}", params={"reasons": suggestion.reasons_line})
+        work = ShowSuggestion(version=advise.version, text=note)
+        return [*usage_writes, EnqueueItem(approval.id, f"show_suggestion:{lease.item.id}", work.model_dump_json())]
 
     async def show_suggestion(self, lease: Lease, advised: ShowSuggestion) -> Sequence[Write]:
         """Adds the suggestion to the card if it still waits. The seal does not cover it."""

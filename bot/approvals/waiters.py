@@ -60,7 +60,7 @@ def _build_resume_write(
     *,
     silent: bool = False,
 ) -> Write:
-    heard = ResumeRun(
+    resume = ResumeRun(
         run=waiter.run,
         uid=waiter.uid,
         status=status,
@@ -69,7 +69,7 @@ def _build_resume_write(
         privacy=privacy,
         is_silent=silent,
     )
-    return EnqueueItem(waiter.lane, f"resume:{waiter.uid}", heard.model_dump_json())
+    return EnqueueItem(waiter.lane, f"resume:{waiter.uid}", resume.model_dump_json())
 
 
 def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], ReceiptLine | None, Privacy]:

@@ -104,9 +104,12 @@ class CommandHandler:
         language = caller.person.language
         todo = await self.tool_services.engine.list_todo_tasks(caller.id, self.clock.today(), TASKS_SHOWN)
         lines = [await self._describe_task(_choose_task_key(one, caller), one, language) for one in todo.tasks]
-        more = todo.total_count - len(todo.tasks)
-        told = _format_listing("tasks", lines, language)
-        return CommandReply("tasks", told + ("\n" + translate("command.more_tasks", language, n=more) if more else ""))
+        hidden_count = todo.total_count - len(todo.tasks)
+        listing = _format_listing("tasks", lines, language)
+        return CommandReply(
+            "tasks",
+            listing + ("\n" + translate("command.more_tasks", language, n=hidden_count) if hidden_count else ""),
+        )
 
     async def _answer_decided_tasks(self, message: Message, caller: Caller) -> CommandReply:
         language = caller.person.language
@@ -121,22 +124,22 @@ class CommandHandler:
             translate(
                 "command.request",
                 language,
-                request=one.id,
-                summary=await load_request_summary(self.tool_services, one, language),
-                status=translate(f"status.{one.display_status}", language),
+                request=request.id,
+                summary=await load_request_summary(self.tool_services, request, language),
+                status=translate(f"status.{request.display_status}", language),
             )
-            for one in requests
+            for request in requests
         ]
         return CommandReply("requests", _format_listing("requests", lines, language))
 
     async def _answer_history(self, message: Message, caller: Caller) -> CommandReply:
         language = caller.person.language
-        known = await self.history.load_history(message.place.conversation)
-        shown = [entry for entry in known.entries if entry.is_visible][-HISTORY_SHOWN:]
-        lines = [_describe_entry(entry, language) for entry in shown]
-        told = _format_listing("history", lines, language)
+        history = await self.history.load_history(message.place.conversation)
+        entries = [entry for entry in history.entries if entry.is_visible][-HISTORY_SHOWN:]
+        lines = [_describe_entry(entry, language) for entry in entries]
+        listing = _format_listing("history", lines, language)
         zone = caller.person.zone
-        return CommandReply("history", "\n".join([*_describe_summary(known, zone, language), told]))
+        return CommandReply("history", "\n".join([*_describe_summary(history, zone, language), listing]))
 
     async def _answer_settings(self, message: Message, caller: Caller) -> CommandReply:
         """All settings for an administrator; for everybody else, those that concern them."""
@@ -145,10 +148,10 @@ class CommandHandler:
             lines = [f"`{name}` = {redact_text(value) or '—'}" for name, value in values.items()]
             return CommandReply("settings", _format_listing("settings", lines, language))
         own = {"language": translate("setting.in_language", language), "timezone": caller.person.timezone}
-        known = own | {name: values[name] for name in PUBLIC_SETTINGS if values.get(name)}
+        settings = own | {name: values[name] for name in PUBLIC_SETTINGS if values.get(name)}
         lines = [
             translate(f"setting.{name}", language, value=_describe_setting_value(name, value, language))
-            for name, value in known.items()
+            for name, value in settings.items()
         ]
         return CommandReply("settings", _format_listing("own_settings", lines, language))
 
@@ -167,27 +170,31 @@ class CommandHandler:
         """True when this *stop* ended a run of its own author."""
         entries = (await self.history.load_history(message.place.conversation)).entries[-RECENT_ENTRIES:]
         runs = [await self.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
-        theirs = [run for run in runs if run is not None and run.message.person == message.person]
+        own_runs = [run for run in runs if run is not None and run.message.person == message.person]
         said_ms = float(message.at) * 1000 if _is_timestamp(message.at) else 0.0
         return any(
             run.result is not None and run.result.stop_reason == StopReason.USER and run.ended_ms >= said_ms - SKEW_MS
-            for run in theirs
+            for run in own_runs
         )
 
-    async def _describe_task(self, key: str, one: AssignedTask, language: str) -> str:
-        requester = await get_person_name(self.tool_services.directory, one.request.initiator)
-        about = await load_request_summary(self.tool_services, one.request, language)
-        outcome = WITHDRAWAL_WORDS.get(one.task.outcome, "") if one.task.kind is TaskKind.REVOKE else one.task.outcome
+    async def _describe_task(self, key: str, assigned: AssignedTask, language: str) -> str:
+        requester = await get_person_name(self.tool_services.directory, assigned.request.initiator)
+        about = await load_request_summary(self.tool_services, assigned.request, language)
+        outcome = (
+            WITHDRAWAL_WORDS.get(assigned.task.outcome, "")
+            if assigned.task.kind is TaskKind.REVOKE
+            else assigned.task.outcome
+        )
         decision = translate(f"decision.{outcome}", language) if outcome else ""
         return translate(
             key,
             language,
-            request=one.request.id,
+            request=assigned.request.id,
             requester=requester,
             summary=about,
-            task=one.task.id,
+            task=assigned.task.id,
             decision=decision,
-            who=await get_person_name(self.tool_services.directory, one.task.assignee),
+            who=await get_person_name(self.tool_services.directory, assigned.task.assignee),
         )
 
 
@@ -201,9 +208,9 @@ def _is_timestamp(at: str) -> bool:
     return at.replace(".", "", 1).isdigit()
 
 
-def _choose_task_key(one: AssignedTask, caller: Caller) -> str:
+def _choose_task_key(assigned: AssignedTask, caller: Caller) -> str:
     """The key for a person's own task, or for a task they decide as a deputy."""
-    return "command.task" if one.task.assignee == caller.id else "command.task_for"
+    return "command.task" if assigned.task.assignee == caller.id else "command.task_for"
 
 
 def _format_listing(name: str, lines: Sequence[str], language: str) -> str:
@@ -221,12 +228,12 @@ def _describe_entry(entry: HistoryEntry, language: str) -> str:
     return translate(f"command.said_by_{by}", language, text=text or translate("command.waits", language))
 
 
-def _describe_summary(known: ConversationHistory, zone: tzinfo, language: str) -> list[str]:
+def _describe_summary(history: ConversationHistory, zone: tzinfo, language: str) -> list[str]:
     """The summary of older turns: what it covers, and what it misses."""
-    summary = known.summary
+    summary = history.summary
     if summary is None:
         return []
     since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (summary.since_ms, summary.until_ms))
     range_ = {"since": f"{since:%Y-%m-%d %H:%M}", "until": f"{until:%Y-%m-%d %H:%M}", "turns": summary.turns}
-    missed = [translate("command.summary_missed", language)] if summary.has_gap or known.has_gap else []
+    missed = [translate("command.summary_missed", language)] if summary.has_gap or history.has_gap else []
     return [translate("command.summary", language, **range_), *(f"- {line}" for line in summary.lines), *missed, ""]

@@ -36,11 +36,11 @@ BUSY_MS = 1_000
 
 
 def build_compaction_request(
-    history: HistoryStore, known: ConversationHistory, turn: AppendHistory, run: Run
+    history: HistoryStore, conversation_history: ConversationHistory, turn: AppendHistory, run: Run
 ) -> list[Write]:
     """The item that compacts the conversation, if this turn makes it long enough. Its lane is in the conversation's own
     partition, so the commit of the turn writes it or nothing does."""
-    if not history.needs_compaction(known, turn):
+    if not history.needs_compaction(conversation_history, turn):
         return []
     place, keys = run.message.place, history.keys
     lane = keys.derive_id("F", keys.get_partition(place.conversation), place.conversation)
@@ -68,10 +68,10 @@ class HistoryCompactor:
         if self.draft_semaphore.locked():
             raise RetryLater(BUSY_MS, "enough is folded at once")
         async with self.draft_semaphore:
-            recalled = await self.runs.load_conversation(fold.place.conversation, self.history)
-            if recalled.history.tokens <= self.history.compaction_threshold:
+            conversation = await self.runs.load_conversation(fold.place.conversation, self.history)
+            if conversation.history.tokens <= self.history.compaction_threshold:
                 return []
-            part = recalled.history.choose_compaction_range({one.run for one in recalled.waiting})
+            part = conversation.history.choose_compaction_range({one.run for one in conversation.waiting})
             if part is None:
                 return []
             if await self._is_budget_used_up(fold.person):
@@ -82,13 +82,13 @@ class HistoryCompactor:
                 EarlierTurns(part.entries, zone, notes), self.history.summary_tokens
             )
             # No person asked for this, so it counts on the system's account.
-            counted = self.spending.build_usage_writes(
+            usage_writes = self.spending.build_usage_writes(
                 lease.lane, SYSTEM, map(self.prices.compute_usage, draft.replies)
             )
             if not draft.lines:
-                return await self._retry_or_give_up(lease, fold, draft, counted)
+                return await self._retry_or_give_up(lease, fold, draft, usage_writes)
             return await self._replace_with_summary(
-                lease, fold, build_summary(part, draft.lines, zone), part, draft, counted
+                lease, fold, build_summary(part, draft.lines, zone), part, draft, usage_writes
             )
 
     async def _is_budget_used_up(self, person: str) -> bool:
@@ -106,42 +106,45 @@ class HistoryCompactor:
         summary: HistorySummary,
         part: CompactionRange,
         draft: SummaryDraft,
-        counted: Sequence[Write],
+        usage_writes: Sequence[Write],
     ) -> Sequence[Write]:
-        written = self.history.build_compaction_write(fold.place.conversation, part, summary)
+        write = self.history.build_compaction_write(fold.place.conversation, part, summary)
         about = {"turns": len({entry.run for entry in part.entries}), "in_all": summary.turns, "dropped": draft.dropped}
-        kept = await lease.checkpoint(
-            "fold", written, *counted, self._build_journal_write(fold, "history.folded", draft, **about)
+        result = await lease.checkpoint(
+            "fold", write, *usage_writes, self._build_journal_write(fold, "history.folded", draft, **about)
         )
         return (
-            [*counted, self._build_journal_write(fold, "history.not_folded", draft, why=kept.refused)]
-            if kept.refused
+            [*usage_writes, self._build_journal_write(fold, "history.not_folded", draft, why=result.refused)]
+            if result.refused
             else []
         )
 
     async def _retry_or_give_up(
-        self, lease: Lease, fold: CompactConversation, draft: SummaryDraft, counted: Sequence[Write]
+        self, lease: Lease, fold: CompactConversation, draft: SummaryDraft, usage_writes: Sequence[Write]
     ) -> Sequence[Write]:
         """Every try records what it cost."""
-        noted, tries = self._build_journal_write(fold, "history.not_folded", draft, why=draft.failure), lease.item.tries
+        journal_write, tries = (
+            self._build_journal_write(fold, "history.not_folded", draft, why=draft.failure),
+            lease.item.tries,
+        )
         if tries >= MAX_TRIES:
-            return [*counted, noted]
-        await lease.checkpoint(f"failed:{tries}", *counted, noted)
+            return [*usage_writes, journal_write]
+        await lease.checkpoint(f"failed:{tries}", *usage_writes, journal_write)
         raise RetryLater(self.pause_ms * 4 ** (tries - 1), f"no summary: {draft.failure}", counts_try=True)
 
     async def _find_timezone(self, person: str) -> tzinfo:
-        known = await self.directory.find_person(person)
-        return known.zone if known is not None else UTC
+        found_person = await self.directory.find_person(person)
+        return found_person.zone if found_person is not None else UTC
 
     def _build_journal_write(self, fold: CompactConversation, kind: str, draft: SummaryDraft, **more: Any) -> Write:
         place = fold.place
-        spent: dict[str, Any] = {
+        usage: dict[str, Any] = {
             "tokens_in": draft.tokens_in,
             "cached": draft.tokens_cached,
             "tokens_out": draft.tokens_out,
         }
         return self.journal.build_record_write(
-            place.conversation, kind, person=fold.person, channel=place.channel, **more, **spent
+            place.conversation, kind, person=fold.person, channel=place.channel, **more, **usage
         )
 
 
@@ -149,9 +152,9 @@ def build_summary(part: CompactionRange, lines: Sequence[str], zone: tzinfo) -> 
     """The summary for a part of the history. Its range is that of the compacted entries, and nothing else."""
     since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (part.since_ms, part.until_ms))
     message = prompt.build_summary_message(lines, since, until, part.turn_count, missed=part.missed)
-    told = json.dumps(message, ensure_ascii=False)
+    text = json.dumps(message, ensure_ascii=False)
     return HistorySummary(
-        message=told,
+        message=text,
         lines=tuple(lines),
         since_ms=part.since_ms,
         until_ms=part.until_ms,

@@ -50,14 +50,14 @@ class DiagramPoster:
             return []
         language, key, again = caller.person.language, lease.item.id, lease.item.is_redelivery
         try:
-            shown, privacy = await self._load_diagram(caller, draw.name)
+            diagram, privacy = await self._load_diagram(caller, draw.name)
             place = await self._choose_diagram_place(draw, privacy)
-            png = await self.paint(shown.bpmn, shown.done, shown.active, language)
+            png = await self.paint(diagram.bpmn, diagram.done, diagram.active, language)
         except ToolError as error:
             place = await self._choose_diagram_place(draw, classify_result(self.tools[SHOW_PROCESS], error))
             await self.chat.post_message(place, Post(render_value(error.note, language)), key=key, again=again)
             return []
-        title, alt = render_value(shown.title, language), render_value(shown.alt, language)
+        title, alt = render_value(diagram.title, language), render_value(diagram.alt, language)
         await self.chat.upload_picture(place, png, name=FILE, title=title, alt=alt, key=key, again=again)
         return [
             self.journal.build_record_write(

@@ -64,19 +64,19 @@ class RunReplies:
             )
 
     async def post_card_location(
-        self, run: Run, requested_card: OpenCard, *, theirs: bool, quiet: bool, again: bool
+        self, run: Run, requested_card: OpenCard, *, can_press: bool, quiet: bool, again: bool
     ) -> None:
         """Says who decides and where the card is. Says nothing if the card comes to this very place or a step line says
         so. `theirs`: the requester may press the card."""
         place, person, key = run.message.place, run.message.person, f"{run.id}:card:{len(run.state.calls)}"
-        if requested_card.place == place or (theirs and place.direct):
+        if requested_card.place == place or (can_press and place.direct):
             return
         if place.direct:
             if quiet:
                 who = (await format_people_names(self.directory, requested_card.proposal.deciders))[run.language]
                 text = translate("turn.brought", run.language, who=who)
                 await self.chat.post_message(place, Post(text), key=f"{run.id}:brought", again=again)
-        elif theirs:
+        elif can_press:
             await self.delivery.post_pointer(place, person, "pointer.card", key=key, again=again)
         elif quiet or not await self.delivery.can_show_in(place):
             await self.delivery.post_pointer(place, person, "pointer.brought", key=key, again=again)

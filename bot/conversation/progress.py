@@ -101,13 +101,13 @@ def render_step_line(number: int, step: RunStep, language: str, audience: Disclo
         action = _describe_action(step.call.tool, language)
         return translate("steps.line_private", language, number=number, action=action) + waits
     if step.title is not None:
-        told = translate(
+        line = translate(
             "steps.line_waiting", language, number=number, title=render_value(step.title, language), result=result
         )
     else:
-        told = _render_finished_step(number, step, result, language)
+        line = _render_finished_step(number, step, result, language)
     reason = " ".join(step.call.reason.split())[:REASON_MAX] if audience is Disclosure.HERE else ""
-    return f"{told}\n_{reason}_" if reason else told
+    return f"{line}\n_{reason}_" if reason else line
 
 
 def _render_finished_step(number: int, step: RunStep, result: str, language: str) -> str:
@@ -142,28 +142,30 @@ def render_run_result(
     text = result.text
     if result.unverified:
         text += "\n\n" + translate("evidence.unverified", run.language, what=" · ".join(result.unverified))
-    anew = (
+    retry_buttons = (
         (Button(label=translate("choice.retry", run.language), choice=RETRY_CHOICE, approval=run.id, version=1),)
         if result.stop_reason
         else ()
     )
-    shown = "" if _is_small_talk(run, result) else render_receipt(run, in_channel=in_channel)
-    return Post(text, receipt=shown, buttons=anew, people=candidates)
+    receipt = "" if _is_small_talk(run, result) else render_receipt(run, in_channel=in_channel)
+    return Post(text, receipt=receipt, buttons=retry_buttons, people=candidates)
 
 
 def _is_small_talk(run: Run, result: RunResult) -> bool:
     """True for an answer to a greeting that looked nothing up, did nothing, and claims nothing else."""
-    said = run.message.text.strip()
-    nothing = not (run.state.calls or run.receipt_lines or result.stop_reason or result.overclaims or result.unverified)
-    return nothing and len(said) <= GREETING_MAX and _GREETING.fullmatch(said) is not None
+    text = run.message.text.strip()
+    did_nothing = not (
+        run.state.calls or run.receipt_lines or result.stop_reason or result.overclaims or result.unverified
+    )
+    return did_nothing and len(text) <= GREETING_MAX and _GREETING.fullmatch(text) is not None
 
 
-def describe_stop(run: Run, reason: StopReason, renewed: datetime) -> str:
+def describe_stop(run: Run, reason: StopReason, renewal: datetime) -> str:
     """Why a run stopped, what became of its request, and what the person can do. `renewed`: when the next day's budget
     begins, in their time zone. Code writes this, no model."""
     undone = translate("stopped.undone", run.language)
     if reason is StopReason.BUDGET:
-        until = renewed.strftime("%Y-%m-%d %H:%M")
+        until = renewal.strftime("%Y-%m-%d %H:%M")
         undone = translate("share.anew", run.language, undone=_describe_settled_call(run) or undone, until=until)
     return translate(f"stopped.{reason.value}", run.language, undone=undone)
 
@@ -177,7 +179,7 @@ def _describe_settled_call(run: Run) -> str:
 
 def build_run_figures(state: RunState) -> dict[str, Any]:
     """What a run took, for the journal. Cost is text, because it is exact; it is left out if no price is known."""
-    told: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "steps": state.steps,
         "ms": state.active_ms,
         "tokens_in": state.tokens_in,
@@ -186,17 +188,17 @@ def build_run_figures(state: RunState) -> dict[str, Any]:
         "malformed": state.malformed,
         "model": state.model,
     }
-    told |= {"cost": format_amount(state.cost), "currency": state.currency} if state.currency else {}
-    told |= {"unpriced": state.unpriced} if state.unpriced else {}
-    return told | ({"claimed": state.claims, "supported": state.supported_claims} if state.claims else {})
+    figures |= {"cost": format_amount(state.cost), "currency": state.currency} if state.currency else {}
+    figures |= {"unpriced": state.unpriced} if state.unpriced else {}
+    return figures | ({"claimed": state.claims, "supported": state.supported_claims} if state.claims else {})
 
 
 def render_receipt(run: Run, *, in_channel: bool = False) -> str:
     """What the run changed, written by code from what happened: it contradicts a model that claims more. `in_channel`:
     everybody there reads it, so a private change is only said to have been made."""
     effects = join_receipt_lines(run.receipt_lines, run.language, in_channel=in_channel)
-    more = "_though" if run.result is not None and run.result.overclaims else ""
-    return translate(f"receipt.{'changed' if effects else 'nothing'}{more}", run.language, effects=effects)
+    suffix = "_though" if run.result is not None and run.result.overclaims else ""
+    return translate(f"receipt.{'changed' if effects else 'nothing'}{suffix}", run.language, effects=effects)
 
 
 def join_receipt_lines(receipt_lines: Sequence[ReceiptLine], language: str, *, in_channel: bool = False) -> str:

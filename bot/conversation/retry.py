@@ -54,12 +54,14 @@ class RetryHandler:
                     click.card, Post(text, receipt=render_receipt(run, in_channel=in_channel))
                 )
         run.retry_press = click.id
-        again = run.message.model_copy(update={"id": f"anew:{run.id}"})
-        put = EnqueueItem(again.place.conversation, again.id, MessageReceived(message=again).model_dump_json())
-        noted = self.journal.build_record_write(
-            again.place.conversation, "run.anew", run=run.id, person=again.person, channel=again.place.channel
+        message = run.message.model_copy(update={"id": f"anew:{run.id}"})
+        item_write = EnqueueItem(
+            message.place.conversation, message.id, MessageReceived(message=message).model_dump_json()
         )
-        return [*self.runs.build_save_writes(run), put, noted]
+        journal_write = self.journal.build_record_write(
+            message.place.conversation, "run.anew", run=run.id, person=message.person, channel=message.place.channel
+        )
+        return [*self.runs.build_save_writes(run), item_write, journal_write]
 
     async def _find_latest_run(self, run: Run | None) -> str:
         """The last run of the conversation."""
@@ -70,7 +72,9 @@ class RetryHandler:
         """Tells the person privately why their press does nothing."""
         text = translate(f"refused.{refusal.code}", await get_person_language(self.directory, click.person))
         await self.chat.post_ephemeral(click.place, click.person, text)
-        who = {"person": click.person, "channel": click.place.channel}
+        place_fields = {"person": click.person, "channel": click.place.channel}
         return [
-            self.journal.build_record_write(click.approval, "run.refused", run=click.approval, text=refusal.code, **who)
+            self.journal.build_record_write(
+                click.approval, "run.refused", run=click.approval, text=refusal.code, **place_fields
+            )
         ]

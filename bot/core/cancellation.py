@@ -44,7 +44,7 @@ def interrupt_work(stop: StopEvent, after_s: float) -> Iterator[None]:
     (see `cancel_and_wait`). Then raises WorkInterruptedError. A cancellation from outside passes through."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "the work is done in a task"
-    before, times = task.cancelling(), 0
+    earlier_cancellations, times = task.cancelling(), 0
     again: asyncio.Handle | None = None
 
     def cancel_task() -> None:
@@ -63,7 +63,7 @@ def interrupt_work(stop: StopEvent, after_s: float) -> Iterator[None]:
         with stop.add_watcher(begin_cancelling):
             yield
     except asyncio.CancelledError:
-        outside = task.cancelling() - before > times
+        outside = task.cancelling() - earlier_cancellations > times
         if outside or not times:
             raise
         raise WorkInterruptedError from None

@@ -23,16 +23,17 @@ def list_parts(approval: Approval) -> dict[PartState, list[str]]:
         return {}
     fields = (fact.value for fact in approval.proposal.fields)
     names = {one.id: one.name for value in fields if isinstance(value, Identities) for one in value.people}
-    found = {
-        state: [names.get(one, one) for one, its in approval.parts.items() if its is state] for state in SHOWN_ORDER
+    names_by_state = {
+        state: [names.get(one, one) for one, part_state in approval.parts.items() if part_state is state]
+        for state in SHOWN_ORDER
     }
-    return {state: those for state, those in found.items() if those}
+    return {state: people for state, people in names_by_state.items() if people}
 
 
 def describe_effect_parts(approval: Approval, language: str) -> str:
     """The same on one line; empty if there is nothing to say."""
-    told = [
-        translate(f"parts.{state.value}", language, names=join_in_both_languages(those))
-        for state, those in list_parts(approval).items()
+    sentences = [
+        translate(f"parts.{state.value}", language, names=join_in_both_languages(people))
+        for state, people in list_parts(approval).items()
     ]
-    return translate("parts.gap", language).join(told)
+    return translate("parts.gap", language).join(sentences)

@@ -22,12 +22,12 @@ LANGUAGES = ("zh", "en")
 @cache
 def load_sentences() -> Mapping[str, Mapping[str, str]]:
     """key → {"zh": …, "en": …}, read once."""
-    found: dict[str, Mapping[str, str]] = {}
+    sentences: dict[str, Mapping[str, str]] = {}
     for file in sorted(resources.files("bot.core").joinpath("words").iterdir(), key=lambda f: f.name):
         if file.name.endswith(".toml"):
             for topic, table in tomllib.loads(file.read_text(encoding="utf-8")).items():
-                found.update({f"{topic}.{name}": words for name, words in table.items()})
-    return found
+                sentences.update({f"{topic}.{name}": words for name, words in table.items()})
+    return sentences
 
 
 def translate(key: str, language: str, /, **params: object) -> str:

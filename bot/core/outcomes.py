@@ -50,12 +50,12 @@ def _choose_decision_key(approval: Approval) -> str:
 def describe_consequence(approval: Approval, language: str) -> str:
     """The result, and the opinion given with the decision, one line each."""
     if approval.state is ApprovalState.DECIDED:
-        removed = (
+        removal_note = (
             [translate("card.removed", language, n=approval.removed_characters)] if approval.removed_characters else []
         )
         parts = filter(None, [describe_effect_parts(approval, language)])
         return "\n".join(
-            [_describe_effect_result(approval, language), *parts, *_describe_opinion(approval, language), *removed]
+            [_describe_effect_result(approval, language), *parts, *_describe_opinion(approval, language), *removal_note]
         )
     key = f"card.{approval.state.value}"
     return translate(key, language) if key in load_sentences() else ""

@@ -170,11 +170,11 @@ _known = _KnownSecrets()
 def remember_secrets(secrets: Iterable[str], *, personal: bool | None = None) -> None:
     """Adds secrets that are redacted from now on wherever this process writes. `personal`: whether to redact numbers of
     phones, identity cards, bank accounts and cards; None: unchanged."""
-    known = _known.secrets | {one for one in secrets if len(one) >= MIN_SECRET_LENGTH and one != MASK}
-    if known != _known.secrets:
-        spelled = {spelling for one in known for spelling in spell_secret(one)}
-        _known.spellings = tuple(sorted(spelled, key=lambda one: (-len(one), one)))
-        _known.secrets = known
+    all_secrets = _known.secrets | {one for one in secrets if len(one) >= MIN_SECRET_LENGTH and one != MASK}
+    if all_secrets != _known.secrets:
+        spellings = {spelling for one in all_secrets for spelling in spell_secret(one)}
+        _known.spellings = tuple(sorted(spellings, key=lambda one: (-len(one), one)))
+        _known.secrets = all_secrets
     _known.personal = _known.personal if personal is None else personal
 
 
@@ -199,11 +199,11 @@ def spell_secret(secret: str) -> Iterator[str]:
             yield _spell_base64(secret.encode(), before, alphabet)
 
 
-def _spell_base64(secret: bytes, before: int, encode: Callable[[bytes], bytes]) -> str:
+def _spell_base64(secret: bytes, offset: int, encode: Callable[[bytes], bytes]) -> str:
     """The base64 letters that encode nothing but the secret when `before` bytes (modulo 3) precede it."""
-    text = encode(b"\0" * before + secret).decode().rstrip("=")
-    whole = (before + len(secret)) * 8 // 6
-    return text[-(-before * 8 // 6) : whole]
+    text = encode(b"\0" * offset + secret).decode().rstrip("=")
+    whole = (offset + len(secret)) * 8 // 6
+    return text[-(-offset * 8 // 6) : whole]
 
 
 def read_url_secrets(url: str) -> Iterator[str]:
@@ -264,45 +264,45 @@ def _mask_named_secrets(text: str) -> str:
     return "".join([*parts, text[end:]]) if parts else text
 
 
-def _find_value_extent(text: str, found: re.Match[str]) -> tuple[int, int, str] | None:
+def _find_value_extent(text: str, match: re.Match[str]) -> tuple[int, int, str] | None:
     """Start and end of the secret value after its name, and its replacement."""
-    name, at = found["name"].replace("_", "").replace("-", "").lower(), found.end()
+    name, at = match["name"].replace("_", "").replace("-", "").lower(), match.end()
     if name.endswith(_HEADERS):
         rest = _REST.match(text, at)
         return (max(rest.end("quote"), at), rest.end(), MASK) if rest else None
-    if not (name.endswith(_ENDINGS) or _is_secret_here(text, found)):
+    if not (name.endswith(_ENDINGS) or _is_secret_here(text, match)):
         return None
     value = _VALUE.match(text, at)
     if value is None:
         return None
     opened = value["quote"] or value["escaped"]
     if not opened:
-        return _find_bare_extent(text, found, value)
+        return _find_bare_extent(text, match, value)
     start, stop = at + len(opened), value.end()
     while (name_ends := _AS_NAME.match(text, stop)) and (value := _VALUE.match(text, name_ends.end())):
         stop = value.end()
     return (start, stop, MASK) if start < stop and not _MASKED.fullmatch(text, start, stop) else None
 
 
-def _find_bare_extent(text: str, found: re.Match[str], value: re.Match[str]) -> tuple[int, int, str] | None:
+def _find_bare_extent(text: str, match: re.Match[str], value: re.Match[str]) -> tuple[int, int, str] | None:
     """The same for a value without quotes. A password after a colon may contain blanks: its end is unknown, so the rest
     of the line goes. In JSON, an unquoted value gets quotes."""
-    name, at, word, quote_ = found["name"].lower(), value.start(), value[0], found["end"] or ""
+    name, at, word, quote_ = match["name"].lower(), value.start(), value[0], match["end"] or ""
     if _WORDLESS.fullmatch(word) or _MASKED.fullmatch(word):
         return None
     if word.isdecimal() and len(word) < 5 and not name.endswith(_PASSWORDS):
         return None
-    if not quote_ and found["sign"] in ":：" and name.endswith(_PASSWORDS):
+    if not quote_ and match["sign"] in ":：" and name.endswith(_PASSWORDS):
         rest = _REST.match(text, at)
         return (at, rest.end(), MASK) if rest and not _SENTENCE.match(text, at) else None
     return at, value.end(), f"{quote_}{MASK}{quote_}"
 
 
-def _is_secret_here(text: str, found: re.Match[str]) -> bool:
+def _is_secret_here(text: str, match: re.Match[str]) -> bool:
     """True for a name that means a secret only in this place, or together with what follows it."""
-    name, before = found["name"], text[max(found.start() - 1, 0) : found.start()]
-    if found["sign"] == "=" and before in ("?", "&", ";"):
+    name, before = match["name"], text[max(match.start() - 1, 0) : match.start()]
+    if match["sign"] == "=" and before in ("?", "&", ";"):
         return name.lower().replace("-", "_").rpartition("_")[2] in _QUERY
-    if name == "key" and found["sign"] == "=":
-        return _LIKE_A_KEY.match(text, found.end()) is not None
-    return name == "response" and _HASH.match(text, found.end()) is not None
+    if name == "key" and match["sign"] == "=":
+        return _LIKE_A_KEY.match(text, match.end()) is not None
+    return name == "response" and _HASH.match(text, match.end()) is not None

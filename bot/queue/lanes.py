@@ -146,13 +146,13 @@ class Lease:
             self._lanes.build_slot_args(self.lane, slot, most_ms),
         )
         head, asked_ms = (self.lane, self.token, self.item.id, seq, self._lanes.lease_ms), get_elapsed_ms()
-        answer, *told = await self._lanes.run_lane_script("checkpoint", self.lane, *head, *rate, *row)
+        answer, *details = await self._lanes.run_lane_script("checkpoint", self.lane, *head, *rate, *row)
         self._require_not_lost(answer)
         if answer == "refused":
-            return CheckpointResult(refused=told[0])
+            return CheckpointResult(refused=details[0])
         self.extended_ms = asked_ms
-        self.apply_stops(*told[1].split())
-        wait_ms = await self._lanes.reserve_slot(slot, most_ms) if slot and rate == _NO_RATE else told[0]
+        self.apply_stops(*details[1].split())
+        wait_ms = await self._lanes.reserve_slot(slot, most_ms) if slot and rate == _NO_RATE else details[0]
         return CheckpointResult(wait_ms=None if wait_ms < 0 else wait_ms)
 
     async def commit(self, *writes: Write, more: bool = True) -> LaneItem | None:
@@ -216,8 +216,8 @@ class Lanes:
         """Writes for a script of this lane. Those for lanes of other partitions are written first: all of them are safe
         to repeat after a crash. Raises ValueError for a foreign key."""
         own, others = split_by_partition(writes, self.keys.get_partition(lane), self.keys)
-        for partition, theirs in others.items():
-            await apply_writes(self.redis, self.keys, partition, theirs)
+        for partition, partition_writes in others.items():
+            await apply_writes(self.redis, self.keys, partition, partition_writes)
         return encode_writes(own)
 
     def build_slot_args(self, lane: str, slot: RateSlot | None, most_ms: int | None) -> tuple[str, int, int, str]:
@@ -240,8 +240,8 @@ class Lanes:
     ) -> EnqueueResult:
         """Accepts an item once; it is durable when this returns. A known `id` or alias is a duplicate; a lane with
         `cap` items is full. `person`: whose credit it uses."""
-        accepted = await self._enqueue_item("", lane, id, body, aliases, person)
-        return accepted if isinstance(accepted, EnqueueResult) else EnqueueResult.NEW
+        result = await self._enqueue_item("", lane, id, body, aliases, person)
+        return result if isinstance(result, EnqueueResult) else EnqueueResult.NEW
 
     async def enqueue_or_claim(
         self, owner: str, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
@@ -278,19 +278,19 @@ class Lanes:
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
         """The heartbeat, one call per partition. Returns the lost leases, and passes on every *stop* that the other
         leases have missed."""
-        held: dict[int, list[Lease]] = {}
+        leases_by_partition: dict[int, list[Lease]] = {}
         for lease in leases:
-            held.setdefault(self.keys.get_partition(lease.lane), []).append(lease)
+            leases_by_partition.setdefault(self.keys.get_partition(lease.lane), []).append(lease)
         lost: list[Lease] = []
-        for partition, group in held.items():
+        for partition, group in leases_by_partition.items():
             pairs = [part for lease in group for part in (lease.lane, lease.token)]
             asked_ms = get_elapsed_ms()
             lost_tokens, ending = await self._run_partition_script("extend", partition, self.lease_ms, *pairs)
-            gone, whose = set(lost_tokens), dict(zip(ending[::2], ending[1::2], strict=True))
-            lost += [lease for lease in group if lease.token in gone]
+            lost_set, whose = set(lost_tokens), dict(zip(ending[::2], ending[1::2], strict=True))
+            lost += [lease for lease in group if lease.token in lost_set]
             for lease in group:
                 lease.apply_stops(*whose.get(lease.token, "").split())
-                lease.extended_ms = lease.extended_ms if lease.token in gone else asked_ms
+                lease.extended_ms = lease.extended_ms if lease.token in lost_set else asked_ms
         return lost
 
     async def move_due_timers(self) -> int:
@@ -301,8 +301,8 @@ class Lanes:
     async def list_due_partitions(self) -> list[int]:
         """The partitions that have work now, timers included, most urgent first, in one round trip."""
         with translate_redis_errors():
-            found = [(score, n) for n, (_, score) in enumerate(await self._run_pump_script()) if score]
-        return [partition for _, partition in sorted((float(score), n) for score, n in found)]
+            scores = [(score, n) for n, (_, score) in enumerate(await self._run_pump_script()) if score]
+        return [partition for _, partition in sorted((float(score), n) for score, n in scores)]
 
     async def _run_pump_script(self) -> Sequence[tuple[int, str]]:
         return await self._scripts.run_in_all_partitions("pump", _MAX_TIMERS, self.dedupe_ms)
@@ -315,10 +315,10 @@ class Lanes:
     async def watch_stops(self) -> AsyncGenerator[tuple[str, str, int]]:
         """Announced stops as (lane, whose, epoch ms). Only a hint: every checkpoint looks for itself."""
         with translate_redis_errors():
-            async with self.redis.pubsub(ignore_subscribe_messages=True) as told:
-                await told.subscribe(self.keys.stop_channel)
+            async with self.redis.pubsub(ignore_subscribe_messages=True) as subscription:
+                await subscription.subscribe(self.keys.stop_channel)
                 while True:
-                    message = await told.get_message(ignore_subscribe_messages=True, timeout=5.0)
+                    message = await subscription.get_message(ignore_subscribe_messages=True, timeout=5.0)
                     if message is not None:
                         at_ms, _, rest = str(message["data"]).partition("|")
                         whose, _, lane = rest.partition("|")

@@ -28,11 +28,11 @@ class RateLimiter:
         """Blocks all slots for `ms`, as the other side has demanded (429, Retry-After)."""
         await self._run_slot_script(key, "penalty", ms, 1)
 
-    async def _run_slot_script(self, key: str, what: str, ms: int, burst: int) -> int:
+    async def _run_slot_script(self, key: str, action: str, ms: int, burst: int) -> int:
         partition, name = self.keys.get_partition(key), build_slot_key(self.keys, key)
         with translate_redis_errors():
             scripts = ScriptRunner.from_redis(self.redis, self.keys)
-            return int(await scripts.run_script("slot", partition, name, what, secrets.token_hex(8), ms, burst, ""))
+            return int(await scripts.run_script("slot", partition, name, action, secrets.token_hex(8), ms, burst, ""))
 
 
 def build_slot_key(keys: Keys, key: str) -> str:

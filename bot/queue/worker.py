@@ -152,15 +152,15 @@ class Worker:
     # Claiming
 
     async def _claim_until_stopped(self) -> None:
-        down = OutageBackoff("claim")
+        outage = OutageBackoff("claim")
         while not self._stopping.is_set():
             try:
                 if self._count_free_capacity() > 0:
                     await self._poll_due_lanes()
                 await self._wait_for_next_poll()
-                down.record_recovery()
+                outage.record_recovery()
             except StoreUnavailableError as error:
-                await self._wait_unless_stopping(down.record_failure(error))
+                await self._wait_unless_stopping(outage.record_failure(error))
 
     async def _poll_due_lanes(self) -> None:
         """Claims where something is due, most urgent first. Each partition gets its share of the free places, so a
@@ -174,7 +174,7 @@ class Worker:
         """Waits for the next poll, and claims in every partition that sends a wakeup."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._sweep_s
-        while (left := end - loop.time()) > 0 and not self._stopping.is_set():
+        while (remaining_s := end - loop.time()) > 0 and not self._stopping.is_set():
             while self._rung and not self._more and self._count_free_capacity() > 0:
                 await self._claim_lanes(self._rung.pop(), _MAX_CLAIM)
             if self._more and self._count_free_capacity() > 0:
@@ -182,7 +182,7 @@ class Worker:
                 return
             self._woken.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), left)
+                await asyncio.wait_for(self._woken.wait(), remaining_s)
 
     def _count_free_capacity(self) -> int:
         """Number of lanes that may be taken now."""
@@ -204,49 +204,49 @@ class Worker:
     def _start_lane(self, lease: Lease) -> None:
         if lease.lane in self._held:  # our own lease ran out unnoticed, and we took the lane over
             self._abandon_lane(self._held[lease.lane])
-        held = self._held[lease.lane] = ActiveLease(lease)
-        held.task = asyncio.create_task(self._serve_lane(held), name=f"lane {lease.lane}")
+        active = self._held[lease.lane] = ActiveLease(lease)
+        active.task = asyncio.create_task(self._serve_lane(active), name=f"lane {lease.lane}")
 
-    async def _serve_lane(self, held: ActiveLease) -> None:
+    async def _serve_lane(self, active: ActiveLease) -> None:
         """Handles item after item of one lane, up to a burst."""
-        bind_lease(held.lease)
+        bind_lease(active.lease)
         try:
-            for left in range(self._burst - 1, -1, -1):
-                if await self._process_item(held, more=left > 0) is None:
+            for remaining in range(self._burst - 1, -1, -1):
+                if await self._process_item(active, more=remaining > 0) is None:
                     return
         except LeaseLost:
-            _log.info("lane lost", lane=held.lease.lane)
+            _log.info("lane lost", lane=active.lease.lane)
         except asyncio.CancelledError:
-            if not held.lost:
-                await self._release_lane(held)
+            if not active.lost:
+                await self._release_lane(active)
             raise
         finally:
-            if self._held.get(held.lease.lane) is held:
-                del self._held[held.lease.lane]
+            if self._held.get(active.lease.lane) is active:
+                del self._held[active.lease.lane]
             if self._rung or self._more:
                 self._woken.set()
 
-    async def _process_item(self, held: ActiveLease, *, more: bool) -> LaneItem | None:
+    async def _process_item(self, active: ActiveLease, *, more: bool) -> LaneItem | None:
         """Handles and commits one item. Returns the next one, or None when the lane is no longer ours."""
-        lease, item = held.lease, held.lease.item
+        lease, item = active.lease, active.lease.item
         logs.clear_context()
         logs.bind_context(lane=item.lane, item=item.id)
         try:
             writes = await self._handle_or_give_up(lease)
             return await self._write_until_stored(
-                held, lambda: lease.commit(*writes, more=more and not self._stopping.is_set())
+                active, lambda: lease.commit(*writes, more=more and not self._stopping.is_set())
             )
         except LeaseLost:
             raise
         except RetryLater as later:
             _log.info("later", delay_ms=later.delay_ms, reason=str(later))
-            await self._retry_later(held, later.delay_ms, str(later), count=later.counted)
+            await self._retry_later(active, later.delay_ms, str(later), count=later.counted)
         except (StoreUnavailableError, *UNAVAILABLE_ERRORS) as error:
             _log.warning("store down while handling", error=str(error))
-            await self._retry_later(held, self._compute_backoff_ms(1), str(error), count=False)
+            await self._retry_later(active, self._compute_backoff_ms(1), str(error), count=False)
         except Exception as error:  # noqa: BLE001 - the process edge: whatever a handler does, the lane goes on
             _log.exception("handler failed", tries=item.tries)
-            await self._retry_later(held, self._compute_backoff_ms(item.tries), f"{type(error).__name__}: {error}")
+            await self._retry_later(active, self._compute_backoff_ms(item.tries), f"{type(error).__name__}: {error}")
         return None
 
     async def _handle_or_give_up(self, lease: Lease) -> Sequence[Write]:
@@ -258,37 +258,39 @@ class Worker:
         item = lease.item
         error = logs.redact_text(item.error or "unknown")
         _log.error("giving up", tries=item.tries, error=error)
-        buried = self._bury(item, error)
+        bury_writes = self._bury(item, error)
         if item.tries > self._lanes.max_tries + GIVE_UP_TRIES:
-            return buried
-        return (*await self._handler.give_up_item(item, error), *buried)
+            return bury_writes
+        return (*await self._handler.give_up_item(item, error), *bury_writes)
 
-    async def _retry_later(self, held: ActiveLease, delay_ms: int, error: str, count: bool = True) -> None:
-        await self._write_until_stored(held, lambda: held.lease.retry(delay_ms, logs.redact_text(error)[:500], count))
+    async def _retry_later(self, active: ActiveLease, delay_ms: int, error: str, count: bool = True) -> None:
+        await self._write_until_stored(
+            active, lambda: active.lease.retry(delay_ms, logs.redact_text(error)[:500], count)
+        )
 
-    async def _write_until_stored(self, held: ActiveLease, write: Callable[[], Awaitable[_T]]) -> _T:
+    async def _write_until_stored(self, active: ActiveLease, write: Callable[[], Awaitable[_T]]) -> _T:
         """Repeats a write however long Redis is away: scripts are safe to repeat, and refuse a process that has lost
         the lane."""
-        down = OutageBackoff("write")
-        held.settling = True
+        outage = OutageBackoff("write")
+        active.settling = True
         try:
             while True:
                 try:
                     result = await write()
                 except StoreUnavailableError as error:
-                    await asyncio.sleep(down.record_failure(error))
+                    await asyncio.sleep(outage.record_failure(error))
                 else:
-                    down.record_recovery()
+                    outage.record_recovery()
                     return result
         finally:
-            held.settling = False
+            active.settling = False
 
-    async def _release_lane(self, held: ActiveLease) -> None:
+    async def _release_lane(self, active: ActiveLease) -> None:
         """Releases the lane without counting a try. If Redis is away, the lease simply runs out."""
-        held.settling = True
+        active.settling = True
         with suppress(StoreUnavailableError, LeaseLost, TimeoutError):
             async with asyncio.timeout(_FINAL_WRITE_S / 2):
-                await held.lease.release()
+                await active.lease.release()
 
     def _compute_backoff_ms(self, tries: int) -> int:
         """Exponential with jitter, at most a minute (ms)."""
@@ -299,17 +301,17 @@ class Worker:
 
     async def _extend_leases(self) -> None:
         """Extends every lease and cancels work without one."""
-        for lease in await self._lanes.extend([held.lease for held in self._held.values()]):
-            held = self._held.get(lease.lane)
-            if held is not None and held.lease is lease:
-                self._abandon_lane(held)
+        for lease in await self._lanes.extend([active.lease for active in self._held.values()]):
+            active = self._held.get(lease.lane)
+            if active is not None and active.lease is lease:
+                self._abandon_lane(active)
 
-    def _abandon_lane(self, held: ActiveLease) -> None:
+    def _abandon_lane(self, active: ActiveLease) -> None:
         """Another process has the lane: ends the work on it, unless its own last write is about to find that out."""
-        if not held.settling and held.task is not None:
-            _log.info("lane lost while handling", lane=held.lease.lane)
-            held.lost = True
-            held.task.cancel()
+        if not active.settling and active.task is not None:
+            _log.info("lane lost while handling", lane=active.lease.lane)
+            active.lost = True
+            active.task.cancel()
 
     async def _listen_for_wakeups(self) -> None:
         """Listens only while there is room: each wakeup reaches one process."""
@@ -328,43 +330,43 @@ class Worker:
 
     async def _listen_for_stops(self) -> None:
         """Tells running handlers at once about a *stop*."""
-        async with aclosing(self._lanes.watch_stops()) as told:
-            async for lane, whose, at_ms in told:
-                held = self._held.get(lane)
-                if held is not None and at_ms > held.lease.item.put_ms:
-                    held.lease.apply_stops(whose)
+        async with aclosing(self._lanes.watch_stops()) as stops:
+            async for lane, whose, at_ms in stops:
+                active = self._held.get(lane)
+                if active is not None and at_ms > active.lease.item.put_ms:
+                    active.lease.apply_stops(whose)
 
     async def _supervise_job(self, job: Job, pause_s: float) -> None:
-        loop, down = asyncio.get_running_loop(), OutageBackoff(_get_job_name(job))
+        loop, outage = asyncio.get_running_loop(), OutageBackoff(_get_job_name(job))
         while True:
             began = loop.time()
             try:
                 await job()
-                down.record_recovery()
+                outage.record_recovery()
                 await asyncio.sleep(pause_s)
             except (StoreUnavailableError, *UNAVAILABLE_ERRORS) as error:
-                down = OutageBackoff(_get_job_name(job)) if loop.time() - began > _HEALTHY_S else down
-                await asyncio.sleep(down.record_failure(error))
+                outage = OutageBackoff(_get_job_name(job)) if loop.time() - began > _HEALTHY_S else outage
+                await asyncio.sleep(outage.record_failure(error))
             except Exception:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
                 _log.exception("job failed", job=_get_job_name(job))
-                await asyncio.sleep(down.increase_delay())
+                await asyncio.sleep(outage.increase_delay())
 
     async def _drain_lanes(self) -> None:
         """Lets running work finish within the grace period."""
-        tasks = [held.task for held in self._held.values() if held.task is not None]
+        tasks = [active.task for active in self._held.values() if active.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=self._grace_s)
 
     async def _cancel_remaining(self) -> None:
         """Ends what still runs: handlers at once, writes in flight a little later."""
         loop = asyncio.get_running_loop()
-        end, held = loop.time() + _FINAL_WRITE_S, list(self._held.values())
-        tasks = [one.task for one in held if one.task is not None]
-        while (left := [task for task in tasks if not task.done()]) and loop.time() < end:
-            for one in held:
-                if one.task is not None and not one.settling:
-                    one.task.cancel()
-            await asyncio.wait(left, timeout=REPEAT_S)
+        end, active_lanes = loop.time() + _FINAL_WRITE_S, list(self._held.values())
+        tasks = [active.task for active in active_lanes if active.task is not None]
+        while (pending := [task for task in tasks if not task.done()]) and loop.time() < end:
+            for active in active_lanes:
+                if active.task is not None and not active.settling:
+                    active.task.cancel()
+            await asyncio.wait(pending, timeout=REPEAT_S)
         await cancel_and_wait(tasks)
 
 

@@ -308,16 +308,16 @@ def split_by_partition(
 ) -> tuple[list[Write], dict[int, list[Write]]]:
     """Writes for this partition, and those for lanes of other partitions. Raises ValueError for a foreign key."""
     own: list[Write] = []
-    others: dict[int, list[Write]] = {}
+    foreign: dict[int, list[Write]] = {}
     for write in writes:
         home = write.get_partition(keys)
         if home == partition:
             own.append(write)
         elif isinstance(write, EnqueueItem | SetTimer | CancelTimer):
-            others.setdefault(home, []).append(write)
+            foreign.setdefault(home, []).append(write)
         else:
             raise ValueError(f"{write} is not of partition {partition}")
-    return own, others
+    return own, foreign
 
 
 async def apply_writes(redis: Redis, keys: Keys, partition: int, writes: Sequence[Write]) -> str:
@@ -325,9 +325,9 @@ async def apply_writes(redis: Redis, keys: Keys, partition: int, writes: Sequenc
     refused.
 
     Raises StoreUnavailableError, and ValueError for a key of another partition."""
-    own, others = split_by_partition(writes, partition, keys)
-    for home, theirs in others.items():
-        await apply_writes(redis, keys, home, theirs)
+    own, foreign = split_by_partition(writes, partition, keys)
+    for home, partition_writes in foreign.items():
+        await apply_writes(redis, keys, home, partition_writes)
     if not own:
         return "ok"
     with translate_redis_errors():

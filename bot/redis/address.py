@@ -56,64 +56,64 @@ class RedisAddress:
 
 def parse_redis_url(url: str) -> RedisAddress:
     """The address in a URL. Raises SettingsError, which shows the valid forms."""
-    found = _ADDRESS.fullmatch(url)
-    if found is None:
+    match = _ADDRESS.fullmatch(url)
+    if match is None:
         raise _build_url_error(
             "is not an address like redis://host:6379/0 (special characters in passwords are written as %40)"
         )
-    options = dict(parse_qsl(found["query"] or "", keep_blank_values=True))
-    match found["scheme"]:
+    options = dict(parse_qsl(match["query"] or "", keep_blank_values=True))
+    match match["scheme"]:
         case "unix":
             return RedisAddress(
-                RedisMode.SINGLE, _parse_url_options(f"unix://{found['members']}{found['path']}", options, _COMMON)
+                RedisMode.SINGLE, _parse_url_options(f"unix://{match['members']}{match['path']}", options, _COMMON)
             )
         case "redis+sentinel" | "rediss+sentinel":
-            return _parse_sentinel_url(found, options)
+            return _parse_sentinel_url(match, options)
         case "redis" | "rediss":
-            return _parse_direct_url(found, options)
+            return _parse_direct_url(match, options)
         case _:
             raise _build_url_error(
                 "should begin with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://"
             )
 
 
-def _parse_direct_url(found: re.Match[str], options: dict[str, str]) -> RedisAddress:
+def _parse_direct_url(match: re.Match[str], options: dict[str, str]) -> RedisAddress:
     clustered = _FLAGS.get(options.pop("cluster", "0").lower())
     if clustered is None:
         raise _build_url_error("has a cluster= that is neither 1 nor 0")
-    login, hosts = _parse_hosts(found["members"], 6379)
-    db = _parse_database(found["path"].strip("/") or options.pop("db", ""))
+    login, hosts = _parse_hosts(match["members"], 6379)
+    db = _parse_database(match["path"].strip("/") or options.pop("db", ""))
     if clustered and db not in ("", "0"):
         raise _build_url_error("names a database, and a Redis Cluster has only database 0: leave it out")
     if len(hosts) > 1 and not clustered:
         raise _build_url_error(
             "names several hosts: add ?cluster=1 for a Redis Cluster, or use redis+sentinel://…/service"
         )
-    parsed = _parse_tcp_options(found["scheme"], login, hosts[0], db, options)
+    parsed = _parse_tcp_options(match["scheme"], login, hosts[0], db, options)
     return RedisAddress(RedisMode.CLUSTER if clustered else RedisMode.SINGLE, parsed, hosts)
 
 
-def _parse_sentinel_url(found: re.Match[str], options: dict[str, str]) -> RedisAddress:
-    service, _, db = found["path"].strip("/").partition("/")
+def _parse_sentinel_url(match: re.Match[str], options: dict[str, str]) -> RedisAddress:
+    service, _, db = match["path"].strip("/").partition("/")
     if not service:
         raise _build_url_error("names no service: redis+sentinel://host:26379/service, e.g. …/mymaster")
     own = {_SENTINEL[name]: options.pop(name) for name in tuple(options) if name in _SENTINEL}
-    login, hosts = _parse_hosts(found["members"], 26379)
-    scheme = found["scheme"].removesuffix("+sentinel")
+    login, hosts = _parse_hosts(match["members"], 26379)
+    scheme = match["scheme"].removesuffix("+sentinel")
     parsed = _parse_tcp_options(scheme, login, hosts[0], _parse_database(db or options.pop("db", "")), options)
     return RedisAddress(RedisMode.SENTINEL, parsed, hosts, unquote(service), own)
 
 
 def _parse_hosts(text: str, port: int) -> tuple[str, tuple[tuple[str, int], ...]]:
     """`user:password@` (or nothing), and the hosts."""
-    login, at, members = text.rpartition("@")
-    found = [_MEMBER.fullmatch(one.strip()) for one in members.split(",")]
-    hosts = tuple((one["v6"] or one["name"], int(one["port"] or port)) for one in found if one is not None)
-    if len(hosts) < len(found) or not all(0 < number < 65_536 for _, number in hosts):
+    login, text_hosts, members = text.rpartition("@")
+    match = [_MEMBER.fullmatch(one.strip()) for one in members.split(",")]
+    hosts = tuple((one["v6"] or one["name"], int(one["port"] or port)) for one in match if one is not None)
+    if len(hosts) < len(match) or not all(0 < number < 65_536 for _, number in hosts):
         raise _build_url_error(
             "has a host that is not like name:6379 (special characters in passwords are written as %40)"
         )
-    return login + at, hosts
+    return login + text_hosts, hosts
 
 
 def _parse_database(db: str) -> str:

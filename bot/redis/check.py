@@ -83,10 +83,10 @@ async def list_servers(redis: Redis, keys: Keys) -> list[RedisServer]:
         return [RedisServer("", {}, list(range(keys.partitions)))]
     with translate_redis_errors():
         await redis.initialize()
-    found = {one.name: RedisServer(one.name, {"target_nodes": one}, []) for one in redis.get_primaries()}
+    servers = {one.name: RedisServer(one.name, {"target_nodes": one}, []) for one in redis.get_primaries()}
     for partition in range(keys.partitions):
-        found[redis.get_node_from_key(keys.build_key(partition, "z")).name].partitions.append(partition)
-    return [found[name] for name in sorted(found)]
+        servers[redis.get_node_from_key(keys.build_key(partition, "z")).name].partitions.append(partition)
+    return [servers[name] for name in sorted(servers)]
 
 
 async def check_redis(
@@ -98,29 +98,29 @@ async def check_redis(
     found: dict[str, list[RedisFinding]] = {}
     for server in await list_servers(redis, keys):
         facts = await _load_facts(redis, server)
-        here = [*_check_server(facts, redis)]
-        if "sentinel" not in (one.code for one in here):  # nothing else is readable there
-            here += [
+        server_findings = [*_check_server(facts, redis)]
+        if "sentinel" not in (one.code for one in server_findings):  # nothing else is readable there
+            server_findings += [
                 *_check_memory(facts, grave),
                 *_check_disk(facts, grave),
                 *await _check_clock_skew(redis, server, clock),
             ]
-        writable = not any(one.code in _NO_WRITES for one in here)
-        found[server.name] = here + (await _check_writing(redis, keys, server) if writable else [])
+        writable = not any(one.code in _NO_WRITES for one in server_findings)
+        found[server.name] = server_findings + (await _check_writing(redis, keys, server) if writable else [])
     findings = _merge_findings(found)
     if not any(one.code in (*_NO_WRITES, "selftest") for one in findings):
         findings += await _check_partitions(redis, keys)
     return sorted(findings, key=lambda one: one.severity is not RedisSeverity.REFUSE)
 
 
-def _merge_findings(found: Mapping[str, Sequence[RedisFinding]]) -> list[RedisFinding]:
+def _merge_findings(findings: Mapping[str, Sequence[RedisFinding]]) -> list[RedisFinding]:
     """One finding for several masters, with their names."""
-    shared: dict[str, RedisFinding] = {}
-    for name, findings in found.items():
-        for one in findings:
-            before = shared.get(repr(one), one)
-            shared[repr(one)] = replace(before, nodes=(*before.nodes, name) if name else ())
-    return list(shared.values())
+    merged: dict[str, RedisFinding] = {}
+    for name, server_findings in findings.items():
+        for one in server_findings:
+            earlier = merged.get(repr(one), one)
+            merged[repr(one)] = replace(earlier, nodes=(*earlier.nodes, name) if name else ())
+    return list(merged.values())
 
 
 async def require_fit_redis(
@@ -129,9 +129,9 @@ async def require_fit_redis(
     """The warnings. Raises UnsafeStoreError with every reason and its cure if the Redis is not fit;
     StoreUnavailableError."""
     findings = await check_redis(redis, keys, allow_non_durable=allow_non_durable)
-    refused = [one.format_sentence(language) for one in findings if one.severity is RedisSeverity.REFUSE]
-    if refused:
-        raise UnsafeStoreError("\n".join(refused))
+    refusals = [one.format_sentence(language) for one in findings if one.severity is RedisSeverity.REFUSE]
+    if refusals:
+        raise UnsafeStoreError("\n".join(refusals))
     return findings
 
 
@@ -229,9 +229,9 @@ async def _check_partitions(redis: Redis, keys: Keys) -> list[RedisFinding]:
     try:
         with translate_redis_errors():
             await redis.set(f"{keys.prefix}:partitions", keys.partitions, nx=True)
-            found = int(str(await redis.get(f"{keys.prefix}:partitions")))
+            counts = int(str(await redis.get(f"{keys.prefix}:partitions")))
     except (StoreUnavailableError, exceptions.ResponseError) as error:
         return [_build_selftest_finding(error)]
-    if found != keys.partitions:
-        return [RedisFinding(RedisSeverity.REFUSE, "partitions", {"found": found, "asked": keys.partitions})]
+    if counts != keys.partitions:
+        return [RedisFinding(RedisSeverity.REFUSE, "partitions", {"found": counts, "asked": keys.partitions})]
     return []

@@ -102,11 +102,11 @@ class BoundedPipeline(ClusterPipeline):
 @contextmanager
 def mark_calling() -> Iterator[None]:
     """Marks the context as inside a call."""
-    before = _CALLING.set(True)
+    token = _CALLING.set(True)
     try:
         yield
     finally:
-        _CALLING.reset(before)
+        _CALLING.reset(token)
 
 
 @asynccontextmanager

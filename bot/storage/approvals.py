@@ -98,19 +98,19 @@ class ApprovalStore:
 
     def build_delivery_write(self, approval: Approval) -> Write:
         """The fields that a delivery changes: waiters and copies. A decision stays as it is."""
-        ttl, written = None if approval.state is ApprovalState.OPEN else RETENTION_MS, _format_approval_fields(approval)
-        changed = {name: written[name] for name in ("waiters", "copies", "delivered_version")}
-        return HSet(self._build_approval_key(approval.id), changed, ttl_ms=ttl)
+        ttl, record = None if approval.state is ApprovalState.OPEN else RETENTION_MS, _format_approval_fields(approval)
+        fields = {name: record[name] for name in ("waiters", "copies", "delivered_version")}
+        return HSet(self._build_approval_key(approval.id), fields, ttl_ms=ttl)
 
     def build_open_writes(self, approval: Approval) -> tuple[Write, ...]:
         """Record, index entry, and the timers for the reminder at half time and for expiry, in place of those of the
         version before."""
         reminder, expiry = self._build_timer_ids(approval.id, approval.version)
-        before = self._build_timer_ids(approval.id, approval.version - 1)
+        earlier_timers = self._build_timer_ids(approval.id, approval.version - 1)
         remind_ms = (approval.created_ms + approval.expires_ms) // 2
         return (
             self.build_save_write(approval),
-            *(CancelTimer(timer, approval.id) for timer in before),
+            *(CancelTimer(timer, approval.id) for timer in earlier_timers),
             ZAdd(self._build_index_key(approval.id), approval.id, approval.expires_ms),
             SetTimer(
                 id=reminder,
@@ -138,13 +138,13 @@ class ApprovalStore:
 
     async def list_open_approvals(self) -> list[Approval]:
         """All open approvals, earliest expiry first."""
-        found: list[Approval] = []
+        approvals: list[Approval] = []
         for partition in range(self.keys.partitions):
             with translate_redis_errors():
                 ids = await self.redis.zrange(self._build_open_key(partition), 0, -1)
             records = [await self.load_approval(str(one)) for one in ids]
-            found += [one for one in records if one is not None and one.state is ApprovalState.OPEN]
-        return sorted(found, key=lambda one: one.expires_ms)
+            approvals += [one for one in records if one is not None and one.state is ApprovalState.OPEN]
+        return sorted(approvals, key=lambda one: one.expires_ms)
 
 
 def build_open_card(keys: Keys, run: Run, call: CallRecord, proposal: Proposal, gate: Gate, *, here: bool) -> OpenCard:

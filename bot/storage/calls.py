@@ -33,13 +33,13 @@ def parse_latest_calls(values: Sequence[str], without: str) -> dict[str, Sequenc
             some = [PastCall(*one) for one in json.loads(calls)]
             by_run.setdefault(run, {}).setdefault(f"{run}{TAB}{at_ms}", [])[:0] = some
             costs[run] = costs.get(run, 0) + int(tokens)
-    left, kept = UNFOLDED, dict[str, Sequence[PastCall]]()
+    room, calls_by_entry = UNFOLDED, dict[str, Sequence[PastCall]]()
     for run, entries in by_run.items():
-        left -= costs[run]
-        if left < 0:
+        room -= costs[run]
+        if room < 0:
             break
-        kept.update(reversed(entries.items()))
-    return kept
+        calls_by_entry.update(reversed(entries.items()))
+    return calls_by_entry
 
 
 def list_called_tools(values: Sequence[str]) -> list[str]:

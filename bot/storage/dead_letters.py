@@ -78,7 +78,7 @@ class DeadLetterStore:
         place = _read_work_origin(item.body).get("place")
         letter = DeadLetter("0-0", item)
         fields = {"lane": item.lane, "id": item.id, "body": item.body, "error": redact_text(error)}
-        noted = Journal(self.redis, self.keys).build_record_write(
+        journal_write = Journal(self.redis, self.keys).build_record_write(
             item.lane,
             "item.dead",
             person=letter.person,
@@ -90,7 +90,7 @@ class DeadLetterStore:
         numbers = {"tries": str(item.tries), "put_ms": str(item.put_ms)}
         return XAdd(
             self._build_dead_stream_key(self.keys.get_partition(item.lane)), {**fields, **numbers}, RETENTION_MS
-        ), noted
+        ), journal_write
 
     async def list_dead_letters(self) -> list[DeadLetter]:
         """All letters that were not retried, oldest first. Raises StoreUnavailableError."""
@@ -99,20 +99,23 @@ class DeadLetterStore:
     async def find_dead_letter(self, id: str) -> DeadLetter | None:
         """The newest letter of an item's id; a waiting letter comes before a retried one. Raises
         StoreUnavailableError."""
-        found = [letter for letter in await self._load_all_letters() if letter.item.id == id]
-        return max(found, key=lambda letter: (not letter.retried_as, parse_stream_id(letter.at)), default=None)
+        letters = [letter for letter in await self._load_all_letters() if letter.item.id == id]
+        return max(letters, key=lambda letter: (not letter.retried_as, parse_stream_id(letter.at)), default=None)
 
     async def retry_dead_letter(self, letter: DeadLetter, by: str) -> DeadLetter | None:
         """Enqueues the item at the end of its lane, once; None if somebody else has just done so. A message starts a
         new run and a press is judged again, so nothing that was decided or begun before is repeated. A run that was
         stopped for it goes on. Raises StoreUnavailableError."""
         lane, mark = letter.item.lane, self._build_mark_key(letter)
-        done = json.dumps([by, letter.retry_id, secrets.token_hex(8)], ensure_ascii=False)
+        mark_text = json.dumps([by, letter.retry_id, secrets.token_hex(8)], ensure_ascii=False)
         with translate_redis_errors():
-            first = await self.redis.set(mark, done, nx=True, px=MARK_TIMEOUT_MS) or await self.redis.get(mark) == done
+            first = (
+                await self.redis.set(mark, mark_text, nx=True, px=MARK_TIMEOUT_MS)
+                or await self.redis.get(mark) == mark_text
+            )
         if not first:
             return None
-        noted = Journal(self.redis, self.keys).build_record_write(
+        journal_write = Journal(self.redis, self.keys).build_record_write(
             lane,
             "item.retried",
             person=letter.person,
@@ -120,8 +123,13 @@ class DeadLetterStore:
             item=letter.retry_id,
             was=letter.item.id,
         )
-        put = EnqueueItem(lane, letter.retry_id, _replace_work_id(letter.item.body, letter.retry_id))
-        writes = [Set(mark, done, RETENTION_MS), put, noted, *await self._build_revive_writes(letter)]
+        item_write = EnqueueItem(lane, letter.retry_id, _replace_work_id(letter.item.body, letter.retry_id))
+        writes = [
+            Set(mark, mark_text, RETENTION_MS),
+            item_write,
+            journal_write,
+            *await self._build_revive_writes(letter),
+        ]
         await apply_writes(self.redis, self.keys, self.keys.get_partition(lane), writes)
         return replace(letter, by=by, retried_as=letter.retry_id)
 
@@ -135,12 +143,12 @@ class DeadLetterStore:
         return RunStore(self.redis, self.keys).build_save_writes(run)
 
     async def _load_all_letters(self) -> list[DeadLetter]:
-        found = [
+        letters = [
             letter
             for partition in range(self.keys.partitions)
             for letter in await self._load_partition_letters(partition)
         ]
-        return sorted(found, key=lambda letter: parse_stream_id(letter.at))
+        return sorted(letters, key=lambda letter: parse_stream_id(letter.at))
 
     async def _load_partition_letters(self, partition: int) -> list[DeadLetter]:
         with translate_redis_errors():

@@ -70,21 +70,23 @@ class ConversationHistory:
 
     def list_messages_with_calls(self, *, without: str) -> list[HistoryMessage]:
         """The same, with the calls of the latest runs themselves, each once and with its current end."""
-        kept = parse_latest_calls(self.calls, without)
-        if not kept:
+        calls_by_entry = parse_latest_calls(self.calls, without)
+        if not calls_by_entry:
             return [HistoryMessage(message) for message in self.list_messages(without=without)]
-        ended = {call.uid: call for calls in kept.values() for call in calls}
-        sent = (
+        latest_calls = {call.uid: call for calls in calls_by_entry.values() for call in calls}
+        messages = (
             [HistoryMessage(self.stored_summary[self.stored_summary.rindex(TAB) + 1 :])] if self.stored_summary else []
         )
         of_it = f"|{without}{TAB}"
         for value in self.stored_entries[self.start :]:
             if of_it in value:
                 continue
-            calls = kept.get(_parse_calls_place(value))
-            told = None if calls is None else [ended.pop(call.uid) for call in calls if call.uid in ended]
-            sent.append(HistoryMessage(value[value.rindex(TAB) + 1 :], told))
-        return sent
+            calls = calls_by_entry.get(_parse_calls_place(value))
+            message_calls = (
+                None if calls is None else [latest_calls.pop(call.uid) for call in calls if call.uid in latest_calls]
+            )
+            messages.append(HistoryMessage(value[value.rindex(TAB) + 1 :], message_calls))
+        return messages
 
     def list_called_tools(self) -> list[str]:
         """Names of the tools that the latest runs called, each once, the newest last."""
@@ -101,12 +103,12 @@ class ConversationHistory:
     @property
     def tokens(self) -> int:
         """The cost of all of it."""
-        held = (
+        turn_tokens = (
             _parse_running_sum(self.stored_entries[-1]) - _compute_sum_before(self.stored_entries[0])
             if self.stored_entries
             else 0
         )
-        return held + (_parse_tokens(self.stored_summary) if self.stored_summary else 0)
+        return turn_tokens + (_parse_tokens(self.stored_summary) if self.stored_summary else 0)
 
     @property
     def has_gap(self) -> bool:
@@ -123,25 +125,25 @@ class ConversationHistory:
             run = _parse_run_id(value) or run  # what happened between two turns belongs to the one before
             places.setdefault(run, []).append(place)
         staying = {*waiting, run}
-        taken, tokens, most = set[int](), 0, min(self.tokens / 2, FOLDED)
+        chosen, tokens, token_limit = set[int](), 0, min(self.tokens / 2, FOLDED)
         for run, where in places.items():
-            if tokens < most and run not in staying and where[-1] < REGION:
-                taken.update(where)
+            if tokens < token_limit and run not in staying and where[-1] < REGION:
+                chosen.update(where)
                 tokens += sum(_parse_tokens(self.stored_entries[place]) for place in where)
-        return self._build_compaction_range(taken) if taken else None
+        return self._build_compaction_range(chosen) if chosen else None
 
-    def _build_compaction_range(self, taken: set[int]) -> CompactionRange:
-        head = self.stored_entries[: max(taken) + 1]
-        folded = [_parse_entry(value) for place, value in enumerate(head) if place in taken]
-        kept = [value for place, value in enumerate(head) if place not in taken]
-        begun = {entry.run for entry in folded if entry.kind is EntryKind.SAID and not entry.is_answer}
+    def _build_compaction_range(self, chosen: set[int]) -> CompactionRange:
+        head = self.stored_entries[: max(chosen) + 1]
+        compacted = [_parse_entry(value) for place, value in enumerate(head) if place in chosen]
+        remaining = [value for place, value in enumerate(head) if place not in chosen]
+        started_runs = {entry.run for entry in compacted if entry.kind is EntryKind.SAID and not entry.is_answer}
         so_far = self.summary
-        is_torn = any(entry.run and entry.run not in begun for entry in folded)
+        is_torn = any(entry.run and entry.run not in started_runs for entry in compacted)
         missed = self.has_gap or is_torn or bool(so_far and so_far.has_gap)
         return CompactionRange(
             before=[*filter(None, [self.stored_summary]), *head],
-            entries=folded,
-            remaining=kept,
+            entries=compacted,
+            remaining=remaining,
             summary=so_far,
             missed=missed,
         )
@@ -224,30 +226,30 @@ class HistoryStore:
             ttl_ms=self.kept_ms,
         )
 
-    def needs_compaction(self, known: ConversationHistory, turn: AppendHistory) -> bool:
+    def needs_compaction(self, history: ConversationHistory, turn: AppendHistory) -> bool:
         """True if this turn makes the history long enough to compact."""
-        return known.tokens + sum(_parse_unstored_tokens(value) for value in turn.values) > self.compaction_threshold
+        return history.tokens + sum(_parse_unstored_tokens(value) for value in turn.values) > self.compaction_threshold
 
     def build_compaction_write(
         self, conversation: str, part: CompactionRange, summary: HistorySummary
     ) -> ReplaceHistory:
         """The write that replaces a range by its summary. It refuses if the range has changed: forgotten, compacted by
         somebody else, or trimmed away."""
-        at = _parse_running_sum(part.before[-1]) - sum(map(_parse_tokens, part.remaining))
-        after = [_format_stored_summary(summary, at)]
+        running_sum = _parse_running_sum(part.before[-1]) - sum(map(_parse_tokens, part.remaining))
+        values = [_format_stored_summary(summary, running_sum)]
         for value in part.remaining:  # these come after what is compacted now, and so does their count
-            at += _parse_tokens(value)
-            after.append(f"{_parse_tokens(value)}:{at}|{value.partition('|')[2]}")
+            running_sum += _parse_tokens(value)
+            values.append(f"{_parse_tokens(value)}:{running_sum}|{value.partition('|')[2]}")
         return ReplaceHistory(
-            key=self._build_history_key(conversation), before=part.before, after=after, max_tokens=self.max_tokens
+            key=self._build_history_key(conversation), before=part.before, after=values, max_tokens=self.max_tokens
         )
 
     async def load_history(self, conversation: str) -> ConversationHistory:
         """Raises StoreUnavailableError."""
         with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as both:
-                self.queue_reads(both, conversation)
-                return self.parse_reads(*await both.execute())
+            async with self.redis.pipeline(transaction=False) as pipe:
+                self.queue_reads(pipe, conversation)
+                return self.parse_reads(*await pipe.execute())
 
     def queue_reads(self, pipe: Pipeline, conversation: str) -> None:
         """Loads the history in a shared pipeline; `parse_reads` takes the two answers."""
@@ -255,10 +257,10 @@ class HistoryStore:
         pipe.lrange(self._build_calls_key(conversation), 0, -1)
 
     def parse_reads(self, values: Sequence[Any], calls: Sequence[Any]) -> ConversationHistory:
-        folded = values[0] if values and _parse_run_id(values[0]) == _SUMMARY_MARK else ""
-        turns = values[1:] if folded else values
+        summary = values[0] if values and _parse_run_id(values[0]) == _SUMMARY_MARK else ""
+        turns = values[1:] if summary else values
         start = next((i for i, one in enumerate(turns) if _can_begin_history(_parse_entry(one))), len(turns))
-        return ConversationHistory(stored_entries=turns, start=start, stored_summary=folded, calls=calls)
+        return ConversationHistory(stored_entries=turns, start=start, stored_summary=summary, calls=calls)
 
     def build_forget_writes(self, conversation: str) -> tuple[Write, ...]:
         """The writes that erase the history."""
@@ -267,17 +269,19 @@ class HistoryStore:
 
 def _format_entry(entry: HistoryEntry) -> str:
     """`tokens|run⇥when⇥said⇥message`, with `kind⇥` before the message unless it was said."""
-    said = "" if entry.shown_text is None else json.dumps(entry.shown_text, ensure_ascii=False)
+    shown_text = "" if entry.shown_text is None else json.dumps(entry.shown_text, ensure_ascii=False)
     kind = [entry.kind.value] if entry.kind else []
-    return f"{estimate_tokens(entry.message)}|" + TAB.join((entry.run, str(entry.at_ms), said, *kind, entry.message))
+    return f"{estimate_tokens(entry.message)}|" + TAB.join(
+        (entry.run, str(entry.at_ms), shown_text, *kind, entry.message)
+    )
 
 
 def _parse_entry(value: str) -> HistoryEntry:
-    run, at_ms, said, *kind, message = value.partition("|")[2].split(TAB)
+    run, at_ms, shown_text, *kind, message = value.partition("|")[2].split(TAB)
     return HistoryEntry(
         message=message,
         run=run,
-        shown_text=json.loads(said) if said else None,
+        shown_text=json.loads(shown_text) if shown_text else None,
         at_ms=int(at_ms),
         kind=EntryKind("".join(kind)),
     )

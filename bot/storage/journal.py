@@ -87,8 +87,8 @@ class Journal:
             "t": redact_text(text),
             "m": redact_text(json.dumps(more, ensure_ascii=False, default=str)) if more else "",
         }
-        kept = {name: value for name, value in fields.items() if value}
-        return XAdd(self._build_journal_key(self.keys.get_partition(lane_or_id)), kept, self.kept_ms)
+        nonempty = {name: value for name, value in fields.items() if value}
+        return XAdd(self._build_journal_key(self.keys.get_partition(lane_or_id)), nonempty, self.kept_ms)
 
     async def append_record(
         self, lane_or_id: str, kind: str, *, run: str = "", person: str = "", channel: str = "", text: str = "",
@@ -107,37 +107,39 @@ class Journal:
         `since`: epoch ms, or an age like `90s`, `15m`, `1h`, `7d`; None: everything, or with `follow` from now on.
         While it follows, it waits for a store that is away, and calls `waits` once each time. Raises
         StoreUnavailableError, and ValueError for an invalid age."""
-        wanted = JournalFilter(kinds=frozenset(kinds), run=run, channel=channel, person=person)
-        seen = dict.fromkeys(range(self.keys.partitions), (await self._compute_start_ms(since, follow) - 1, 2**63))
-        async for record in self._stream_existing_records(seen):
-            if wanted(record):
+        record_filter = JournalFilter(kinds=frozenset(kinds), run=run, channel=channel, person=person)
+        positions = dict.fromkeys(range(self.keys.partitions), (await self._compute_start_ms(since, follow) - 1, 2**63))
+        async for record in self._stream_existing_records(positions):
+            if record_filter(record):
                 yield record
         while follow:
-            for record in await self._load_new_with_retry(seen, waits):
-                if wanted(record):
+            for record in await self._load_new_with_retry(positions, waits):
+                if record_filter(record):
                     yield record
 
-    async def has_record(self, wanted: JournalFilter) -> bool:
+    async def has_record(self, record_filter: JournalFilter) -> bool:
         """True if there is such a record, however old. Looks at the newest first. Raises StoreUnavailableError."""
         for partition in range(self.keys.partitions):
-            before = "+"
-            while page := await self._load_page_backwards(partition, before):
-                if any(wanted(record) for record in page):
+            end_id = "+"
+            while page := await self._load_page_backwards(partition, end_id):
+                if any(record_filter(record) for record in page):
                     return True
-                before = f"({page[-1].id}"
+                end_id = f"({page[-1].id}"
         return False
 
-    async def _load_page_backwards(self, partition: int, before: str) -> list[JournalRecord]:
+    async def _load_page_backwards(self, partition: int, end_id: str) -> list[JournalRecord]:
         """One page of a partition, newest first."""
         with translate_redis_errors():
-            entries: Any = await self.redis.xrevrange(self._build_journal_key(partition), before, "-", count=_PAGE)
+            entries: Any = await self.redis.xrevrange(self._build_journal_key(partition), end_id, "-", count=_PAGE)
         return [_parse_record(id_, fields) for id_, fields in entries]
 
-    async def _load_new_with_retry(self, seen: dict[int, StreamId], waits: Callable[[], None]) -> list[JournalRecord]:
+    async def _load_new_with_retry(
+        self, positions: dict[int, StreamId], waits: Callable[[], None]
+    ) -> list[JournalRecord]:
         away = False
         while True:
             try:
-                return await self._load_new_records(seen)
+                return await self._load_new_records(positions)
             except StoreUnavailableError:
                 if not away:
                     waits()
@@ -156,38 +158,38 @@ class Journal:
             seconds, micros = await self.redis.time()
         return max(1, seconds * 1000 + micros // 1000 - (parse_age_ms(since) if since else 0))
 
-    async def _stream_existing_records(self, seen: dict[int, StreamId]) -> AsyncIterator[JournalRecord]:
+    async def _stream_existing_records(self, positions: dict[int, StreamId]) -> AsyncIterator[JournalRecord]:
         """Existing records, read page by page from every partition, always the oldest first."""
-        pages = {partition: await self._load_next_page(partition, seen) for partition in seen}
+        pages = {partition: await self._load_next_page(partition, positions) for partition in positions}
         while any(pages.values()):
             oldest = min((n for n, page in pages.items() if page), key=lambda n: parse_stream_id(pages[n][-1].id))
             record = pages[oldest].pop()
-            seen[oldest] = parse_stream_id(record.id)
+            positions[oldest] = parse_stream_id(record.id)
             if not pages[oldest]:
-                pages[oldest] = await self._load_next_page(oldest, seen)
+                pages[oldest] = await self._load_next_page(oldest, positions)
             yield record
 
-    async def _load_next_page(self, partition: int, seen: dict[int, StreamId]) -> list[JournalRecord]:
+    async def _load_next_page(self, partition: int, positions: dict[int, StreamId]) -> list[JournalRecord]:
         """The next page of a partition, newest first, so that `pop` returns the oldest."""
-        start = "({}-{}".format(*seen[partition])
+        start = "({}-{}".format(*positions[partition])
         with translate_redis_errors():
             entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
         return [_parse_record(id_, fields) for id_, fields in reversed(entries)]
 
-    async def _load_new_records(self, seen: dict[int, StreamId]) -> list[JournalRecord]:
+    async def _load_new_records(self, positions: dict[int, StreamId]) -> list[JournalRecord]:
         """Waits a while for new records and returns them."""
         if isinstance(self.redis, RedisCluster):  # one command cannot wait for streams of several nodes
             await asyncio.sleep(_BLOCK_MS / 4000)
-            pages = [await self._load_next_page(partition, seen) for partition in seen]
-            found = {n: list(reversed(page)) for n, page in zip(seen, pages, strict=True)}
+            pages = [await self._load_next_page(partition, positions) for partition in positions]
+            found = {n: list(reversed(page)) for n, page in zip(positions, pages, strict=True)}
         else:
-            found = await self._read_streams(seen)
+            found = await self._read_streams(positions)
         for partition, records in found.items():
-            seen[partition] = max([seen[partition], *(parse_stream_id(record.id) for record in records)])
+            positions[partition] = max([positions[partition], *(parse_stream_id(record.id) for record in records)])
         return sorted((r for records in found.values() for r in records), key=lambda r: parse_stream_id(r.id))
 
-    async def _read_streams(self, seen: dict[int, StreamId]) -> dict[int, list[JournalRecord]]:
-        streams: dict[Any, Any] = {self._build_journal_key(n): "{}-{}".format(*at) for n, at in seen.items()}
+    async def _read_streams(self, positions: dict[int, StreamId]) -> dict[int, list[JournalRecord]]:
+        streams: dict[Any, Any] = {self._build_journal_key(n): "{}-{}".format(*at) for n, at in positions.items()}
         with translate_redis_errors():
             answer: Any = await self.redis.xread(streams, count=_PAGE, block=_BLOCK_MS)
         return {

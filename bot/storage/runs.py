@@ -55,10 +55,10 @@ class RunStore:
 
     async def load_run(self, run: str) -> Run | None:
         with translate_redis_errors():
-            async with self.redis.pipeline(transaction=True) as both:
-                self._queue_run_reads(both, run)
-                found = await both.execute()
-        return _parse_run(*found)
+            async with self.redis.pipeline(transaction=True) as pipe:
+                self._queue_run_reads(pipe, run)
+                values = await pipe.execute()
+        return _parse_run(*values)
 
     def _queue_run_reads(self, pipe: Pipeline, run: str) -> None:
         pipe.get(self._build_run_key(run))
@@ -78,8 +78,8 @@ class RunStore:
                     self._queue_run_reads(all_of_it, run)
                 if today:
                     today.queue_reads(all_of_it)
-                entries, calls, waiting, *found = await all_of_it.execute()
-        read, used = (_parse_run(*found[:3]), found[3:]) if run else (None, found)
+                entries, calls, waiting, *values = await all_of_it.execute()
+        read, used = (_parse_run(*values[:3]), values[3:]) if run else (None, values)
         return ConversationState(
             run=read,
             waiting=_parse_paused_runs(waiting),
@@ -94,14 +94,16 @@ class RunStore:
         if run.status is RunStatus.RUNNING:
             fresh = run.state.messages[run.stored_messages :]
             messages = (RPush(self._build_run_key(run.id, "m"), fresh, ttl_ms=RETENTION_MS),) if fresh else ()
-            kept = [f"{n} {text}" for n, text in run.state.provider_details.items() if n >= run.stored_messages]
-            beside = (RPush(self._build_run_key(run.id, "k"), kept, ttl_ms=RETENTION_MS),) if kept else ()
-            return (Set(self._build_run_key(run.id), record, ttl_ms=RETENTION_MS), *messages, *beside)
-        packed = _pack_run(record, run.state, replayed=run.status is RunStatus.PAUSED)
+            message_key = [f"{n} {text}" for n, text in run.state.provider_details.items() if n >= run.stored_messages]
+            details_key = (
+                (RPush(self._build_run_key(run.id, "k"), message_key, ttl_ms=RETENTION_MS),) if message_key else ()
+            )
+            return (Set(self._build_run_key(run.id), record, ttl_ms=RETENTION_MS), *messages, *details_key)
+        packed_run = _pack_run(record, run.state, replayed=run.status is RunStatus.PAUSED)
         ttl = PAUSED_RETENTION_MS if run.status is RunStatus.PAUSED else RETENTION_MS
         lists = ("m", "k") if run.state.provider_details else ("m",)
-        gone = [Delete(self._build_run_key(run.id, one)) for one in lists]
-        return (Set(self._build_run_key(run.id), packed, ttl_ms=ttl), *gone, self._build_paused_write(run))
+        deletes = [Delete(self._build_run_key(run.id, one)) for one in lists]
+        return (Set(self._build_run_key(run.id), packed_run, ttl_ms=ttl), *deletes, self._build_paused_write(run))
 
     def _build_paused_write(self, run: Run) -> Write:
         conversation, call = run.message.place.conversation, run.awaiting_call
@@ -145,13 +147,13 @@ def _pack_run(record: str, state: RunState, *, replayed: bool) -> str:
     return _PACKED + base64.b64encode(zlib.compress(whole.encode())).decode()
 
 
-def _parse_run(record: str | None, messages: Sequence[str], kept: Sequence[str]) -> Run | None:
+def _parse_run(record: str | None, messages: Sequence[str], details: Sequence[str]) -> Run | None:
     if record is None:
         return None
     if not record.startswith(_PACKED):
         run = Run.model_validate_json(record)
         run.state.messages, run.stored_messages = list(messages), len(messages)
-        run.state.provider_details = {int(n): text for n, _, text in (one.partition(" ") for one in kept)}
+        run.state.provider_details = {int(n): text for n, _, text in (one.partition(" ") for one in details)}
         return run
     whole: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(record[len(_PACKED) :])))
     run = Run.model_validate(whole["record"])

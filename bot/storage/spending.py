@@ -124,9 +124,9 @@ class UsageStore:
     async def load_daily_usage(self, today: DailyUsageQuery) -> DailyUsage:
         """Raises StoreUnavailableError."""
         with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as all_of_them:
-                today.queue_reads(all_of_them)
-                return today.parse_reads(await all_of_them.execute())
+            async with self.redis.pipeline(transaction=False) as pipe:
+                today.queue_reads(pipe)
+                return today.parse_reads(await pipe.execute())
 
     def get_company_day(self) -> date:
         """The company's current day."""
@@ -139,20 +139,20 @@ class UsageStore:
 
     async def list_usage_rows(self, days: int) -> list[UsageRow]:
         """Usage of the last `days` days, today included. Raises StoreUnavailableError."""
-        wanted = [self.get_company_day() - timedelta(days=n) for n in range(min(days, RETENTION_DAYS))]
-        places = [(day, key) for day in wanted for key in self.list_day_keys(day)]
+        dates = [self.get_company_day() - timedelta(days=n) for n in range(min(days, RETENTION_DAYS))]
+        places = [(day, key) for day in dates for key in self.list_day_keys(day)]
         with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as all_of_them:
+            async with self.redis.pipeline(transaction=False) as pipe:
                 for _, key in places:
-                    all_of_them.hgetall(key)
-                answers: list[Any] = await all_of_them.execute()
-        found: dict[tuple[date, str, str], defaultdict[str, int]] = {}
+                    pipe.hgetall(key)
+                answers: list[Any] = await pipe.execute()
+        amounts_by_row: dict[tuple[date, str, str], defaultdict[str, int]] = {}
         for (day, _), fields in zip(places, answers, strict=True):
             for name, amount in fields.items():
-                person, model, what = name.split(_TAB)
+                person, model, figure = name.split(_TAB)
                 if model != TOTAL:
-                    found.setdefault((day, person, model), defaultdict(int))[what] += int(amount)
-        return [_build_usage_row(*whose, amounts) for whose, amounts in sorted(found.items())]
+                    amounts_by_row.setdefault((day, person, model), defaultdict(int))[figure] += int(amount)
+        return [_build_usage_row(*row_key, amounts) for row_key, amounts in sorted(amounts_by_row.items())]
 
     def list_day_keys(self, day: date) -> list[str]:
         """The hashes of a day."""
@@ -162,29 +162,29 @@ class UsageStore:
         return self.keys.build_key(partition, "spent", day.isoformat())
 
 
-def _build_counter_field(person: str, model: str, what: str) -> str:
+def _build_counter_field(person: str, model: str, figure: str) -> str:
     """A field name. Model names and person ids contain no tabs."""
-    return _TAB.join((person, model, what))
+    return _TAB.join((person, model, figure))
 
 
-def _add_usage(amounts: dict[str, int], person: str, one: Usage, *, begun: bool) -> None:
+def _add_usage(amounts: dict[str, int], person: str, reply: Usage, *, begun: bool) -> None:
     """Adds one reply, for its model and for all models, without zeros."""
-    tokens, cost = one.tokens_in + one.tokens_out, COST + one.currency
-    of_it, of_all = _build_counter_field(person, one.model or UNKNOWN, ""), _build_counter_field(person, TOTAL, "")
-    units = 0 if one.cost is None else _to_cost_units(one.cost)
-    unpriced = tokens if one.cost is None else 0
-    figures = (begun, 1, one.tokens_in, one.tokens_cached, one.tokens_out, unpriced, units)
-    for what, amount in zip((*FIGURES, cost), figures, strict=True):
+    tokens, cost = reply.tokens_in + reply.tokens_out, COST + reply.currency
+    of_it, of_all = _build_counter_field(person, reply.model or UNKNOWN, ""), _build_counter_field(person, TOTAL, "")
+    units = 0 if reply.cost is None else _to_cost_units(reply.cost)
+    unpriced = tokens if reply.cost is None else 0
+    figures = (begun, 1, reply.tokens_in, reply.tokens_cached, reply.tokens_out, unpriced, units)
+    for figure, amount in zip((*FIGURES, cost), figures, strict=True):
         if amount:
-            amounts[of_it + what] += int(amount)
+            amounts[of_it + figure] += int(amount)
     amounts[of_all + "tokens"] += tokens
     if units:
         amounts[of_all + cost] += units
 
 
 def _build_usage_row(day: date, person: str, model: str, amounts: Mapping[str, int]) -> UsageRow:
-    costs = {what.removeprefix(COST): _from_cost_units(n) for what, n in amounts.items() if what.startswith(COST)}
-    runs, replies, read, cached, written, unpriced = (amounts.get(what, 0) for what in FIGURES)
+    costs = {figure.removeprefix(COST): _from_cost_units(n) for figure, n in amounts.items() if figure.startswith(COST)}
+    runs, replies, read, cached, written, unpriced = (amounts.get(figure, 0) for figure in FIGURES)
     return UsageRow(
         day=day,
         person=person,
