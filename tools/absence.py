@@ -78,16 +78,16 @@ async def run_set_absence(context: ToolContext, args: SetAbsenceArgs) -> ToolOut
 
 
 async def prepare_end_absence(context: ToolContext, args: EndAbsenceArgs) -> Proposal:
-    known = await context.services.engine.list_delegations(context.caller.id, context.now)
-    named = [d for d in known if d.id == args.absence_id.strip()] if args.absence_id.strip() else known
-    if len(named) != 1:
-        listed = ", ".join(d.id for d in known) or "none"
-        raise ToolError("no_delegation", f"which absence? There are: {listed}", needs_person=bool(known))
-    first, last = _to_day_range(context, named[0])
-    name = await get_person_name(context.services.directory, named[0].deputy)
+    delegations = await context.services.engine.list_delegations(context.caller.id, context.now)
+    chosen = [d for d in delegations if d.id == args.absence_id.strip()] if args.absence_id.strip() else delegations
+    if len(chosen) != 1:
+        listed = ", ".join(d.id for d in delegations) or "none"
+        raise ToolError("no_delegation", f"which absence? There are: {listed}", needs_person=bool(delegations))
+    first, last = _to_day_range(context, chosen[0])
+    name = await get_person_name(context.services.directory, chosen[0].deputy)
     title = TextRef(key="title.end_absence", params={"name": name})
-    fields = await _build_absence_fields(context, first, last, named[0].deputy)
-    return build_own_proposal(context, {"absence_id": named[0].id}, title, fields, subject=named[0].deputy)
+    fields = await _build_absence_fields(context, first, last, chosen[0].deputy)
+    return build_own_proposal(context, {"absence_id": chosen[0].id}, title, fields, subject=chosen[0].deputy)
 
 
 async def run_end_absence(context: ToolContext, args: EndAbsenceArgs) -> ToolOutcome:

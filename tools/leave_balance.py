@@ -25,19 +25,20 @@ async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> Too
     kept = await context.services.engine.list_balances(context.caller.id, year)
     balances: list[dict[str, Any]] = [
         {
-            "kind": one.label[context.caller.person.language],
-            "days_a_year": format_decimal(one.allowance),
-            "approved": format_decimal(one.approved),
-            "waiting": format_decimal(one.pending),
-            "left": format_decimal(one.remaining),
+            "kind": balance.label[context.caller.person.language],
+            "days_a_year": format_decimal(balance.allowance),
+            "approved": format_decimal(balance.approved),
+            "waiting": format_decimal(balance.pending),
+            "left": format_decimal(balance.remaining),
         }
-        for one in kept
+        for balance in kept
     ]
     lines = [
         TextRef(
-            key="result.balance", params={"label": one.label, "left": format_decimal(one.remaining), "year": str(year)}
+            key="result.balance",
+            params={"label": balance.label, "left": format_decimal(balance.remaining), "year": str(year)},
         )
-        for one in kept
+        for balance in kept
     ]
     told = {each: "; ".join(context.services.render_text(line, each) for line in lines) for each in ("zh", "en")}
     note = TextRef(key="result.balances", params={"balances": told}) if lines else TextRef(key="result.no_balances")

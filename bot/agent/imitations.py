@@ -32,14 +32,14 @@ def cut_imitations(text: str) -> str:
 
 def _cut_event_imitations(text: str) -> str:
     """Removes an event from its start to the end of its paragraph, because nothing marks its end."""
-    kept, at, ends = list[str](), 0, [found.end() for found in _END.finditer(text)][::-1]
-    while (opened := _EVENT.search(text, at)) is not None:
-        kept.append(text[at : opened.start()])
-        while ends and ends[-1] < opened.end():
+    pieces, at, ends = list[str](), 0, [found.end() for found in _END.finditer(text)][::-1]
+    while (opening := _EVENT.search(text, at)) is not None:
+        pieces.append(text[at : opening.start()])
+        while ends and ends[-1] < opening.end():
             ends.pop()
-        paragraph = text.find("\n\n", opened.end())
+        paragraph = text.find("\n\n", opening.end())
         if not ends and paragraph < 0:
             at = len(text)
             break
         at = ends[-1] if ends else paragraph
-    return _END.sub("", "".join([*kept, text[at:]]))
+    return _END.sub("", "".join([*pieces, text[at:]]))

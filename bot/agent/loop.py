@@ -174,11 +174,11 @@ class AgentLoop:
         try:
             with _halt_on_stop(stopped, left):
                 decision = await self._request_usable_decision(context)
-                grounded = decision if isinstance(decision, ToolCalls) else await self._ground_answer(context, decision)
-                if isinstance(grounded, ToolCalls):
-                    return await self._execute_calls(context, grounded)
-            state.append_message({"role": "assistant", "content": grounded.text})
-            return grounded
+                checked = decision if isinstance(decision, ToolCalls) else await self._ground_answer(context, decision)
+                if isinstance(checked, ToolCalls):
+                    return await self._execute_calls(context, checked)
+            state.append_message({"role": "assistant", "content": checked.text})
+            return checked
         except ModelUnavailableError as down:
             began = self.read_timer_s()  # waiting for an unreachable endpoint is not running time
             self.limits.count_late_reply(state, down.cause)
@@ -210,20 +210,20 @@ class AgentLoop:
         its first answer stands."""
         state, today = context.state, context.tool_context.now.date()
         answer = FinalAnswer(show_invisible(answer.text))
-        found = await context.grounding.check_answer(answer.text, state, today)
-        if _needs_correction(state, found):
+        findings = await context.grounding.check_answer(answer.text, state, today)
+        if _needs_correction(state, findings):
             state.was_corrected = True
-            if found.actions:
+            if findings.actions:
                 state.result_counts[ACTION_DOUBTS] = 1
             with suppress(RunHalted, ModelRejectedError):
                 better = await self._request_correction(
-                    context, answer, UnsupportedParts(found.figures.unsupported, found.actions)
+                    context, answer, UnsupportedParts(findings.figures.unsupported, findings.actions)
                 )
                 if isinstance(better, ToolCalls):
                     return better
                 answer = FinalAnswer(show_invisible(better.text))
-                found = await context.grounding.check_answer(answer.text, state, today)
-        return self._build_run_finished(state, answer, found)
+                findings = await context.grounding.check_answer(answer.text, state, today)
+        return self._build_run_finished(state, answer, findings)
 
     def _build_run_finished(self, state: RunState, answer: FinalAnswer, found: GroundingFindings) -> RunFinished:
         figures = found.figures
@@ -244,13 +244,13 @@ class AgentLoop:
         decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
         text = cut_imitations(read_correction(decision))
         if isinstance(decision, ToolCalls) or is_call_request(text):
-            doubted = _build_doubt_messages(answer, wrong)
-            better = await self._request_usable_decision(context, *doubted)
+            doubt_messages = _build_doubt_messages(answer, wrong)
+            better = await self._request_usable_decision(context, *doubt_messages)
             if isinstance(better, ToolCalls) or not (deeds := await self._find_false_claims(context, better)):
                 return better
             # It wanted to call a tool, and only said so again.
             return await self._request_usable_decision(
-                context, *doubted, *_build_doubt_messages(better, UnsupportedParts(actions=deeds))
+                context, *doubt_messages, *_build_doubt_messages(better, UnsupportedParts(actions=deeds))
             )
         return FinalAnswer(text) if text else answer
 
@@ -283,11 +283,11 @@ class AgentLoop:
         self, context: StepContext, head: list[str], own: Sequence[str], body: str
     ) -> tuple[ModelReply, int, int]:
         """A reply, when it was requested (epoch ms), and its duration (ms). Raises `RunHalted`."""
-        left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.state))
+        seconds_left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.state))
         self.limits.require_tokens_left(context.state)
         context.remaining_budget.require_budget_left(context.state)
         at_ms, began = self.clock.now_ms(), self.read_timer_s()
-        reply = await request_reply_within_context(self.model, head, own, body, timeout_s=max(left, 1.0))
+        reply = await request_reply_within_context(self.model, head, own, body, timeout_s=max(seconds_left, 1.0))
         return reply, at_ms, int((self.read_timer_s() - began) * 1000)
 
     def _refuse_guessed_calls(self, decision: Decision) -> Decision:
@@ -305,8 +305,8 @@ class AgentLoop:
             raise RunHalted(StopReason.CALLS)
         state.steps += 1
         uids = [f"{context.run_id}:{state.steps}:{index}" for index in range(len(act.calls))]
-        gated = next((i for i, one in enumerate(act.calls) if self.executor.is_gated(one.tool)), None)
-        offered = self.selector.list_offered_names(state.offered_tools)
+        gated_index = next((i for i, one in enumerate(act.calls) if self.executor.is_gated(one.tool)), None)
+        offered_names = self.selector.list_offered_names(state.offered_tools)
         calls = [
             self._await_and_stamp(
                 self.executor.execute_call(
@@ -314,8 +314,8 @@ class AgentLoop:
                     context.read_cache,
                     uid,
                     one,
-                    refuse_gated=gated not in (None, i),
-                    offered=offered,
+                    refuse_gated=gated_index not in (None, i),
+                    offered=offered_names,
                     check_proposal=context.check_proposal,
                 )
             )
@@ -337,25 +337,29 @@ class AgentLoop:
         state.append_message(self.get_reply_format(state).build_assistant_message(act), act.provider_details)
         self._offer_found_tools(state, results)
         steps = tuple(self._build_step_with_privacy(state, call, one, caller) for call, one in results)
-        paused, halt, made = list[RunPaused](), list[RunHalted](), list[str]()
+        pauses, halt, fingerprints = list[RunPaused](), list[RunHalted](), list[str]()
         for call, result in results:
             state.tool_calls += 1
             state.calls.append(call)
             tool = self.executor.find_tool(call.tool)
             if isinstance(result, Proposal) and tool is not None:
-                paused.append(RunPaused(call, result, tool.gate, steps))
+                pauses.append(RunPaused(call, result, tool.gate, steps))
             elif not isinstance(result, Proposal):
                 observation = format_observation(result, self.executor.find_error_advice(tool, result))
-                made.append(fingerprint_call(call.tool, {"args": call.args, "result": observation})[:16])
-                halt += self._record_observation(state, call, result, observation, made[-1])
-        halt += _catch_halt(lambda: self.limits.count_reply_cycle(state, "" if paused else " ".join(made)))
-        if not halt and not paused and any(state.result_counts[one] == self.limits.same_results - 1 for one in made):
+                fingerprints.append(fingerprint_call(call.tool, {"args": call.args, "result": observation})[:16])
+                halt += self._record_observation(state, call, result, observation, fingerprints[-1])
+        halt += _catch_halt(lambda: self.limits.count_reply_cycle(state, "" if pauses else " ".join(fingerprints)))
+        if (
+            not halt
+            and not pauses
+            and any(state.result_counts[one] == self.limits.same_results - 1 for one in fingerprints)
+        ):
             state.append_message({"role": "system", "content": CALL_AGAIN_NOTE})
         if halt:
-            for one in paused:
+            for one in pauses:
                 self.settle_call(state, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
             raise halt[0]
-        return paused[0] if paused else StepsFinished(steps)
+        return pauses[0] if pauses else StepsFinished(steps)
 
     def _build_step_with_privacy(self, state: RunState, call: CallRecord, result: ToolResult, caller: str) -> RunStep:
         """A call for people. From now on the run is at least as private as this result, because it has seen it."""

@@ -31,12 +31,12 @@ def list_latest_calls(state: RunState, known: Sequence[str]) -> list[tuple[CallR
     """The latest calls of a run that are worth remembering, each with its result; without those in `known`, and without
     those that the model only called wrongly."""
     both = zip(state.calls, list_call_results(state), strict=True)
-    found = [
+    calls = [
         (call, result)
         for call, result in both
         if call.uid not in known and call.tool not in UNREMEMBERED_TOOLS and not _is_call_mistake(call, result)
     ]
-    return found[-MAX_CALLS:]
+    return calls[-MAX_CALLS:]
 
 
 def _is_call_mistake(call: CallRecord, result: str) -> bool:
@@ -69,16 +69,16 @@ def _shorten_argument(value: Any) -> Any:
 def format_call_line(call: PastCall, whole: str) -> str:
     """A call on one line: arguments, end, and the beginning of its `whole` result, with the request numbers further on
     in it."""
-    asked = shorten_text(
+    arguments = shorten_text(
         ", ".join(f"{name}={shorten_text(str(one), 40)}" for name, one in call.args.items()), LINE_ARGUMENTS
     )
-    ended = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
+    ending = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
     if call.status == CallStatus.AWAITING:
-        return f"{call.tool}({asked}) → {WAITING_RESULT}"
+        return f"{call.tool}({arguments}) → {WAITING_RESULT}"
     text = " · ".join(_walk_leaves(_parse_result_object(whole))) or whole
     told = shorten_text(text, LINE)
     more = [one for one in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(whole)) if one not in told]
-    return " ".join([f"{call.tool}({asked}) → {ended}{told}", *more[:IDS_MOST]])
+    return " ".join([f"{call.tool}({arguments}) → {ending}{told}", *more[:IDS_MOST]])
 
 
 def _parse_result_object(text: str) -> dict[str, Any]:

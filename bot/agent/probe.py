@@ -93,12 +93,12 @@ async def can_call_tools(model: Model) -> bool:
         {"id": one.id or f"call_{n}", "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
         for n, one in enumerate(reply.calls)
     ]
-    asked = json.dumps({"role": "assistant", "content": "", "tool_calls": calls})
+    message = json.dumps({"role": "assistant", "content": "", "tool_calls": calls})
     results = [json.dumps({"role": "tool", "tool_call_id": one["id"], "content": "hello"}) for one in calls]
     note = json.dumps({"role": "system", "content": NOTE})
     return (
         await _request_probe_reply(
-            model, [question, attach_details(asked, reply.provider_details), *results, note], tools
+            model, [question, attach_details(message, reply.provider_details), *results, note], tools
         )
     ).finish != NO_REPLY
 

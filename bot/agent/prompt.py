@@ -84,14 +84,14 @@ def build_system_message(manual: str = "", house: str = "") -> dict[str, Any]:
 
 def build_facts_message(person: Person, manager: Person | None) -> dict[str, Any]:
     """The directory's data about the person, as data: people choose their own names."""
-    known = {
+    facts = {
         "name": person.name,
         "title": person.title,
         "department": person.department,
         "manager": manager.name if manager else "",
         "roles": ", ".join(sorted(person.roles)),
     }
-    told = "\n".join(f"{label}: {quote_name(value)}" for label, value in known.items() if value)
+    told = "\n".join(f"{label}: {quote_name(value)}" for label, value in facts.items() if value)
     return {"role": "user", "content": f'<facts from="directory" about="{person.id}">\n{told}\n</facts>'}
 
 
@@ -144,15 +144,15 @@ def cut_older_turns(head: Sequence[str]) -> list[str] | None:
     turns = some[first:last]
     if not turns:
         return None
-    kept, size = list[Any](), sum(len(str(one["content"])) for one in turns) // CUT_DIVISOR
+    recent, size = list[Any](), sum(len(str(one["content"])) for one in turns) // CUT_DIVISOR
     for one in reversed(turns[1:]):
         size -= len(str(one["content"]))
         if size < 0:
             break
-        kept.insert(0, one)
-    while kept and kept[0]["role"] != "user":  # never an answer without its question
-        kept.pop(0)
-    return dump_messages([*some[:first], *kept, *some[last:]])
+        recent.insert(0, one)
+    while recent and recent[0]["role"] != "user":  # never an answer without its question
+        recent.pop(0)
+    return dump_messages([*some[:first], *recent, *some[last:]])
 
 
 def _is_fixed_message(message: dict[str, Any]) -> bool:

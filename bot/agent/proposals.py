@@ -67,11 +67,11 @@ def _label_both_languages(name: str | dict[str, str]) -> dict[str, str]:
 
 def _count_removed_by_name(args: Mapping[str, Any]) -> Counter[str]:
     """Removed characters by the innermost name of their value."""
-    counted = Counter[str]()
+    counts = Counter[str]()
     for name, text in _walk_texts("", args):
         if count := count_cleaned(text):
-            counted[name] += count
-    return counted
+            counts[name] += count
+    return counts
 
 
 def _walk_texts(name: str, value: Any) -> Iterator[tuple[str, str]]:

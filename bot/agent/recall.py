@@ -53,14 +53,14 @@ def _format_history_message(message: str, calls: Sequence[PastCall] | None, styl
 def list_grounding_messages(sent: Sequence[HistoryMessage]) -> list[str]:
     """Messages as JSON that may support an answer, in any reply format: with the arguments and results of calls. A
     waiting call has only its arguments."""
-    found = list[str]()
+    messages = list[str]()
     for one in sent:
         for call in one.calls or ():
             told = [(ARGUMENTS_ROLE, json.dumps(call.args, ensure_ascii=False)), ("tool", call.result)]
             told = told[:1] if call.status == CallStatus.AWAITING else told
-            found += [json.dumps({"role": role, "content": text}, ensure_ascii=False) for role, text in told]
-        found.append(one.message)
-    return found
+            messages += [json.dumps({"role": role, "content": text}, ensure_ascii=False) for role, text in told]
+        messages.append(one.message)
+    return messages
 
 
 # Results
@@ -69,13 +69,16 @@ def list_grounding_messages(sent: Sequence[HistoryMessage]) -> list[str]:
 def list_call_results(state: RunState) -> list[str]:
     """The result of each call of a run: by the model's id if messages have one, otherwise in order; empty for a waiting
     call."""
-    left = [one for one in map(json.loads, state.messages[1:]) if one.get("role") not in NON_RESULT_ROLES]
-    found = list[str]()
+    result_messages = [one for one in map(json.loads, state.messages[1:]) if one.get("role") not in NON_RESULT_ROLES]
+    results = list[str]()
     for call in state.calls:
         ended = call.status is not CallStatus.AWAITING
-        index = next((i for i, one in enumerate(left) if one.get("tool_call_id", call.model_id) == call.model_id), None)
-        found.append(parse_observation(left.pop(index)) if ended and index is not None else "")
-    return found
+        index = next(
+            (i for i, one in enumerate(result_messages) if one.get("tool_call_id", call.model_id) == call.model_id),
+            None,
+        )
+        results.append(parse_observation(result_messages.pop(index)) if ended and index is not None else "")
+    return results
 
 
 def parse_observation(message: dict[str, Any]) -> str:

@@ -113,13 +113,13 @@ def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], t
 
 def _describe_week(calendar: WorkCalendar, days: Sequence[date]) -> Iterator[str]:
     """`Mon 11-30`, further days of a month by their number alone; a holiday's name stands at its first day."""
-    before = ""
+    previous_name = ""
     for n, day in enumerate(days):
         number = f"{day:%m-%d}" if n == 0 or day.day == 1 else f"{day:%d}"
         name, works = _find_holiday_name(calendar, day), calendar.get_day_status(day)[0]
-        off = f" off ({name})" if name and name != before else " off"
+        off = f" off ({name})" if name and name != previous_name else " off"
         yield f"{day:%a} {number}" + (off if not works else " worked" if day.weekday() > 4 else "")
-        before = name
+        previous_name = name
 
 
 def _find_holiday_name(calendar: WorkCalendar, day: date) -> str:

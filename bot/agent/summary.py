@@ -153,20 +153,20 @@ class Summarizer:
     async def _fill_draft(self, draft: SummaryDraft, old: EarlierTurns, tokens: int) -> None:
         people = list_spellings(await self.people())
         rules = RULES.format(words=tokens * 2 // 3)
-        asked = [_dump_message("system", rules), _dump_message("user", old.render_turns())]
-        first = await self._request_lines(draft, asked)
+        messages = [_dump_message("system", rules), _dump_message("user", old.render_turns())]
+        first = await self._request_lines(draft, messages)
         if first is None:
             draft.failure = "unusable"
             return
-        lines, doubted = first, await asyncio.to_thread(find_unsupported_values, first, old, people)
-        if wrong := _describe_problems(first, doubted, tokens):
+        lines, doubts = first, await asyncio.to_thread(find_unsupported_values, first, old, people)
+        if wrong := _describe_problems(first, doubts, tokens):
             again = [
                 _dump_message("assistant", json.dumps({"lines": first}, ensure_ascii=False)),
                 _dump_message("system", wrong),
             ]
-            if better := await self._request_lines(draft, [*asked, *again]):
-                lines, doubted = better, await asyncio.to_thread(find_unsupported_values, better, old, people)
-        kept = select_newest_lines([line for line, wrong in zip(lines, doubted, strict=True) if not wrong], tokens)
+            if better := await self._request_lines(draft, [*messages, *again]):
+                lines, doubts = better, await asyncio.to_thread(find_unsupported_values, better, old, people)
+        kept = select_newest_lines([line for line, wrong in zip(lines, doubts, strict=True) if not wrong], tokens)
         draft.lines, draft.dropped = tuple(kept), len(lines) - len(kept)
         draft.failure = "" if kept else "unsupported"
 
@@ -181,19 +181,21 @@ def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: Seq
     """The unsupported parts of each line, claimed or only mentioned: later they would support a claim. A long
     conversation takes long to search, so this runs outside the event loop's thread."""
     today = max(old.get_entry_time(entry) for entry in old.entries).date()
-    mentioned = [collect_source_values(line, today, people) for line in lines]
-    meant = {value for values in mentioned for value in values}
-    known = SMALL_NUMBERS | old.collect_known_values([one for one in people if format_person_value(one) in meant])
+    mentioned_values = [collect_source_values(line, today, people) for line in lines]
+    meant = {value for values in mentioned_values for value in values}
+    known_values = SMALL_NUMBERS | old.collect_known_values(
+        [one for one in people if format_person_value(one) in meant]
+    )
     records = list(old.list_action_records())
 
     def list_missing_values(line: str, values: set[str]) -> list[str]:
         claims = list_claims(line, today, people, whole=True)
-        unsaid = [one.text for one in claims if known.isdisjoint(one.values)]
-        loose = [value[1:].partition("/")[0] for value in sorted(values - known) if value.startswith(("#", "@"))]
+        unsaid = [one.text for one in claims if known_values.isdisjoint(one.values)]
+        loose = [value[1:].partition("/")[0] for value in sorted(values - known_values) if value.startswith(("#", "@"))]
         undone = [line] if find_false_actions(line, ActionEvidence(earlier_lines=records)) else []
         return list(dict.fromkeys([*unsaid, *loose, *list_relative_days(normalize_text(line)), *undone]))
 
-    return [list_missing_values(line, values) for line, values in zip(lines, mentioned, strict=True)]
+    return [list_missing_values(line, values) for line, values in zip(lines, mentioned_values, strict=True)]
 
 
 def _describe_problems(lines: Sequence[str], doubted: Sequence[Sequence[str]], tokens: int) -> str:
@@ -205,13 +207,13 @@ def _describe_problems(lines: Sequence[str], doubted: Sequence[Sequence[str]], t
 
 def select_newest_lines(lines: Sequence[str], tokens: int) -> list[str]:
     """The newest lines that together cost at most `tokens`."""
-    kept = list[str]()
+    newest = list[str]()
     for line in reversed(lines):
         tokens -= estimate_tokens(line) + 1
         if tokens < 0:
             break
-        kept.insert(0, line)
-    return kept
+        newest.insert(0, line)
+    return newest
 
 
 def parse_summary_lines(reply: ModelReply) -> list[str] | None:

@@ -73,11 +73,11 @@ def choose_tool_names(
     """Names of as many tools as there is `room` for, in the shelf's order: those `called` lately, then the best for
     what is `asked`, then for what was said `before`, then tools that search."""
     there = {tool.name for tool in shelf.tools}
-    lately = [name for name in dict.fromkeys(reversed(called)) if name in there][:RECENT_TOOLS]
+    recent = [name for name in dict.fromkeys(reversed(called)) if name in there][:RECENT_TOOLS]
     by_asked, by_before = shelf.rank_tools(asked), shelf.rank_tools(before) if before else []
-    first = by_asked[: max(room - len(lately) - EARLIER_MATCHES, 0)] if by_before else by_asked
+    first = by_asked[: max(room - len(recent) - EARLIER_MATCHES, 0)] if by_before else by_asked
     order = dict.fromkeys(
-        [*lately, *(tool.name for tool in (*first, *by_before, *by_asked, *_sort_search_first(shelf.tools)))]
+        [*recent, *(tool.name for tool in (*first, *by_before, *by_asked, *_sort_search_first(shelf.tools)))]
     )
     names = set(list(order)[:room])
     return [tool.name for tool in shelf.tools if tool.name in names]
@@ -95,12 +95,12 @@ def _is_search_tool(tool: Tool) -> bool:
 def build_index_text(tool: Tool) -> str:
     """The searchable text of a tool: its name twice, its card, its arguments, and its display name."""
     name = _HUMPS.sub(" ", tool.name)
-    called = (
+    display_names = (
         [translate(f"tool.{tool.name}", one) for one in LANGUAGES] if f"tool.{tool.name}" in load_sentences() else []
     )
     fields = tool.schema.get("properties", {}).items()
     told = [f"{_HUMPS.sub(' ', field)} {about.get('description', '')}" for field, about in fields]
-    return " ".join([name, name, tool.purpose, *([] if tool.server else [tool.use_when]), *called, *told])
+    return " ".join([name, name, tool.purpose, *([] if tool.server else [tool.use_when]), *display_names, *told])
 
 
 class FindTools(FrozenModel):
@@ -113,8 +113,8 @@ def build_find_tool(find: FindToolsFunction, servers: Sequence[str] = (), rare: 
     """The tool that finds tools. Its results are for the model to read, and offered from then on
     (`ToolSelector.extend_offered_names`). `servers`: the servers with tools; `rare`: tools of ours that are not
     offered. Both tell the model what can be found."""
-    whose = f" There are tools of: {', '.join(servers)}." if servers else ""
-    ours = f" Of ours: {'; '.join(map(_format_tool_label, rare))}." if rare else ""
+    server_sentence = f" There are tools of: {', '.join(servers)}." if servers else ""
+    rare_sentence = f" Of ours: {'; '.join(map(_format_tool_label, rare))}." if rare else ""
 
     async def run(context: ToolContext, args: FindTools) -> ToolOutcome:
         found = [_build_found_tool(tool) for tool in find(args.query)[:FOUND]]
@@ -122,7 +122,7 @@ def build_find_tool(find: FindToolsFunction, servers: Sequence[str] = (), rare: 
 
     return Tool(
         name=FIND,
-        purpose=f"Find further tools; what is found is yours.{ours}{whose}",
+        purpose=f"Find further tools; what is found is yours.{rare_sentence}{server_sentence}",
         use_when="None of your tools does it; always before you say that something cannot be done.",
         avoid_when="One of your tools does it.",
         args=FindTools,
@@ -151,11 +151,11 @@ def _build_found_tool(tool: Tool) -> dict[str, Any]:
 
 def build_card_data(tool: Tool) -> dict[str, Any]:
     """A card as data."""
-    needed = tool.schema.get("required", ())
+    required = tool.schema.get("required", ())
     return {
         **_build_found_tool(tool),
         "arguments": {
-            name: f"{one.get('type', 'any')}{', required' if name in needed else ''}: {one.get('description', '')}"
+            name: f"{one.get('type', 'any')}{', required' if name in required else ''}: {one.get('description', '')}"
             for name, one in tool.schema.get("properties", {}).items()
         },
     }
@@ -280,11 +280,11 @@ class ToolSelector:
 
     def extend_offered_names(self, names: Iterable[str], offered: Sequence[str] | None) -> list[str]:
         """The new offer, with the tools that were found or called."""
-        known = self.list_offered_names(offered)
-        server_tools = [name for name in dict.fromkeys(names) if name not in known]
+        offered_names = self.list_offered_names(offered)
+        server_tools = [name for name in dict.fromkeys(names) if name not in offered_names]
         return [
-            *known,
-            *server_tools[: max(max(self.most, len(self._list_common_tools())) + FOUND_MOST - len(known), 0)],
+            *offered_names,
+            *server_tools[: max(max(self.most, len(self._list_common_tools())) + FOUND_MOST - len(offered_names), 0)],
         ]
 
     def get_tool_prompt(self, style: ReplyFormat, offered: Sequence[str] | None) -> ToolPrompt:
@@ -294,14 +294,14 @@ class ToolSelector:
         if key not in self._sheets:
             if len(self._sheets) >= MAX_PROMPTS:
                 self._sheets.clear()
-            own, theirs = [one for one in tools if not one.server], [one for one in tools if one.server]
-            known = [*tools, *(one for one in self.own if one not in tools)]
+            own, server_tools = [one for one in tools if not one.server], [one for one in tools if one.server]
+            callable_tools = [*tools, *(one for one in self.own if one not in tools)]
             self._sheets[key] = ToolPrompt(
                 tools,
                 style.build_extra_body(tools),
                 style.render_instructions(own),
-                style.describe_server_tools(theirs),
-                known,
+                style.describe_server_tools(server_tools),
+                callable_tools,
             )
         return self._sheets[key]
 

@@ -242,12 +242,12 @@ def _build_slack_app(resources: Resources, ingress: LaneIngress) -> AsyncApp:
 async def _choose_reply_formats(resources: Resources) -> Sequence[ReplyFormat]:
     """The reply formats of the first model; the rehearsal model knows one. The cost of testing the model is counted."""
     outside, stores = resources.services, resources.stores
-    asked = MeteredModel(resources.model.first if isinstance(resources.model, FallbackModel) else resources.model)
+    metered = MeteredModel(resources.model.first if isinstance(resources.model, FallbackModel) else resources.model)
     wish = "native" if "model" in outside.standins else resources.settings.react_style
     memory = TextCache(stores.redis, stores.keys)
     name = f"two steps {outside.model_url} {outside.model_name}"  # an earlier version tested with one step
-    styles = await choose_formats(wish, asked, memory, name)
-    await stores.usage.record_usage(SYSTEM, [resources.prices.compute_usage(reply) for reply in asked.replies])
+    styles = await choose_formats(wish, metered, memory, name)
+    await stores.usage.record_usage(SYSTEM, [resources.prices.compute_usage(reply) for reply in metered.replies])
     return styles
 
 

@@ -115,11 +115,11 @@ def list_server_secrets(server: McpServer) -> Iterator[str]:
             yield value
         yield from read_url_secrets(value)
     yield from read_url_secrets(server.url)
-    for before, value in zip(server.command, server.command[1:], strict=False):
+    for previous, value in zip(server.command, server.command[1:], strict=False):
         name, _, given = value.partition("=")
         if given and is_secret_name(name):
             yield given
-        elif before.startswith("-") and is_secret_name(before):
+        elif previous.startswith("-") and is_secret_name(previous):
             yield value
 
 

@@ -120,7 +120,7 @@ async def open_resources(
         platform = await stack.enter_async_context(_open_slack(settings, services, stores, timing))
         model = await stack.enter_async_context(_open_models(settings, services, stores)) if model is None else model
         servers = await stack.enter_async_context(_open_mcp_tools(settings))
-        ended = await stack.enter_async_context(_open_run_listener(settings, services, stores))
+        on_run_ended = await stack.enter_async_context(_open_run_listener(settings, services, stores))
         yield Resources(
             settings=settings,
             services=services,
@@ -130,7 +130,7 @@ async def open_resources(
             model=model,
             prices=load_prices(settings),
             mcp_tools=servers,
-            on_run_ended=ended,
+            on_run_ended=on_run_ended,
         )
 
 
@@ -190,12 +190,12 @@ async def _open_models(settings: Settings, services: Services, stores: Stores) -
     # Only now: the SDK takes as long to import as all the rest, and not every start needs a model.
     from bot.agent.models.openai_model import open_model
 
-    asked = [services.first_model, *([services.fallback_model] if services.fallback_name else [])]
+    endpoints = [services.first_model, *([services.fallback_model] if services.fallback_name else [])]
     retries, memory = settings.openai_retries, TextCache(stores.redis, stores.keys)
     async with AsyncExitStack() as stack:
         opening = [
             open_model(one.url, one.key, one.name, retries=retries, api=one.api, effort=one.effort, memory=memory)
-            for one in asked
+            for one in endpoints
         ]
         first, *second = [await stack.enter_async_context(one) for one in opening]
         yield FallbackModel(first=first, second=second[0]) if second else first

@@ -156,12 +156,12 @@ async def open_redis_from_settings(settings: Settings) -> AsyncIterator[tuple[st
     if settings.redis_url:
         yield settings.redis_url, ()
         return
-    embedded = _build_embedded_redis(settings)
-    url = await embedded.ensure_running()
+    server = _build_embedded_redis(settings)
+    url = await server.ensure_running()
     try:
-        yield url, (partial(_restart_embedded_redis, embedded),)
+        yield url, (partial(_restart_embedded_redis, server),)
     finally:
-        await embedded.close()
+        await server.close()
 
 
 def _build_embedded_redis(settings: Settings) -> EmbeddedRedis:
@@ -233,14 +233,14 @@ async def _run_standins(
         "--data", str(settings.data_dir), "--port", str(settings.local_port),
         *(f"--{name}" for name in services),
     ]  # fmt: skip
-    told = {"STANDIN_BOT_TOKEN": tokens["bot_token"], "STANDIN_APP_TOKEN": tokens["app_token"]}
-    told["STANDIN_JOURNAL"] = redis_url  # may contain a password
+    variables = {"STANDIN_BOT_TOKEN": tokens["bot_token"], "STANDIN_APP_TOKEN": tokens["app_token"]}
+    variables["STANDIN_JOURNAL"] = redis_url  # may contain a password
     child = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is for this process, which ends the child after its own last message
-        env={**os.environ, **told},
+        env={**os.environ, **variables},
         pass_fds=() if lock is None else (lock,),
     )
     try:

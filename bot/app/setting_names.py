@@ -54,13 +54,13 @@ class EnvironmentName:
 def read_env_file(file: Path) -> tuple[EnvironmentName, ...]:
     """Every name in the file; empty without a file. Raises SettingsError for an unreadable file."""
     text = _read_optional_text(file)
-    found: list[EnvironmentName] = []
+    names: list[EnvironmentName] = []
     for binding in parse_stream(io.StringIO(text)):
         token = _NAME.match(binding.original.string)
         name = binding.key or (token[1] if token and binding.error else "")
         if name:
-            found.append(EnvironmentName(name, binding.original.line, not binding.error and binding.value is not None))
-    return tuple(found)
+            names.append(EnvironmentName(name, binding.original.line, not binding.error and binding.value is not None))
+    return tuple(names)
 
 
 def find_variable_references(*files: Path | None) -> frozenset[str]:
@@ -72,19 +72,19 @@ def find_wrong_names(
     names: Iterable[EnvironmentName], known: Collection[str], used: Collection[str] = ()
 ) -> Iterator[str]:
     """What is wrong with each name that looks like one of `known` and is not, in words. Values are never repeated."""
-    for one in names:
-        tidy = _normalize_name(one.name)
-        if one.name.upper() in known and one.is_set:
+    for wrong_name in names:
+        tidy = _normalize_name(wrong_name.name)
+        if wrong_name.name.upper() in known and wrong_name.is_set:
             continue
         near = _find_nearest(tidy, known)
-        if one.name.upper() in known or (near == tidy and not one.is_set):
-            yield f"{_describe_place(one)} has no value that can be read; write {tidy}=… on one line"
-        elif one.name in used or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
+        if wrong_name.name.upper() in known or (near == tidy and not wrong_name.is_set):
+            yield f"{_describe_place(wrong_name)} has no value that can be read; write {tidy}=… on one line"
+        elif wrong_name.name in used or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
             continue
         elif near:
-            yield f"{_describe_place(one)} is not a setting; did you mean {near}?"
+            yield f"{_describe_place(wrong_name)} is not a setting; did you mean {near}?"
         elif kin := _list_same_prefix(tidy, known):
-            yield f"{_describe_place(one)} is not a setting; those of this kind are {', '.join(kin)}"
+            yield f"{_describe_place(wrong_name)} is not a setting; those of this kind are {', '.join(kin)}"
 
 
 def find_misspelt_names(names: Iterable[str], known: Collection[str]) -> Iterator[str]:

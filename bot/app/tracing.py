@@ -32,12 +32,12 @@ async def open_sender_from_settings(
     except ModuleNotFoundError as error:
         raise SettingsError(MISSING) from error
     spans = SpanBuilder(TracedEndpoint(model, url), settings.otel_service_name)
-    read = partial(export_run, approvals=approvals, gates=GATES, content=settings.captures_content)
+    export = partial(export_run, approvals=approvals, gates=GATES, content=settings.captures_content)
     headers = settings.otel_exporter_otlp_headers
     sink = build_exporter(
         settings.otel_exporter_otlp_endpoint,
         settings.otel_exporter_otlp_traces_endpoint,
         headers.get_secret_value() if headers else "",
     )
-    async with open_span_sender(sink, spans, read) as sender:
+    async with open_span_sender(sink, spans, export) as sender:
         yield sender

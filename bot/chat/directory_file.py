@@ -115,15 +115,15 @@ def read_directory_file(path: Path | None) -> Mapping[str, DirectoryEntry]:
 
 
 def _index_by_email(rows: Rows) -> Mapping[str, DirectoryEntry]:
-    known: dict[str, DirectoryEntry] = {}
+    entries: dict[str, DirectoryEntry] = {}
     lines: dict[str, int] = {}
     for line, row in rows:
         facts = _parse_directory_entry(line, row)
         key = facts.email.lower()
-        if key in known:
+        if key in entries:
             raise ValueError(f"line {line}: {facts.email} stands on line {lines[key]} already")
-        known[key], lines[key] = facts, line
-    return known
+        entries[key], lines[key] = facts, line
+    return entries
 
 
 def _parse_directory_entry(line: int, row: Mapping[str, Any]) -> DirectoryEntry:

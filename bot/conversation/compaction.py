@@ -133,8 +133,8 @@ class HistoryCompactor:
         raise RetryLater(self.pause_ms * 4 ** (tries - 1), f"no summary: {draft.failure}", counts_try=True)
 
     async def _find_timezone(self, person: str) -> tzinfo:
-        found_person = await self.directory.find_person(person)
-        return found_person.zone if found_person is not None else UTC
+        member = await self.directory.find_person(person)
+        return member.zone if member is not None else UTC
 
     def _build_journal_write(self, fold: CompactConversation, kind: str, draft: SummaryDraft, **more: Any) -> Write:
         place = fold.place

@@ -67,7 +67,7 @@ class RunReplies:
         self, run: Run, requested_card: OpenCard, *, can_press: bool, quiet: bool, again: bool
     ) -> None:
         """Says who decides and where the card is. Says nothing if the card comes to this very place or a step line says
-        so. `theirs`: the requester may press the card."""
+        so. `can_press`: the requester may press the card."""
         place, person, key = run.message.place, run.message.person, f"{run.id}:card:{len(run.state.calls)}"
         if requested_card.place == place or (can_press and place.direct):
             return

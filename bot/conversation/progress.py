@@ -161,7 +161,7 @@ def _is_small_talk(run: Run, result: RunResult) -> bool:
 
 
 def describe_stop(run: Run, reason: StopReason, renewal: datetime) -> str:
-    """Why a run stopped, what became of its request, and what the person can do. `renewed`: when the next day's budget
+    """Why a run stopped, what became of its request, and what the person can do. `renewal`: when the next day's budget
     begins, in their time zone. Code writes this, no model."""
     undone = translate("stopped.undone", run.language)
     if reason is StopReason.BUDGET:

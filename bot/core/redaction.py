@@ -200,7 +200,7 @@ def spell_secret(secret: str) -> Iterator[str]:
 
 
 def _spell_base64(secret: bytes, offset: int, encode: Callable[[bytes], bytes]) -> str:
-    """The base64 letters that encode nothing but the secret when `before` bytes (modulo 3) precede it."""
+    """The base64 letters that encode nothing but the secret when `offset` bytes (modulo 3) precede it."""
     text = encode(b"\0" * offset + secret).decode().rstrip("=")
     whole = (offset + len(secret)) * 8 // 6
     return text[-(-offset * 8 // 6) : whole]

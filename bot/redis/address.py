@@ -106,14 +106,14 @@ def _parse_sentinel_url(match: re.Match[str], options: dict[str, str]) -> RedisA
 
 def _parse_hosts(text: str, port: int) -> tuple[str, tuple[tuple[str, int], ...]]:
     """`user:password@` (or nothing), and the hosts."""
-    login, text_hosts, members = text.rpartition("@")
-    match = [_MEMBER.fullmatch(one.strip()) for one in members.split(",")]
-    hosts = tuple((one["v6"] or one["name"], int(one["port"] or port)) for one in match if one is not None)
-    if len(hosts) < len(match) or not all(0 < number < 65_536 for _, number in hosts):
+    login, separator, members = text.rpartition("@")
+    matches = [_MEMBER.fullmatch(one.strip()) for one in members.split(",")]
+    hosts = tuple((one["v6"] or one["name"], int(one["port"] or port)) for one in matches if one is not None)
+    if len(hosts) < len(matches) or not all(0 < number < 65_536 for _, number in hosts):
         raise _build_url_error(
             "has a host that is not like name:6379 (special characters in passwords are written as %40)"
         )
-    return login + text_hosts, hosts
+    return login + separator, hosts
 
 
 def _parse_database(db: str) -> str:

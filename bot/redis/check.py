@@ -229,9 +229,9 @@ async def _check_partitions(redis: Redis, keys: Keys) -> list[RedisFinding]:
     try:
         with translate_redis_errors():
             await redis.set(f"{keys.prefix}:partitions", keys.partitions, nx=True)
-            counts = int(str(await redis.get(f"{keys.prefix}:partitions")))
+            stored_count = int(str(await redis.get(f"{keys.prefix}:partitions")))
     except (StoreUnavailableError, exceptions.ResponseError) as error:
         return [_build_selftest_finding(error)]
-    if counts != keys.partitions:
-        return [RedisFinding(RedisSeverity.REFUSE, "partitions", {"found": counts, "asked": keys.partitions})]
+    if stored_count != keys.partitions:
+        return [RedisFinding(RedisSeverity.REFUSE, "partitions", {"found": stored_count, "asked": keys.partitions})]
     return []

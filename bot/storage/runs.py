@@ -94,11 +94,11 @@ class RunStore:
         if run.status is RunStatus.RUNNING:
             fresh = run.state.messages[run.stored_messages :]
             messages = (RPush(self._build_run_key(run.id, "m"), fresh, ttl_ms=RETENTION_MS),) if fresh else ()
-            message_key = [f"{n} {text}" for n, text in run.state.provider_details.items() if n >= run.stored_messages]
-            details_key = (
-                (RPush(self._build_run_key(run.id, "k"), message_key, ttl_ms=RETENTION_MS),) if message_key else ()
+            new_details = [f"{n} {text}" for n, text in run.state.provider_details.items() if n >= run.stored_messages]
+            details_writes = (
+                (RPush(self._build_run_key(run.id, "k"), new_details, ttl_ms=RETENTION_MS),) if new_details else ()
             )
-            return (Set(self._build_run_key(run.id), record, ttl_ms=RETENTION_MS), *messages, *details_key)
+            return (Set(self._build_run_key(run.id), record, ttl_ms=RETENTION_MS), *messages, *details_writes)
         packed_run = _pack_run(record, run.state, replayed=run.status is RunStatus.PAUSED)
         ttl = PAUSED_RETENTION_MS if run.status is RunStatus.PAUSED else RETENTION_MS
         lists = ("m", "k") if run.state.provider_details else ("m",)

@@ -107,15 +107,15 @@ def _split_tokens(text: str) -> list[CalculatorToken]:
         )
     tokens, at = [], 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             odd = text[at:].lstrip()[:1]
             raise _CalculationError(
                 f"{odd!r} after character {at} cannot be read; use numbers, + - * / % and round brackets"
             )
-        kind = found.lastgroup or ""
-        tokens.append(CalculatorToken(kind, found[kind], found.start(kind) + 1))
-        at = found.end()
+        kind = match.lastgroup or ""
+        tokens.append(CalculatorToken(kind, match[kind], match.start(kind) + 1))
+        at = match.end()
     return [*tokens, CalculatorToken("end", "", len(text) + 1)]
 
 
@@ -211,11 +211,11 @@ class _CalculatorParser:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise _build_sum_too_long_error()
-        found = inside()
+        value = inside()
         if not self.take_sign(")"):
             raise self.build_syntax_error("a closing bracket is missing, or an operator; a number has no comma in it")
         self.depth -= 1
-        return found
+        return value
 
     @property
     def token(self) -> CalculatorToken:

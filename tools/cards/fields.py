@@ -41,11 +41,11 @@ async def build_form_card_fields(directory: Directory, process: Process, filled:
     """Every field with a value, the working days, the remaining balance, further approvers, recipients of copies, the
     rule that passes the request, and everything unusual."""
     form = process.form
-    beside = {name for f in form.fields for name in (f.half, f.currency)}
+    companion_fields = {name for f in form.fields for name in (f.half, f.currency)}
     fields = [
         CardField(label=f.label.by_language, value=await _build_field_value(directory, process, f, filled.values))
         for f in form.fields
-        if filled.values.get(f.name) and f.name not in beside
+        if filled.values.get(f.name) and f.name not in companion_fields
     ]
     fields += _build_length_fields(form, filled)
     levels = [*list_approval_levels(process, filled), ("cc", _list_copied_people(process, filled))]
@@ -59,14 +59,14 @@ async def build_form_card_fields(directory: Directory, process: Process, filled:
 async def _build_exception_fields(directory: Directory, form: Form, filled: FilledForm) -> list[CardField]:
     """Who decides although the rules name somebody else."""
     fields = list[CardField]()
-    for name, named in (filled.exceptions or {}).items():
+    for name, people in (filled.exceptions or {}).items():
         field = form.find_field(name)
         params: dict[str, Any] = {"label": field.label.by_language if field else name}
         fields.append(
-            CardField(label="notice", value=TextRef(key="fact.exception" if named else "fact.chosen", params=params))
+            CardField(label="notice", value=TextRef(key="fact.exception" if people else "fact.chosen", params=params))
         )
-        if named:
-            fields.append(CardField(label="by_rules", value=await identify_people(directory, named)))
+        if people:
+            fields.append(CardField(label="by_rules", value=await identify_people(directory, people)))
     return fields
 
 
@@ -140,11 +140,11 @@ async def build_mail_draft(
 ) -> MailDraft:
     """The email of a `mail` service task, in the language of the person who sends it."""
     row = next(row for row in process.form.mails if row.node == node)
-    shown = format_values(process, filled, language)
+    values = format_values(process, filled, language)
     for field in process.form.fields:
         if field.kind in PERSONS:
-            shown[field.name] = (await format_people_names(directory, filled.resolve_people(field.name)))[language]
-    subject, body = (words.by_language[language].format_map(shown) for words in (row.subject, row.body))
+            values[field.name] = (await format_people_names(directory, filled.resolve_people(field.name)))[language]
+    subject, body = (words.by_language[language].format_map(values) for words in (row.subject, row.body))
     return MailDraft(filled.people.get(node, ()), " ".join(subject.split()), body)
 
 

@@ -26,11 +26,11 @@ def get_node_label(definition: ProcessDefinition, node: str) -> dict[str, str]:
 
 def list_visited_elements(definition: ProcessDefinition, events: Sequence[RequestEvent]) -> tuple[str, ...]:
     """Ids of the nodes and flows in the record that the definition has."""
-    known = definition.nodes.keys() | {r.flow for n in definition.nodes.values() for r in n.routes}
+    element_ids = definition.nodes.keys() | {r.flow for n in definition.nodes.values() for r in n.routes}
     ends = {n.id for n in definition.nodes.values() if n.end}
     steps = [step for event in events for step in event.steps]
     passed = {name for step in steps for name in (step.node, step.flow, step.to if step.to in ends else "")}
-    return tuple(sorted(passed & known))
+    return tuple(sorted(passed & element_ids))
 
 
 def list_current_nodes(definition: ProcessDefinition, request: Request) -> tuple[str, ...]:

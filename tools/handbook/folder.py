@@ -86,13 +86,13 @@ class Handbook:
     async def quote_relevant_sections(self, text: str, max_chars: int) -> str:
         """The sections relevant to a text: whole ones, the best first, at most `max_chars` in all. Raises
         `HandbookError`."""
-        found, left = [], max_chars
+        excerpts, room = [], max_chars
         for section in (await self.load_snapshot_in_thread()).search_sections(text) if text.strip() else []:
             told = f"[{section.file} | {section.heading}]\n{section.text.strip()}\n"
-            if len(told) <= left:
-                found.append(told)
-                left -= len(told) + 1
-        return "\n".join(found)
+            if len(told) <= room:
+                excerpts.append(told)
+                room -= len(told) + 1
+        return "\n".join(excerpts)
 
 
 def _build_snapshot(sections: tuple[Section, ...]) -> HandbookSnapshot:
@@ -134,14 +134,14 @@ def _walk_files(folder: Path) -> Iterator[Path]:
 
 def _read_stamp(path: Path, file: str) -> Stamp:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise HandbookError(file, error.strerror or "cannot be read") from error
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise HandbookError(file, "is no plain file")
-    if found.st_size > MAX_FILE_BYTES:
-        raise HandbookError(file, f"{found.st_size} bytes, at most {MAX_FILE_BYTES}")
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    if status.st_size > MAX_FILE_BYTES:
+        raise HandbookError(file, f"{status.st_size} bytes, at most {MAX_FILE_BYTES}")
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _read_sections(folder: Path, file: str) -> tuple[Section, ...]:

@@ -33,11 +33,11 @@ class ReadHandbookArgs(FrozenModel):
 
 
 async def run_search_handbook(context: ToolContext, args: SearchHandbookArgs) -> ToolOutcome:
-    found = (await _load_handbook(context)).search_sections(args.query)
-    shown, more = slice_page(found, args.page, PAGE_SIZE)
+    sections = (await _load_handbook(context)).search_sections(args.query)
+    shown, more = slice_page(sections, args.page, PAGE_SIZE)
     results = [{**_build_citation(one), "excerpt": extract_excerpt(one.body, args.query)} for one in shown]
     return ToolOutcome(
-        data={"results": results, "more": more}, summary=TextRef(key="result.found", params={"n": len(found)})
+        data={"results": results, "more": more}, summary=TextRef(key="result.found", params={"n": len(sections)})
     )
 
 
@@ -66,11 +66,11 @@ def _build_citation(section: Section) -> dict[str, str]:
 
 def extract_excerpt(text: str, query: str) -> str:
     """The piece of a text with most of the query's terms, on one line."""
-    wanted = set(extract_terms(query))
+    terms = set(extract_terms(query))
     text = text[:LOOKED]
     starts = [0, *(n for n, before in enumerate(text, 1) if before in "\n。.！!？?；;" or not n % EXCERPT)]
     pieces = (text[start : start + EXCERPT] for start in starts)
-    best = max(pieces, key=lambda piece: (len(wanted.intersection(extract_terms(piece))), bool(piece.strip())))
+    best = max(pieces, key=lambda piece: (len(terms.intersection(extract_terms(piece))), bool(piece.strip())))
     return " ".join(best.split())
 
 

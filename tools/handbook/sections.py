@@ -48,16 +48,18 @@ def split_sections(file: str, content: str) -> tuple[Section, ...]:
         starts.insert(0, _Heading(0, 0, 0, ""))
     ends = [*(h.first_line for h in starts[1:]), len(lines)]
     above: list[_Heading] = []
-    taken: dict[str, int] = {}
-    found = []
+    id_counts: dict[str, int] = {}
+    sections = []
     for heading, end in zip(starts, ends, strict=True):
         above = [*(h for h in above if h.level < heading.level), heading]
         text, body = "".join(lines[heading.first_line : end]), "".join(lines[heading.end_line : end])
         if text.strip():
-            found.append(
-                Section(file, _assign_section_id(file, heading.title, taken), _format_heading_path(above), text, body)
+            sections.append(
+                Section(
+                    file, _assign_section_id(file, heading.title, id_counts), _format_heading_path(above), text, body
+                )
             )
-    return tuple(found)
+    return tuple(sections)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,25 +118,27 @@ async def _send_each(context: ToolContext, people: Sequence[Person], subject: st
     """Sends a separate email to each. A recipient whom the server refuses does not stop the others; an outage or an
     unclear result does. Raises `ToolError` `mailed_partly` if some have it and some do not, `EffectUnknownError`, and
     the error of sending if nobody has it."""
-    refused, known = dict[str, ToolError](), {person.id: person for person in people}
+    refusals, people_by_id = dict[str, ToolError](), {person.id: person for person in people}
     message_id = ""
-    for one in context.parts.list_unfinished(list(known)):
-        message_id = build_message_id(f"{context.idempotency_key}:{one}")
-        await context.parts.mark_part(one, PartState.BEGUN)
+    for person_id in context.parts.list_unfinished(list(people_by_id)):
+        message_id = build_message_id(f"{context.idempotency_key}:{person_id}")
+        await context.parts.mark_part(person_id, PartState.BEGUN)
         try:
-            await context.services.mailer.send_mail(known[one], subject, text, message_id, reply_to)
+            await context.services.mailer.send_mail(people_by_id[person_id], subject, text, message_id, reply_to)
         except ToolError as error:
-            refused[one] = error
-            await context.parts.mark_part(one, PartState.REFUSED)
+            refusals[person_id] = error
+            await context.parts.mark_part(person_id, PartState.REFUSED)
             if error.code != "mail_refused":
                 break
         else:
-            await context.parts.mark_part(one, PartState.DONE)
-    left = context.parts.list_unfinished(list(known))
-    if refused:
-        first = next(iter(refused.values()))
-        sent = [person for person in people if person.id not in left]
-        raise _build_partial_error(sent, [known[one] for one in left], first) if sent else first
+            await context.parts.mark_part(person_id, PartState.DONE)
+    unfinished = context.parts.list_unfinished(list(people_by_id))
+    if refusals:
+        first = next(iter(refusals.values()))
+        sent = [person for person in people if person.id not in unfinished]
+        raise (
+            _build_partial_error(sent, [people_by_id[person_id] for person_id in unfinished], first) if sent else first
+        )
     return message_id
 
 
@@ -231,13 +233,13 @@ def _require_address(person: Person) -> Person:
 
 async def _require_task_assignee(context: ToolContext, task_id: str) -> Person:
     """The assignee of an open task of the caller's request, or of the caller's own."""
-    assigned = await resolve_task(context, task_id)
-    concerned = context.caller.id in (assigned.request.initiator, assigned.task.assignee)
-    person = await context.services.directory.find_person(assigned.task.assignee)
+    assigned_task = await resolve_task(context, task_id)
+    concerned = context.caller.id in (assigned_task.request.initiator, assigned_task.task.assignee)
+    person = await context.services.directory.find_person(assigned_task.task.assignee)
     if not concerned or person is None or not person.active:
         raise ToolError("no_task", f"there is no task {task_id[:40]!r} of the caller's requests", task=task_id[:40])
-    if not assigned.task.is_open:
-        raise ToolError("task_closed", f"task {assigned.task.id} is closed; nobody is working on it")
+    if not assigned_task.task.is_open:
+        raise ToolError("task_closed", f"task {assigned_task.task.id} is closed; nobody is working on it")
     return person
 
 

@@ -35,14 +35,14 @@ class SmtpMailer:
         if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
             raise ValueError("the SMTP URL should look like smtp://host:port or smtps://user:password@host")
         tls = parts.scheme == "smtps"
-        demanded = bool(parts.username) and not tls and not is_local_host(parts.hostname)
+        requires_tls = bool(parts.username) and not tls and not is_local_host(parts.hostname)
         self._options: dict[str, Any] = {
             "hostname": parts.hostname,
             "port": parts.port,
             "username": unquote(parts.username) if parts.username else None,
             "password": unquote(parts.password) if parts.password else None,
             "use_tls": tls,
-            "start_tls": None if not (tls or demanded) else demanded,
+            "start_tls": None if not (tls or requires_tls) else requires_tls,
             "timeout": timeout_s,
         }
         self._sender = sender

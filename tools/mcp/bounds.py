@@ -71,17 +71,17 @@ class _BoundedDecoder(codecs.BufferedIncrementalDecoder):
         return codecs.utf_8_decode(input, errors, final)
 
     def decode(self, input: Any, final: bool = False) -> str:
-        piece, said = bytes(input), ""
+        piece, text = bytes(input), ""
         first = piece.find(b"\n")
         if not self._leaves_out and self._line + (first if first >= 0 else len(piece)) > MESSAGE_MAX:
-            self._leaves_out, self.buffer, said = True, b"", f"\n{LEFT_OUT}\n"
+            self._leaves_out, self.buffer, text = True, b"", f"\n{LEFT_OUT}\n"
         if self._leaves_out:
             if first < 0:
-                return said
+                return text
             piece, self._leaves_out, self._line = piece[first + 1 :], False, 0
         last = piece.rfind(b"\n")
         self._line = self._line + len(piece) if last < 0 else len(piece) - last - 1
-        return said + super().decode(piece, final)
+        return text + super().decode(piece, final)
 
 
 def is_line_too_long(message: object) -> bool:

@@ -85,12 +85,12 @@ def read_servers(text: str, environ: Mapping[str, str]) -> tuple[McpServer, ...]
     """The servers in a TOML text, with `${NAME}` filled in from `environ`. Raises ValueError, which says what is
     wrong."""
     try:
-        read = tomllib.loads(text)
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as wrong:
         raise ValueError(f"not TOML: {wrong}") from wrong
-    servers = read.pop("servers", {})
-    if read or not isinstance(servers, dict):
-        raise ValueError(f"only [servers.NAME] tables belong there, not {', '.join(read) or 'a value'}")
+    servers = document.pop("servers", {})
+    if document or not isinstance(servers, dict):
+        raise ValueError(f"only [servers.NAME] tables belong there, not {', '.join(document) or 'a value'}")
     return tuple(_parse_server(name, table, environ) for name, table in servers.items())
 
 

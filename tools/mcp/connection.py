@@ -149,16 +149,16 @@ class McpConnection:
             return await client.session.send_request(request, types.CallToolResult, self.server.timeout_seconds)
 
     async def _list_tools(self, client: Client) -> None:
-        found: list[types.Tool] = []
+        tools: list[types.Tool] = []
         cursor: str | None = None
         with anyio.fail_after(self.server.timeout_seconds), self._wait_for_answer():
             for _ in range(PAGES):
                 page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-                found += page.tools
+                tools += page.tools
                 cursor = page.next_cursor
-                if not cursor or len(found) > TOOLS:
+                if not cursor or len(tools) > TOOLS:
                     break
-        self._on_tools_listed(self.server, found)
+        self._on_tools_listed(self.server, tools)
 
     async def _watch_tools(self, client: Client) -> None:
         """Lists the tools now and then, and whenever there is a reason to, until a listing fails."""

@@ -72,18 +72,18 @@ class McpToolset(Mapping[str, Tool]):
 
     def _replace_tools(self, server: McpServer, listed: Sequence[Any]) -> None:
         """Replaces the known tools of a server by its current ones."""
-        found, problems = _parse_listed_tools(server, listed)
-        if found == self._mcp_tools.get(server.name) and problems == self.problems.get(server.name):
+        tools, problems = _parse_listed_tools(server, listed)
+        if tools == self._mcp_tools.get(server.name) and problems == self.problems.get(server.name):
             return
         for name in self._mcp_tools.get(server.name, {}):
             del self._tools[name]
-        self._mcp_tools[server.name], self.problems[server.name] = found, problems
+        self._mcp_tools[server.name], self.problems[server.name] = tools, problems
         connection = self.connections[server.name]
         self._tools |= {
-            name: build_mcp_tool(one, connection.call_read_tool, self._run_sealed_call) for name, one in found.items()
+            name: build_mcp_tool(one, connection.call_read_tool, self._run_sealed_call) for name, one in tools.items()
         }
         self.report(
-            "server.tools", server=server.name, tools=[f"{one.full_name} ({one.gate})" for one in found.values()]
+            "server.tools", server=server.name, tools=[f"{one.full_name} ({one.gate})" for one in tools.values()]
         )
         for problem in problems:
             self.report("server.problem", server=server.name, problem=problem)
@@ -100,7 +100,7 @@ class McpToolset(Mapping[str, Tool]):
 
 def _parse_listed_tools(server: McpServer, listed: Sequence[Any]) -> tuple[dict[str, McpTool], tuple[str, ...]]:
     """The usable tools in the order of their names, and the problems of the others."""
-    found: dict[str, McpTool] = {}
+    tools_by_name: dict[str, McpTool] = {}
     named = dict.fromkeys((*server.tools, *server.public))
     problems = [
         f"there is no tool {name!r} for its setting" for name in named if name not in _collect_tool_names(listed)
@@ -114,11 +114,11 @@ def _parse_listed_tools(server: McpServer, listed: Sequence[Any]) -> tuple[dict[
         except UnusableToolError as wrong:
             problems.append(f"{name} is left out: {clean_server_text(str(wrong), MAX_PROBLEM_LENGTH)}")
             continue
-        if name in found:
+        if name in tools_by_name:
             problems.append(f"{name} is left out: another tool has the same name")
         elif one is not None:
-            found[name] = one
-    return found, tuple(problems)
+            tools_by_name[name] = one
+    return tools_by_name, tuple(problems)
 
 
 def _collect_tool_names(listed: Sequence[Any]) -> set[str]:

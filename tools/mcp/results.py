@@ -27,15 +27,15 @@ def parse_read_result(server: McpServer, one: McpTool, result: Any, page: int = 
     returns the others. Raises `ToolError` `server_failed` if the server reports a failure."""
     if result.is_error:
         raise build_server_failed_error(server, _join_pieces(_list_pieces(result.content))[0])
-    found, length = _read_answer(server, result)
+    content, length = _read_answer(server, result)
     data: dict[str, Any] = {"server": one.server}
-    if is_single_page(found):
-        data["result"] = found
+    if is_single_page(content):
+        data["result"] = content
     elif not one.has_pages:
-        text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
         data["result"] = f"{text[:PAGE_LENGTH]}… [cut: {PAGE_LENGTH} of {length} characters]"
     else:
-        pages = split_result_pages(found)
+        pages = split_result_pages(content)
         shown, more = slice_page(pages, page, 1)
         data |= {"result": shown[0] if shown else None, "page": page, "pages": len(pages)}
         data |= {"more": f"the same call with {PAGE_ARGUMENT}: {more}"} if more else {}
@@ -55,13 +55,13 @@ def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
     has_data = result.structured_content is not None and (len(structured) <= MAX_READ_LENGTH or not text)
     if has_data:
         text, length = structured, len(structured)
-    masked = server.mask_secrets(text[:MAX_READ_LENGTH])
+    masked_text = server.mask_secrets(text[:MAX_READ_LENGTH])
     if length > MAX_READ_LENGTH:
-        return masked[: MAX_PAGES * PAGE_LENGTH], length
+        return masked_text[: MAX_PAGES * PAGE_LENGTH], length
     try:
-        value = json.loads(masked) if has_data or masked[:1] in ("{", "[") else masked
+        value = json.loads(masked_text) if has_data or masked_text[:1] in ("{", "[") else masked_text
     except (ValueError, RecursionError):
-        return masked, length
+        return masked_text, length
     return value, length
 
 
@@ -95,16 +95,16 @@ def split_result_pages(found: Any) -> list[Any]:
 
 def _group_elements(elements: list[Any], most: int) -> list[Any]:
     """Elements in pages of at most `most` characters. Empty if one of them is longer."""
-    groups, left = list[Any](), 0
+    groups, room = list[Any](), 0
     for element in elements:
         size = len(json.dumps(element, ensure_ascii=False)) + 2
         if size + 2 > most:
             return []
-        if size > left:
+        if size > room:
             groups.append([])
-            left = most - 2
+            room = most - 2
         groups[-1].append(element)
-        left -= size
+        room -= size
     return groups
 
 
@@ -143,23 +143,23 @@ def build_server_failed_error(server: McpServer, message: str) -> ToolError:
 
 def _join_pieces(pieces: Iterable[str]) -> tuple[str, int]:
     """The pieces as lines, as far as they are read, and the length of all of them in characters."""
-    kept, length = list[str](), 0
+    lines, length = list[str](), 0
     for piece in pieces:
         if length < MAX_READ_LENGTH:
-            kept.append(piece[:MAX_READ_LENGTH])
+            lines.append(piece[:MAX_READ_LENGTH])
         length += len(piece) + 1
-    return "\n".join(kept), max(length - 1, 0)
+    return "\n".join(lines), max(length - 1, 0)
 
 
 def _list_pieces(content: Any) -> Iterator[str]:
     """Texts unchanged; of anything else, its kind."""
-    for one in content:
-        match one.type:
+    for part in content:
+        match part.type:
             case "text":
-                yield one.text
-            case "resource" if hasattr(one.resource, "text"):
-                yield one.resource.text
+                yield part.text
+            case "resource" if hasattr(part.resource, "text"):
+                yield part.resource.text
             case "resource_link":
-                yield f"[link, not opened: {str(one.uri)[:200]}]"
+                yield f"[link, not opened: {str(part.uri)[:200]}]"
             case kind:
-                yield f"[{kind}, not shown: {str(getattr(one, 'mime_type', '') or 'of no known type')[:60]}]"
+                yield f"[{kind}, not shown: {str(getattr(part, 'mime_type', '') or 'of no known type')[:60]}]"

@@ -39,20 +39,20 @@ class UnusableToolError(ValueError):
 
 def simplify_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of an arguments object, without references and patterns. Raises `UnusableToolError`."""
-    made = _SchemaSimplifier(schema).simplify_node(schema, 0)
-    if made.get("type") != "object":
+    simple = _SchemaSimplifier(schema).simplify_node(schema, 0)
+    if simple.get("type") != "object":
         raise UnusableToolError("its input is no object")
-    made.setdefault("properties", {})
-    written = json.dumps(made, ensure_ascii=False)
+    simple.setdefault("properties", {})
+    written = json.dumps(simple, ensure_ascii=False)
     if len(written) > SIZE:
         raise UnusableToolError(f"its input schema is longer than {SIZE} characters")
     if has_invisible(written):
         raise UnusableToolError("its input schema has characters in it that nobody can see")
     try:
-        Draft202012Validator.check_schema(made)
+        Draft202012Validator.check_schema(simple)
     except SchemaError as error:
         raise UnusableToolError(f"its input schema is wrong: {error.message[:MAX_ERROR_LENGTH]}") from None
-    return made
+    return simple
 
 
 def describe_schema_errors(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str:
@@ -84,26 +84,26 @@ class _SchemaSimplifier:
         return {**made, **self._simplify_children(node, depth + 1)}
 
     def _simplify_children(self, node: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        simple: dict[str, Any] = {}
         if isinstance(properties := node.get("properties"), Mapping):
-            made["properties"] = {
+            simple["properties"] = {
                 _require_property_name(name): self.simplify_node(one, depth) for name, one in properties.items()
             }
         for key in _ONE:
             if isinstance(inner := node.get(key), bool):
-                made[key] = inner
+                simple[key] = inner
             elif inner is not None:
-                made[key] = self.simplify_node(inner, depth)
+                simple[key] = self.simplify_node(inner, depth)
         if "prefixItems" in node:
-            made.pop("items", None)  # the positions before them are left out
+            simple.pop("items", None)  # the positions before them are left out
         if "array" in str(node.get("type")):
-            made.setdefault("items", {})  # endpoints require it
+            simple.setdefault("items", {})  # endpoints require it
         if "patternProperties" in node:
-            made.pop("additionalProperties", None)  # the patterns that were left out may allow more
+            simple.pop("additionalProperties", None)  # the patterns that were left out may allow more
         for key, as_key in _SEVERAL.items():
             if isinstance(several := node.get(key), list) and several:
-                made[as_key] = [self.simplify_node(one, depth) for one in several]
-        return made
+                simple[as_key] = [self.simplify_node(one, depth) for one in several]
+        return simple
 
     def _resolve_reference(self, ref: str) -> object:
         """The target of a reference within the schema. Raises `UnusableToolError`."""

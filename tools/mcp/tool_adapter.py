@@ -136,12 +136,12 @@ def parse_listed_tool(server: McpServer, listed: Any) -> McpTool | None:
     rule = server.tools.get(listed.name) or ("none" if reads else "confirm")
     if rule == "off":
         return None
-    said = clean_server_text(f"{listed.title or ''} {listed.description or ''}", PURPOSE)
+    description = clean_server_text(f"{listed.title or ''} {listed.description or ''}", PURPOSE)
     public = listed.name in server.public
     return McpTool(
         server.name,
         listed.name,
-        said,
+        description,
         simplify_schema(listed.input_schema),
         reads,
         Gate(rule),
@@ -152,7 +152,7 @@ def parse_listed_tool(server: McpServer, listed: Any) -> McpTool | None:
 
 def build_mcp_tool(one: McpTool, read: Read, effect: Effect) -> Tool:
     """The tool for the model and the gate."""
-    given = _build_args_model(one.schema, has_pages=one.has_pages)
+    args_model = _build_args_model(one.schema, has_pages=one.has_pages)
 
     async def run_without_gate(context: ToolContext, args: RootModel[dict[str, Any]]) -> ToolOutcome:
         arguments, page = _split_page_argument(args.root) if one.has_pages else (args.root, 1)
@@ -161,7 +161,7 @@ def build_mcp_tool(one: McpTool, read: Read, effect: Effect) -> Tool:
     async def prepare_mcp_call(context: ToolContext, args: RootModel[dict[str, Any]]) -> Proposal:
         return _build_call_proposal(context, one, _to_server_arguments(one.schema, args.root))
 
-    said: dict[str, Any] = {
+    texts: dict[str, Any] = {
         "name": one.full_name,
         "purpose": f"Tool of the server {one.server}, which is not part of this program. It says: “{one.description}”",
         "use_when": f"The task needs what {one.server} has.",
@@ -169,15 +169,15 @@ def build_mcp_tool(one: McpTool, read: Read, effect: Effect) -> Tool:
         "returns": '{"server", "result", "more"?: how to read on}: data of the server',
         "errors": {},
         "example": {},
-        "args": given,
+        "args": args_model,
         "server": one.server,
         "privacy": one.privacy,
         "also": frozenset(ERRORS),
     }
     if one.gate is Gate.NONE:
-        return Tool(**said, run=run_without_gate, is_cacheable=one.is_read_only)
+        return Tool(**texts, run=run_without_gate, is_cacheable=one.is_read_only)
     return Tool(
-        **said,
+        **texts,
         run=build_call_runner(one.full_name, effect),
         gate=one.gate,
         prepare=prepare_mcp_call,
@@ -217,14 +217,14 @@ def build_call_outcome(one: McpTool, outcome: ToolOutcome) -> ToolOutcome:
 def _build_call_proposal(context: ToolContext, one: McpTool, arguments: dict[str, Any]) -> Proposal:
     """Every argument in full, on the card or in the confirmation dialog: what cannot be shown is not proposed. Raises
     `ToolError`."""
-    shown = list(_flatten_arguments("", arguments))
-    fits = sum(len(value) for _, value in shown) <= SHOWN
-    long = [] if fits else [one for one in shown if len(one[1]) > LONG_VALUE]
-    if len(shown) > FACTS or sum(_count_markup_bytes(value) for _, value in long) > MAX_DIALOG_BYTES:
+    values = list(_flatten_arguments("", arguments))
+    fits = sum(len(value) for _, value in values) <= SHOWN
+    long = [] if fits else [one for one in values if len(one[1]) > LONG_VALUE]
+    if len(values) > FACTS or sum(_count_markup_bytes(value) for _, value in long) > MAX_DIALOG_BYTES:
         raise ToolError(
             "too_much", f"people are shown at most {FACTS} values and {MAX_DIALOG_BYTES} bytes; call it with less"
         )
-    told = tuple(_build_argument_field(*one, in_dialog=one in long) for one in shown)
+    told = tuple(_build_argument_field(*one, in_dialog=one in long) for one in values)
     texts = tuple(_build_argument_dialog_field(number, *one) for number, one in enumerate(long, 1))
     fields = (CardField(label="server", value=one.server), CardField(label="server_tool", value=one.name))
     outside = CardField(label="outside", value=TextRef(key="fact.outside"))
@@ -311,7 +311,7 @@ def _build_args_model(schema: Mapping[str, Any], *, has_pages: bool) -> type[Roo
     renamed = {"note": _choose_note_name(schema)}
     properties = {renamed.get(name, name): one for name, one in schema["properties"].items()}
     required = [renamed.get(name, name) for name in schema.get("required", ())]
-    told = {"type": "object", "properties": properties, **({"required": required} if required else {})}
+    schema_for_model = {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
     class McpArgs(RootModel[dict[str, Any]]):
         @model_validator(mode="after")
@@ -323,7 +323,7 @@ def _build_args_model(schema: Mapping[str, Any], *, has_pages: bool) -> type[Roo
 
         @classmethod
         def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-            return dict(told)
+            return dict(schema_for_model)
 
     return McpArgs
 

@@ -78,15 +78,15 @@ def compute_skeleton(text: str) -> str:
 def split_skeleton(text: str) -> Skeleton:
     """The letters of a text, with their positions."""
     pieces, starts, edges = list[str](), set[int](), {0}
-    length, before = 0, " "
+    length, previous = 0, " "
     for sign in unicodedata.normalize("NFD", _fold_case(remove_hidden(text))):
-        piece = "" if sign == DOT and before in "ij" else _reduce_prototypes(_load_prototypes().get(ord(sign), sign))
+        piece = "" if sign == DOT and previous in "ij" else _reduce_prototypes(_load_prototypes().get(ord(sign), sign))
         if unicodedata.combining(sign):
             edges.discard(length)
-        elif piece and (not before.isalnum() or sign.lower() == sign.upper()):
+        elif piece and (not previous.isalnum() or sign.lower() == sign.upper()):
             starts.add(length)
         pieces.append(piece)
-        length, before = length + len(piece), sign
+        length, previous = length + len(piece), sign
         edges.add(length)
     return Skeleton("".join(pieces), frozenset(starts), frozenset(edges))
 
@@ -112,12 +112,12 @@ def _reduce_prototypes(text: str) -> str:
 def _load_prototypes() -> dict[int, str]:
     """Character → the characters that it looks like."""
     table = resources.files("tools.people").joinpath("confusables.tsv").read_text(encoding="utf-8")
-    found: dict[int, str] = {}
+    prototypes: dict[int, str] = {}
     for line in table.splitlines():
         if not line.startswith("#"):
             prototype, _, sources = line.partition("\t")
-            found |= {int(source, 16): _decode_code_points(prototype) for source in sources.split()}
-    return found
+            prototypes |= {int(source, 16): _decode_code_points(prototype) for source in sources.split()}
+    return prototypes
 
 
 def _decode_code_points(numbers: str) -> str:

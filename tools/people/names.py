@@ -39,15 +39,15 @@ def find_people(people: Iterable[Person], text: str) -> PersonMatches:
     """All active people whom `text` may mean: by exact id, mention or e-mail address; else by a name or the start of a
     word in one; else by a part. Case, spaces and full-width forms do not count."""
     active = list_active_people(people)
-    written = " ".join(unicodedata.normalize("NFKC", remove_hidden(text)).split())
-    mention = MENTION.fullmatch(written)
-    exact = mention[1] if mention else written
+    normalized = " ".join(unicodedata.normalize("NFKC", remove_hidden(text)).split())
+    mention = MENTION.fullmatch(normalized)
+    exact = mention[1] if mention else normalized
     if by_id := tuple(p for p in active if p.id in (exact, text.strip())):
         return PersonMatches(by_id, len(by_id) == 1)
-    if "@" in written:
-        by_email = tuple(p for p in active if p.email and _fold_address(p.email) == _fold_address(written))
+    if "@" in normalized:
+        by_email = tuple(p for p in active if p.email and _fold_address(p.email) == _fold_address(normalized))
         return PersonMatches(by_email, len(by_email) == 1)
-    return _find_by_name(active, written)
+    return _find_by_name(active, normalized)
 
 
 def list_active_people(people: Iterable[Person]) -> tuple[Person, ...]:
@@ -57,11 +57,11 @@ def list_active_people(people: Iterable[Person]) -> tuple[Person, ...]:
 
 def resolve_person(people: Sequence[Person], text: str, *, field: str = "") -> Person:
     """The one person that `text` means. Raises `ToolError`: `unknown_person` or `ambiguous_person`."""
-    found = find_people(people, text)
-    if found.is_certain:
-        return found.people[0]
+    matches = find_people(people, text)
+    if matches.is_certain:
+        return matches.people[0]
     short = show_invisible(text.strip())[:SHOWN_LENGTH]
-    if not found.people:
+    if not matches.people:
         raise ToolError(
             "unknown_person",
             f"nobody in the directory is called {short!r}; use list_people, or ask who is meant",
@@ -69,14 +69,14 @@ def resolve_person(people: Sequence[Person], text: str, *, field: str = "") -> P
             field=field,
             name=short,
         )
-    several = {language: _format_candidates(found.people, people, language) for language in ("zh", "en")}
+    several = {language: _format_candidates(matches.people, people, language) for language in ("zh", "en")}
     raise ToolError(
         "ambiguous_person",
-        f"{short!r} may be any of: {_format_candidates(found.people, people, 'en', ids=True)}. Ask which one is meant, "
-        "showing these addresses and departments, then use the id",
+        f"{short!r} may be any of: {_format_candidates(matches.people, people, 'en', ids=True)}. Ask which one is "
+        "meant, showing these addresses and departments, then use the id",
         needs_person=True,
         field=field,
-        people=tuple(one.id for one in found.people[:CANDIDATES]),
+        people=tuple(one.id for one in matches.people[:CANDIDATES]),
         name=short,
         candidates=several,
     )
@@ -107,11 +107,11 @@ def describe_person(person: Person, people: Iterable[Person], language: str) -> 
     facts = [person.email, person.department]
     facts += [f"{'主管' if zh else 'manager '}{_quote_person_name(manager.name, language)}"] if manager else []
     facts += ["不在公司名录里" if zh else "not in the company directory"] if person.is_in_directory is False else []
-    known = [show_invisible(fact)[: 2 * SHOWN_LENGTH] for fact in facts if fact]
+    details = [show_invisible(fact)[: 2 * SHOWN_LENGTH] for fact in facts if fact]
     name = _quote_person_name(person.name, language)
-    if not known:
+    if not details:
         return name
-    return f"{name}（{'，'.join(known)}）" if zh else f"{name} ({', '.join(known)})"
+    return f"{name}（{'，'.join(details)}）" if zh else f"{name} ({', '.join(details)})"
 
 
 def remove_spaces(text: str) -> str:
@@ -132,12 +132,12 @@ def _find_by_name(active: Sequence[Person], text: str) -> PersonMatches:
     whole = [p for p in active if any(not looks.isdisjoint(compute_looks(name)) for name in _list_own_names(p))]
     is_long = len(text) >= MIN_PART_LENGTH or not text.isascii()
     words = [p for p in active if any(_name_has_word(name, part) for name in _list_searchable_names(p))]
-    found = list(dict.fromkeys((*whole, *(words if whole or is_long else ()))))
-    if not found and is_long:
-        found = [p for p in active if any(_name_has_part(name, part) for name in _list_searchable_names(p))]
-    if len(found) != 1:
-        return PersonMatches(tuple(found))
-    [only] = found
+    matches = list(dict.fromkeys((*whole, *(words if whole or is_long else ()))))
+    if not matches and is_long:
+        matches = [p for p in active if any(_name_has_part(name, part) for name in _list_searchable_names(p))]
+    if len(matches) != 1:
+        return PersonMatches(tuple(matches))
+    [only] = matches
     by = [
         name
         for name in _list_searchable_names(only)

@@ -25,14 +25,16 @@ async def build_identical_fields(
     if not form.identical:
         return ()
     person = await context.services.directory.find_person(author)
-    others = await context.services.engine.list_own_requests(author)
+    own_requests = await context.services.engine.list_own_requests(author)
     zone = person.zone if person else context.now.tzinfo
     assert zone is not None, "times are aware"
-    alike = list_identical_requests(form, request_id, filled, started, zone, others)
+    alike = list_identical_requests(form, request_id, filled, started, zone, own_requests)
     fields = [_build_requests_field(context, "identical", alike)] if alike else []
     return (
         *fields,
-        *_build_same_file_fields(context, process, filled, request_id, [one for one in others if one not in alike]),
+        *_build_same_file_fields(
+            context, process, filled, request_id, [one for one in own_requests if one not in alike]
+        ),
     )
 
 
@@ -52,14 +54,14 @@ def _build_same_file_fields(
 
 def _build_requests_field(context: ToolContext, label: str | dict[str, str], found: Sequence[Request]) -> CardField:
     newest = sorted(found, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
-    more = len(found) - len(newest)
-    told = {
+    hidden_count = len(found) - len(newest)
+    params = {
         "zh": "、".join(f"{one.id}（{_format_standing(context, one, 'zh')}）" for one in newest)
-        + (f" 等 {len(found)} 份" if more else ""),
+        + (f" 等 {len(found)} 份" if hidden_count else ""),
         "en": ", ".join(f"{one.id} ({_format_standing(context, one, 'en').lower()})" for one in newest)
-        + (f" and {more} more" if more else ""),
+        + (f" and {hidden_count} more" if hidden_count else ""),
     }
-    return CardField(label=label, value=TextRef(key="fact.identical", params={"requests": told}))
+    return CardField(label=label, value=TextRef(key="fact.identical", params={"requests": params}))
 
 
 def _format_standing(context: ToolContext, request: Request, language: str) -> str:

@@ -80,12 +80,12 @@ async def _collect_errors(
     if error.code not in FORM:
         return error
     errors = [*(error.errors if isinstance(error, InvalidFieldsError) else [error])]
-    known, everyone = (
+    reported_fields, everyone = (
         {one.field.removeprefix(FIELD_PREFIX) for one in errors},
         await context.services.directory.list_people(),
     )
     for field in process.form.fields:
-        if field.kind is FieldKind.PERSON and field.name not in known and form.get(field.name, "").strip():
+        if field.kind is FieldKind.PERSON and field.name not in reported_fields and form.get(field.name, "").strip():
             try:
                 resolve_person(everyone, form[field.name], field=field.name)
             except ToolError as wrong:

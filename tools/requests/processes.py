@@ -149,7 +149,7 @@ async def run_start_process(context: ToolContext, args: StartProcessArgs) -> Too
     """Raises `ConfirmAgainError` if the caller started the same a moment ago without being told."""
     engine, author = context.services.engine, context.caller.id
     try:
-        started = await engine.start_request(
+        result = await engine.start_request(
             args.process, args.form, author, context.idempotency_key, context.now, args.seen, again=args.again
         )
     except ToolError as error:
@@ -157,15 +157,15 @@ async def run_start_process(context: ToolContext, args: StartProcessArgs) -> Too
             raise
         earlier = await engine.get_request(str(error.params["request"]))
         raise ConfirmAgainError(error, await _prepare_repeated_start(context, args, earlier)) from None
-    request = await engine.get_request(started.request)
+    request = await engine.get_request(result.request)
     process = await engine.get_process(request)
-    data = await _describe_command_result(context, process, request, started)
-    if started.rule:
-        return await build_rule_outcome(context, started, data)
-    params: dict[str, Any] = {"process": process.form.name.by_language, "request": started.request}
+    data = await _describe_command_result(context, process, request, result)
+    if result.rule:
+        return await build_rule_outcome(context, result, data)
+    params: dict[str, Any] = {"process": process.form.name.by_language, "request": result.request}
     told = classify_request(process, request, context.caller.id)  # the data has its length and its deciders
     return build_effect_outcome(
-        data, "result.started", "effect.started", started.request, params, Privacy.OWN, data_privacy=told
+        data, "result.started", "effect.started", result.request, params, Privacy.OWN, data_privacy=told
     )
 
 
@@ -191,16 +191,16 @@ async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestAr
 async def run_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) -> ToolOutcome:
     task = await _get_revise_task(context, args.request_id)
     command = DecideCommand(task=task.id, actor=context.caller.id, decision=Decision.RESUBMIT)
-    decided = await context.services.engine.execute_command(
+    result = await context.services.engine.execute_command(
         command, context.idempotency_key, context.now, form=args.form, seen=args.seen
     )
-    request = await context.services.engine.get_request(decided.request)
+    request = await context.services.engine.get_request(result.request)
     process = await context.services.engine.get_process(request)
-    data = await _describe_command_result(context, process, request, decided)
-    if decided.rule:
-        return await build_rule_outcome(context, decided, data)
-    params, told = {"request": decided.request}, classify_request(process, request, context.caller.id)
-    subject = decided.request
+    data = await _describe_command_result(context, process, request, result)
+    if result.rule:
+        return await build_rule_outcome(context, result, data)
+    params, told = {"request": result.request}, classify_request(process, request, context.caller.id)
+    subject = result.request
     return build_effect_outcome(
         data, "result.resubmitted", "effect.resubmitted", subject, params, Privacy.OWN, data_privacy=told
     )
@@ -209,7 +209,7 @@ async def run_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) 
 async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) -> Proposal:
     request = await _require_own_request(context, args.request_id)
     because = clean_form_text(args.because, MAX_REASON, "because", {"zh": "撤回原因", "en": "The reason"})
-    after = await context.services.engine.preview_command(
+    preview = await context.services.engine.preview_command(
         WithdrawCommand(request=request.id, actor=context.caller.id, reason=because), context.now
     )
     process = await context.services.engine.get_process(request)
@@ -218,7 +218,7 @@ async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestAr
         context,
         args={"request_id": request.id, "because": because},
         title=TextRef(key="title.withdraw", params={"process": process.form.name.by_language, "request": request.id}),
-        fields=(*fields, *await _build_agreement_fields(context, after), *_build_reason_fields(because)),
+        fields=(*fields, *await _build_agreement_fields(context, preview), *_build_reason_fields(because)),
         subject=request.id,
         privacy=choose_most_private(await classify_card(context, request), Privacy.OWN_TEXT),
     )
@@ -241,15 +241,15 @@ def _build_reason_fields(because: str) -> tuple[CardField, ...]:
 
 async def run_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) -> ToolOutcome:
     command = WithdrawCommand(request=args.request_id, actor=context.caller.id, reason=args.because)
-    moved = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
-    data: dict[str, Any] = {"request": moved.request, "status": moved.status.value}
-    if moved.status is not Status.REVOKING:
-        params = {"request": moved.request}
-        return build_effect_outcome(data, "result.withdrawn", "effect.withdrawn", moved.request, params, Privacy.OWN)
-    names = await format_people_names(context.services.directory, moved.waits_for)
-    told: dict[str, Any] = {"request": moved.request, "names": names}
-    data["waits_for"] = [await get_person_name(context.services.directory, p) for p in moved.waits_for]
-    return build_effect_outcome(data, "result.revoking", "effect.revoking", moved.request, told, Privacy.OWN)
+    result = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
+    data: dict[str, Any] = {"request": result.request, "status": result.status.value}
+    if result.status is not Status.REVOKING:
+        params = {"request": result.request}
+        return build_effect_outcome(data, "result.withdrawn", "effect.withdrawn", result.request, params, Privacy.OWN)
+    names = await format_people_names(context.services.directory, result.waits_for)
+    told: dict[str, Any] = {"request": result.request, "names": names}
+    data["waits_for"] = [await get_person_name(context.services.directory, p) for p in result.waits_for]
+    return build_effect_outcome(data, "result.revoking", "effect.revoking", result.request, told, Privacy.OWN)
 
 
 async def _describe_command_result(
@@ -316,15 +316,15 @@ def _describe_process(process: Process) -> dict[str, Any]:
 
 
 def _describe_form_field(field: FormField) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    description: dict[str, Any] = {
         "name": field.name,
         "type": field.kind.value,
         "required": field.required and not field.default,
         "help": field.help.en,
     }
     if field.options:
-        shown["choices"] = [o.value for o in field.options]
-    return shown
+        description["choices"] = [o.value for o in field.options]
+    return description
 
 
 LIST_PROCESSES = Tool(

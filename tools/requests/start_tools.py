@@ -77,7 +77,7 @@ class StartTools(Mapping[str, Tool]):
 def build_start_tool(process: Process) -> Tool:
     """The tool that starts requests of a process."""
     form, key = process.form, process.key
-    said = build_form_schema(process)
+    form_schema = build_form_schema(process)
 
     class StartFormArgs(RootModel[dict[str, Any]]):
         @model_validator(mode="after")
@@ -87,7 +87,7 @@ def build_start_tool(process: Process) -> Tool:
 
         @classmethod
         def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-            return said
+            return form_schema
 
     async def prepare_start_tool(context: ToolContext, args: StartFormArgs) -> Proposal:
         return await prepare_start_process(context, _build_start_args(key, args.root))

@@ -41,15 +41,15 @@ class ShowProcessArgs(FrozenModel):
 
 
 async def run_my_requests(context: ToolContext, args: MyRequestsArgs) -> ToolOutcome:
-    wanted = args.status.strip().lower()
-    if wanted and wanted not in [s.value for s in Status]:
+    status = args.status.strip().lower()
+    if status and status not in [s.value for s in Status]:
         listed = ", ".join(Status)
         label = {"zh": "状态", "en": "Status"}
-        message = f"status {wanted[:40]!r} is not one of {listed}"
+        message = f"status {status[:40]!r} is not one of {listed}"
         raise ToolError("bad_choice", message, field="status", label=label, choices={"zh": listed, "en": listed})
     engine, caller = context.services.engine, context.caller.id
     known = await (engine.list_cc_requests(caller) if args.told else engine.list_own_requests(caller))
-    found = [r for r in reversed(known) if r.status.value == (wanted or r.status)]
+    found = [r for r in reversed(known) if r.status.value == (status or r.status)]
     shown, more = slice_page(found, args.page)
     requests = [await describe_request(context, request) for request in shown]
     data = {"requests": requests, "more": more}
@@ -60,11 +60,11 @@ async def run_my_requests(context: ToolContext, args: MyRequestsArgs) -> ToolOut
 
 async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> ToolOutcome:
     request = await require_readable_request(context, args.request_id)
-    told = await build_timeline(context.services, request, context.now.tzinfo)
-    words = {language: format_timeline(told, context.services.render_text, language) for language in ("zh", "en")}
+    timeline = await build_timeline(context.services, request, context.now.tzinfo)
+    words = {language: format_timeline(timeline, context.services.render_text, language) for language in ("zh", "en")}
     data = {**await describe_request(context, request), "timeline": words[context.caller.person.language]}
     params: dict[str, Any] = {"request": request.id, "timeline": words}
-    said = any(note.params.get("said") not in (None, NOTHING_SAID) for note in told)
+    said = any(note.params.get("said") not in (None, NOTHING_SAID) for note in timeline)
     privacy = Privacy.PRIVATE if said else await classify_summary(context, request)
     if args.details:
         data["form"] = await _describe_form_values(context, request)
@@ -74,14 +74,14 @@ async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> T
 
 async def _describe_form_values(context: ToolContext, request: Request) -> dict[str, str]:
     """The values of a form by the names of its fields; people by their names."""
-    form, told = (await context.services.engine.get_process(request)).form, dict[str, str]()
+    form, descriptions = (await context.services.engine.get_process(request)).form, dict[str, str]()
     for field in form.fields:
         if value := request.filled.values.get(field.name):
             people = value.split(",") if field.kind in PERSONS else []
-            told[field.name] = (
+            descriptions[field.name] = (
                 (await format_people_names(context.services.directory, people))["en"] if people else value
             )
-    return told
+    return descriptions
 
 
 async def run_show_process(context: ToolContext, args: ShowProcessArgs) -> ToolOutcome:
@@ -102,14 +102,14 @@ async def _show_request_diagram(context: ToolContext, request_id: str) -> ToolOu
     request = await require_readable_request(context, request_id)
     process = await context.services.engine.get_process(request)
     active = list_current_nodes(process.definition, request)
-    done = list_visited_elements(process.definition, await context.services.engine.list_events(request.id))
+    visited = list_visited_elements(process.definition, await context.services.engine.list_events(request.id))
     words = [get_node_label(process.definition, node) for node in active]
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": request.id}
     title = TextRef(key="picture.request", params=params)
     where = {"zh": "、".join(w["zh"] for w in words), "en": ", ".join(w["en"] for w in words)}
     alt = TextRef(key="picture.where", params={**params, "where": where}) if words else title
     picture = ProcessDiagram(
-        bpmn=process.bpmn, done=tuple(d for d in done if d not in active), active=active, title=title, alt=alt
+        bpmn=process.bpmn, done=tuple(d for d in visited if d not in active), active=active, title=title, alt=alt
     )
     data = {"request": request.id, "status": request.status.value, "at": [w["en"] for w in words], "picture": "shown"}
     privacy = classify_request(process, request, context.caller.id)

@@ -44,9 +44,9 @@ async def is_waiting_for_caller(context: ToolContext, task: Task) -> bool:
 
 
 async def _build_several_tasks_error(context: ToolContext, request: Request, tasks: list[Task]) -> ToolError:
-    listed = [
+    descriptions = [
         f"{task.id} ({(await format_people_names(context.services.directory, [task.assignee]))['en']})"
         for task in tasks
     ]
-    text = f"of {request.id} several tasks are open: {', '.join(listed)}"
+    text = f"of {request.id} several tasks are open: {', '.join(descriptions)}"
     return ToolError("several_tasks", text, request=request.id)

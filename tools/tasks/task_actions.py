@@ -114,7 +114,7 @@ async def _build_decision_outcome(context: ToolContext, stored: StoredDecision, 
     done, directory = str(stored.decision), context.services.directory
     task = (await context.services.engine.get_task(moved.task)).task
     word = WORDS[done]
-    said = WITHDRAWAL_WORDS.get(done, word) if task.kind is TaskKind.REVOKE else word
+    decision_word = WITHDRAWAL_WORDS.get(done, word) if task.kind is TaskKind.REVOKE else word
     data = {
         "task": moved.task,
         "request": moved.request,
@@ -129,4 +129,4 @@ async def _build_decision_outcome(context: ToolContext, stored: StoredDecision, 
         return await build_rule_outcome(context, moved, data)
     names = await format_people_names(directory, stored.people or (stored.person,))
     params: dict[str, Any] = {"request": moved.request, "names": names, "by": data["by"]}
-    return build_effect_outcome(data, f"result.{said}", f"effect.{said}", moved.request, params)
+    return build_effect_outcome(data, f"result.{decision_word}", f"effect.{decision_word}", moved.request, params)

@@ -98,14 +98,14 @@ async def _list_visible_tasks(context: ToolContext, person: Person, most: int) -
 
 
 async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Proposal:
-    assigned = await resolve_task(context, args.task_id)
-    if not await can_read_request(context, assigned.request):
+    assigned_task = await resolve_task(context, args.task_id)
+    if not await can_read_request(context, assigned_task.request):
         raise ToolError("no_task", f"there is no task {args.task_id[:40]!r}", task=args.task_id[:40])
-    if assigned.task.kind is TaskKind.REVISE and assigned.task.is_open:
-        text = f"{assigned.request.id} came back to its author: use resubmit_request or withdraw_request"
-        raise ToolError("use_resubmit", text, request=assigned.request.id)
-    proposal, draft = await _build_decision_proposal(context, assigned), (args.draft or args.opinion).strip()
-    if not draft or not await is_waiting_for_caller(context, assigned.task):
+    if assigned_task.task.kind is TaskKind.REVISE and assigned_task.task.is_open:
+        text = f"{assigned_task.request.id} came back to its author: use resubmit_request or withdraw_request"
+        raise ToolError("use_resubmit", text, request=assigned_task.request.id)
+    proposal, draft = await _build_decision_proposal(context, assigned_task), (args.draft or args.opinion).strip()
+    if not draft or not await is_waiting_for_caller(context, assigned_task.task):
         return proposal  # only the assignee may draft their own opinion
     drafted = {"draft": draft, "drafted_by": context.caller.id, "meant": args.meant or args.decision}
     return proposal.model_copy(update={"args": {**proposal.args, **drafted}})

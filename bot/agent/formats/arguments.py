@@ -120,12 +120,12 @@ def build_call_request(
     number: int, name: str, tools: Sequence[Tool], given: ParsedArguments, reason: str
 ) -> ToolCallRequest:
     """A call. If its tool takes no note, a note among the arguments becomes the reason."""
-    tool, misspelled = find_spelled_tool(tools, name)
+    tool, is_misspelled = find_spelled_tool(tools, name)
     args = dict(given.args)
     if tool is not None:
         said = cut_first_sentence(take_note(args, tool))
         reason = reason or said
-    repaired = given.repaired or (tool is not None and misspelled)
+    repaired = given.repaired or (tool is not None and is_misspelled)
     return ToolCallRequest(str(number), tool.name if tool else name, args, reason, repaired)
 
 

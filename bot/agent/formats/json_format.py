@@ -93,11 +93,11 @@ class JsonFormat:
             return MalformedReply(f"Your reply cannot be used: {error}. {FORM}")
 
     def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
-        written = [
+        objects = [
             {"type": "tool_call", "tool": call.tool, "args": call.args, "reason_summary": call.reason}
             for call in act.calls
         ]
-        content = json.dumps(written[0] if len(written) == 1 else written, ensure_ascii=False)
+        content = json.dumps(objects[0] if len(objects) == 1 else objects, ensure_ascii=False)
         return {"role": "assistant", "content": content}
 
     def build_tool_message(self, model_id: str, observation: str) -> dict[str, Any]:
@@ -112,34 +112,34 @@ class JsonFormat:
 def _read_payloads(text: str) -> Iterator[JsonPayload]:
     """The objects and arrays that begin a line. With text after it, one may be an example, so its request is uncertain.
     Raises `PayloadError`."""
-    at, last, most = 0, len(text.rstrip("`~,. \n\t")), MAX_OBJECTS
-    while (found := _BEGIN.search(text, at)) is not None:
-        length = measure_brackets(text, found.end())
+    at, last, room = 0, len(text.rstrip("`~,. \n\t")), MAX_OBJECTS
+    while (match := _BEGIN.search(text, at)) is not None:
+        length = measure_brackets(text, match.end())
         if length is None:
             raise PayloadError("it is cut off, or a bracket or a quote in it is not closed")
-        at = found.end() + length
-        payload = parse_payload(text[found.end() : at])
-        if not most:
+        at = match.end() + length
+        payload = parse_payload(text[match.end() : at])
+        if not room:
             raise PayloadError(f"there are more than {MAX_OBJECTS} objects in it")
         yield replace(payload, repaired=payload.repaired or at < last)
-        most -= 1
+        room -= 1
 
 
 def has_call_object(text: str) -> bool:
     """True if an object that begins a line of a text reply asks for a tool, even if it is cut off."""
     at = 0
     for _ in range(MAX_OBJECTS):
-        if (found := _BEGIN.search(text, at)) is None:
+        if (match := _BEGIN.search(text, at)) is None:
             return False
-        length = measure_brackets(text, found.end())
-        at = found.end() + (length or 1)
+        length = measure_brackets(text, match.end())
+        at = match.end() + (length or 1)
         if length is None:
-            written = text[found.end() : found.end() + MAX_UNFINISHED_LENGTH]
+            written = text[match.end() : match.end() + MAX_UNFINISHED_LENGTH]
             if any(f'"{name}"' in written for name in (*TOOL, *CALL)) and any(f'"{name}"' in written for name in ARGS):
                 return True
             continue
         with suppress(PayloadError):
-            value = parse_payload(text[found.end() : at]).value
+            value = parse_payload(text[match.end() : at]).value
             if any(map(_is_call_object, value if isinstance(value, list) else [value])):
                 return True
     return False
@@ -174,12 +174,12 @@ def _choose_first_decision(payloads: Sequence[JsonPayload], text: str, tools: Se
     if not payloads:
         plain = "{" not in text and "```" not in text and LABEL.search(text) is None
         return MalformedReply(f"There was no object in your reply. {FORM}", prose=text if plain else "")
-    found = [parse_decision(one.value, tools, most=most, repaired=one.repaired) for one in payloads]
-    if len(found) == 1:
-        return found[0]
-    if isinstance(found[0], ToolCalls):
-        return found[0]
-    return MalformedReply(f"There were {len(found)} objects in your reply. {FORM}")
+    decisions = [parse_decision(one.value, tools, most=most, repaired=one.repaired) for one in payloads]
+    if len(decisions) == 1:
+        return decisions[0]
+    if isinstance(decisions[0], ToolCalls):
+        return decisions[0]
+    return MalformedReply(f"There were {len(decisions)} objects in your reply. {FORM}")
 
 
 def parse_decision(
@@ -190,19 +190,19 @@ def parse_decision(
         return _parse_call_array(value, tools, most, repaired)
     if not isinstance(value, dict):
         raise PayloadError("it is no object")
-    said, tool, answer = (
+    thought, tool, answer = (
         str(value.get("type") or "").strip().casefold(),
         _find_first_text(value, TOOL),
         _find_answer_text(value),
     )
     tool = "" if is_none_word(tool) else tool
     if _FINISH.fullmatch(tool) and find_spelled_tool(tools, tool)[0] is None:
-        said, tool, answer = "final", "", answer or _find_first_text(value, ARGS)
-    if said in FINAL or (not said and not tool):
+        thought, tool, answer = "final", "", answer or _find_first_text(value, ARGS)
+    if thought in FINAL or (not thought and not tool):
         return _build_final_answer(answer, tool)
-    if said and said not in CALL:
+    if thought and thought not in CALL:
         raise PayloadError('its "type" is neither "tool_call" nor "final"')
-    return ToolCalls((_parse_call_object(1, value, tool, tools, repaired or not said or bool(answer), reason),))
+    return ToolCalls((_parse_call_object(1, value, tool, tools, repaired or not thought or bool(answer), reason),))
 
 
 def _build_final_answer(answer: str, tool: str) -> Decision:

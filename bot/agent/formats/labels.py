@@ -52,8 +52,8 @@ def split_by_labels(text: str, skip: Callable[[str, int], int]) -> list[Labelled
         marks.append((kind, label.start(), label.end()))
         at = label.end() + (skip(text, label.end()) if kind in ("input", "action") else 0)
     ends = [*(begin for _, begin, _ in marks[1:]), len(text)]
-    found = [
+    parts = [
         LabelledPart(kind, text[start:end].strip(), begin, start)
         for (kind, begin, start), end in zip(marks, ends, strict=True)
     ]
-    return found if found[0].text else found[1:]
+    return parts if parts[0].text else parts[1:]

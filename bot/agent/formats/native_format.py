@@ -135,7 +135,7 @@ def _has_leading_tool_name(text: str, tools: Sequence[Tool]) -> bool:
 
 
 def _parse_tool_calls(calls: Sequence[RawToolCall], tools: Sequence[Tool]) -> Decision:
-    proposed: list[ToolCallRequest] = []
+    requests: list[ToolCallRequest] = []
     for index, call in enumerate(calls):
         if not NAME.fullmatch(call.name):
             return MalformedReply(f"{call.name[:60]!r} is not the name of a tool.")
@@ -146,11 +146,11 @@ def _parse_tool_calls(calls: Sequence[RawToolCall], tools: Sequence[Tool]) -> De
                 f"The arguments of {call.name!r} cannot be used: {error}. Write them as one JSON object."
             )
         reason = take_note(payload.value, find_spelled_tool(tools, call.name)[0])[:MAX_SENTENCE]
-        taken = {one.model_id for one in proposed}
-        proposed.append(
+        taken = {one.model_id for one in requests}
+        requests.append(
             ToolCallRequest(_choose_call_id(call.id, index, taken), call.name, payload.value, reason, payload.repaired)
         )
-    return ToolCalls(tuple(proposed))
+    return ToolCalls(tuple(requests))
 
 
 def _parse_argument_object(text: str) -> JsonPayload:

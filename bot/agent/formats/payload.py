@@ -125,12 +125,12 @@ def measure_brackets(text: str, start: int = 0) -> int | None:
 
 
 def _build_unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise PayloadError(f"{name[:60]!r} is in it twice")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 def _reject_constant(name: str) -> Any:
@@ -178,22 +178,25 @@ def _is_faithful(value: Any, text: str) -> bool:
     """True if the value's words are those of the text, in their order, and its strings occur there unchanged."""
     if any(plain and plain in _PYTHON_ESCAPES for _, _, plain in _ESCAPE.findall(text)):
         return False
-    meant = _ESCAPE.sub(_unescape_match, text)
-    strings, quoted = (
+    unescaped = _ESCAPE.sub(_unescape_match, text)
+    strings, quoted_texts = (
         list(_walk_strings(value)),
         [text[one.start : one.end] for one in _scan_tokens(text) if one.kind == "text"],
     )
-    bare, as_written = _replace_tokens(text, lambda kind, found: " "), {one[1:-1] for one in quoted}
+    bare, as_written = _replace_tokens(text, lambda kind, found: " "), {one[1:-1] for one in quoted_texts}
     as_written |= {word for word in _RUN.findall(bare) if word.strip()}
-    guessed = {one for one in strings if one not in as_written}
-    if len(guessed) > MAX_GUESSES:
+    guesses = {one for one in strings if one not in as_written}
+    if len(guesses) > MAX_GUESSES:
         return False
-    there = all(
-        _is_bare_string(one, bare) or _is_quoted_string(one, text) or _is_quoted_string(one, meant) for one in guessed
+    are_in_text = all(
+        _is_bare_string(one, bare) or _is_quoted_string(one, text) or _is_quoted_string(one, unescaped)
+        for one in guesses
     )
-    empty = sum(one in ('""', "''") for one in quoted)
+    empty = sum(one in ('""', "''") for one in quoted_texts)
     return (
-        there and strings.count("") <= empty and _list_words(text) == _list_words(json.dumps(value, ensure_ascii=False))
+        are_in_text
+        and strings.count("") <= empty
+        and _list_words(text) == _list_words(json.dumps(value, ensure_ascii=False))
     )
 
 
@@ -220,12 +223,12 @@ def _walk_strings(value: Any) -> Iterator[str]:
 
 def _replace_tokens(text: str, put: Callable[[str, str], str]) -> str:
     """The text with a replacement for each string, comment, wide character and impossible number."""
-    done, kept = 0, list[str]()
+    end, pieces = 0, list[str]()
     for token in _scan_tokens(text):
         if token.kind not in ("bracket", "open"):
-            kept += [text[done : token.start], put(token.kind, text[token.start : token.end])]
-            done = token.end
-    return "".join([*kept, text[done:]])
+            pieces += [text[end : token.start], put(token.kind, text[token.start : token.end])]
+            end = token.end
+    return "".join([*pieces, text[end:]])
 
 
 def _normalize_token(kind: str, found: str) -> str:

@@ -59,7 +59,7 @@ def _strip_thinking_tags(text: str) -> str:
     """Removes the text between a tag and its closing tag, for the last such pair that begins in a line."""
     closings = [(found.start(), found.end(), found[0][2:-1].casefold()) for found in _CLOSING.finditer(text)]
     last = {tag: start for start, _, tag in closings}
-    kept, done, line = list[str](), 0, 0
+    pieces, done, line = list[str](), 0, 0
     while closings and line <= len(text):
         clear = _CLEAR.match(text, line)
         opened = _OPENED.finditer(text, line, clear.end() if clear else line)
@@ -68,11 +68,11 @@ def _strip_thinking_tags(text: str) -> str:
             begin, tag = closed[-1], closed[-1][1].casefold()
             at = bisect_left(closings, (begin.end(),))
             end = next(closings[n][1] for n in range(at, len(closings)) if closings[n][2] == tag)
-            kept.append(text[done : begin.start()])
+            pieces.append(text[done : begin.start()])
             done = line = end
         newline = text.find("\n", line)
         line = newline + 1 if newline >= 0 else len(text) + 1
-    return "".join([*kept, text[done:]])
+    return "".join([*pieces, text[done:]])
 
 
 def read_reply_text(reply: ModelReply, ends: re.Pattern[str]) -> str | Decision:

@@ -146,23 +146,23 @@ def _measure_bracketed_input(text: str, start: int) -> int:
 
 
 def _parse_labelled_reply(text: str, tools: Sequence[Tool]) -> Decision:
-    found = split_by_labels(text, _measure_bracketed_input)
-    kinds = [part.kind for part in found]
-    action = next((n for n, part in enumerate(found) if part.kind == "action" and not _is_none_action(part)), None)
+    parts = split_by_labels(text, _measure_bracketed_input)
+    kinds = [part.kind for part in parts]
+    action = next((n for n, part in enumerate(parts) if part.kind == "action" and not _is_none_action(part)), None)
     final = kinds.index("final") if "final" in kinds else len(kinds)
     if action is not None and final < action:
         return TWO
     if action is not None:
-        fenced = found[0].start == 0 and text.count("```", 0, found[action].label) % 2 == 1
-        if fenced and not text.endswith("```"):
+        is_fenced = parts[0].start == 0 and text.count("```", 0, parts[action].label) % 2 == 1
+        if is_fenced and not text.endswith("```"):
             return EXAMPLE
-        if final < len(kinds) and not _has_known_tool(found[action], tools):
-            return _parse_final_answer(text, found[final:])
-        decision = _parse_action(found[: action + 2], tools)
-        return _mark_calls_as_guesses(decision) if fenced else decision
+        if final < len(kinds) and not _has_known_tool(parts[action], tools):
+            return _parse_final_answer(text, parts[final:])
+        decision = _parse_action(parts[: action + 2], tools)
+        return _mark_calls_as_guesses(decision) if is_fenced else decision
     if final < len(kinds):
-        return _parse_final_answer(text, found[final:])
-    return NO_TOOL if "action" in kinds or "input" in kinds else _parse_unlabelled_reply(text, found[0], tools)
+        return _parse_final_answer(text, parts[final:])
+    return NO_TOOL if "action" in kinds or "input" in kinds else _parse_unlabelled_reply(text, parts[0], tools)
 
 
 def _has_known_tool(part: LabelledPart, tools: Sequence[Tool]) -> bool:
@@ -267,18 +267,18 @@ def _parse_double_input(name: str, inside: str, given: str, thought: str, tools:
 
 
 def _parse_named_action(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
-    name, more = _split_name(written.strip())
+    name, suffix = _split_name(written.strip())
     tool, _ = find_spelled_tool(tools, name)
     if tool is None and _FINISH.fullmatch(name):
-        return _parse_quoted_answer(given or more)
-    if not name or len(name) > NAME_MAX or (tool is None and (more or given is None)):
+        return _parse_quoted_answer(given or suffix)
+    if not name or len(name) > NAME_MAX or (tool is None and (suffix or given is None)):
         return NO_TOOL
-    if given is None and more.startswith(("{", "```")):
-        given = more
+    if given is None and suffix.startswith(("{", "```")):
+        given = suffix
     if given is not None:
         inside = _unwrap_repeated_call(tools, name, given)
         return ToolCalls(
-            (build_call_request(1, name, tools, parse_arguments(tool, inside).mark_as_guess(bool(more)), thought),)
+            (build_call_request(1, name, tools, parse_arguments(tool, inside).mark_as_guess(bool(suffix)), thought),)
         )
     if tool is None or tool.schema.get("required"):
         return NO_INPUT

@@ -49,13 +49,13 @@ def find_false_actions(answer: str, record: ActionEvidence) -> tuple[str, ...]:
     """The clauses of an answer that claim, promise or point to something without evidence, each once."""
     parts = split_clauses(blank_examples(normalize_text(answer)))
     asks = any(one.is_question or wording.PLEASE.search(one.text) for one in parts)
-    ledger, found = EvidenceIndex(record), dict[str, None]()
+    ledger, clauses = EvidenceIndex(record), dict[str, None]()
     for part in {one.text: one for one in parts if not one.is_question and not one.is_conditional}.values():
         if _is_false_clause(part, ledger, asks=asks):
-            found[part.text.strip()] = None
-            if len(found) >= MAX_ACTIONS:
+            clauses[part.text.strip()] = None
+            if len(clauses) >= MAX_ACTIONS:
                 break
-    return tuple(found)
+    return tuple(clauses)
 
 
 def list_action_statements(text: str) -> list[str]:
@@ -79,19 +79,19 @@ def _is_false_clause(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool
 def _find_claimed_actions(part: Clause) -> Iterator[ActionKind]:
     """The finished actions in a clause, each once."""
     text = wording.CHATTY.sub(" ", part.text.lower())
-    known = set[str]()
-    for found in wording.WORD.finditer(text):
-        deed = wording.BY_WORD[found[0]]
-        if deed.name in known:
+    names = set[str]()
+    for match in wording.WORD.finditer(text):
+        deed = wording.BY_WORD[match[0]]
+        if deed.name in names:
             continue
-        before, behind = text[max(0, found.start() - 60) : found.start()], text[found.end() : found.end() + 24]
+        prefix, suffix = text[max(0, match.start() - 60) : match.start()], text[match.end() : match.end() + 24]
         is_told = (
-            _is_claimed_en(deed, found[0], before, behind)
-            if found[0].isascii()
-            else _is_claimed_zh(found[0], before[-40:], behind)
+            _is_claimed_en(deed, match[0], prefix, suffix)
+            if match[0].isascii()
+            else _is_claimed_zh(match[0], prefix[-40:], suffix)
         )
         if is_told:
-            known.add(deed.name)
+            names.add(deed.name)
             yield deed
 
 
@@ -247,31 +247,31 @@ def _has_reached_recipients(text: str, effects: Sequence[PerformedAction], peopl
     """True if one of the effects names everybody to whom the action is said to be done. An effect without names proves
     nothing."""
     found = wording.RECIPIENT.search(normalize_text(text).lower())
-    wanted = find_full_names(text[found.end() : found.end() + 40], people) if found else []
-    if not wanted:
+    recipients = find_full_names(text[found.end() : found.end() + 40], people) if found else []
+    if not recipients:
         return True
     done = [compact_text(normalize_text(one.text)) for one in effects]
     named = [one for one in done if any(mentions_person(one, names) for names in people)]
-    return not named or all(any(mentions_person(one, names) for one in named) for names in wanted)
+    return not named or all(any(mentions_person(one, names) for one in named) for names in recipients)
 
 
 def _is_empty_promise(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool:
     """Between two messages of a person nothing is done, except that decisions are announced."""
     text, record = part.text.lower(), ledger.record
-    found = wording.PROMISE_ZH.search(text) or wording.PROMISE_EN.search(text)
+    match = wording.PROMISE_ZH.search(text) or wording.PROMISE_EN.search(text)
     if (
-        not found
+        not match
         or record.has_card
         or wording.WAITS.search(wording.CHATTY.sub(" ", part.sentence.lower()))
         or wording.NEVER.search(text)
     ):
         return False
-    if asks and not wording.LATER.search(found[0]):
+    if asks and not wording.LATER.search(match[0]):
         return False
     if wording.TELLS_ZH.search(text) or wording.TELLS_EN.search(text):
         return not record.effects and not ledger.has_waiting_decision
     done = {one.tool for one in record.effects}
-    return not any(deed.tools & done for deed in wording.ACTION_KINDS if deed.is_mentioned_in(found[0]))
+    return not any(deed.tools & done for deed in wording.ACTION_KINDS if deed.is_mentioned_in(match[0]))
 
 
 def _is_announcement(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool:

@@ -111,11 +111,11 @@ def check_claims(
         return ClaimCheckResult()
     meant, kinds = {value for one in claims for value in one.values}, {one.kind for one in claims}
     concerned = [names for names in people if format_person_value(names) in meant]
-    known = SourceValues(days={today.isoformat(): None})
+    values = SourceValues(days={today.isoformat(): None})
     for source in sources:
-        _add_source(known, source, calendar, concerned, kinds)
-    known.values |= _list_agreeing_days(answer, calendar)
-    missing = tuple(one.text for one in claims if not _is_supported(known, one))
+        _add_source(values, source, calendar, concerned, kinds)
+    values.values |= _list_agreeing_days(answer, calendar)
+    missing = tuple(one.text for one in claims if not _is_supported(values, one))
     return ClaimCheckResult(len(claims), missing)
 
 
@@ -131,16 +131,16 @@ def _find_claims(
     text = text if whole else blank_examples(text)
     facts = text if whole else blank_unstated(text)
     _, exact = _extract_identifiers(text)
-    rest, _ = _extract_identifiers(facts)
-    found: Sequence[Iterator[Claim]] = (
+    plain_text, _ = _extract_identifiers(facts)
+    claim_streams: Sequence[Iterator[Claim]] = (
         iter(exact),
-        _find_date_claims(rest, calendar),
+        _find_date_claims(plain_text, calendar),
         _find_relative_day_claims(facts, calendar),
-        _find_figure_claims(DAY.sub(" ", rest)),
+        _find_figure_claims(DAY.sub(" ", plain_text)),
         _find_person_claims(facts, people),
-        _find_misdated_claims(rest, calendar),
+        _find_misdated_claims(plain_text, calendar),
     )
-    for one in (claim for claims in found for claim in islice(claims, MAX_CLAIMS)):
+    for one in (claim for claims in claim_streams for claim in islice(claims, MAX_CLAIMS)):
         if one.values and (one.kind, one.values) not in seen:
             seen.add((one.kind, one.values))
             yield one
@@ -190,19 +190,19 @@ def _add_source(
 ) -> None:
     """Adds what could support claims of these kinds."""
     text = normalize_text(source.text)
-    rest, exact = _extract_identifiers(text)
+    plain_text, exact = _extract_identifiers(text)
     ids = {value for one in exact for value in one.values}
     known.values |= ids | {"-".join(value.split("-")[:2]) for value in ids if IDENTIFIER.fullmatch(value)}
     whole = compact_text(text)
     known.values |= {format_person_value(names) for names in people if mentions_person(whole, names)}
-    wanted = set(kinds)
-    if ClaimKind.DAY in wanted:
-        _add_source_days(known, text, rest, calendar)
-    wants_figures = bool(wanted & {ClaimKind.AMOUNT, ClaimKind.BALANCE, ClaimKind.COUNT})
-    figures = DAY.sub(" ", rest) if wants_figures or ClaimKind.DAY in wanted else ""
+    wanted_kinds = set(kinds)
+    if ClaimKind.DAY in wanted_kinds:
+        _add_source_days(known, text, plain_text, calendar)
+    wants_figures = bool(wanted_kinds & {ClaimKind.AMOUNT, ClaimKind.BALANCE, ClaimKind.COUNT})
+    figures = DAY.sub(" ", plain_text) if wants_figures or ClaimKind.DAY in wanted_kinds else ""
     if wants_figures:
         _add_source_figures(known, figures, source)
-    if wanted & {ClaimKind.BALANCE, ClaimKind.DAY}:
+    if wanted_kinds & {ClaimKind.BALANCE, ClaimKind.DAY}:
         spans = {one.value: None for one in islice(numbers.find_durations(figures), LENGTHS)}
         known.lengths |= spans
         known.balances |= set() if source.is_wish else set(spans)
@@ -219,16 +219,16 @@ def _add_source_days(known: SourceValues, text: str, rest: str, calendar: DayPar
 def _add_source_figures(known: SourceValues, text: str, source: ClaimSource) -> None:
     row = list[int]()
     for pattern in (numbers.find_numbers, numbers.find_amounts):
-        for one in pattern(text):
-            known.values.add(f"#{numbers.format_number(one.value)}")
+        for mention in pattern(text):
+            known.values.add(f"#{numbers.format_number(mention.value)}")
             if not source.is_wish:
-                known.figures.add(one.value)
-            cents = one.value * 100
-            if cents == int(cents) and one.value >= MIN_OPERAND:
+                known.figures.add(mention.value)
+            cents = mention.value * 100
+            if cents == int(cents) and mention.value >= MIN_OPERAND:
                 known.amounts[int(cents)] = None
                 row.append(int(cents))
-            if one.value == int(one.value) and 2 <= one.value <= 400:
-                known.factors[int(one.value)] = None
+            if mention.value == int(mention.value) and 2 <= mention.value <= 400:
+                known.factors[int(mention.value)] = None
     for start in range(min(len(row), OPERANDS)):
         total = row[start]
         for value in row[start + 1 : start + 13]:
@@ -289,24 +289,26 @@ def _is_supported_count(known: SourceValues, value: Decimal) -> bool:
 
 def _extract_identifiers(text: str) -> tuple[str, list[Claim]]:
     """Numbers of requests and tasks, and mail addresses; and the text without them."""
-    found = list[Claim]()
+    claims = list[Claim]()
     for pattern in (_MAIL, IDENTIFIER):
         values = dict.fromkeys(one[0] for one in pattern.finditer(text))
-        found += [Claim(one, frozenset({one.upper()})) for one in values]
+        claims += [Claim(one, frozenset({one.upper()})) for one in values]
         text = pattern.sub(" ", text)
-    return text, found
+    return text, claims
 
 
 def _find_figure_claims(text: str) -> Iterator[Claim]:
     """Amounts, balances and counts."""
-    for one in numbers.find_amounts(text):
-        is_about = _ABOUT.search(text[max(0, one.start - 16) : one.start]) is not None
-        yield Claim(one.text, _build_number_values(one), ClaimKind.AMOUNT, is_about)
-    yield from (Claim(one.text, _build_number_values(one), ClaimKind.BALANCE) for one in numbers.find_balances(text))
+    for mention in numbers.find_amounts(text):
+        is_about = _ABOUT.search(text[max(0, mention.start - 16) : mention.start]) is not None
+        yield Claim(mention.text, _build_number_values(mention), ClaimKind.AMOUNT, is_about)
     yield from (
-        Claim(one.text, _build_number_values(one), ClaimKind.COUNT)
-        for one in numbers.find_counts(text)
-        if one.value > 1
+        Claim(mention.text, _build_number_values(mention), ClaimKind.BALANCE) for mention in numbers.find_balances(text)
+    )
+    yield from (
+        Claim(mention.text, _build_number_values(mention), ClaimKind.COUNT)
+        for mention in numbers.find_counts(text)
+        if mention.value > 1
     )
 
 

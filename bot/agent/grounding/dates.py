@@ -98,39 +98,39 @@ class DayParser:
 
     def find_dates(self, text: str) -> Iterator[DayMention]:
         """Days given as dates. Without a year, any near one may be meant."""
-        for found in DAY.finditer(text):
-            said = found[0].strip()
-            if said not in self._dates:
-                self._dates[said] = self._parse_date_match(found)
-            if means := self._dates[said]:
-                yield DayMention(said, means, found.start(), found.end())
+        for match in DAY.finditer(text):
+            words = match[0].strip()
+            if words not in self._dates:
+                self._dates[words] = self._parse_date_match(match)
+            if means := self._dates[words]:
+                yield DayMention(words, means, match.start(), match.end())
 
     def find_relative_days(self, text: str, start: int = 0) -> Iterator[tuple[DayMention, re.Match[str]]]:
         """Days given relative to today."""
-        for found in _NEAR.finditer(text):
-            said = found[0].strip()
-            key = said.lower()
+        for match in _NEAR.finditer(text):
+            words = match[0].strip()
+            key = words.lower()
             if key not in self._near:
-                self._near[key] = self._parse_relative_day(found)
-            yield DayMention(said, self._near[key], start + found.start(), start + found.end()), found
+                self._near[key] = self._parse_relative_day(match)
+            yield DayMention(words, self._near[key], start + match.start(), start + match.end()), match
 
     def find_shortened_days(self, text: str) -> set[str]:
         """Days that a short form may mean."""
-        found, seen = set[str](), set[tuple[str, ...]]()
-        for one in _LOOSE.finditer(text):
-            month, day = one["m"], one["d"] or one["day"] or one["until"] or one["since"]
-            if one["until"]:
-                month = str(_MONTHS.index(one[0][:3].capitalize()) + 1)
-            elif one["since"]:
-                month = str(_MONTHS.index(one["month"].capitalize()) + 1)
+        days, seen = set[str](), set[tuple[str, ...]]()
+        for match in _LOOSE.finditer(text):
+            month, day = match["m"], match["d"] or match["day"] or match["until"] or match["since"]
+            if match["until"]:
+                month = str(_MONTHS.index(match[0][:3].capitalize()) + 1)
+            elif match["since"]:
+                month = str(_MONTHS.index(match["month"].capitalize()) + 1)
             if (key := (month or "", day)) not in seen:
                 seen.add(key)
-                found |= self._list_days_by_year(int(month), int(day)) if month else self._list_days_by_month(int(day))
-        for one in _TAIL.finditer(text):
-            if (key := (one["m"], one["d"])) not in seen:
+                days |= self._list_days_by_year(int(month), int(day)) if month else self._list_days_by_month(int(day))
+        for match in _TAIL.finditer(text):
+            if (key := (match["m"], match["d"])) not in seen:
                 seen.add(key)
-                found |= self._list_days_by_year(int(one["m"]), int(one["d"]))
-        return found
+                days |= self._list_days_by_year(int(match["m"]), int(match["d"]))
+        return days
 
     def find_holidays(self, text: str) -> set[str]:
         """Holidays known by name."""
@@ -160,20 +160,20 @@ class DayParser:
         if group["day"]:
             return self._shift_today([_RELATIVE[group["day"].lower()]])
         day = "一二三四五六日天".index(group["zh_day"]) if group["zh_day"] else _parse_weekday(group["en_day"])
-        here = min(day, 6) - self.today.weekday()
+        offset = min(day, 6) - self.today.weekday()
         if group["after"]:
-            return self._shift_today([here + 14])
+            return self._shift_today([offset + 14])
         match (group["zh"] or group["en"] or "").lower():
             case "上上":
-                return self._shift_today([here - 14])
+                return self._shift_today([offset - 14])
             case "下下":
-                return self._shift_today([here + 14])
+                return self._shift_today([offset + 14])
             case "上" | "last":
-                return self._shift_today([here - 7, here if here < 0 else here - 7])
+                return self._shift_today([offset - 7, offset if offset < 0 else offset - 7])
             case "下" | "next":
-                return self._shift_today([here + 7, here if here > 0 else here + 7])
+                return self._shift_today([offset + 7, offset if offset > 0 else offset + 7])
             case _:
-                return self._shift_today([here, here if here >= 0 else here + 7])
+                return self._shift_today([offset, offset if offset >= 0 else offset + 7])
 
     def _shift_today(self, days: Iterable[int]) -> frozenset[str]:
         try:
@@ -190,12 +190,12 @@ class DayParser:
                 yield f"{before[-12:].strip()} {day.text}{text[day.end : day.end + 12].rstrip()}".strip()
 
     def _has_other_weekday(self, text: str, day: DayMention, before: str) -> bool:
-        beside = _BESIDE.match(text, day.end)
-        if beside is None:
-            beside = _BEFORE.search(before)
-            if beside is None or _SEVERAL.search(before[: beside.start()]):
+        weekday = _BESIDE.match(text, day.end)
+        if weekday is None:
+            weekday = _BEFORE.search(before)
+            if weekday is None or _SEVERAL.search(before[: weekday.start()]):
                 return False
-        said = "一二三四五六日天".index(beside["zh"]) if beside["zh"] else _parse_weekday(beside["en"])
+        said = "一二三四五六日天".index(weekday["zh"]) if weekday["zh"] else _parse_weekday(weekday["en"])
         return min(said, 6) not in {date.fromisoformat(one).weekday() for one in self._choose_likely_days(day.dates)}
 
     def _choose_likely_days(self, means: frozenset[str]) -> list[str]:
@@ -207,20 +207,22 @@ class DayParser:
     def matches_relative_day(self, text: str, day: DayMention) -> bool | None:
         """True if a date is the relative day it is said to be (*tomorrow is 24 November*); None if the text says
         nothing like that."""
-        before = text[max(0, day.start - 32) : day.start]
-        if link := _IS.search(before):
+        prefix = text[max(0, day.start - 32) : day.start]
+        if link := _IS.search(prefix):
             near = [
-                one
-                for one, found in self.find_relative_days(before[: link.start()])
-                if one.end == link.start() and _is_definite_or_today(found)
+                mention
+                for mention, match in self.find_relative_days(prefix[: link.start()])
+                if mention.end == link.start() and _is_definite_or_today(match)
             ]
-            if near and not _SEVERAL.search(before[: near[-1].start]):
+            if near and not _SEVERAL.search(prefix[: near[-1].start]):
                 return not near[-1].dates.isdisjoint(day.dates)
         behind = _IS_BEHIND.match(text[day.end : day.end + 4])
         if behind:
             rest = text[day.end + behind.end() : day.end + behind.end() + 32]
             near = [
-                one for one, found in self.find_relative_days(rest) if one.start == 0 and _is_definite_or_today(found)
+                mention
+                for mention, match in self.find_relative_days(rest)
+                if mention.start == 0 and _is_definite_or_today(match)
             ]
             if near:
                 return not near[0].dates.isdisjoint(day.dates)
@@ -245,13 +247,13 @@ def _is_definite_or_today(found: re.Match[str]) -> bool:
 def is_derived_day(value: str, known: Collection[str], lengths: Collection[Decimal]) -> bool:
     """True for a day whose distance from a known day is a known duration, with the first day counted or not, with
     weekends or without."""
-    day, wanted = date.fromisoformat(value), {int(n) for n in lengths if 0 < n <= 400 and n == int(n)}
-    wanted |= {int(n) + 1 for n in lengths if 0 < n <= 400 and n != int(n)}
+    day, distances = date.fromisoformat(value), {int(n) for n in lengths if 0 < n <= 400 and n == int(n)}
+    distances |= {int(n) + 1 for n in lengths if 0 < n <= 400 and n != int(n)}
     for other in known:
         first, last = sorted((date.fromisoformat(other), day))
         apart = (last - first).days
         working = _count_working_days(first, last)
-        if 0 < apart <= 400 and not wanted.isdisjoint((apart, apart + 1, working, working - 1)):
+        if 0 < apart <= 400 and not distances.isdisjoint((apart, apart + 1, working, working - 1)):
             return True
     return False
 

@@ -86,14 +86,14 @@ def normalize_text(text: str) -> str:
 
 def split_clauses(text: str) -> list[Clause]:
     """The clauses of a normalized text."""
-    found = list[Clause]()
+    clauses = list[Clause]()
     for sentence in _SENTENCE.split(text):
         parts = _PART.split(sentence)
         first, is_conditional = _find_question_start(parts), False
         for index, part in enumerate(parts):
             is_conditional = is_conditional or _CONDITION.search(part) is not None
-            found.append(Clause(part, sentence, index >= first, is_conditional))
-    return found
+            clauses.append(Clause(part, sentence, index >= first, is_conditional))
+    return clauses
 
 
 def _find_question_start(parts: Sequence[str]) -> int:

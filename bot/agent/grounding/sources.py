@@ -96,7 +96,7 @@ class GroundingSources:
 
     def collect_evidence(self, state: RunState, people: Sequence[Spellings] = ()) -> ActionEvidence:
         """The evidence that something was done."""
-        observed = list(_list_observed_values(state))
+        observations = list(_list_observed_values(state))
         results = _list_result_values(state)
         return ActionEvidence(
             effects=[
@@ -109,7 +109,7 @@ class GroundingSources:
                 for call, result in zip(state.calls, results, strict=True)
                 if (done := _get_done_parts(result))
             ],
-            results=[line for one in observed for line in list_statements(one)],
+            results=[line for one in observations for line in list_statements(one)],
             earlier_lines=list(self._list_earlier_lines()),
             question=_read_question(state),
             has_card=self.has_card or any(call.status is CallStatus.AWAITING for call in state.calls),
@@ -246,7 +246,7 @@ def count_entries(value: Any, depth: int = MAX_DEPTH) -> frozenset[int]:
         return frozenset() if isinstance(inner, str) else count_entries(inner, depth - 1)
     if not isinstance(value, dict | list) or not depth:
         return frozenset()
-    found = {len(value)} if isinstance(value, list) else set[int]()
+    lengths = {len(value)} if isinstance(value, list) else set[int]()
     if isinstance(value, list):
         alike = Counter(
             (name, str(one)[:MAX_STATEMENT_LENGTH])
@@ -254,10 +254,10 @@ def count_entries(value: Any, depth: int = MAX_DEPTH) -> frozenset[int]:
             if isinstance(entry, dict)
             for name, one in entry.items()
         )
-        found |= {n for many in alike.values() for n in (many, len(value) - many)}
+        lengths |= {n for many in alike.values() for n in (many, len(value) - many)}
     for one in value.values() if isinstance(value, dict) else value:
-        found |= count_entries(one, depth - 1)
-    return frozenset(found)
+        lengths |= count_entries(one, depth - 1)
+    return frozenset(lengths)
 
 
 def _has_effect(call: CallRecord) -> bool:

@@ -32,17 +32,19 @@ class ChatCompletionsTransport:
 
     def encode_request(self, request: ModelRequest) -> bytes:
         lessons = request.profile
-        known = f'"model":{json.dumps(request.model)}'
+        model_members = f'"model":{json.dumps(request.model)}'
         if "temperature" not in lessons.unsupported:
-            known += f',"temperature":{request.temperature}'
+            model_members += f',"temperature":{request.temperature}'
         if effort := request.reasoning_effort:
-            known += f',"reasoning_effort":"{effort}"'
+            model_members += f',"reasoning_effort":"{effort}"'
         if request.streamed:
-            known += ',"stream":true'
-            known += "" if "stream_options" in lessons.unsupported else ',"stream_options":{"include_usage":true}'
+            model_members += ',"stream":true'
+            model_members += (
+                "" if "stream_options" in lessons.unsupported else ',"stream_options":{"include_usage":true}'
+            )
         more = _drop_members(request.extra, lessons.unsupported) if lessons.unsupported else request.extra
         messages = ",".join(_build_request_messages(request))
-        return f'{{{known},"messages":[{messages}]{"," if more else ""}{more}}}'.encode(errors="replace")
+        return f'{{{model_members},"messages":[{messages}]{"," if more else ""}{more}}}'.encode(errors="replace")
 
     def parse_response(self, answer: Any, model: str, of: str) -> ModelReply | ErrorResponse:
         if (error := find_embedded_error(answer)) is not None:
@@ -67,12 +69,12 @@ class ChatCompletionsTransport:
 
     def join_events(self, events: Sequence[Any]) -> Any:
         """One completion from its pieces; None if none of them ends it."""
-        gathered, over = _StreamedMessage(), False
+        message, is_over = _StreamedMessage(), False
         for event in events:
             if find_embedded_error(event) is not None:
                 return event
-            over |= gathered.add_event(event)
-        return gathered.completion if over else None
+            is_over |= message.add_event(event)
+        return message.completion if is_over else None
 
 
 class _StreamedMessage:
@@ -154,12 +156,12 @@ def _fill_returned_members(
 
 def _build_provider_details(message: Any, calls: Sequence[Any], of: str) -> str:
     """The details that may have to come back with these calls."""
-    thought, more = (
+    thought, extra_details = (
         read_string(read_field(message, RETURNED_MEMBERS[0])),
         [read_field(one, RETURNED_MEMBERS[1]) for one in calls],
     )
     parts: dict[str, Any] = {RETURNED_MEMBERS[0]: thought} if thought else {}
-    parts |= {RETURNED_MEMBERS[1]: more} if any(one is not None for one in more) else {}
+    parts |= {RETURNED_MEMBERS[1]: extra_details} if any(one is not None for one in extra_details) else {}
     return dump_provider_details(of, parts) if parts and of else ""
 
 

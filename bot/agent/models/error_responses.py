@@ -90,11 +90,11 @@ def parse_error_body(status: int, answer: Any) -> ErrorResponse:
         error = whole if isinstance(whole, dict) else {}
     if details := read_list(read_field(error, "detail")):
         return _parse_validation_error(status, details[0])
-    told = read_string(error.get("message") or error.get("detail"))
+    message = read_string(error.get("message") or error.get("detail"))
     inner = read_string(read_field(error, "metadata", "raw"))  # OpenRouter: the provider's own words
     return ErrorResponse(
         status,
-        _collapse_whitespace(f"{told} {inner}"),
+        _collapse_whitespace(f"{message} {inner}"),
         _read_code(error.get("code")),
         _read_code(error.get("type")) or _read_code(error.get("status")),
         _read_code(error.get("param")),
@@ -179,12 +179,12 @@ def _is_context_too_long(refusal: ErrorResponse) -> bool:
 def parse_retry_after_s(headers: Mapping[str, str], now: float) -> float:
     """How long the endpoint asks us to wait (s): `Retry-After-Ms`, or `Retry-After` in seconds or as an HTTP date. 0 if
     it does not say, or not readably."""
-    ms, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
-    for text, unit in ((ms, 1000), (after, 1)):
+    ms, retry_after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
+    for text, unit in ((ms, 1000), (retry_after, 1)):
         with suppress(ValueError):
             return _keep_finite(float(text) / unit)
     with suppress(ValueError, TypeError, OverflowError):
-        return _keep_finite(parsedate_to_datetime(after).timestamp() - now)
+        return _keep_finite(parsedate_to_datetime(retry_after).timestamp() - now)
     return 0.0
 
 

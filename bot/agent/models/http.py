@@ -115,16 +115,16 @@ async def _read_events(response: ClientResponse, alive: Callable[[], None]) -> A
 
 async def _read_lines(response: ClientResponse) -> AsyncIterator[bytes]:
     """Lines without their ends, and an empty one after the last."""
-    rest, size = b"", 0
+    partial_line, size = b"", 0
     async for piece in response.content.iter_any():
         size += len(piece)
         if size > MAX_BYTES:
             raise ResponseTooLongError
         if b"\n" not in piece:
-            rest += piece
+            partial_line += piece
             continue
-        *lines, rest = (rest + piece).split(b"\n")
+        *lines, partial_line = (partial_line + piece).split(b"\n")
         for line in lines:
             yield line.rstrip(b"\r")
-    yield rest.rstrip(b"\r")
+    yield partial_line.rstrip(b"\r")
     yield b""

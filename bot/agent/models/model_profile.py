@@ -158,20 +158,20 @@ def format_profile_record(profile: ModelProfile) -> str:
 def parse_profile_record(text: str) -> ModelProfile | None:
     """None for an unreadable record: its lessons are learned again."""
     try:
-        one = StoredModelProfile.model_validate_json(text)
+        record = StoredModelProfile.model_validate_json(text)
     except ValidationError:
         return None
-    known = {name for names in OPTIONAL_MEMBERS.values() for name in names}
+    member_names = {name for names in OPTIONAL_MEMBERS.values() for name in names}
     return ModelProfile(
-        one.api,
-        frozenset(one.absent),
-        frozenset(known.intersection(one.drop)),
-        one.effort,
-        frozenset(set(RETURNED_MEMBERS).intersection(one.returned)),
-        one.stream,
-        one.one_system,
-        one.no_system,
-        one.alternates,
+        record.api,
+        frozenset(record.absent),
+        frozenset(member_names.intersection(record.drop)),
+        record.effort,
+        frozenset(set(RETURNED_MEMBERS).intersection(record.returned)),
+        record.stream,
+        record.one_system,
+        record.no_system,
+        record.alternates,
     )
 
 
@@ -258,12 +258,16 @@ def _learn_stream_only(profile: ModelProfile, refusal: ErrorResponse, sent: Refu
 def _learn_allowed_roles(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
     """The roles that its chat template takes. If it uses these words although the request already complied, it takes no
     system message at all; for other words about roles, one change is tried after the other."""
-    alternates, one = _mentions_any(refusal, *ALTERNATING), _mentions_any(refusal, *ONE_SYSTEM)
-    if _mentions_any(refusal, *NO_SYSTEM) or (alternates and profile.alternates) or (one and profile.one_system):
+    alternates, is_one_system = _mentions_any(refusal, *ALTERNATING), _mentions_any(refusal, *ONE_SYSTEM)
+    if (
+        _mentions_any(refusal, *NO_SYSTEM)
+        or (alternates and profile.alternates)
+        or (is_one_system and profile.one_system)
+    ):
         return replace(profile, one_system=True, no_system=True)
     if alternates:
         return replace(profile, one_system=True, alternates=True)
-    if one or (_is_about_roles(refusal) and not profile.one_system):
+    if is_one_system or (_is_about_roles(refusal) and not profile.one_system):
         return replace(profile, one_system=True)
     if not _is_about_roles(refusal):
         return None
@@ -278,19 +282,19 @@ def _is_about_roles(refusal: ErrorResponse) -> bool:
 
 def _learn_dropped_member(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
     """An optional member to leave out. OpenAI names it in `param`; relays only repeat its words."""
-    unwanted = any(words in refusal.lowered_text for words in UNWANTED)
+    is_unwanted = any(words in refusal.lowered_text for words in UNWANTED)
     for name, spellings in OPTIONAL_MEMBERS[profile.api].items():
         if name not in sent.members or name in profile.unsupported:
             continue
         if any(_is_named_in_param(spelling, refusal.param) for spelling in spellings):
-            named = unwanted or not refusal.text
+            is_named = is_unwanted or not refusal.text
         else:
-            named = (
-                unwanted
+            is_named = (
+                is_unwanted
                 and not refusal.param
                 and any(_is_named_in_text(one, refusal.lowered_text) for one in spellings)
             )
-        if named:
+        if is_named:
             effort = "" if name == EFFORT else profile.effort
             return replace(profile, unsupported=profile.unsupported | {name}, effort=effort)
     return None

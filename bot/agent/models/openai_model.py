@@ -188,13 +188,13 @@ class OpenAIModel:
     async def _request_with_retries(self, messages: Sequence[str], extra: str, left: _ReplyDeadline) -> ModelReply:
         """Retries while that may help and the wait fits into the time left. Raises ModelUnavailableError and
         ModelRejectedError."""
-        for tried in range(self.retries + 1):
+        for attempt in range(self.retries + 1):
             answer = await self._try_request(messages, extra, left)
             if isinstance(answer, ModelReply):
                 self.last_failure = None
                 return answer
-            wait_s = answer.retry_after_s + self.draw_jitter(0, min(PAUSE_S * 2**tried, PAUSE_MAX_S))
-            if tried == self.retries or not answer.can_retry or wait_s >= min(left.remaining_s, MAX_RETRY_AFTER_S):
+            wait_s = answer.retry_after_s + self.draw_jitter(0, min(PAUSE_S * 2**attempt, PAUSE_MAX_S))
+            if attempt == self.retries or not answer.can_retry or wait_s >= min(left.remaining_s, MAX_RETRY_AFTER_S):
                 raise await self._report_to_administrators(answer.error)
             log.info("model.again", model=self.name, error=str(answer.error), wait_s=round(wait_s, 2))
             await asyncio.sleep(wait_s)
@@ -204,7 +204,7 @@ class OpenAIModel:
         self, messages: Sequence[str], extra: str, left: _ReplyDeadline
     ) -> ModelReply | FailedRequest:
         """One answer. A lesson from a refusal applies at once, and from then on."""
-        stripped = False
+        is_stripped = False
         for learning in range(MAX_LESSONS + 1):
             request = self._build_request(messages, extra)
             transport = TRANSPORTS[request.profile.api]
@@ -217,27 +217,27 @@ class OpenAIModel:
                     transport.encode_request(request),
                     left.extend_deadline,
                 )
-                found = self._parse_http_response(transport, answer)
+                parsed = self._parse_http_response(transport, answer)
             except ClientError as error:
                 return FailedRequest(ModelUnavailableError(type(error).__name__), can_retry=True)
             except (ValueError, ResponseTooLongError) as error:  # a proxy's error page, or an endless answer
                 return FailedRequest(ModelUnavailableError(str(error) or "the endpoint's answer was too long"))
-            if isinstance(found, ModelReply):
-                return found
+            if isinstance(parsed, ModelReply):
+                return parsed
             if learning < MAX_LESSONS:
-                if not stripped and is_unreplayable(found) and self._drop_provider_details(messages):
-                    stripped = True
+                if not is_stripped and is_unreplayable(parsed) and self._drop_provider_details(messages):
+                    is_stripped = True
                     continue
                 if await self._update_profile(
-                    found, RefusedRequest(request.optional_members, request.streamed, self.api_setting)
+                    parsed, RefusedRequest(request.optional_members, request.streamed, self.api_setting)
                 ):
                     continue
-            return self._build_failure(found, answer.headers)
+            return self._build_failure(parsed, answer.headers)
         raise AssertionError("what cannot be learned ends it")
 
     def _build_request(self, messages: Sequence[str], extra: str) -> ModelRequest:
         lessons = self.profile
-        streamed = (lessons.streams or self.slow) and "stream" not in lessons.unsupported
+        is_streamed = (lessons.streams or self.slow) and "stream" not in lessons.unsupported
         return ModelRequest(
             self.name,
             messages,
@@ -246,7 +246,7 @@ class OpenAIModel:
             self.temperature,
             self.effort,
             self._owner_tag,
-            streamed,
+            is_streamed,
             self.rejected_details,
         )
 
@@ -279,11 +279,13 @@ class OpenAIModel:
 
     def _drop_provider_details(self, messages: Sequence[str]) -> bool:
         """Stops sending back the details in these messages. True if there were any."""
-        kept = [kept for one in messages if (kept := detach_details(one)[1]) and kept not in self.rejected_details]
-        self.rejected_details.extend(kept)
-        if kept:
-            log.info("model.not_taken_back", model=self.name, replies=len(kept))
-        return bool(kept)
+        details = [
+            details for one in messages if (details := detach_details(one)[1]) and details not in self.rejected_details
+        ]
+        self.rejected_details.extend(details)
+        if details:
+            log.info("model.not_taken_back", model=self.name, replies=len(details))
+        return bool(details)
 
     async def _update_profile(self, refusal: ErrorResponse, sent: RefusedRequest) -> bool:
         """True if requests change from now on: as another process has learned, or as this refusal says."""

@@ -158,7 +158,7 @@ def _convert_message(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     if message["role"] == "tool":
         return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": _convert_parts(content)}]
     role = "developer" if message["role"] == "system" else message["role"]
-    said = [{"role": role, "content": _convert_parts(content)}] if content else []
+    items = [{"role": role, "content": _convert_parts(content)}] if content else []
     calls = [
         {
             "type": "function_call",
@@ -168,7 +168,7 @@ def _convert_message(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for call in message.get("tool_calls") or ()
     ]
-    return [*said, *calls]
+    return [*items, *calls]
 
 
 def _convert_parts(content: Any) -> Any:
@@ -192,11 +192,11 @@ def _convert_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
 @lru_cache(maxsize=64)
 def _format_members(extra: str, dropped: frozenset[str]) -> str:
     """Further members under their names here."""
-    given = parse_members(extra)
-    some = {name: value for name, value in given.items() if name not in MOVED_MEMBERS}
-    if tools := given.get("tools"):
+    members = parse_members(extra)
+    some = {name: value for name, value in members.items() if name not in MOVED_MEMBERS}
+    if tools := members.get("tools"):
         strict = {} if "strict" in dropped else {"strict": False}
         some["tools"] = [{"type": "function", **strict, **one["function"]} for one in tools]
-    if (form := given.get("response_format")) and "response_format" not in dropped:
+    if (form := members.get("response_format")) and "response_format" not in dropped:
         some["text"] = {"format": {"type": form["type"], **form.get("json_schema", {})}}
     return format_json(some)[1:-1]

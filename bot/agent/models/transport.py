@@ -105,17 +105,20 @@ def _rename_system_role(message: dict[str, Any]) -> dict[str, Any]:
 
 def _merge_neighbours(messages: Sequence[str], profile: ModelProfile) -> list[str]:
     """Merges neighbours of one side: the user's text after a result goes into that result. A call stays unchanged."""
-    merged = list[tuple[dict[str, Any], str]]()
+    messages_with_details = list[tuple[dict[str, Any], str]]()
     for n, text in enumerate(messages):
-        bare, kept = detach_details(text)
+        bare, details = detach_details(text)
         for message in json.loads(f"[{bare}]"):
             one = message if n == 0 and not profile.no_system else _rename_system_role(message)
-            before = merged[-1][0] if merged else {}
+            before = messages_with_details[-1][0] if messages_with_details else {}
             if profile.alternates and _can_merge(before, one):
-                merged[-1] = ({**before, "content": _merge_contents(before["content"], one["content"])}, merged[-1][1])
+                messages_with_details[-1] = (
+                    {**before, "content": _merge_contents(before["content"], one["content"])},
+                    messages_with_details[-1][1],
+                )
             else:
-                merged.append((one, kept))
-    return [attach_details(format_json(one), kept) for one, kept in merged]
+                messages_with_details.append((one, details))
+    return [attach_details(format_json(one), details) for one, details in messages_with_details]
 
 
 def _can_merge(before: Mapping[str, Any], one: Mapping[str, Any]) -> bool:

@@ -113,11 +113,11 @@ def build_bolt_app(
 @contextmanager
 def _hide_bolt_environment() -> Iterator[None]:
     """Bolt switches to OAuth or another token if the environment has one; so it must find none."""
-    kept = {name: os.environ.pop(name) for name in _BOLT_READS if name in os.environ}
+    variables = {name: os.environ.pop(name) for name in _BOLT_READS if name in os.environ}
     try:
         yield
     finally:
-        os.environ.update(kept)
+        os.environ.update(variables)
 
 
 class TrackingSocketModeClient(SocketModeClient):

@@ -150,13 +150,13 @@ def _is_short_field(fact: LabelledValue) -> bool:
 
 
 def _render_long_field(label: str, value: str | NamedPeople) -> Iterator[Block]:
-    before = format_bold(label) + "\n"
+    heading = format_bold(label) + "\n"
     if isinstance(value, str):
-        yield from render_literal(value, before)
+        yield from render_literal(value, heading)
         return
     if value.text:
-        yield from render_literal(value.text, before)
-    yield from _render_people(value.people, "" if value.text else before)
+        yield from render_literal(value.text, heading)
+    yield from _render_people(value.people, "" if value.text else heading)
 
 
 def _render_people(people: tuple[NamedPerson, ...], before: str) -> Iterator[Block]:

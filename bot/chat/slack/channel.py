@@ -97,23 +97,23 @@ class SlackChannel:
     async def _post_missing_parts(
         self, place: Place, post: Post, key: str, again: bool, wait_ms: int | None = None
     ) -> MessageRef:
-        shown = render_post(post)
-        there = await self._find_posted_parts(place, key) if again else {}
-        for number, part in enumerate(shown, 1):
-            if number not in there:
-                there[number] = await self._post_part(place, part, key, number, wait_ms)
+        parts = render_post(post)
+        posted = await self._find_posted_parts(place, key) if again else {}
+        for number, part in enumerate(parts, 1):
+            if number not in posted:
+                posted[number] = await self._post_part(place, part, key, number, wait_ms)
                 wait_ms = None
-        return MessageRef(channel=place.channel, ts=there[len(shown)])
+        return MessageRef(channel=place.channel, ts=posted[len(parts)])
 
     async def _post_part(
         self, place: Place, part: RenderedMessage, key: str, number: int, wait_ms: int | None = None, tries: int = 3
     ) -> str:
         """Posts one message. If the answer is lost, the message may exist: searches before posting again."""
-        for left in range(tries - 1, -1, -1):
+        for tries_left in range(tries - 1, -1, -1):
             try:
                 return await self._try_post_part(place, part, key, number, wait_ms)
             except ChatError as failed:
-                if failed.code != UNREACHABLE or not left:
+                if failed.code != UNREACHABLE or not tries_left:
                     raise
             wait_ms = None
             if found := (await self._find_posted_parts(place, key)).get(number):
@@ -213,11 +213,11 @@ class SlackChannel:
 
     async def _find_posted_parts(self, place: Place, key: str) -> dict[int, str]:
         """part → ts of our messages with this key."""
-        found: dict[int, str] = {}
+        timestamps: dict[int, str] = {}
         async for message in self._stream_own_messages(place):
             if (part := _read_part_number(message, key)) is not None:
-                found.setdefault(part, str(message["ts"]))
-        return found
+                timestamps.setdefault(part, str(message["ts"]))
+        return timestamps
 
     async def _has_posted_file(self, place: Place, name: str) -> bool:
         """True if a message of ours has a file of this name."""

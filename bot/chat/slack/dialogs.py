@@ -137,16 +137,16 @@ def _is_user_id(value: str) -> bool:
 def parse_submission(body: Mapping[str, Any]) -> Click | None:
     """The click of a submitted view. None if the view is not ours."""
     try:
-        seen = body["view"]
-        about = json.loads(seen.get("private_metadata") or "null")
+        view = body["view"]
+        about = json.loads(view.get("private_metadata") or "null")
         return Click(
-            id=f"{seen['id']}:{seen.get('hash', '')}",
+            id=f"{view['id']}:{view.get('hash', '')}",
             approval=about["approval"],
             version=about["version"],
             choice=about["choice"],
             person=body["user"]["id"],
             place=Place(**about["place"]),
-            form=parse_view_state(seen["state"]["values"]),
+            form=parse_view_state(view["state"]["values"]),
             card=MessageRef(**about["card"]) if about.get("card") else None,
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
@@ -173,8 +173,8 @@ def _read_input_value(element: Mapping[str, Any]) -> str:
 def assign_errors_to_inputs(problems: Mapping[str, str], form: Mapping[str, str]) -> dict[str, str]:
     """Problems by input. A problem of no field goes under the first input."""
     first = next(iter(form), "")
-    placed: dict[str, str] = {}
+    errors: dict[str, str] = {}
     for field, sentence in problems.items():
         name = field if field in form else first
-        placed[name] = f"{placed[name]} {sentence}" if name in placed else sentence
-    return placed
+        errors[name] = f"{errors[name]} {sentence}" if name in errors else sentence
+    return errors

@@ -26,16 +26,16 @@ MAX_BYTES = 60_000
 def render_home_view(home: HomeView, language: str) -> dict[str, Any]:
     """The Home tab. If the page is full, a card is left out and counted, never shown in part: its buttons need all of
     its text above them."""
-    blocks, left = render_heading(home.title), 0
+    blocks, omitted = render_heading(home.title), 0
     for number, (title, cards, empty) in enumerate(home.sections):
         blocks += render_heading(title)
         blocks += [] if cards else list(render_context(empty))
         for index, card in enumerate(cards):
             page = [*blocks, *_render_home_card(card, f"{number}.{index}.")]
             fits = len(page) + 2 * len(home.sections) <= MAX_BLOCKS and count_json_bytes(page) <= MAX_BYTES
-            blocks, left = (page, left) if fits else (blocks, left + 1)
-    if left:
-        blocks += render_context(translate("slack.more_at_home", language, count=left))
+            blocks, omitted = (page, omitted) if fits else (blocks, omitted + 1)
+    if omitted:
+        blocks += render_context(translate("slack.more_at_home", language, count=omitted))
     return {"type": "home", "blocks": blocks}
 
 

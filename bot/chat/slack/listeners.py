@@ -96,11 +96,11 @@ class SlackListeners:
 
     async def handle_event(self, body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> None:
         """Bolt middleware: a message is durable before anything acknowledges it."""
-        said = self._parse_message_event(body)
-        if said and (said.place.direct or f"<@{self._me.user}" in said.raw):
-            await self._submit_message(self._to_message(said), aliases=_build_event_aliases(said))
-        elif said and said.is_reply:
-            await self._accept_follow_up(said)
+        raw_message = self._parse_message_event(body)
+        if raw_message and (raw_message.place.direct or f"<@{self._me.user}" in raw_message.raw):
+            await self._submit_message(self._to_message(raw_message), aliases=_build_event_aliases(raw_message))
+        elif raw_message and raw_message.is_reply:
+            await self._accept_follow_up(raw_message)
         await next()
 
     def _parse_message_event(self, body: Body) -> RawMessage | None:

@@ -37,7 +37,7 @@ async def call_slack(
     connection or a server error only if the call is `repeatable`. `before_each_try` runs right before each try; an
     exception there ends the call. Raises ChatError with Slack's error name; ChatUnavailableError when Slack cannot be
     reached or takes no more."""
-    for left in range(tries - 1, -1, -1):
+    for tries_left in range(tries - 1, -1, -1):
         if before_each_try:
             await before_each_try()
         try:
@@ -49,7 +49,7 @@ async def call_slack(
             code, wait_s, again = UNREACHABLE, retry_delay_s, repeatable
         if code == LIMITED and on_rate_limit:
             await on_rate_limit(int(wait_s * 1000))
-        if not (again and left):
+        if not (again and tries_left):
             raise _build_chat_error(code, _format_method_name(method))
         await asyncio.sleep(wait_s)
     raise _build_chat_error(UNREACHABLE, _format_method_name(method))
@@ -60,13 +60,13 @@ async def upload_content(
 ) -> None:
     """Uploads to an address from Slack. The token does not go there: the address is the secret. Raises
     ChatError(`upload_refused`); ChatUnavailableError when it cannot be reached."""
-    for left in range(tries - 1, -1, -1):
+    for tries_left in range(tries - 1, -1, -1):
         status = await _post_content(client, url, content)
         if status == 200:
             return
         if status and status < 500 and status != 429:
             raise ChatError("upload_refused", f"upload ({status})")
-        await asyncio.sleep(pause_s if left else 0)
+        await asyncio.sleep(pause_s if tries_left else 0)
     raise ChatUnavailableError(UNREACHABLE, "upload")
 
 

@@ -56,11 +56,11 @@ def _parse_multi_instance(
     task: str, assignee: str, loop: Element, people: frozenset[str], taken: Collection[str]
 ) -> tuple[tuple[str, ...], VotingMode]:
     """A collection of people: all at once, one after another, or the first who decides."""
-    each = get_extension_attribute(loop, "elementVariable")
-    if not NAME.fullmatch(each) or each in {*taken, *people, INITIATOR}:
-        raise InvalidDefinitionError(task, f"elementVariable: {each!r} should be a name of its own")
-    if _parse_variable(task, "assignee", assignee) != each:
-        raise InvalidDefinitionError(task, f"assignee: a multi-instance task is assigned to ${{{each}}}")
+    element_variable = get_extension_attribute(loop, "elementVariable")
+    if not NAME.fullmatch(element_variable) or element_variable in {*taken, *people, INITIATOR}:
+        raise InvalidDefinitionError(task, f"elementVariable: {element_variable!r} should be a name of its own")
+    if _parse_variable(task, "assignee", assignee) != element_variable:
+        raise InvalidDefinitionError(task, f"assignee: a multi-instance task is assigned to ${{{element_variable}}}")
     collection = get_extension_attribute(loop, "collection")
     named = collection if collection.startswith("${") else f"${{{collection}}}"
     return (_parse_known_person(task, "collection", named, people),), _parse_mode(task, loop)

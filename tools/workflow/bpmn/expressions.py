@@ -188,16 +188,16 @@ def _require_type(found: Type, wanted: Type, sign: str) -> None:
 
 
 def _tokenize_expression(text: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    tokens: list[tuple[str, str]] = []
     at, text = 0, text.rstrip()
     while at < len(text):
         match = TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
             raise InvalidExpressionError(f"cannot read {text[at : at + 20]!r}")
         kind, word = match.lastgroup, match[match.lastgroup]
-        found.append(("sign", SPELLINGS[word]) if word in SPELLINGS and kind == "name" else (kind, word))
+        tokens.append(("sign", SPELLINGS[word]) if word in SPELLINGS and kind == "name" else (kind, word))
         at = match.end()
-    return found
+    return tokens
 
 
 class _ExpressionParser:

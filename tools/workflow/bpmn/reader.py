@@ -84,25 +84,27 @@ ENDINGS = ("approved", "rejected", "withdrawn")
 def compile_bpmn(source: bytes, variables: Mapping[str, Type], people: Iterable[str]) -> ProcessDefinition:
     """The definition in a file. `variables`: those that conditions may use; `people`: those that tasks may be assigned
     to. Raises `InvalidDefinitionError`."""
-    drawn = parse_bpmn(source)
-    tasks = [name for name, e in drawn.nodes.items() if get_tag_name(e) == NodeKind.USER]
+    elements = parse_bpmn(source)
+    tasks = [name for name, e in elements.nodes.items() if get_tag_name(e) == NodeKind.USER]
     types: Mapping[str, Type] = {**variables, **{d: "text" for d in (DECISION, *map(format_decision_variable, tasks))}}
-    known = frozenset(people)
-    for name in (*variables, *known):
+    people_names = frozenset(people)
+    for name in (*variables, *people_names):
         if name == INITIATOR or is_decision_variable(name):
             raise InvalidDefinitionError("form", f"the name {name!r} is the engine's own")
-    timers, aside = parse_timers(drawn)
-    nodes = {n: _compile_node(drawn, n, types, known, timers.get(n, ())) for n in drawn.nodes if n not in aside}
+    timers, aside = parse_timers(elements)
+    nodes = {
+        n: _compile_node(elements, n, types, people_names, timers.get(n, ())) for n in elements.nodes if n not in aside
+    }
     _reject_author_escalation(nodes.values())
-    start = nodes[require_one_start(drawn.process_id, nodes)]
+    start = nodes[require_one_start(elements.process_id, nodes)]
     check_graph(start.id, nodes)
     check_conditions(nodes)
-    search, net = StateSearch(drawn.process_id), PetriNet(nodes)
+    search, net = StateSearch(elements.process_id), PetriNet(nodes)
     markings = check_soundness(search, net, start)
     check_decision_outcomes(search, net, start, nodes, markings)
     version = hashlib.sha256(source).hexdigest()
     return ProcessDefinition(
-        key=drawn.process_id, version=version, start=start.id, nodes=nodes, alone=list_lone_tasks(net, markings)
+        key=elements.process_id, version=version, start=start.id, nodes=nodes, alone=list_lone_tasks(net, markings)
     )
 
 
@@ -121,14 +123,14 @@ def _compile_node(
     )
     if kind is NodeKind.START and get_extension_attribute(element, "initiator") not in ("", INITIATOR):
         raise InvalidDefinitionError(name, f"the variable for who starts it should be {INITIATOR!r}")
-    who, mode = parse_assignees(element, people, types) if kind is NodeKind.USER else ((), VotingMode.ALL)
+    people_names, mode = parse_assignees(element, people, types) if kind is NodeKind.USER else ((), VotingMode.ALL)
     return FlowNode(
         id=name,
         kind=kind,
         name=element.get("name", ""),
         routes=tuple(routes),
         incoming=tuple(f.attrib["id"] for f in drawn.incoming_flows[name]),
-        who=who,
+        who=people_names,
         mode=mode,
         timers=tuple(sorted(timers, key=lambda t: t.after_s)),
         topic=_parse_topic(element) if kind is NodeKind.SERVICE else None,
@@ -168,20 +170,20 @@ def _compile_route(flow: Element, kind: NodeKind, default: str, types: Mapping[s
 
 def _parse_condition(flow: str, written: str, types: Mapping[str, Type]) -> str:
     try:
-        found = infer_type(parse_expression(written), types)
+        result_type = infer_type(parse_expression(written), types)
     except InvalidExpressionError as wrong:
         raise InvalidDefinitionError(flow, f"condition: {wrong}") from None
-    if found != "truth":
-        raise InvalidDefinitionError(flow, f"condition: gives {found}, not true or false")
+    if result_type != "truth":
+        raise InvalidDefinitionError(flow, f"condition: gives {result_type}, not true or false")
     return written
 
 
 def _parse_topic(element: Element) -> ServiceTopic:
-    found = get_external_topic(element)
-    if found not in list(ServiceTopic):
+    topic = get_external_topic(element)
+    if topic not in list(ServiceTopic):
         known = f"{', '.join(sorted(ServiceTopic))}; behind a timer {', '.join(sorted(TimerAction))}"
-        raise InvalidDefinitionError(element.attrib["id"], f"topic {found!r} is not known; known: {known}")
-    return ServiceTopic(found)
+        raise InvalidDefinitionError(element.attrib["id"], f"topic {topic!r} is not known; known: {known}")
+    return ServiceTopic(topic)
 
 
 def _parse_ending(element: Element) -> str:

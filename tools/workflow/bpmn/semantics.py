@@ -70,11 +70,11 @@ def check_decision_outcomes(
 
 def _group_states_by_node(net: PetriNet, markings: frozenset[Marking]) -> Mapping[str, list[State]]:
     """Node → every situation right after it, with its own token marked."""
-    found: defaultdict[str, list[State]] = defaultdict(list)
+    states: defaultdict[str, list[State]] = defaultdict(list)
     for marking in sorted(markings, key=sorted):
         for move in net.list_moves(marking):
-            found[move.node.id].append((move.apply_to(marking), move.produced))
-    return found
+            states[move.node.id].append((move.apply_to(marking), move.produced))
+    return states
 
 
 def _reject_unknown_decision(route: SequenceFlow) -> None:
@@ -94,14 +94,14 @@ def _reject_unclear_decision(node: FlowNode, route: SequenceFlow, source: Mappin
     seen: set[str] = set()
     todo = [node]
     while todo:
-        found = todo.pop()
-        if found.id in seen or found.kind is NodeKind.USER:
+        name = todo.pop()
+        if name.id in seen or name.kind is NodeKind.USER:
             continue
-        seen.add(found.id)
-        if found.kind in (NodeKind.PARALLEL, NodeKind.SERVICE):
-            reason = f"condition: after {found.id!r} it is unclear whose decision this is; ask for decision_<task>"
+        seen.add(name.id)
+        if name.kind in (NodeKind.PARALLEL, NodeKind.SERVICE):
+            reason = f"condition: after {name.id!r} it is unclear whose decision this is; ask for decision_<task>"
             raise InvalidDefinitionError(route.flow, reason)
-        todo += (source[flow] for flow in found.incoming)
+        todo += (source[flow] for flow in name.incoming)
 
 
 def _reject_parallel_revision(net: PetriNet, node: FlowNode, markings: frozenset[Marking]) -> None:
@@ -149,12 +149,12 @@ class _DecisionConsequence:
                 yield move.apply_to(marking), move.apply_to(marked)
 
     def _has_taken_effect(self, marking: Marking, marked: Marking) -> bool:
-        for found in self._net.list_waiting_nodes(marked):
-            if found.is_decision_point or found.kind is NodeKind.END:
-                if not self._is_allowed_outcome(found):
-                    raise self._build_outcome_error(f"leads to {found.id!r}")
+        for node in self._net.list_waiting_nodes(marked):
+            if node.is_decision_point or node.kind is NodeKind.END:
+                if not self._is_allowed_outcome(node):
+                    raise self._build_outcome_error(f"leads to {node.id!r}")
                 return True
-        if any(found is self._node for found in self._net.list_waiting_nodes(marking - marked)):
+        if any(node is self._node for node in self._net.list_waiting_nodes(marking - marked)):
             raise self._build_outcome_error("may be forgotten: the task can be given out again meanwhile")
         return False
 

@@ -64,43 +64,45 @@ class StateSearch:
 
     def explore_states(self, first: Iterable[S], after: Callable[[S], Iterable[S]]) -> dict[S, list[S]]:
         """Each situation, with those that may follow it. Raises `InvalidDefinitionError`."""
-        found: dict[S, list[S]] = {}
+        successors: dict[S, list[S]] = {}
         todo = list(first)
         while todo:
             state = todo.pop()
-            if state in found:
+            if state in successors:
                 continue
-            found[state] = list(after(state))
-            self._moves_left -= len(found[state])
+            successors[state] = list(after(state))
+            self._moves_left -= len(successors[state])
             if self._moves_left < 0:
                 raise InvalidDefinitionError(self._process, "too many combinations of what goes on at the same time")
-            todo += found[state]
-        return found
+            todo += successors[state]
+        return successors
 
 
 def check_soundness(search: StateSearch, net: PetriNet, start: FlowNode) -> frozenset[Marking]:
     """Every possible marking. Raises `InvalidDefinitionError` where a flow could hold two tokens, an end is reached
     while something is still open, or no end can be reached any more."""
-    found = search.explore_states([build_outgoing_marking(start)], lambda marking: _list_next_markings(net, marking))
-    endless = found.keys() - _list_ending_markings(net, found)
+    successors = search.explore_states(
+        [build_outgoing_marking(start)], lambda marking: _list_next_markings(net, marking)
+    )
+    endless = successors.keys() - _list_ending_markings(net, successors)
     if endless:
-        raise _build_endless_error(net, min(endless, key=lambda m: (len(found[m]), sorted(m))))
-    return frozenset(found)
+        raise _build_endless_error(net, min(endless, key=lambda m: (len(successors[m]), sorted(m))))
+    return frozenset(successors)
 
 
 def _list_ending_markings(net: PetriNet, found: Mapping[Marking, Iterable[Marking]]) -> set[Marking]:
     """The markings from which an end can be reached."""
-    before: defaultdict[Marking, list[Marking]] = defaultdict(list)
+    predecessors: defaultdict[Marking, list[Marking]] = defaultdict(list)
     for marking, following in found.items():
         for later in following:
-            before[later].append(marking)
+            predecessors[later].append(marking)
     todo = [m for m in found if any(n.kind is NodeKind.END for n in net.list_waiting_nodes(m))]
     seen = set[Marking]()
     while todo:
         marking = todo.pop()
         if marking not in seen:
             seen.add(marking)
-            todo += before[marking]
+            todo += predecessors[marking]
     return seen
 
 

@@ -27,9 +27,9 @@ def parse_timers(drawn: ProcessElements) -> tuple[Mapping[str, Sequence[Boundary
     """User task → its timers; and all nodes of side paths. Raises `InvalidDefinitionError`."""
     events = {name: e for name, e in drawn.nodes.items() if get_tag_name(e) == EVENT}
     aside = frozenset(name for name, e in drawn.nodes.items() if name in events or _is_timer_node(e))
-    found: defaultdict[str, list[BoundaryTimer]] = defaultdict(list)
+    timers: defaultdict[str, list[BoundaryTimer]] = defaultdict(list)
     for name, event in events.items():
-        found[_require_user_task(drawn, event)].append(
+        timers[_require_user_task(drawn, event)].append(
             BoundaryTimer(id=name, after_s=_parse_duration(event), alarm=_parse_alarm(drawn, name))
         )
     for name in aside - events.keys():
@@ -40,7 +40,7 @@ def parse_timers(drawn: ProcessElements) -> tuple[Mapping[str, Sequence[Boundary
             raise InvalidDefinitionError(name, f"only a timer leads to {flow.get('targetRef')!r}")
         if flow.get("targetRef") in events:
             raise InvalidDefinitionError(name, "nothing leads to a timer")
-    return found, aside
+    return timers, aside
 
 
 def _is_timer_node(element: Element) -> bool:
@@ -61,15 +61,17 @@ def _require_user_task(drawn: ProcessElements, event: Element) -> str:
 
 def _parse_duration(event: Element) -> int:
     """Seconds."""
-    name, written = event.attrib["id"], event.find(f"{BPMN}timerEventDefinition/{BPMN}timeDuration")
-    if written is None:
+    name, duration = event.attrib["id"], event.find(f"{BPMN}timerEventDefinition/{BPMN}timeDuration")
+    if duration is None:
         raise InvalidDefinitionError(name, "only a timer with a <timeDuration> can be attached to a task")
-    parts = DURATION.fullmatch(get_element_text(written))
+    parts = DURATION.fullmatch(get_element_text(duration))
     if parts is None or not any(parts.groups()):
-        raise InvalidDefinitionError(name, f"{get_element_text(written)!r} is not a duration like PT24H or P2DT12H")
+        raise InvalidDefinitionError(name, f"{get_element_text(duration)!r} is not a duration like PT24H or P2DT12H")
     seconds = sum(int(part or 0) * unit for part, unit in zip(parts.groups(), SECONDS, strict=True))
     if not SHORTEST_S <= seconds <= LONGEST_S:
-        raise InvalidDefinitionError(name, f"{get_element_text(written)!r} is less than a minute or more than 366 days")
+        raise InvalidDefinitionError(
+            name, f"{get_element_text(duration)!r} is less than a minute or more than 366 days"
+        )
     return seconds
 
 

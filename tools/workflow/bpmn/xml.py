@@ -230,13 +230,13 @@ def _reject_loose_text(element: Element, owner: str) -> None:
 
 def _index_elements(process: Element) -> dict[str, Element]:
     _reject_bad_id(process)
-    found: dict[str, Element] = {}
+    elements_by_id: dict[str, Element] = {}
     for element in _list_meaningful_children(process):
         _reject_bad_id(element)
-        if _get_element_id(element) in found or _get_element_id(element) == process.get("id"):
+        if _get_element_id(element) in elements_by_id or _get_element_id(element) == process.get("id"):
             raise InvalidDefinitionError(_get_element_id(element), "the id is used twice")
-        found[_get_element_id(element)] = element
-    return {name: e for name, e in found.items() if get_tag_name(e) not in NOTES}
+        elements_by_id[_get_element_id(element)] = element
+    return {name: e for name, e in elements_by_id.items() if get_tag_name(e) not in NOTES}
 
 
 def _reject_bad_id(element: Element) -> None:

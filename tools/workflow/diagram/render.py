@@ -59,9 +59,9 @@ def rasterize_svg(svg: str, font: Path, zoom: float) -> bytes:
     """SVG as PNG, `zoom` pixels per unit. Raises ToolError(`no_picture`)."""
     command = [sys.executable, "-I", str(PAINT), str(font), FAMILY, f"{zoom:.4f}"]
     try:
-        painted = subprocess.run(  # noqa: S603  our own program; nothing of the process file is in the command
+        process = subprocess.run(  # noqa: S603  our own program; nothing of the process file is in the command
             command, input=svg.encode(), capture_output=True, timeout=PATIENCE_S, check=True, env={}
         )
     except (OSError, subprocess.SubprocessError) as failed:
         raise ToolError("no_picture", "the picture could not be drawn") from failed
-    return painted.stdout
+    return process.stdout

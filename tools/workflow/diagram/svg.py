@@ -127,11 +127,11 @@ def _draw_edge(pen: SvgBuilder, edge: Edge, way: ElementState) -> None:
 
 def _build_rounded_path(points: tuple[Point, ...], radius: float = 8) -> str:
     """A path through the points with rounded corners."""
-    drawn = f"M{points[0].x:g},{points[0].y:g}"
+    path = f"M{points[0].x:g},{points[0].y:g}"
     for before, at, after in zip(points, points[1:], points[2:], strict=False):
         start, end = _move_towards(at, before, radius), _move_towards(at, after, radius)
-        drawn += f"L{start.x:g},{start.y:g}Q{at.x:g},{at.y:g} {end.x:g},{end.y:g}"
-    return f"{drawn}L{points[-1].x:g},{points[-1].y:g}"
+        path += f"L{start.x:g},{start.y:g}Q{at.x:g},{at.y:g} {end.x:g},{end.y:g}"
+    return f"{path}L{points[-1].x:g},{points[-1].y:g}"
 
 
 def _move_towards(at: Point, other: Point, distance: float) -> Point:

@@ -56,17 +56,17 @@ class ProcessVersion:
 
 async def list_process_versions(store: Store, shipped: Sequence[Process]) -> tuple[ProcessVersion, ...]:
     """All shipped, deployed or running versions, by process, the current one first."""
-    ours, deployed = {p.key: p.version for p in shipped}, await store.load_deployments()
+    shipped_versions, deployments = {p.key: p.version for p in shipped}, await store.load_deployments()
     running = Counter([(r.process, (r.definition, r.form)) async for r in list_running_requests(store)])
     files = ProcessFiles(store, shipped)
-    found: list[ProcessVersion] = []
-    for key, version in {*ours.items(), *deployed.items(), *running}:
+    versions: list[ProcessVersion] = []
+    for key, version in {*shipped_versions.items(), *deployments.items(), *running}:
         file = await files.load_version(version)
-        is_ours, is_deployed = ours.get(key) == version, deployed.get(key) == version
-        current = deployed.get(key, ours.get(key)) == version
+        is_ours, is_deployed = shipped_versions.get(key) == version, deployments.get(key) == version
+        current = deployments.get(key, shipped_versions.get(key)) == version
         count = running[key, version]
-        found.append(ProcessVersion(key, version, is_ours, is_deployed, current, count, file.process, file.error))
-    return tuple(sorted(found, key=lambda k: (k.key, not k.is_current, k.version)))
+        versions.append(ProcessVersion(key, version, is_ours, is_deployed, current, count, file.process, file.error))
+    return tuple(sorted(versions, key=lambda k: (k.key, not k.is_current, k.version)))
 
 
 async def list_running_requests(store: Store, process: str = "") -> AsyncIterator[Request]:
@@ -155,15 +155,15 @@ async def migrate_requests(
     engine = EmbeddedEngine(cast("Store", ReadOnlyStore(store)) if dry else store, (), NOBODY)
     for name in requests:
         request = await engine.get_request(name)
-        refused: ToolError | None = None
+        refusal: ToolError | None = None
         try:
             key = f"migrate:{request.head}:{':'.join(process.version)}"  # the same move from the same state, once
             await engine.migrate_request(name, process, actor, key, now)
         except ToolError as error:
-            refused = error
+            refusal = error
         except InvalidDefinitionError as error:  # its present version is no longer supported
-            refused = build_not_ready_error(request, str(error))
-        yield MigrationResult(name, (request.definition, request.form), refused)
+            refusal = build_not_ready_error(request, str(error))
+        yield MigrationResult(name, (request.definition, request.form), refusal)
 
 
 class ReadOnlyStore:

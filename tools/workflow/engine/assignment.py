@@ -65,32 +65,32 @@ def find_successors(
     the current people. Only assignees named by a rule are judged: one whom the author chose by a row that permits it,
     or who got the task by transfer, add sign or escalation, has it from a person or a timer and keeps it."""
     node = definition.nodes.get(task.node)
-    asked = [name for name in node.who if task.assignee in request.filled.resolve_people(name)] if node else []
-    if task.kind is not TaskKind.APPROVE or not asked:
+    asked_names = [name for name in node.who if task.assignee in request.filled.resolve_people(name)] if node else []
+    if task.kind is not TaskKind.APPROVE or not asked_names:
         return None
     seats = _SeatAssignment(form, definition, request.filled, company, (*rows, *form.policy))
-    if any(seats.can_decide(name, task.assignee) for name in asked):
+    if any(seats.can_decide(name, task.assignee) for name in asked_names):
         return None
-    return tuple({p.id: p for name in asked for p in seats.list_candidates(name)}.values())
+    return tuple({p.id: p for name in asked_names for p in seats.list_candidates(name)}.values())
 
 
 def _resolve_ids(field: FormField, text: str, people: Sequence[Person], author: Person, decides: bool) -> str:
     """The persons in a text, as ids separated by commas."""
     parts = PERSON_SEPARATOR.split(text) if field.kind is FieldKind.PEOPLE else [text]
-    named = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
-    if len(named) > MAX_PEOPLE:
-        message = f"{field.name}: {len(named)} people are named, at most {MAX_PEOPLE}; ask for fewer"
+    names = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    if len(names) > MAX_PEOPLE:
+        message = f"{field.name}: {len(names)} people are named, at most {MAX_PEOPLE}; ask for fewer"
         raise ToolError(
             "too_many", message, needs_person=True, field=field.name, label=field.label.by_language, most=MAX_PEOPLE
         )
-    found = [resolve_person(people, part, field=field.name).id for part in named]
-    if author.id in found and decides:
+    ids = [resolve_person(people, part, field=field.name).id for part in names]
+    if author.id in ids and decides:
         message = f"{field.name}: nobody approves their own request; ask for somebody else"
         raise ToolError("own_approver", message, needs_person=True, field=field.name)
-    if author.id in found:
+    if author.id in ids:
         message = f"{field.name}: the author cannot stand here; ask for somebody else or leave it out"
         raise ToolError("own_person", message, needs_person=True, field=field.name, label=field.label.by_language)
-    return ",".join(dict.fromkeys(found))
+    return ",".join(dict.fromkeys(ids))
 
 
 def find_unserved(
@@ -171,12 +171,12 @@ class _SeatAssignment:
         for field in self._form.fields:
             if field.kind not in PERSONS or field.name not in decides:
                 continue
-            named = self.list_candidates(field.name)
-            beside = [p for p in self._filled.resolve_people(field.name) if p not in _list_ids(named)]
+            candidates = self.list_candidates(field.name)
+            beside = [p for p in self._filled.resolve_people(field.name) if p not in _list_ids(candidates)]
             if beside and not self._can_author_choose(field.name):
-                raise _build_approver_error(field, named, self._company, beside)
+                raise _build_approver_error(field, candidates, self._company, beside)
             if beside:
-                self.exceptions[field.name] = _list_ids(named)
+                self.exceptions[field.name] = _list_ids(candidates)
 
     def choose_people(self) -> None:
         """The levels in the form's order, then the roles of candidate groups."""
@@ -285,9 +285,9 @@ def _build_approver_error(
             f'their manager in the directory, or to permit a choice in the policy table (others = "flagged")'
         )
         return ToolError("no_approver", message, field=field.name, label=label)
-    others = [company.get_person_name(person) for person in chosen]
+    chosen_names = [company.get_person_name(person) for person in chosen]
     offered = "; ".join(f"{describe_person(p, company.people, 'en')} = {p.id}" for p in named[:CANDIDATES])
-    message = f"{field.name}: not {', '.join(others)[:200]}, but by the rules: {offered}. Offer whom they name"
+    message = f"{field.name}: not {', '.join(chosen_names)[:200]}, but by the rules: {offered}. Offer whom they name"
     names = join_in_both_languages([p.name for p in named[:CANDIDATES]])
     return ToolError(
         "other_approver",
@@ -297,7 +297,7 @@ def _build_approver_error(
         people=tuple(p.id for p in named[:CANDIDATES]),
         label=label,
         names=names,
-        chosen=join_in_both_languages(others),
+        chosen=join_in_both_languages(chosen_names),
     )
 
 

@@ -81,7 +81,7 @@ class Verification:
     async def verify_all(self) -> AsyncIterator[AuditFinding]:
         """Every process in use, every request with a number, and everything else that is stored."""
         await self._load_listing()
-        listed, numbers = (
+        listed_ids, numbers = (
             tuple(self._changed_ms),
             await self._load_numbers(),
         )  # this order: every listed one has a number
@@ -98,9 +98,9 @@ class Verification:
             for gap in page:
                 if isinstance(gap, NumberGap):
                     yield AuditFinding("gone_all", gap.first, {"last": gap.last})
-        for one in sorted({*listed, *self._heads_by_request}):
+        for one in sorted({*listed_ids, *self._heads_by_request}):
             if not _is_numbered(one, numbers):
-                for finding in await self._verify_unnumbered(one, one in listed):
+                for finding in await self._verify_unnumbered(one, one in listed_ids):
                     yield finding
 
     async def _verify_unnumbered(self, name: str, listed: bool) -> tuple[AuditFinding, ...]:
@@ -127,19 +127,19 @@ class Verification:
 
     async def _verify_requests(self, names: Sequence[str]) -> tuple[AuditFinding, ...]:
         """Findings about these requests. A request that changes meanwhile is read again."""
-        seen: dict[str, StoredRequest] = {}
-        found: dict[str, tuple[AuditFinding, ...]] = {}
-        while waiting := [name for name in names if name not in found]:
-            for name, (kept, findings) in zip(
+        earlier: dict[str, StoredRequest] = {}
+        findings_by_id: dict[str, tuple[AuditFinding, ...]] = {}
+        while waiting := [name for name in names if name not in findings_by_id]:
+            for name, (stored_request, findings) in zip(
                 waiting, await asyncio.gather(*map(self._load_and_check, waiting)), strict=True
             ):
-                if not findings or kept == seen.get(name):
-                    found[name] = findings
-                    self.requests, self.events = self.requests + 1, self.events + len(kept.record or ())
-                seen[name] = kept
-            if len(found) < len(names):
+                if not findings or stored_request == earlier.get(name):
+                    findings_by_id[name] = findings
+                    self.requests, self.events = self.requests + 1, self.events + len(stored_request.record or ())
+                earlier[name] = stored_request
+            if len(findings_by_id) < len(names):
                 await self._load_listing()
-        return tuple(finding for name in names for finding in found[name])
+        return tuple(finding for name in names for finding in findings_by_id[name])
 
     async def _load_and_check(self, name: str) -> tuple[StoredRequest, tuple[AuditFinding, ...]]:
         kept = await self._load_stored(name)
@@ -171,11 +171,11 @@ class Verification:
             return None
 
     async def _load_stored(self, name: str) -> StoredRequest:
-        listed, record = self._changed_ms.get(name), await self._load_record(name)
+        changed_ms, record = self._changed_ms.get(name), await self._load_record(name)
         try:
-            return StoredRequest(await self._store.load_request(name), record, listed)
+            return StoredRequest(await self._store.load_request(name), record, changed_ms)
         except ValidationError:
-            return StoredRequest(None, record, listed, is_readable=False)
+            return StoredRequest(None, record, changed_ms, is_readable=False)
 
     async def _check_stored(self, name: str, kept: StoredRequest) -> tuple[AuditFinding, ...]:
         if kept.record is None:
@@ -201,12 +201,12 @@ class Verification:
             file = await self._files.load_version((held.definition, held.form) if held else ("", ""))
             if file.process is None:
                 return AuditFinding("no_process", name, {"n": event.n, "reason": file.error})
-            applied = _reapply_event(file.process.definition, request, event)
-            if isinstance(applied, str):
-                return AuditFinding("impossible", name, {"n": event.n, "reason": applied})
-            if applied.event != event:
+            result = _reapply_event(file.process.definition, request, event)
+            if isinstance(result, str):
+                return AuditFinding("impossible", name, {"n": event.n, "reason": result})
+            if result.event != event:
                 return AuditFinding("unlike", name, {"n": event.n})
-            request = applied.request
+            request = result.request
         same = request and kept and request.model_dump_json() == kept.model_dump_json()
         return None if same else AuditFinding("request", name)
 

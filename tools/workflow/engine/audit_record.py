@@ -174,7 +174,7 @@ def format_closing_line(heads: Iterable[RecordHead]) -> str:
 def parse_heads(text: Iterable[str]) -> HeadExport:
     """Parses lines of `request n hash`, with a closing line per export; several exports may follow each other. Raises
     ValueError with the number of an invalid line, and ExportAlteredError."""
-    found: list[RecordHead] = []
+    heads: list[RecordHead] = []
     since_closed: list[RecordHead] = []
     is_closed = False
     for number, line in enumerate(text, 1):
@@ -185,10 +185,10 @@ def parse_heads(text: Iterable[str]) -> HeadExport:
             case ["#", _, "heads,", "sha256", _]:
                 if line.strip() != format_closing_line(since_closed):
                     raise ExportAlteredError(str(number))
-                found, since_closed, is_closed = [*found, *since_closed], [], True
+                heads, since_closed, is_closed = [*heads, *since_closed], [], True
             case [_, *_]:
                 raise ValueError(str(number))
-    return HeadExport((*found, *since_closed), is_closed)
+    return HeadExport((*heads, *since_closed), is_closed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,17 +204,17 @@ def list_numbered_requests(listed: Collection[str], numbers: Mapping[str, int]) 
     number that was set to a billion does not cost a billion look-ups."""
     for prefix in sorted(numbers):
         known = sorted(n for n in map(partial(_parse_request_number, prefix), listed) if 0 < n <= numbers[prefix])
-        before = 0
+        last_number = 0
         for n in (*known, numbers[prefix] + 1):
-            for missing in range(before + 1, min(n, before + 1 + MAX_UNLISTED)):
+            for missing in range(last_number + 1, min(n, last_number + 1 + MAX_UNLISTED)):
                 yield _format_request_id(prefix, missing)
-            if n - before - 1 > MAX_UNLISTED:
+            if n - last_number - 1 > MAX_UNLISTED:
                 yield NumberGap(
-                    _format_request_id(prefix, before + 1 + MAX_UNLISTED), _format_request_id(prefix, n - 1)
+                    _format_request_id(prefix, last_number + 1 + MAX_UNLISTED), _format_request_id(prefix, n - 1)
                 )
             if n <= numbers[prefix]:
                 yield _format_request_id(prefix, n)
-            before = n
+            last_number = n
 
 
 def _format_request_id(prefix: str, number: int) -> str:
@@ -232,22 +232,22 @@ def _parse_request_number(prefix: str, request: str) -> int:
 async def list_record_heads(store: Store, request: str = "") -> AsyncIterator[RecordHead | str]:
     """The head of each record, listed or not; only the number of one that should exist and does not."""
     if request:
-        wanted: list[str | NumberGap] = [request]
+        names_or_gaps: list[str | NumberGap] = [request]
     else:
         listed = [one for one, _ in await store.list_members("changed")]
         known = frozenset(listed)
-        wanted = [
+        names_or_gaps = [
             *listed,
             *(one for one in list_numbered_requests(known, await store.load_last_numbers()) if one not in known),
         ]
-    for page in split_into_pages(wanted):
+    for page in split_into_pages(names_or_gaps):
         names = [one for one in page if isinstance(one, str)]
-        found = {one.id: one for one in await store.load_requests(names)}
+        requests_by_id = {one.id: one for one in await store.load_requests(names)}
         for one in page:
             if isinstance(one, NumberGap):
                 yield f"{one.first} … {one.last}"
-            elif one in found:
-                yield RecordHead(one, found[one].events - 1, found[one].head)
+            elif one in requests_by_id:
+                yield RecordHead(one, requests_by_id[one].events - 1, requests_by_id[one].head)
             else:
                 yield one
 

@@ -110,12 +110,12 @@ def reject_ineligible_people(
     definition: ProcessDefinition, request: Request, task: Task, people: Iterable[str], field: str
 ) -> None:
     """Checks the additional deciders: never the author, and nobody who has another say in the request."""
-    taken = {s.person for s in list_seats(get_visit(request, task).ballot)}
+    seated = {s.person for s in list_seats(get_visit(request, task).ballot)}
     elsewhere = _list_deciders(request, task) | set(_list_people_asked(definition, request, task))
     for person in people:
         if person == request.initiator:
             raise ToolError("own_request", "nobody decides on their own request", field=field)
-        if person in taken:
+        if person in seated:
             raise ToolError("asked_already", "this person is asked already", field=field)
         if person in elsewhere:
             raise ToolError("own_level", "this person decides another part of the request", field=field)
@@ -190,12 +190,12 @@ def authorize_withdrawal(request: Request, command: WithdrawCommand, now: dateti
 
 
 def _require_withdrawal_pause(request: Request, now: datetime) -> None:
-    refused = [o.at for o in request.opinions if o.node == REVOKING and o.decision == Decision.REJECT]
-    if len(refused) >= ASKS:
+    refusal_times = [o.at for o in request.opinions if o.node == REVOKING and o.decision == Decision.REJECT]
+    if len(refusal_times) >= ASKS:
         raise ToolError("kept_enough", f"{ASKS} times nobody agreed to withdraw {request.id}", most=ASKS)
-    if refused and refused[-1] + ASK_EVERY > now:
+    if refusal_times and refusal_times[-1] + ASK_EVERY > now:
         message = "its withdrawal was not agreed to less than 4 hours ago"
-        raise _build_too_soon_error("kept_lately", message, refused[-1] + ASK_EVERY, now)
+        raise _build_too_soon_error("kept_lately", message, refusal_times[-1] + ASK_EVERY, now)
 
 
 def find_last_approvers(request: Request) -> tuple[str, ...]:

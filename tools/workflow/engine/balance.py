@@ -40,12 +40,12 @@ def apply_balance(form: Form, filled: FilledForm, calendar: WorkCalendar, earlie
     allowance = filled.numbers[form.balance.allowance]
     others = [r.filled for r in list_counted_requests(earlier) if _is_counted(form.balance, r.filled)]
     taken = [_count_days_by_year(form.days, one, calendar) for one in others]
-    left = {}
+    left_by_year = {}
     for year, asked in _count_days_by_year(form.days, filled, calendar).items():
         before = allowance - sum((t.get(year, Decimal(0)) for t in taken), Decimal(0))
         _reject_overdraft(form, form.balance, year, before, asked)
-        left[f"{LEFT_PREFIX}{year}"] = before - asked
-    return filled.model_copy(update={"numbers": {**filled.numbers, **left}})
+        left_by_year[f"{LEFT_PREFIX}{year}"] = before - asked
+    return filled.model_copy(update={"numbers": {**filled.numbers, **left_by_year}})
 
 
 def list_remaining_days(form: Form, filled: FilledForm) -> Iterator[tuple[str, str, str]]:
@@ -79,12 +79,14 @@ def build_year_balance(
     """The balance of a year; None for a form without one. `requests`: the person's own of this process."""
     if form.balance is None or form.days is None:
         return None
-    taken = {True: Decimal(0), False: Decimal(0)}
+    days_by_approval = {True: Decimal(0), False: Decimal(0)}
     for request in list_counted_requests(requests):
         if _is_counted(form.balance, request.filled):
             days = _count_days_by_year(form.days, request.filled, calendar).get(year, Decimal(0))
-            taken[request.status is Status.APPROVED or request.status is Status.REVOKING] += days
-    return YearBalance(get_balance_label(form), allowance, approved=taken[True], pending=taken[False])
+            days_by_approval[request.status is Status.APPROVED or request.status is Status.REVOKING] += days
+    return YearBalance(
+        get_balance_label(form), allowance, approved=days_by_approval[True], pending=days_by_approval[False]
+    )
 
 
 def get_allowance(form: Form, person: Person, replaced: Mapping[str, Decimal]) -> Decimal:
@@ -108,8 +110,10 @@ def get_balance_label(form: Form) -> dict[str, str]:
 
 def _reject_overdraft(form: Form, balance: BalanceRule, year: int, left: Decimal, asked: Decimal) -> None:
     if asked > max(left, Decimal(0)):
-        rest = format_decimal(max(left, Decimal(0)))
-        message = f"{asked} days of {balance.value} in {year}, but {rest} are left; ask for fewer days or another kind"
+        days_left = format_decimal(max(left, Decimal(0)))
+        message = (
+            f"{asked} days of {balance.value} in {year}, but {days_left} are left; ask for fewer days or another kind"
+        )
         last = form.days.end if form.days else ""
         raise ToolError(
             "no_balance",
@@ -117,7 +121,7 @@ def _reject_overdraft(form: Form, balance: BalanceRule, year: int, left: Decimal
             needs_person=True,
             field=last,
             label=get_balance_label(form),
-            left=rest,
+            left=days_left,
             asked=format_decimal(asked),
             year=str(year),
         )

@@ -63,12 +63,12 @@ def list_identical_requests(
 ) -> list[Request]:
     """The author's other requests that claim the same: equal in every field of the form's `identical` and, unless one
     of these is a date, started on the same day in `zone` (the author's)."""
-    dated = any(field.kind is FieldKind.DATE for field in form.fields if field.name in form.identical)
+    has_date = any(field.kind is FieldKind.DATE for field in form.fields if field.name in form.identical)
 
     def is_identical(other: Request) -> bool:
         if any(other.filled.values.get(name, "") != filled.values.get(name, "") for name in form.identical):
             return False
-        return dated or other.started.astimezone(zone).date() == started.astimezone(zone).date()
+        return has_date or other.started.astimezone(zone).date() == started.astimezone(zone).date()
 
     return (
         [one for one in _list_claiming_requests(form, request_id, others) if is_identical(one)]

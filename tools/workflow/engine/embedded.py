@@ -127,23 +127,27 @@ class EmbeddedEngine:
         again: str | None = None,
     ) -> CommandResult:
         async def try_start() -> CommandResult:
-            found = await self._store.load_start_context(_require_key(key), initiator)
-            if found.answer is not None:
-                return CommandResult.model_validate_json(found.answer)
-            used = get_process_by_key(process, await self._versions.list_current_processes(found.deployments))
+            start_context = await self._store.load_start_context(_require_key(key), initiator)
+            if start_context.answer is not None:
+                return CommandResult.model_validate_json(start_context.answer)
+            used = get_process_by_key(process, await self._versions.list_current_processes(start_context.deployments))
             await self._versions.save_process_files(used)
             try:
                 filled = await self._enricher.fill_form(
-                    used, form, initiator, now, known_requests=found.own_requests.request_ids
+                    used, form, initiator, now, known_requests=start_context.own_requests.request_ids
                 )
-                await reject_repeated_start(self._store, found.own_requests.request_ids, used, filled, now, again)
+                await reject_repeated_start(
+                    self._store, start_context.own_requests.request_ids, used, filled, now, again
+                )
                 reject_unseen_form(filled, seen)
             except ToolError:  # this very command may have started it meanwhile
                 if (answer := (await self._store.load_start_context(key, initiator)).answer) is None:
                     raise
                 return CommandResult.model_validate_json(answer)
-            applied = apply_command(used.definition, None, _build_start_command(used, found, initiator, filled), now)
-            forms = found.own_requests.form_count if used.form.needs_earlier_requests else None
+            applied = apply_command(
+                used.definition, None, _build_start_command(used, start_context, initiator, filled), now
+            )
+            forms = start_context.own_requests.form_count if used.form.needs_earlier_requests else None
             return await self._save_result(key, None, used.definition, applied, forms)
 
         return await self._retry_conflicts(try_start)
@@ -204,11 +208,11 @@ class EmbeddedEngine:
         return len(due)
 
     async def _handle_due_timer(self, member: str, now: datetime) -> None:
-        what, _, rest = member.partition("|")
-        if what == "away":
-            await self._start_absence(member, *rest.split("|"))
+        subject, _, details = member.partition("|")
+        if subject == "away":
+            await self._start_absence(member, *details.split("|"))
         else:
-            await self._fire_timer(member, FireTimerCommand(task=what, timer=rest), now)
+            await self._fire_timer(member, FireTimerCommand(task=subject, timer=details), now)
 
     async def _fire_timer(self, member: str, command: FireTimerCommand, now: datetime) -> None:
         async def enrich_timer(process: Process, request: Request) -> EnrichedCommand:
@@ -303,23 +307,23 @@ class EmbeddedEngine:
 
     async def add_delegation(self, delegation: Delegation, now: datetime) -> None:
         async def try_delegation() -> None:
-            known = await self._store.list_delegations_from(delegation.person)
-            if delegation in known:
+            delegations = await self._store.list_delegations_from(delegation.person)
+            if delegation in delegations:
                 return
             deputy = await self._directory.find_person(delegation.deputy)
             if deputy is None or not deputy.active:
                 raise ToolError("bad_deputy", "somebody who is here has to stand in", field="deputy")
-            reject_bad_delegation(delegation, known, now)
-            await self._store.save_delegation(delegation, known)
+            reject_bad_delegation(delegation, delegations, now)
+            await self._store.save_delegation(delegation, delegations)
 
         await self._retry_conflicts(try_delegation)
 
     async def end_delegation(self, person: str, delegation_id: str, now: datetime) -> Delegation:
-        found = next((d for d in await self.list_delegations(person, now) if d.id == delegation_id), None)
-        if found is None:
+        delegation = next((d for d in await self.list_delegations(person, now) if d.id == delegation_id), None)
+        if delegation is None:
             raise ToolError("no_delegation", f"there is no such delegation {delegation_id[:40]!r}")
-        await self._store.delete_delegation(found)
-        return found
+        await self._store.delete_delegation(delegation)
+        return delegation
 
     async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
         return tuple(d for d in await self._store.list_delegations_from(person) if d.end > now)

@@ -78,7 +78,7 @@ class CommandEnricher:
         another one. `known_requests`: the author's requests, if they are already loaded."""
         people = await self._directory.list_people()
         author = _require_author(people, initiator)
-        others = (
+        other_requests = (
             await self._load_other_requests(initiator, known_requests) if process.form.needs_earlier_requests else ()
         )
         return fill_form(
@@ -90,16 +90,16 @@ class CommandEnricher:
             calendar=self._calendar,
             number_overrides=self._numbers,
             policy=self._policy,
-            earlier_requests=[r for r in others if r.process == process.key and r.id != excluded_request],
+            earlier_requests=[r for r in other_requests if r.process == process.key and r.id != excluded_request],
         )
 
     async def list_balances(self, processes: Sequence[Process], person: str, year: int) -> tuple[YearBalance, ...]:
         """The rest of a person's allowances in a calendar year. Raises `ToolError` for a person outside the
         directory."""
         author = _require_author(await self._directory.list_people(), person)
-        kept = [process for process in processes if process.form.balance]
-        own = await self._load_other_requests(person, None) if kept else ()
-        found = [
+        processes_with_balance = [process for process in processes if process.form.balance]
+        own = await self._load_other_requests(person, None) if processes_with_balance else ()
+        balances = [
             build_year_balance(
                 process.form,
                 get_allowance(process.form, author, self._numbers),
@@ -107,9 +107,9 @@ class CommandEnricher:
                 [request for request in own if request.process == process.key],
                 year,
             )
-            for process in kept
+            for process in processes_with_balance
         ]
-        return tuple(one for one in found if one is not None)
+        return tuple(one for one in balances if one is not None)
 
     async def _load_other_requests(self, person: str, own: Sequence[str] | None) -> tuple[Request, ...]:
         known = own if own is not None else [request for request, _ in await self._lists.list_members("mine", person)]
@@ -246,15 +246,15 @@ class CommandEnricher:
 
     async def _list_superiors(self, person: str) -> AsyncIterator[str]:
         """Their manager, that one's manager …; then the administrators. Nobody who has left."""
-        known = {p.id: p for p in await self._directory.list_people()}
-        above = known.get(person)
+        people_by_id = {p.id: p for p in await self._directory.list_people()}
+        above = people_by_id.get(person)
         for _ in range(MAX_LEVELS):
-            above = known.get(above.manager or "") if above else None
+            above = people_by_id.get(above.manager or "") if above else None
             if above is None:
                 break
             if above.active:
                 yield above.id
-        for admin in sorted(p.id for p in known.values() if p.active and "admin" in p.roles):
+        for admin in sorted(p.id for p in people_by_id.values() if p.active and "admin" in p.roles):
             yield admin
 
     async def _is_active(self, person: str) -> bool:

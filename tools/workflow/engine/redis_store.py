@@ -87,7 +87,7 @@ class RedisStore:
         return tuple(_parse_request(body) for body in bodies if body)
 
     async def save_change(self, change: RequestChange) -> str:
-        keys, rest = self._build_save_arguments(change)
+        keys, details = self._build_save_arguments(change)
         event, request = _deflate_model(change.result.event), _deflate_model(change.after)
         args: list[str | bytes] = [
             str(change.expected_events),
@@ -95,7 +95,7 @@ class RedisStore:
             change.answer,
             str(ANSWER_MS),
             event,
-            json.dumps(rest),
+            json.dumps(details),
         ]
         how, answer = await self._await_reply(self._save_script(keys=keys, args=args))
         if how == "conflict":
@@ -122,13 +122,13 @@ class RedisStore:
             score = {} if listing.score is None else {"score": str(listing.score)}
             lists.append({"key": len(keys), "member": listing.member, **score})
         notices = [{"id": e.id, "body": e.model_dump_json()} for e in change.outbox_events]
-        rest: dict[str, Any] = {"lists": lists, "notices": notices}
+        details: dict[str, Any] = {"lists": lists, "notices": notices}
         if change.before is None:
             prefix, number = split_request_id(request)
-            rest["number"] = {"prefix": prefix, "last": str(number - 1), "next": str(number)}
+            details["number"] = {"prefix": prefix, "last": str(number - 1), "next": str(number)}
         if change.form_count is not None:
-            rest["forms"] = {"author": change.after.initiator, "known": str(change.form_count)}
-        return keys, rest
+            details["forms"] = {"author": change.after.initiator, "known": str(change.form_count)}
+        return keys, details
 
     async def load_events(self, request_id: str) -> tuple[str, ...]:
         found = await self._fetch_bytes("LRANGE", self._build_key("events", request_id), 0, -1)

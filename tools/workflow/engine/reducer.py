@@ -131,14 +131,14 @@ def _apply_add_sign(transition: Transition, command: AddSignCommand, task: Task)
     seat = find_seat(authority.get_visit(transition.request, task).ballot, task.seat)
     if seat and getattr(seat, command.where):  # earlier opinions there would be lost
         raise ToolError("asked_already", f"somebody was asked {command.where} this person already", field="where")
-    added = transition.create_ballot(command.mode, command.people)
+    ballot = transition.create_ballot(command.mode, command.people)
     if command.where is not SignPosition.AFTER:
         transition.add_opinion(task, command, "add_sign", command.opinion)
-        transition.update_seat(task, **{command.where.value: added})
+        transition.update_seat(task, **{command.where.value: ballot})
         return
     transition.close_task(task, Decision.APPROVE, by=command.actor, why="decided")
     transition.add_opinion(task, command, Decision.APPROVE, command.opinion)
-    transition.update_seat(task, vote=Decision.APPROVE.value, after=added)
+    transition.update_seat(task, vote=Decision.APPROVE.value, after=ballot)
 
 
 def _apply_withdrawal(transition: Transition, command: WithdrawCommand, now: datetime) -> None:
@@ -162,13 +162,15 @@ def _apply_comment(transition: Transition, command: CommentCommand) -> None:
     authority.require_participant(transition.request, command.actor)
     if not command.text.strip():
         raise ToolError("missing_field", "the comment is empty", needs_person=True, field="text", label=COMMENT)
-    said = Opinion(task="", node="", by=command.actor, at=transition.now, decision="comment", text=command.text.strip())
+    comment = Opinion(
+        task="", node="", by=command.actor, at=transition.now, decision="comment", text=command.text.strip()
+    )
     transition.update_request(
-        opinions=(*transition.request.opinions, said.model_copy(update={"round": transition.request.round}))
+        opinions=(*transition.request.opinions, comment.model_copy(update={"round": transition.request.round}))
     )
     for person in dict.fromkeys((transition.request.initiator, *transition.request.waits_for)):
         if person != command.actor:
-            transition.add_notice("commented", person=person, by=command.actor, text=said.text)
+            transition.add_notice("commented", person=person, by=command.actor, text=comment.text)
 
 
 def _apply_cc(transition: Transition, command: CcCommand) -> None:

@@ -84,12 +84,12 @@ class RequestChange:
     @property
     def list_updates(self) -> Iterator[ListUpdate]:
         """Updates of lists."""
-        changed = to_milliseconds(self.after.changed)
-        yield ListUpdate("changed", "", self.after.id, changed)
+        changed_ms = to_milliseconds(self.after.changed)
+        yield ListUpdate("changed", "", self.after.id, changed_ms)
         if self.before is None:
-            yield ListUpdate("mine", self.after.initiator, self.after.id, changed)
+            yield ListUpdate("mine", self.after.initiator, self.after.id, changed_ms)
         for person in self.after.cc[len(self.before.cc) if self.before else 0 :]:
-            yield ListUpdate("told", person, self.after.id, changed)
+            yield ListUpdate("told", person, self.after.id, changed_ms)
         before = {t.id: t for t in self.before.tasks} if self.before else {}
         for task in self.after.tasks:
             if (known := before.get(task.id)) != task:

@@ -117,12 +117,12 @@ class Transition:
 
     def end_request(self, status: Status) -> None:
         """Ends the request and all its tasks. The author is notified unless they did it themselves."""
-        kept = self.request.status is Status.REVOKING and status is Status.APPROVED
+        keeps_approval = self.request.status is Status.REVOKING and status is Status.APPROVED
         self.close_all_tasks(status.value)
         self.update_request(status=status)
-        by = RULE if self.request.rule and status is Status.APPROVED and not kept else self._command.actor
+        by = RULE if self.request.rule and status is Status.APPROVED and not keeps_approval else self._command.actor
         if self._command.actor != self.request.initiator:
-            self._add_end_notice("kept" if kept else status.value, by)
+            self._add_end_notice("kept" if keeps_approval else status.value, by)
 
     def _add_end_notice(self, status: str, by: str) -> None:
         said = next((o for o in reversed(self.request.opinions) if o.by == by), None)

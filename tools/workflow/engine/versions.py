@@ -20,11 +20,11 @@ class ProcessVersions:
 
     async def list_current_processes(self, deployed: Mapping[str, tuple[str, str]]) -> tuple[Process, ...]:
         """The processes for new requests: a deployed one comes before the shipped one with the same key."""
-        known = {process.key: process for process in self._shipped}
+        current = {process.key: process for process in self._shipped}
         for key, version in deployed.items():
             with suppress(InvalidDefinitionError):  # a stricter compiler: no new requests in it, the others go on
-                known[key] = await self.load_process(key, version)
-        return tuple(known.values())
+                current[key] = await self.load_process(key, version)
+        return tuple(current.values())
 
     async def load_process(self, owner: str, version: tuple[str, str]) -> Process:
         """Raises `InvalidDefinitionError`, which names the `owner`: a request, or a process."""

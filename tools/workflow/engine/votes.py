@@ -20,12 +20,12 @@ def build_ballot(mode: VotingMode, people: Iterable[str], first: int) -> Ballot:
 
 def compute_verdict(ballot: Ballot) -> str:
     """`approve`, `reject`, or empty while it is open."""
-    said = [compute_seat_verdict(seat) for seat in ballot.seats]
+    verdicts = [compute_seat_verdict(seat) for seat in ballot.seats]
     if ballot.mode is VotingMode.ANY:
-        return next(filter(None, said), "")
-    if REJECT in said:
+        return next(filter(None, verdicts), "")
+    if REJECT in verdicts:
         return REJECT
-    return APPROVE if all(said) else ""
+    return APPROVE if all(verdicts) else ""
 
 
 def compute_seat_verdict(seat: Seat) -> str:

@@ -76,12 +76,12 @@ class WorkCalendar:
     def find_end(self, start: date, start_half: str, days: Decimal) -> tuple[date, str] | None:
         """The half day on which working time of this length ends, both included: the inverse of `measure_working_time`.
         None if it is more than `MAX_SPAN` days away. `days`: more than 0, a multiple of 0.5."""
-        left = days
-        for day, worked, _ in self._list_day_shares(start, start_half, start + MAX_SPAN * DAY, "pm"):
-            if worked and left <= worked:
-                is_noon = left == HALF and not (day == start and start_half == "pm")
+        remaining = days
+        for day, share, _ in self._list_day_shares(start, start_half, start + MAX_SPAN * DAY, "pm"):
+            if share and remaining <= share:
+                is_noon = remaining == HALF and not (day == start and start_half == "pm")
                 return day, "am" if is_noon else "pm"
-            left -= worked
+            remaining -= share
         return None
 
     def count_days_by_year(self, start: date, start_half: str, end: date, end_half: str) -> dict[int, Decimal]:
@@ -119,15 +119,15 @@ class WorkCalendar:
     def list_holiday_breaks(self, start: date, most: int) -> Iterator[HolidayBreak]:
         """The next stretches of days off that are more than an ordinary weekend, each complete, even if it began before
         `start`. At most `most`, of those that begin within `MAX_SPAN` days."""
-        day, found = start, 0
-        while found < most and day - start <= timedelta(days=MAX_SPAN):
+        day, count = start, 0
+        while count < most and day - start <= timedelta(days=MAX_SPAN):
             if self.get_day_status(day)[0]:
                 day += DAY
                 continue
             stretch = self._find_break_around(day)
             day = stretch.last + DAY
             if stretch.holiday_names or any(one.weekday() < SATURDAY for one in stretch.list_days()):
-                found += 1
+                count += 1
                 yield stretch
 
     def _find_break_around(self, day: date) -> HolidayBreak:

@@ -43,11 +43,13 @@ def check_nodes(form: Form, definition: ProcessDefinition) -> None:
 
 def check_policy(rows: Sequence[PolicyRow], forms: Iterable[Form]) -> None:
     """Checks that the rows of a policy file fit the existing processes. Raises `ValueError`."""
-    known = {form.key: form for form in forms}
+    forms_by_key = {form.key: form for form in forms}
     for number, row in enumerate(rows, 1):
-        if row.process not in known:
-            raise ValueError(f"policy row {number}: there is no process {row.process!r}; known: {_join_names(known)}")
-        for problem in _find_row_problems(row, known[row.process]):
+        if row.process not in forms_by_key:
+            raise ValueError(
+                f"policy row {number}: there is no process {row.process!r}; known: {_join_names(forms_by_key)}"
+            )
+        for problem in _find_row_problems(row, forms_by_key[row.process]):
             raise ValueError(f"policy row {number}: {problem}")
 
 
@@ -133,12 +135,12 @@ def _find_condition_problems(row: ConditionalRow, variables: Mapping[str, Type])
     if not row.when:
         return
     try:
-        found = infer_type(parse_expression(row.when), variables)
+        result_type = infer_type(parse_expression(row.when), variables)
     except InvalidExpressionError as wrong:
         yield f"when: {wrong}"
         return
-    if found != "truth":
-        yield f"when: gives {found}, not true or false"
+    if result_type != "truth":
+        yield f"when: gives {result_type}, not true or false"
 
 
 def _find_selector_problems(who: Iterable[PeopleSelector], form: Form) -> Iterator[str]:
@@ -149,11 +151,11 @@ def _find_selector_problems(who: Iterable[PeopleSelector], form: Form) -> Iterat
 
 
 def _find_placeholder_problems(all_words: Iterable[LocalizedText], form: Form) -> Iterator[str]:
-    known = {f.name for f in form.fields} | ({DAYS} if form.days else set())
+    placeholders = {f.name for f in form.fields} | ({DAYS} if form.days else set())
     for words in all_words:
         for found in BRACES.finditer(words.zh + words.en):
-            if found[1] not in known:
-                yield f"{found[0]} is no field; known: {_join_names(known)}"
+            if found[1] not in placeholders:
+                yield f"{found[0]} is no field; known: {_join_names(placeholders)}"
 
 
 def _find_bound_problems(bound: RollingLimit, form: Form) -> Iterator[str]:

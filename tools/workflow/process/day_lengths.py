@@ -38,12 +38,12 @@ def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar
     if found is None:
         raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", field=DAYS, days=MAX_SPAN)
     end, end_half = str(found[0]), found[1]
-    named, named_half = values[span.end] or end, values[span.end_half]
-    if named_half == _get_default_half(form) and named == end:
+    last_day, named_half = values[span.end] or end, values[span.end_half]
+    if named_half == _get_default_half(form) and last_day == end:
         named_half = end_half
-    if (named, named_half) != (end, end_half):
-        _reject_other_end(start, start_half, (named, named_half), days, end, calendar)
-    return {**values, span.end: named, span.end_half: named_half}
+    if (last_day, named_half) != (end, end_half):
+        _reject_other_end(start, start_half, (last_day, named_half), days, end, calendar)
+    return {**values, span.end: last_day, span.end_half: named_half}
 
 
 def _get_default_half(form: Form) -> str:

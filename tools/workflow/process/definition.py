@@ -92,11 +92,11 @@ def load_shipped_processes() -> tuple[Process, ...]:
 
 def get_process_by_key(key: str, processes: Sequence[Process]) -> Process:
     """The process with this key. Raises `ToolError` `unknown_process`."""
-    known = {p.key: p for p in processes}
-    if key not in known:
-        message = f"there is no process {key!r}; there are: {', '.join(known)}"
+    processes_by_key = {p.key: p for p in processes}
+    if key not in processes_by_key:
+        message = f"there is no process {key!r}; there are: {', '.join(processes_by_key)}"
         raise ToolError("unknown_process", message, name=key[:60])
-    return known[key]
+    return processes_by_key[key]
 
 
 def fill_form(
@@ -146,12 +146,12 @@ def format_request_line(process: Process, filled: FilledForm, language: str) -> 
 
 def format_values(process: Process, filled: FilledForm, language: str) -> dict[str, str]:
     """The values of placeholders in the form's words: field → words, persons as ids; and the days."""
-    shown = {"days": filled.days}
+    texts = {"days": filled.days}
     for field in process.form.fields:
         value = filled.values.get(field.name, "")
         option = field.find_option(value)
-        shown[field.name] = option.by_language[language] if option else value
-    return shown
+        texts[field.name] = option.by_language[language] if option else value
+    return texts
 
 
 def _collect_numbers(

@@ -46,34 +46,34 @@ def parse_form_input(
     day. Raises `ToolError`, or `InvalidFieldsError` for several errors at once."""
     errors = _check_unknown_fields(form, values)
     length = _clean_input(values.get(DAYS, "")) if form.can_take_days else ""
-    given = {f.name: _clean_field_input(f, values.get(f.name, "")) or f.default for f in form.fields}
+    answers = {f.name: _clean_field_input(f, values.get(f.name, "")) or f.default for f in form.fields}
     undetermined_fields = undetermined_fields | {form.days.end} if form.days and length else undetermined_fields
     missing = check_missing_fields(
-        f for f in form.fields if f.required and f.name not in undetermined_fields and not given[f.name]
+        f for f in form.fields if f.required and f.name not in undetermined_fields and not answers[f.name]
     )
     errors += [missing] if missing else []
     currencies = {f.currency for f in form.fields if f.currency}
-    said = frozenset(name for name in currencies if _clean_input(values.get(name, "")))
+    stated_currencies = frozenset(name for name in currencies if _clean_input(values.get(name, "")))
     read_already = {name: "" for name in currencies}
     for field in sorted(form.fields, key=lambda f: f.kind is FieldKind.MONEY):
         try:
             if field.kind is not FieldKind.MONEY:
-                read_already[field.name] = _parse_field(field, given[field.name], today)
-            elif given[field.name]:
-                read_already |= _parse_money_field(form, field, given[field.name], read_already, said)
+                read_already[field.name] = _parse_field(field, answers[field.name], today)
+            elif answers[field.name]:
+                read_already |= _parse_money_field(form, field, answers[field.name], read_already, stated_currencies)
         except ToolError as error:
             errors.append(error)
-    found = {f.name: read_already.get(f.name, "") for f in form.fields}
+    parsed = {f.name: read_already.get(f.name, "") for f in form.fields}
     try:
         days = parse_days(length) if length else None
     except ToolError as error:
         errors.append(error)
     raise_errors(errors)
     if days is None or form.days is None:
-        return found
+        return parsed
     last = form.days.end  # of the two, a default yields
     return fill_end_date(
-        form, {**found, last: found[last] if _clean_input(values.get(last, "")) else ""}, days, calendar
+        form, {**parsed, last: parsed[last] if _clean_input(values.get(last, "")) else ""}, days, calendar
     )
 
 
@@ -100,12 +100,13 @@ def compute_length(form: Form, values: Mapping[str, str], calendar: WorkCalendar
 
 def _check_unknown_fields(form: Form, values: Mapping[str, str]) -> list[ToolError]:
     """One error for all names that the form does not have, if any."""
-    known = [f.name for f in form.fields] + ([DAYS] if form.can_take_days else [])
-    odd = [name[:60] for name in values if name not in known]
+    field_names = [f.name for f in form.fields] + ([DAYS] if form.can_take_days else [])
+    odd = [name[:60] for name in values if name not in field_names]
     if not odd:
         return []
     computed = "" if form.can_take_days or form.days is None else " Working days are computed."
-    text = f"{form.key} has no field {', '.join(map(repr, odd[:MAX_NAMES]))}; its fields: {', '.join(known)}.{computed}"
+    unknown = ", ".join(map(repr, odd[:MAX_NAMES]))
+    text = f"{form.key} has no field {unknown}; its fields: {', '.join(field_names)}.{computed}"
     return [ToolError("unknown_field", text, field=odd[0], name=odd[0])]
 
 
@@ -235,18 +236,25 @@ def _choose_currency(
     form: Form, field: FormField, match: re.Match[str], values: Mapping[str, str], said: frozenset[str]
 ) -> str:
     """The currency of an amount. If the form names two different ones, none is guessed."""
-    known = form.find_field(field.currency)
+    currency_field = form.find_field(field.currency)
     unit = match["before"] or match["after"]
-    if known is None or (match["before"] and match["after"]):
+    if currency_field is None or (match["before"] and match["after"]):
         if unit:
             message = f"{field.name}: write only the number"
             raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=field.label.by_language)
         return ""
-    stated = values[known.name]
-    if not unit or (unit == YEN_SIGN and known.name in said):
-        return stated
-    named = CNY if unit == YEN_SIGN else _parse_choice_field(known, unit)
-    if known.name in said and named != stated:
-        message = f"{field.name} is in {named} but {known.name} says {stated}; ask which"
-        raise ToolError("two_currencies", message, needs_person=True, field=known.name, one=named, other=stated)
-    return named
+    field_value = values[currency_field.name]
+    if not unit or (unit == YEN_SIGN and currency_field.name in said):
+        return field_value
+    unit_currency = CNY if unit == YEN_SIGN else _parse_choice_field(currency_field, unit)
+    if currency_field.name in said and unit_currency != field_value:
+        message = f"{field.name} is in {unit_currency} but {currency_field.name} says {field_value}; ask which"
+        raise ToolError(
+            "two_currencies",
+            message,
+            needs_person=True,
+            field=currency_field.name,
+            one=unit_currency,
+            other=field_value,
+        )
+    return unit_currency

@@ -188,7 +188,7 @@ class AssigneeResolver:
         """Who of those named may decide, in order: never the author, nobody in `excluded`. If only the author is named,
         the next one above them; if there is nobody at all then, an administrator. `many`: everybody whom the selectors
         name; otherwise those of the first selector that names anybody."""
-        found: list[Person] = []
+        chosen: list[Person] = []
         own = False
         for selector in who:
             named = self.select_people(selector, resolve_people)
@@ -196,12 +196,12 @@ class AssigneeResolver:
             self.consulted.update(p.id for p in able)
             if not able and self.author in named:
                 own, able = True, [p for p in self._list_managers_above() if self._is_eligible(p, excluded)][:1]
-            found += able
-            if found and not many:
+            chosen += able
+            if chosen and not many:
                 break
-        if own and not found:
-            found = [p for p in self.list_role_holders(ADMIN) if self._is_eligible(p, excluded)]
-        return tuple({p.id: p for p in found}.values())
+        if own and not chosen:
+            chosen = [p for p in self.list_role_holders(ADMIN) if self._is_eligible(p, excluded)]
+        return tuple({p.id: p for p in chosen}.values())
 
     def _is_eligible(self, person: Person, taken: frozenset[str]) -> bool:
         return person.id != self.author.id and person.id not in taken

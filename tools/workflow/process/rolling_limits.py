@@ -23,14 +23,14 @@ def apply_bounds(form: Form, filled: FilledForm, earlier: Sequence[Request], tod
     """The form with the sum and the count of every bound, and the names of those that several requests reach together.
     `today` and `zone` are the author's."""
     numbers: dict[str, Decimal] = {}
-    exceeded: list[str] = []
+    exceeded_names: list[str] = []
     for bound in form.bounds:
         counted = list(_list_amounts(form, bound, filled, earlier, today, zone))
         total = sum(counted, Decimal(0))
         numbers |= {bound.name: total, f"{COUNT_PREFIX}{bound.name}": Decimal(len(counted))}
         if len(counted) > 1 and total >= _get_limit(bound, filled.numbers):
-            exceeded.append(bound.name)
-    return filled.model_copy(update={"numbers": {**filled.numbers, **numbers}, "exceeded": tuple(exceeded)})
+            exceeded_names.append(bound.name)
+    return filled.model_copy(update={"numbers": {**filled.numbers, **numbers}, "exceeded": tuple(exceeded_names)})
 
 
 def get_submission_time(request: Request) -> datetime:

@@ -114,47 +114,47 @@ class ChangePoller:
         for row, text in (await self.store.get_table(NOTICES_TABLE)).items():
             for change in await _skip_if_unreadable(row, self._list_notice_updates(row, text, load)):
                 yield change
-        looked, announced = await self.store.get_table(SETTLED_TABLE), await self.store.get_table(ANNOUNCED_TABLE)
+        looked, announced_cards = await self.store.get_table(SETTLED_TABLE), await self.store.get_table(ANNOUNCED_TABLE)
         for request, instance in (await self.store.get_table(RUNNING_TABLE)).items():
             now = tasks.get(instance, "")
             if now and now == looked.get(request):
                 continue
-            told = {task: person for task, person in announced.items() if task.startswith(f"{request}-")}
+            told = {task: person for task, person in announced_cards.items() if task.startswith(f"{request}-")}
             for change in await _skip_if_unreadable(request, self._list_request_updates(request, now, told, load)):
                 yield change
 
     async def _list_notice_updates(self, row: str, text: str, load: LoadRequest) -> list[TableUpdate]:
-        queued = QueuedEvent.model_validate_json(text)
-        if not queued.key:
-            return [TableUpdate(queued.event, NOTICES_TABLE, row)]
-        tried = await self.store.get(f"tried:{queued.key}")
-        found = await load(queued.event.data["request"])
-        if found and any(record.key == queued.key for record in found.command_log):
-            return [TableUpdate(queued.event, NOTICES_TABLE, row)]
-        return [] if tried else [TableUpdate(None, NOTICES_TABLE, row)]
+        notice = QueuedEvent.model_validate_json(text)
+        if not notice.key:
+            return [TableUpdate(notice.event, NOTICES_TABLE, row)]
+        is_pending = await self.store.get(f"tried:{notice.key}")
+        found = await load(notice.event.data["request"])
+        if found and any(record.key == notice.key for record in found.command_log):
+            return [TableUpdate(notice.event, NOTICES_TABLE, row)]
+        return [] if is_pending else [TableUpdate(None, NOTICES_TABLE, row)]
 
     async def _list_request_updates(
         self, request: str, now: str, announced: Mapping[str, str], load: LoadRequest
     ) -> list[TableUpdate]:
         """Updates for one request, whose open tasks are `now`. A request that does not exist yet is waited for."""
         tried = await self.store.get(f"tried:{request}")
-        if (found := await load(request)) is None:
+        if (remote_request := await load(request)) is None:
             return [] if tried else [TableUpdate(None, RUNNING_TABLE, request)]
-        changes = [c async for c in self._compare_with_announced(found, announced)]
-        if found.request.is_running and not changes:
+        changes = [c async for c in self._compare_with_announced(remote_request, announced)]
+        if remote_request.request.is_running and not changes:
             return [
                 TableUpdate(None, SETTLED_TABLE, request, now),
-                TableUpdate(None, RUNNING_TABLE, request, found.instance.id),
+                TableUpdate(None, RUNNING_TABLE, request, remote_request.instance.id),
             ]
         return changes
 
     async def _fingerprint_open_tasks(self) -> dict[str, str]:
         """Instance → its open tasks, as one text that changes when they do."""
-        found: dict[str, list[str]] = {}
+        tasks_by_instance: dict[str, list[str]] = {}
         for process in self.process_keys:
             for item in await self.api.list_open_tasks(process=process):
-                found.setdefault(item.instance, []).append(f"{item.id}={item.assignee}")
-        return {instance: " ".join(sorted(items)) for instance, items in found.items()}
+                tasks_by_instance.setdefault(item.instance, []).append(f"{item.id}={item.assignee}")
+        return {instance: " ".join(sorted(items)) for instance, items in tasks_by_instance.items()}
 
     async def _compare_with_announced(
         self, found: RemoteRequest, announced: Mapping[str, str]

@@ -167,21 +167,25 @@ class RemoteEngine:
             await stack.enter_async_context(hold_lock(self._store, f"request:{name}", self._sleep))
             if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
-            found = await self._load_command_request(command)
+            remote_request = await self._load_command_request(command)
             if isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT:
-                await stack.enter_async_context(self._lock_author_forms(found.process, found.request.initiator))
-            if not is_command_executed(found, command, key):
-                await self._build_enricher().authorize_command(found.process, found.request, command, now)
-                command, applied = await self._enrich_and_apply(found, command, now, form)
-                filled = command.filled if isinstance(command, DecideCommand) else None
-                reject_unseen_form(filled or found.request.filled, seen)
-                record = CommandRecord(key=key, at=now, command=command, round=found.request.round)
-                await self._poller.enqueue_notices(
-                    found.request.id, key, _list_direct_notices(command, applied), when_recorded=True
+                await stack.enter_async_context(
+                    self._lock_author_forms(remote_request.process, remote_request.request.initiator)
                 )
-                await self._confirm_write(self._send_command(found, command, record), found, record)
+            if not is_command_executed(remote_request, command, key):
+                await self._build_enricher().authorize_command(
+                    remote_request.process, remote_request.request, command, now
+                )
+                command, result = await self._enrich_and_apply(remote_request, command, now, form)
+                filled = command.filled if isinstance(command, DecideCommand) else None
+                reject_unseen_form(filled or remote_request.request.filled, seen)
+                record = CommandRecord(key=key, at=now, command=command, round=remote_request.request.round)
+                await self._poller.enqueue_notices(
+                    remote_request.request.id, key, _list_direct_notices(command, result), when_recorded=True
+                )
+                await self._confirm_write(self._send_command(remote_request, command, record), remote_request, record)
             return await self._finish_command(
-                key, await self._read_after_write(self._reader.reload_request(found.instance)), command
+                key, await self._read_after_write(self._reader.reload_request(remote_request.instance)), command
             )
 
     @asynccontextmanager
@@ -287,12 +291,12 @@ class RemoteEngine:
                 await self._api.set_variables(found.instance.id, build_record_variables(record, item.id))
                 await self._api.move_execution(item, get_return_target(found.process.definition, command))
             case DecideCommand() if item:
-                decided = {
+                decision_variables = {
                     **build_decision_variables(item.node, command.decision),
                     **build_record_variables(record, item.id),
                 }
                 changed = {**build_decision_corrections(found), **await self._resolve_form_variables(found, command)}
-                await self._api.complete_task(item, {**changed, **decided})
+                await self._api.complete_task(item, {**changed, **decision_variables})
             case TransferCommand() if item:
                 user = await self._users.get_engine_user(command.person)
                 await self._api.set_variables(found.instance.id, build_record_variables(record))

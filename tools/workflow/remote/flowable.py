@@ -41,13 +41,13 @@ CAMUNDA = re.compile(rb'xmlns:(\w+)="http://camunda\.org/schema/1\.0/bpmn"')
 
 def convert_to_flowable(source: bytes) -> bytes:
     """The process file with its service tasks in Flowable's form; it compiles to the same definition."""
-    found = CAMUNDA.search(source)
-    if found is None:
+    match = CAMUNDA.search(source)
+    if match is None:
         return source
-    declared = found[0] if b"xmlns:flowable=" in source else b'xmlns:flowable="http://flowable.org/bpmn" ' + found[0]
-    source = source.replace(found[0], declared, 1)
-    source = source.replace(found[1] + b':type="external"', b'flowable:type="external-worker"')
-    return source.replace(found[1] + b":topic=", b"flowable:topic=")
+    declared = match[0] if b"xmlns:flowable=" in source else b'xmlns:flowable="http://flowable.org/bpmn" ' + match[0]
+    source = source.replace(match[0], declared, 1)
+    source = source.replace(match[1] + b':type="external"', b'flowable:type="external-worker"')
+    return source.replace(match[1] + b":topic=", b"flowable:topic=")
 
 
 class FlowableApi:
@@ -145,15 +145,15 @@ class FlowableApi:
 
     @reject_unreadable
     async def lock_external_tasks(self, topics: Sequence[str]) -> list[ExternalTask]:
-        found: list[ExternalTask] = []
+        tasks: list[ExternalTask] = []
         for topic in topics:
             body = {"topic": topic, "lockDuration": f"PT{LOCK_S}S", "numberOfTasks": PAGE_SIZE, "workerId": WORKER}
             rows = await self._rest.read_json(JOBS, "acquire", "jobs", body=body, beside=True)
-            found += [
+            tasks += [
                 ExternalTask(id=r["id"], instance=r["processInstanceId"], node=r["elementId"], topic=topic)
                 for r in rows
             ]
-        return found
+        return tasks
 
     async def complete_external_task(self, job: ExternalTask) -> None:
         path = (JOBS, "acquire", "jobs", job.id, "complete")
@@ -164,18 +164,18 @@ class FlowableApi:
     ) -> list[dict[str, Any]]:
         """Every page. Raises `ToolError`: as `RestClient.read_json`, and `engine_down` for a list that takes too
         long."""
-        found, allowance = list[dict[str, Any]](), ByteBudget()
+        rows, allowance = list[dict[str, Any]](), ByteBudget()
         async with limit_list_time(self._rest):
             for _ in range(MAX_PAGES):
-                page = {"start": len(found), "size": self._page}
+                page = {"start": len(rows), "size": self._page}
                 if body is None:
                     answer = await self._rest.read_json(*path, query={**(query or {}), **page}, allowance=allowance)
                 else:
                     answer = await self._rest.read_json(*path, body={**body, **page}, allowance=allowance)
-                found += parse_rows(answer["data"], self._page, found)
-                if not answer["data"] or len(found) >= answer["total"]:
+                rows += parse_rows(answer["data"], self._page, rows)
+                if not answer["data"] or len(rows) >= answer["total"]:
                     break
-        return found
+        return rows
 
 
 def _encode_variables(variables: Mapping[str, VariableValue]) -> list[dict[str, Any]]:

@@ -327,11 +327,11 @@ def _split_at_transfers(
     """The earlier assignees, and the current one."""
     since = task.since
     transfers = [r for r in acts if isinstance(r.command, TransferCommand)]
-    for n, moved in enumerate(transfers):
-        actor = moved.command.actor
-        closed = {"outcome": "transferred", "closed": moved.at, "by": actor}
+    for n, transfer in enumerate(transfers):
+        actor = transfer.command.actor
+        closed = {"outcome": "transferred", "closed": transfer.at, "by": actor}
         yield task.model_copy(update={"id": _format_task_id(task.id, n), "assignee": actor, "since": since, **closed})
-        since = moved.at
+        since = transfer.at
     ended = {"outcome": _get_outcome(record), "closed": item.ended, "by": _get_decider(record)} if item.ended else {}
     name = _format_task_id(task.id, len(transfers))
     urged = tuple(r.at for r in acts if isinstance(r.command, UrgeCommand) and r.command.task == name)
@@ -384,18 +384,18 @@ def _find_final_rule(
 def _build_opinions(
     tasks: Sequence[Task], records: Mapping[str, CommandRecord], acts: Sequence[CommandRecord]
 ) -> Iterable[Opinion]:
-    said = [
+    opinions = [
         (r, get_decide_command(r).task, get_decide_command(r).decision.value, get_decide_command(r).opinion)
         for r in records.values()
     ]
     for r in acts:
         match r.command:
             case TransferCommand(task=task, opinion=text):
-                said.append((r, task, "transfer", text))
+                opinions.append((r, task, "transfer", text))
             case CommentCommand(text=text):
-                said.append((r, "", "comment", text))
+                opinions.append((r, "", "comment", text))
     nodes = {t.id: t.node for t in tasks}
-    for record, task, decision, text in sorted(said, key=lambda one: one[0].at):
+    for record, task, decision, text in sorted(opinions, key=lambda one: one[0].at):
         if text or decision in APPROVAL_DECISIONS:
             yield Opinion.model_validate(
                 {"task": task, "node": nodes.get(task, ""), "by": record.command.actor, "at": record.at}

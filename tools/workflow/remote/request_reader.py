@@ -41,12 +41,12 @@ class RequestReader:
     async def load_request_of_task(self, task_id: str) -> RemoteRequest:
         """Raises `ToolError` `build_no_task_error`."""
         try:
-            found = await self.load_request(split_task_id(task_id))
+            remote_request = await self.load_request(split_task_id(task_id))
         except ToolError as error:
             raise (build_no_task_error(task_id) if error.code == "no_request" else error) from None
-        if found.request.find_task(task_id.strip()) is None:
+        if remote_request.request.find_task(task_id.strip()) is None:
             raise build_no_task_error(task_id)
-        return found
+        return remote_request
 
     async def find_request_of_instance(self, instance: str) -> RemoteRequest | None:
         """None for an instance that is not ours, or is gone."""
@@ -55,12 +55,12 @@ class RequestReader:
 
     async def reload_request(self, instance: ProcessInstance) -> RemoteRequest:
         """The same request as it is now."""
-        found = await self.find_request_of_instance(instance.id)
-        if found is None:
+        remote_request = await self.find_request_of_instance(instance.id)
+        if remote_request is None:
             raise ToolError(
                 "no_request", f"{instance.business_key} is gone from the engine", request=instance.business_key
             )
-        return found
+        return remote_request
 
     async def find_started_instance(self, request: str, key: str) -> ProcessInstance | None:
         """The instance that the start with this key created, if any."""
@@ -117,12 +117,12 @@ class RequestReader:
         """Our requests, oldest first. `readings`: by request or instance. An unreadable one is logged and left out, so
         that it hides no others. Raises `ToolError` and ends all reads with the first that does; also `engine_down` if
         all together take longer than `LIST_TIMEOUT_S`."""
-        few = asyncio.Semaphore(MAX_CONCURRENT_READS)
+        semaphore = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
         async def load_or_skip(
             name: str, reading: Callable[[], Awaitable[RemoteRequest | None]]
         ) -> RemoteRequest | None:
-            async with few:
+            async with semaphore:
                 try:
                     return await reading()
                 except ToolError as wrong:
@@ -137,13 +137,13 @@ class RequestReader:
         tasks = [asyncio.create_task(load_or_skip(*item)) for item in readings.items()]
         try:
             async with asyncio.timeout(LIST_TIMEOUT_S):
-                found = [f for f in await asyncio.gather(*tasks) if f]
+                requests = [f for f in await asyncio.gather(*tasks) if f]
         except TimeoutError:
             raise build_engine_down_error() from None
         finally:
             for task in tasks:
                 task.cancel()
-        return sorted(found, key=lambda f: (f.request.started, f.request.id))
+        return sorted(requests, key=lambda f: (f.request.started, f.request.id))
 
     async def _load_assigned_tasks(self, items: Iterable[EngineTask]) -> list[AssignedTask]:
         found = await self.load_all_readable(

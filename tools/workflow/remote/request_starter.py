@@ -77,18 +77,18 @@ class RequestStarter:
     async def _start_instance(
         self, definition: str, request: str, variables: Mapping[str, VariableValue], key: str
     ) -> ProcessInstance:
-        tried = f"tried:{request}"
-        await self._store.put(tried, "1", WRITE_PENDING_MS)
+        pending_mark = f"tried:{request}"
+        await self._store.put(pending_mark, "1", WRITE_PENDING_MS)
         await self._store.set_row(RUNNING_TABLE, request, "")
         try:
             await self._api.start_instance(definition, request, variables)
         except ToolError:  # it was never accepted
-            await self._store.delete_if_equal(tried, "1")
+            await self._store.delete_if_equal(pending_mark, "1")
             raise
         except EngineRefusedError as refused:
             if (found := await self._find_and_mark_running(request, key)) is not None:
                 return found
-            await self._store.delete_if_equal(tried, "1")
+            await self._store.delete_if_equal(pending_mark, "1")
             raise build_engine_failed_error(refused) from None
         except EngineNoAnswerError:
             pass

@@ -210,13 +210,13 @@ async def _read_body(answer: ClientResponse) -> str:
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
         answer.close()
         raise _AnswerTooLargeError
-    found = bytearray()
+    body = bytearray()
     async for piece in answer.content.iter_chunked(CHUNK_BYTES):
-        found += piece
-        if len(found) > ANSWER_MAX:
+        body += piece
+        if len(body) > ANSWER_MAX:
             answer.close()
             raise _AnswerTooLargeError
-    return found.decode("utf-8", "replace")
+    return body.decode("utf-8", "replace")
 
 
 def build_too_large_error() -> ToolError:
