@@ -165,14 +165,14 @@ class AgentLoop:
             log.warning("model.refused", error=str(error))
             yield RunStopped(StopReason.REFUSED, str(error))
 
-    async def _run_step(self, context: StepContext, stopped: StopEvent) -> RunEvent:
+    async def _run_step(self, context: StepContext, stop: StopEvent) -> RunEvent:
         state = context.state
-        if stopped.is_set():
+        if stop.is_set():
             raise RunHalted(StopReason.USER)
         self.limits.require_step_allowed(state)
         began, left = self.read_timer_s(), self.limits.compute_seconds_left(state)
         try:
-            with _halt_on_stop(stopped, left):
+            with _halt_on_stop(stop, left):
                 decision = await self._request_usable_decision(context)
                 checked = decision if isinstance(decision, ToolCalls) else await self._ground_answer(context, decision)
                 if isinstance(checked, ToolCalls):
@@ -374,13 +374,13 @@ class AgentLoop:
             state.offered_tools = self.selector.extend_offered_names(names, state.offered_tools)
 
     def _record_observation(
-        self, state: RunState, call: CallRecord, result: ToolOutcome | ToolError, observation: str, made: str
+        self, state: RunState, call: CallRecord, result: ToolOutcome | ToolError, observation: str, fingerprint: str
     ) -> list[RunHalted]:
-        """Adds the observation and counts failures and repetition. Returns what ends the run, if anything. `made`:
+        """Adds the observation and counts failures and repetition. Returns what ends the run, if anything. `fingerprint`:
         fingerprint of call and result."""
         state.failures = state.failures + 1 if isinstance(result, ToolError) else 0
         state.append_message(self.get_reply_format(state).build_tool_message(call.model_id, observation))
-        return _catch_halt(lambda: self.limits.count_repeated_call(state, made))
+        return _catch_halt(lambda: self.limits.count_repeated_call(state, fingerprint))
 
     def settle_call(
         self,
@@ -453,10 +453,10 @@ def _build_doubt_messages(answer: FinalAnswer, wrong: UnsupportedParts) -> tuple
 
 
 @contextmanager
-def _halt_on_stop(stopped: StopEvent, left_s: float) -> Iterator[None]:
+def _halt_on_stop(stop: StopEvent, left_s: float) -> Iterator[None]:
     """Raises `RunHalted` within, as soon as somebody says stop or the time is up."""
     try:
-        with interrupt_work(stopped, left_s):
+        with interrupt_work(stop, left_s):
             yield
     except WorkInterruptedError:
-        raise RunHalted(StopReason.USER if stopped.is_set() else StopReason.TIME) from None
+        raise RunHalted(StopReason.USER if stop.is_set() else StopReason.TIME) from None

@@ -27,14 +27,16 @@ UNREMEMBERED_TOOLS = frozenset({"think", FIND})
 """Tools whose results say nothing about the company's business."""
 
 
-def list_latest_calls(state: RunState, known: Sequence[str]) -> list[tuple[CallRecord, str]]:
-    """The latest calls of a run that are worth remembering, each with its result; without those in `known`, and without
+def list_latest_calls(state: RunState, remembered_uids: Sequence[str]) -> list[tuple[CallRecord, str]]:
+    """The latest calls of a run that are worth remembering, each with its result; without those in `remembered_uids`, and without
     those that the model only called wrongly."""
     both = zip(state.calls, list_call_results(state), strict=True)
     calls = [
         (call, result)
         for call, result in both
-        if call.uid not in known and call.tool not in UNREMEMBERED_TOOLS and not _is_call_mistake(call, result)
+        if call.uid not in remembered_uids
+        and call.tool not in UNREMEMBERED_TOOLS
+        and not _is_call_mistake(call, result)
     ]
     return calls[-MAX_CALLS:]
 

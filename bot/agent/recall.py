@@ -103,11 +103,11 @@ def build_calls_entry(
 
 
 def _build_quoted_entry(
-    head: str, told: str, kind: EntryKind, at_ms: int, zone: tzinfo, run: str, said: str | None
+    head: str, told: str, kind: EntryKind, at_ms: int, zone: tzinfo, run: str, shown_text: str | None
 ) -> HistoryEntry:
     at = prompt.format_minute(datetime.fromtimestamp(at_ms / 1000, zone))
     content = f'{head}at="{at}">\n{prompt.escape_tags(told)}\n</event>'
-    return replace(HistoryEntry.from_content("user", content, run=run, said=said, at_ms=at_ms), kind=kind)
+    return replace(HistoryEntry.from_content("user", content, run=run, said=shown_text, at_ms=at_ms), kind=kind)
 
 
 def parse_event_lines(content: str) -> list[str]:

@@ -90,7 +90,7 @@ class ToolExecutor:
         context: ToolContext,
         reads: ReadCache,
         uid: str,
-        proposed: ToolCallRequest,
+        request: ToolCallRequest,
         *,
         refuse_gated: bool,
         offered: Collection[str],
@@ -99,21 +99,21 @@ class ToolExecutor:
         """Executes one call: runs it if it reads, proposes it if it is gated. Errors become results, even unexpected
         ones; only `reraised` passes. `offered`: names of the tools whose cards the model has read."""
         result: ToolResult
-        name, given = self._to_stored_call(proposed)
+        name, given = self._to_stored_call(request)
         try:
-            tool = self._require_known_tool(proposed, offered)
-            result = await self._run_with_cache(tool, context, reads, proposed, held=refuse_gated)
+            tool = self._require_known_tool(request, offered)
+            result = await self._run_with_cache(tool, context, reads, request, held=refuse_gated)
             if isinstance(result, Proposal):
                 await check_proposal(name, result)
         except ToolError as error:
-            is_unread = error.code == "bad_arguments" and proposed.tool not in offered and self.find_tool(proposed.tool)
+            is_unread = error.code == "bad_arguments" and request.tool not in offered and self.find_tool(request.tool)
             result = add_card_to_error(is_unread, error) if is_unread else error
         except self.reraised:
             raise
         except Exception as error:
             # A bug in a tool is one observation, not the end of the run.
-            log.exception("tool.broken", tool=proposed.tool[:60], uid=uid)
-            result = ToolError("tool_failed", f"{proposed.tool[:60]} did not work ({type(error).__name__}).")
+            log.exception("tool.broken", tool=request.tool[:60], uid=uid)
+            result = ToolError("tool_failed", f"{request.tool[:60]} did not work ({type(error).__name__}).")
         status = CallStatus.AWAITING if isinstance(result, Proposal) else CallStatus.SUCCEEDED
         status = CallStatus.FAILED if isinstance(result, ToolError) else status
         args = result.args if isinstance(result, Proposal) else given
@@ -121,52 +121,52 @@ class ToolExecutor:
             uid=uid,
             tool=name,
             args=args,
-            reason=proposed.reason,
+            reason=request.reason,
             status=status,
-            model_id=proposed.model_id,
+            model_id=request.model_id,
         ), result
 
-    def _to_stored_call(self, proposed: ToolCallRequest) -> tuple[str, dict[str, Any]]:
+    def _to_stored_call(self, request: ToolCallRequest) -> tuple[str, dict[str, Any]]:
         """The tool and the arguments as stored."""
-        tool = self.find_tool(proposed.tool)
+        tool = self.find_tool(request.tool)
         if tool is None or tool.alias_of is None:
-            return proposed.tool, proposed.args
-        return tool.alias_of.tool, tool.alias_of.to_args(proposed.args)
+            return request.tool, request.args
+        return tool.alias_of.tool, tool.alias_of.to_args(request.args)
 
-    def _require_known_tool(self, proposed: ToolCallRequest, offered: Collection[str]) -> Tool:
+    def _require_known_tool(self, request: ToolCallRequest, offered: Collection[str]) -> Tool:
         """Raises `ToolError` if there is no such tool, or if it is a server's and the model has not read its card."""
-        tool = self.find_tool(proposed.tool)
+        tool = self.find_tool(request.tool)
         if tool is None:
             names = ", ".join(offered)
-            raise ToolError("unknown_tool", f"There is no tool {proposed.tool[:60]!r}. Tools: {names}.")
+            raise ToolError("unknown_tool", f"There is no tool {request.tool[:60]!r}. Tools: {names}.")
         if tool.server and tool.name not in offered:
             raise build_not_offered_error(tool)
         return tool
 
     async def _run_with_cache(
-        self, tool: Tool, context: ToolContext, reads: ReadCache, proposed: ToolCallRequest, *, held: bool
+        self, tool: Tool, context: ToolContext, reads: ReadCache, request: ToolCallRequest, *, held: bool
     ) -> ToolOutcome | Proposal:
         """The call's result, or the cached result of the same call in this run before anything could change. An
         uncached tool may change what others read."""
         if not tool.is_cacheable:
             reads.results.clear()
         if tool.gate is not Gate.NONE or not tool.is_cacheable:
-            return await self._run_or_propose(tool, proposed, context, held=held)
-        key = fingerprint_call(proposed.tool, proposed.args)
-        return await reads.read_once(key, lambda: self._run_or_propose(tool, proposed, context, held=held))
+            return await self._run_or_propose(tool, request, context, held=held)
+        key = fingerprint_call(request.tool, request.args)
+        return await reads.read_once(key, lambda: self._run_or_propose(tool, request, context, held=held))
 
     async def _run_or_propose(
-        self, tool: Tool, proposed: ToolCallRequest, context: ToolContext, *, held: bool
+        self, tool: Tool, request: ToolCallRequest, context: ToolContext, *, held: bool
     ) -> ToolOutcome | Proposal:
         if tool.gate is Gate.NONE:
-            return await tool.run(context, validate_args(tool.args, proposed.args))
+            return await tool.run(context, validate_args(tool.args, request.args))
         if tool.prepare is None:  # fail closed: what cannot be shown is not run
             raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
-        if not proposed.reason:
+        if not request.reason:
             raise ToolError("bad_arguments", "`note` is missing: say in one short sentence why.")
         if held:
             raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
-        return await propose_call(tool, context, proposed.args)
+        return await propose_call(tool, context, request.args)
 
 
 def format_observation(result: ToolOutcome | ToolError, advice: str = "") -> str:

@@ -68,13 +68,13 @@ class ToolIndex:
 
 
 def choose_tool_names(
-    shelf: ToolIndex, room: int, asked: str, before: str = "", called: Sequence[str] = ()
+    shelf: ToolIndex, room: int, question: str, earlier_text: str = "", called_tools: Sequence[str] = ()
 ) -> list[str]:
-    """Names of as many tools as there is `room` for, in the shelf's order: those `called` lately, then the best for
-    what is `asked`, then for what was said `before`, then tools that search."""
+    """Names of as many tools as there is `room` for, in the shelf's order: those `called_tools` lately, then the best for
+    what is `question`, then for what was said `earlier_text`, then tools that search."""
     there = {tool.name for tool in shelf.tools}
-    recent = [name for name in dict.fromkeys(reversed(called)) if name in there][:RECENT_TOOLS]
-    by_asked, by_before = shelf.rank_tools(asked), shelf.rank_tools(before) if before else []
+    recent = [name for name in dict.fromkeys(reversed(called_tools)) if name in there][:RECENT_TOOLS]
+    by_asked, by_before = shelf.rank_tools(question), shelf.rank_tools(earlier_text) if earlier_text else []
     first = by_asked[: max(room - len(recent) - EARLIER_MATCHES, 0)] if by_before else by_asked
     order = dict.fromkeys(
         [*recent, *(tool.name for tool in (*first, *by_before, *by_asked, *_sort_search_first(shelf.tools)))]
@@ -220,7 +220,7 @@ class ToolSelector:
         self._sheets: dict[tuple[str, tuple[int, ...]], ToolPrompt] = {}
         self._daily: tuple[object, Sequence[Tool]] = (), ()
 
-    def choose_offered_tools(self, asked: str, before: PriorConversation | None = None) -> list[str] | None:
+    def choose_offered_tools(self, question: str, conversation: PriorConversation | None = None) -> list[str] | None:
         """What a new run is offered. None: the same as all, if there is no choice to make."""
         daily = [tool.name for tool in self._list_common_tools()]
         if not self.more:
@@ -229,8 +229,10 @@ class ToolSelector:
         if not self._has_too_many_tools():
             return [*daily, *(tool.name for tool in theirs)]
         beside = self._beside.update_tools([*(tool for tool in self.own if tool.name not in daily), *theirs])
-        words, called = (before.join_earlier_messages(), before.list_called_tools()) if before else ("", ())
-        return [*daily, *choose_tool_names(beside, max(self.most - len(daily), 0), asked, words, called)]
+        words, called = (
+            (conversation.join_earlier_messages(), conversation.list_called_tools()) if conversation else ("", ())
+        )
+        return [*daily, *choose_tool_names(beside, max(self.most - len(daily), 0), question, words, called)]
 
     def rank_tools(self, query: str) -> Sequence[Tool]:
         """All relevant tools, the best first."""

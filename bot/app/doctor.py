@@ -296,18 +296,18 @@ async def _check_fallback_model(wish: FormatSetting, services: Services) -> Asyn
             yield finding
 
 
-async def _check_one_model(wish: FormatSetting, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
+async def _check_one_model(wish: FormatSetting, label: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
     """Checks one model; a problem becomes a finding about this model."""
     try:
-        async for finding in _probe_endpoint(wish, what, endpoint):
+        async for finding in _probe_endpoint(wish, label, endpoint):
             yield finding
     except (ModelUnavailableError, ModelRejectedError) as error:
-        of = "OPENAI_" if what == "model" else "OPENAI_FALLBACK_"
+        of = "OPENAI_" if label == "model" else "OPENAI_FALLBACK_"
         cure = f"check {of}BASE_URL, {of}API_KEY and {of}MODEL"
-        yield DoctorFinding("fail", what, f"no answer of {endpoint.name} ({error}); {cure}")
+        yield DoctorFinding("fail", label, f"no answer of {endpoint.name} ({error}); {cure}")
 
 
-async def _probe_endpoint(wish: FormatSetting, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
+async def _probe_endpoint(wish: FormatSetting, label: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
     """What the model can do, how it wants to be asked, and when it will be shut down. Raises ModelUnavailableError and
     ModelRejectedError."""
     from bot.agent.models.openai_model import open_model  # as slow to import as all the rest
@@ -317,26 +317,28 @@ async def _probe_endpoint(wish: FormatSetting, what: str, endpoint: ModelEndpoin
     ) as model:
         if wish == "native":
             calls = await can_call_tools(model)
-            yield _build_tool_calls_finding(what, endpoint.name, calls, model.profile)
+            yield _build_tool_calls_finding(label, endpoint.name, calls, model.profile)
         else:
             able = await probe_model(model)
             tools, json = _format_yes_or_no(able.tools), _format_yes_or_no(able.json)
             can = f"tool calls: {tools}, JSON mode: {json}; style: {choose_format_name(wish, able)}"
-            yield DoctorFinding("ok", what, f"{endpoint.name} answers; {can}; {_describe_model_profile(model.profile)}")
+            yield DoctorFinding(
+                "ok", label, f"{endpoint.name} answers; {can}; {_describe_model_profile(model.profile)}"
+            )
         if (day := await model.catalog.find_shutdown_date(endpoint.name)) is not None:
-            yield _build_shutdown_finding(what, endpoint.name, (day - datetime.now(UTC).date()).days, day)
+            yield _build_shutdown_finding(label, endpoint.name, (day - datetime.now(UTC).date()).days, day)
 
 
-def _build_tool_calls_finding(what: str, name: str, calls: bool, profile: ModelProfile) -> DoctorFinding:
+def _build_tool_calls_finding(label: str, name: str, calls: bool, profile: ModelProfile) -> DoctorFinding:
     """An endpoint that only chats cannot drive the bot by tool calls."""
     if calls:
         return DoctorFinding(
             "ok",
-            what,
+            label,
             f"{name} answers and calls tools, in two steps; style: native; {_describe_model_profile(profile)}",
         )
     cure = "choose a model that does, or set REACT_STYLE=auto"
-    return DoctorFinding("fail", what, f"{name} answers but does not call tools; {cure}")
+    return DoctorFinding("fail", label, f"{name} answers but does not call tools; {cure}")
 
 
 def _describe_model_profile(profile: ModelProfile) -> str:
@@ -344,13 +346,13 @@ def _describe_model_profile(profile: ModelProfile) -> str:
     return "; ".join([f"API: {profile.api}", *profile.summary_lines])
 
 
-def _build_shutdown_finding(what: str, name: str, days: int, day: date) -> DoctorFinding:
+def _build_shutdown_finding(label: str, name: str, days: int, day: date) -> DoctorFinding:
     """When its provider shuts the model down."""
     if days > NOTICE_DAYS:
-        return DoctorFinding("ok", what, f"{name} is shut down on {day}, in {days} days")
+        return DoctorFinding("ok", label, f"{name} is shut down on {day}, in {days} days")
     when = f"is shut down on {day}, in {days} days" if days >= 0 else f"was shut down on {day}"
-    setting = "OPENAI_MODEL" if what == "model" else "OPENAI_FALLBACK_MODEL"
-    return DoctorFinding("warn", what, f"{name} {when}; choose its successor as {setting} before then")
+    setting = "OPENAI_MODEL" if label == "model" else "OPENAI_FALLBACK_MODEL"
+    return DoctorFinding("warn", label, f"{name} {when}; choose its successor as {setting} before then")
 
 
 def _format_yes_or_no(able: bool) -> str:

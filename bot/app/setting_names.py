@@ -69,31 +69,31 @@ def find_variable_references(*files: Path | None) -> frozenset[str]:
 
 
 def find_wrong_names(
-    names: Iterable[EnvironmentName], known: Collection[str], used: Collection[str] = ()
+    names: Iterable[EnvironmentName], setting_names: Collection[str], used: Collection[str] = ()
 ) -> Iterator[str]:
-    """What is wrong with each name that looks like one of `known` and is not, in words. Values are never repeated."""
+    """What is wrong with each name that looks like one of `setting_names` and is not, in words. Values are never repeated."""
     for wrong_name in names:
         tidy = _normalize_name(wrong_name.name)
-        if wrong_name.name.upper() in known and wrong_name.is_set:
+        if wrong_name.name.upper() in setting_names and wrong_name.is_set:
             continue
-        near = _find_nearest(tidy, known)
-        if wrong_name.name.upper() in known or (near == tidy and not wrong_name.is_set):
+        near = _find_nearest(tidy, setting_names)
+        if wrong_name.name.upper() in setting_names or (near == tidy and not wrong_name.is_set):
             yield f"{_describe_place(wrong_name)} has no value that can be read; write {tidy}=… on one line"
         elif wrong_name.name in used or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
             continue
         elif near:
             yield f"{_describe_place(wrong_name)} is not a setting; did you mean {near}?"
-        elif kin := _list_same_prefix(tidy, known):
+        elif kin := _list_same_prefix(tidy, setting_names):
             yield f"{_describe_place(wrong_name)} is not a setting; those of this kind are {', '.join(kin)}"
 
 
-def find_misspelt_names(names: Iterable[str], known: Collection[str]) -> Iterator[str]:
+def find_misspelt_names(names: Iterable[str], setting_names: Collection[str]) -> Iterator[str]:
     """The same for the environment, which all programs share: only close misspellings of a setting."""
     for name in sorted(names):
         tidy = _normalize_name(name)
-        if name.upper() in known or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
+        if name.upper() in setting_names or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
             continue
-        if near := _find_nearest(tidy, known):
+        if near := _find_nearest(tidy, setting_names):
             yield f"{_format_visible_name(name)} in the environment is not a setting; did you mean {near}?"
 
 
@@ -122,17 +122,19 @@ def _normalize_name(name: str) -> str:
     return re.sub(r"[-.]", "_", seen).upper()
 
 
-def _find_nearest(tidy: str, known: Collection[str]) -> str:
+def _find_nearest(tidy: str, setting_names: Collection[str]) -> str:
     """The setting with this or nearly this name, or several that are equally near. The same first word counts."""
-    if tidy in known:
+    if tidy in setting_names:
         return tidy
     bare = tidy.replace("_", "")
-    if same := [name for name in known if name.replace("_", "") == bare]:
+    if same := [name for name in setting_names if name.replace("_", "") == bare]:
         return same[0]
     word = tidy.partition("_")[0]
-    likeness = {name: _compute_likeness(tidy, name) + 0.05 * (name.partition("_")[0] == word) for name in known}
+    likeness = {name: _compute_likeness(tidy, name) + 0.05 * (name.partition("_")[0] == word) for name in setting_names}
     best = max(likeness.values())
-    return " or ".join(sorted(name for name in known if likeness[name] == best)) if best >= MIN_SIMILARITY else ""
+    return (
+        " or ".join(sorted(name for name in setting_names if likeness[name] == best)) if best >= MIN_SIMILARITY else ""
+    )
 
 
 def _compute_likeness(one: str, other: str) -> float:
@@ -142,7 +144,7 @@ def _compute_likeness(one: str, other: str) -> float:
     return SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
-def _list_same_prefix(tidy: str, known: Collection[str]) -> Sequence[str]:
+def _list_same_prefix(tidy: str, setting_names: Collection[str]) -> Sequence[str]:
     """Settings with the same first word, if that word is ours."""
     word = tidy.partition("_")[0]
-    return sorted(name for name in known if word in OUR_FIRST_WORDS and name.partition("_")[0] == word)
+    return sorted(name for name in setting_names if word in OUR_FIRST_WORDS and name.partition("_")[0] == word)

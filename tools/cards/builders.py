@@ -54,14 +54,14 @@ def build_own_proposal(
     )
 
 
-async def build_rule_outcome(context: ToolContext, moved: CommandResult, data: dict[str, Any]) -> ToolOutcome:
+async def build_rule_outcome(context: ToolContext, result: CommandResult, data: dict[str, Any]) -> ToolOutcome:
     """The outcome of a command; it names the rule that passed the request, whatever command handed it in."""
-    request = await context.services.engine.get_request(moved.request)
+    request = await context.services.engine.get_request(result.request)
     process = await context.services.engine.get_process(request)
-    rule = process.form.get_rule_text(moved.rule)
-    params: dict[str, Any] = {"process": process.form.name.by_language, "request": moved.request, "rule": rule}
+    rule = process.form.get_rule_text(result.rule)
+    params: dict[str, Any] = {"process": process.form.name.by_language, "request": result.request, "rule": rule}
     told, privacy = {**data, "rule": rule["en"]}, classify_request(process, request, context.caller.id)
-    return build_effect_outcome(told, "result.passed", "effect.passed", moved.request, params, privacy)
+    return build_effect_outcome(told, "result.passed", "effect.passed", result.request, params, privacy)
 
 
 def build_effect_outcome(

@@ -94,13 +94,13 @@ def _format_heading_path(headings: list[_Heading]) -> str:
     return path if len(path) <= HEADINGS else "…" + path[1 - HEADINGS :]
 
 
-def _assign_section_id(file: str, title: str, taken: dict[str, int]) -> str:
-    """An id that is unique in the file: a repeated heading gets a number. `taken` has the last number tried for each
+def _assign_section_id(file: str, title: str, id_counts: dict[str, int]) -> str:
+    """An id that is unique in the file: a repeated heading gets a number. `id_counts` has the last number tried for each
     id, so that many equal headings cost no more than many different ones."""
     plain = f"{file}#{title}" if title else file
     name, key = plain, fold_text(plain)
-    while fold_text(name) in taken:
-        taken[key] = taken.get(key, 1) + 1
-        name = f"{plain} ({taken[key]})"
-    taken.setdefault(fold_text(name), 1)
+    while fold_text(name) in id_counts:
+        id_counts[key] = id_counts.get(key, 1) + 1
+        name = f"{plain} ({id_counts[key]})"
+    id_counts.setdefault(fold_text(name), 1)
     return name

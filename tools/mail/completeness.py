@@ -80,12 +80,12 @@ def _require_body_length(body: str, max_body: int) -> None:
         raise ToolError("too_long", message, field="body", label=label, limit=max_body)
 
 
-def _require_one_line_subject(subject: str, most: int) -> None:
+def _require_one_line_subject(subject: str, max_length: int) -> None:
     """A second line would be another header, and an encoded word (RFC 2047) would be decoded to something else."""
     several = any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in subject)
-    if len(subject) > most or several or ENCODED.search(subject):
-        message = f"the subject should be one line of at most {most} characters"
-        raise ToolError("bad_subject", message, field="subject", limit=most)
+    if len(subject) > max_length or several or ENCODED.search(subject):
+        message = f"the subject should be one line of at most {max_length} characters"
+        raise ToolError("bad_subject", message, field="subject", limit=max_length)
 
 
 def is_template(text: str) -> bool:

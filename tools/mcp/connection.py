@@ -94,11 +94,11 @@ class McpConnection:
         """Returns once the server's tools have been listed."""
         await self._is_listed.wait()
 
-    async def call_read_tool(self, one: McpTool, arguments: Mapping[str, Any], page: int) -> ToolOutcome:
+    async def call_read_tool(self, tool: McpTool, arguments: Mapping[str, Any], page: int) -> ToolOutcome:
         """Calls a tool that needs no button and returns this `page` of its answer. Raises `ToolError`."""
         client = await self._require_client()
         try:
-            return parse_read_result(self.server, one, await self._call_tool(client, one.name, arguments), page)
+            return parse_read_result(self.server, tool, await self._call_tool(client, tool.name, arguments), page)
         except MCPError as error:
             if error.code in HARMLESS_ERRORS:
                 raise build_server_failed_error(self.server, error.message) from None
@@ -106,12 +106,12 @@ class McpConnection:
         except CONNECTION_ERRORS as error:
             raise self._report_call_failure(error) from None
 
-    async def call_gated_tool(self, one: McpTool, arguments: Mapping[str, Any]) -> ToolOutcome:
+    async def call_gated_tool(self, tool: McpTool, arguments: Mapping[str, Any]) -> ToolOutcome:
         """Calls a tool after its button was pressed. Raises `ToolError` if it certainly did nothing, or if it reports a
         failure (which does not exclude an effect before); `EffectUnknownError` if nobody can know."""
         client = await self._require_client()
         try:
-            answer = await self._call_tool(client, one.name, arguments)
+            answer = await self._call_tool(client, tool.name, arguments)
         except MCPError as error:
             if error.code in HARMLESS_ERRORS:
                 raise build_server_failed_error(self.server, error.message) from None
@@ -120,7 +120,7 @@ class McpConnection:
         except CONNECTION_ERRORS as error:
             self._report_call_failure(error)
             raise EffectUnknownError(f"{self.server.name} gave no answer that can be read") from None
-        return parse_gated_result(self.server, one, answer)
+        return parse_gated_result(self.server, tool, answer)
 
     async def refresh_tools(self) -> None:
         """The server's current tools. Raises `ToolError` `server_away`."""

@@ -98,16 +98,16 @@ class McpToolset(Mapping[str, Tool]):
         return build_call_outcome(one, await connection.call_gated_tool(one, sealed.arguments))
 
 
-def _parse_listed_tools(server: McpServer, listed: Sequence[Any]) -> tuple[dict[str, McpTool], tuple[str, ...]]:
+def _parse_listed_tools(server: McpServer, tools: Sequence[Any]) -> tuple[dict[str, McpTool], tuple[str, ...]]:
     """The usable tools in the order of their names, and the problems of the others."""
     tools_by_name: dict[str, McpTool] = {}
     named = dict.fromkeys((*server.tools, *server.public))
     problems = [
-        f"there is no tool {name!r} for its setting" for name in named if name not in _collect_tool_names(listed)
+        f"there is no tool {name!r} for its setting" for name in named if name not in _collect_tool_names(tools)
     ]
-    if len(listed) > TOOLS:
+    if len(tools) > TOOLS:
         problems.append(f"more than {TOOLS} tools; the others are left out")
-    for tool in sorted(listed[:TOOLS], key=lambda one: str(one.name)):
+    for tool in sorted(tools[:TOOLS], key=lambda one: str(one.name)):
         name = format_tool_name(server.name, clean_server_text(tool.name, TOOL_MAX))
         try:
             one = parse_listed_tool(server, tool)

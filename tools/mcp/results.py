@@ -22,16 +22,16 @@ MAX_ERROR_LENGTH = 500
 """Characters of a server's message about a failure."""
 
 
-def parse_read_result(server: McpServer, one: McpTool, result: Any, page: int = 1) -> ToolOutcome:
+def parse_read_result(server: McpServer, tool: McpTool, result: Any, page: int = 1) -> ToolOutcome:
     """The observation in a `CallToolResult`. If it is too long and the tool only reads, one page of it: the same call
     returns the others. Raises `ToolError` `server_failed` if the server reports a failure."""
     if result.is_error:
         raise build_server_failed_error(server, _join_pieces(_list_pieces(result.content))[0])
     content, length = _read_answer(server, result)
-    data: dict[str, Any] = {"server": one.server}
+    data: dict[str, Any] = {"server": tool.server}
     if is_single_page(content):
         data["result"] = content
-    elif not one.has_pages:
+    elif not tool.has_pages:
         text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
         data["result"] = f"{text[:PAGE_LENGTH]}… [cut: {PAGE_LENGTH} of {length} characters]"
     else:
@@ -44,7 +44,7 @@ def parse_read_result(server: McpServer, one: McpTool, result: Any, page: int = 
             if length > MAX_READ_LENGTH
             else {}
         )
-    return ToolOutcome(data=data, summary=TextRef(key="result.server", params={"server": one.server}))
+    return ToolOutcome(data=data, summary=TextRef(key="result.server", params={"server": tool.server}))
 
 
 def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
@@ -65,44 +65,44 @@ def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
     return value, length
 
 
-def is_single_page(found: Any) -> bool:
+def is_single_page(content: Any) -> bool:
     """True if it is one page."""
-    if isinstance(found, str) and len(found) > PAGE_LENGTH:
+    if isinstance(content, str) and len(content) > PAGE_LENGTH:
         return False
-    return len(json.dumps(found, ensure_ascii=False)) <= PAGE_JSON_LENGTH
+    return len(json.dumps(content, ensure_ascii=False)) <= PAGE_JSON_LENGTH
 
 
-def split_result_pages(found: Any) -> list[Any]:
+def split_result_pages(content: Any) -> list[Any]:
     """Pages of a long content: elements of a list, or of the longest list in an object, if they fit; otherwise pieces
     of its text, cut at line ends where possible."""
-    whole = json.dumps(found, ensure_ascii=False)
-    if isinstance(found, dict):
-        lists = {name: len(json.dumps(one)) for name, one in found.items() if isinstance(one, list)}
+    whole = json.dumps(content, ensure_ascii=False)
+    if isinstance(content, dict):
+        lists = {name: len(json.dumps(one)) for name, one in content.items() if isinstance(one, list)}
         name = max(lists, key=lambda one: lists[one], default="")
-        rest = {key: one for key, one in found.items() if key != name}
+        rest = {key: one for key, one in content.items() if key != name}
         beside = len(json.dumps({**rest, name: []}, ensure_ascii=False))
         groups = (
-            _group_elements(found[name], PAGE_JSON_LENGTH - beside)
+            _group_elements(content[name], PAGE_JSON_LENGTH - beside)
             if name in lists and beside <= PAGE_JSON_LENGTH // 4
             else []
         )
-        only = next(iter(found.values())) if len(found) == 1 else None
+        only = next(iter(content.values())) if len(content) == 1 else None
         return [{**rest, name: group} for group in groups] or _cut_text(only if isinstance(only, str) else whole)
-    if isinstance(found, list):
-        return _group_elements(found, PAGE_JSON_LENGTH) or _cut_text(whole)
-    return _cut_text(found if isinstance(found, str) else whole)
+    if isinstance(content, list):
+        return _group_elements(content, PAGE_JSON_LENGTH) or _cut_text(whole)
+    return _cut_text(content if isinstance(content, str) else whole)
 
 
-def _group_elements(elements: list[Any], most: int) -> list[Any]:
-    """Elements in pages of at most `most` characters. Empty if one of them is longer."""
+def _group_elements(elements: list[Any], max_length: int) -> list[Any]:
+    """Elements in pages of at most `max_length` characters. Empty if one of them is longer."""
     groups, room = list[Any](), 0
     for element in elements:
         size = len(json.dumps(element, ensure_ascii=False)) + 2
-        if size + 2 > most:
+        if size + 2 > max_length:
             return []
         if size > room:
             groups.append([])
-            room = most - 2
+            room = max_length - 2
         groups[-1].append(element)
         room -= size
     return groups
@@ -121,15 +121,15 @@ def _cut_text(text: str) -> list[Any]:
     return pages
 
 
-def parse_gated_result(server: McpServer, one: McpTool, result: Any) -> ToolOutcome:
+def parse_gated_result(server: McpServer, tool: McpTool, result: Any) -> ToolOutcome:
     """The same for a tool with consequences. Raises `ToolError` `server_unsure` if the server reports a failure: there
     may have been an effect before."""
     try:
-        return parse_read_result(server, one, result)
+        return parse_read_result(server, tool, result)
     except ToolError as error:
-        params: dict[str, Any] = {"server": one.server, "tool": one.name}
-        maybe = ReceiptLine(text=TextRef(key="effect.server_unsure", params=params), subject=one.full_name)
-        raise ToolError("server_unsure", error.text, possible_effect=maybe, server=one.server) from None
+        params: dict[str, Any] = {"server": tool.server, "tool": tool.name}
+        maybe = ReceiptLine(text=TextRef(key="effect.server_unsure", params=params), subject=tool.full_name)
+        raise ToolError("server_unsure", error.text, possible_effect=maybe, server=tool.server) from None
 
 
 def build_server_failed_error(server: McpServer, message: str) -> ToolError:

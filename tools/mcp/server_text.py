@@ -7,8 +7,8 @@ from tools.characters import remove_invisible, show_invisible
 _INSTEAD = str.maketrans({"<": "‹", ">": "›", "`": "'"})
 
 
-def clean_server_text(text: str, most: int) -> str:
-    """On one line, without invisible characters, at most `most` characters."""
-    seen = remove_invisible("".join(" " if c.isspace() else c for c in text[: most * 4]))
+def clean_server_text(text: str, max_length: int) -> str:
+    """On one line, without invisible characters, at most `max_length` characters."""
+    seen = remove_invisible("".join(" " if c.isspace() else c for c in text[: max_length * 4]))
     line = " ".join(show_invisible(seen).split()).translate(_INSTEAD)
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= max_length else line[: max_length - 1] + "…"

@@ -104,12 +104,12 @@ async def _try_each_task(tasks: Iterable[str], work: Callable[[str], Awaitable[o
     return fine
 
 
-async def _find_tasks_to_urge(context: ToolContext, named: str) -> tuple[Request, list[str]]:
+async def _find_tasks_to_urge(context: ToolContext, id: str) -> tuple[Request, list[str]]:
     """The request, and the tasks to urge: the named one, or all open ones."""
     try:
-        assigned_task = await context.services.engine.get_task(named)
+        assigned_task = await context.services.engine.get_task(id)
     except ToolError:
-        request = await require_readable_request(context, named)
+        request = await require_readable_request(context, id)
         if not request.open_tasks:
             raise ToolError("not_running", f"{request.id} waits for nobody", request=request.id) from None
         return request, [t.id for t in request.open_tasks]

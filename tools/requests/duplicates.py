@@ -39,25 +39,25 @@ async def build_identical_fields(
 
 
 def _build_same_file_fields(
-    context: ToolContext, process: Process, filled: FilledForm, request_id: str, others: Sequence[Request]
+    context: ToolContext, process: Process, filled: FilledForm, request_id: str, requests: Sequence[Request]
 ) -> Iterator[CardField]:
     """A receipt that was handed in before is reported, whatever else the other request says."""
     form = process.form
     for field in form.fields:
         if field.name not in form.identical or field.kind is not FieldKind.ATTACHMENT:
             continue
-        if found := list_same_file_requests(form, request_id, filled, field.name, others):
+        if found := list_same_file_requests(form, request_id, filled, field.name, requests):
             yield _build_requests_field(
                 context, {"zh": f"同一{field.label.zh}", "en": f"Same {field.label.en.lower()}"}, found
             )
 
 
-def _build_requests_field(context: ToolContext, label: str | dict[str, str], found: Sequence[Request]) -> CardField:
-    newest = sorted(found, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
-    hidden_count = len(found) - len(newest)
+def _build_requests_field(context: ToolContext, label: str | dict[str, str], requests: Sequence[Request]) -> CardField:
+    newest = sorted(requests, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
+    hidden_count = len(requests) - len(newest)
     params = {
         "zh": "、".join(f"{one.id}（{_format_standing(context, one, 'zh')}）" for one in newest)
-        + (f" 等 {len(found)} 份" if hidden_count else ""),
+        + (f" 等 {len(requests)} 份" if hidden_count else ""),
         "en": ", ".join(f"{one.id} ({_format_standing(context, one, 'en').lower()})" for one in newest)
         + (f" and {hidden_count} more" if hidden_count else ""),
     }

@@ -224,14 +224,14 @@ async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestAr
     )
 
 
-async def _build_agreement_fields(context: ToolContext, after: CommandResult) -> tuple[CardField, ...]:
+async def _build_agreement_fields(context: ToolContext, preview: CommandResult) -> tuple[CardField, ...]:
     """Says that an approved request is withdrawn only once others agree."""
-    if after.status is not Status.REVOKING:
+    if preview.status is not Status.REVOKING:
         return ()
-    names = await format_people_names(context.services.directory, after.waits_for)
+    names = await format_people_names(context.services.directory, preview.waits_for)
     note = TextRef(key="fact.agreement", params={"names": names})
     return (
-        CardField(label="agreement", value=await identify_people(context.services.directory, after.waits_for, note)),
+        CardField(label="agreement", value=await identify_people(context.services.directory, preview.waits_for, note)),
     )
 
 
@@ -253,21 +253,21 @@ async def run_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) 
 
 
 async def _describe_command_result(
-    context: ToolContext, process: Process, request: Request, moved: CommandResult
+    context: ToolContext, process: Process, request: Request, result: CommandResult
 ) -> dict[str, Any]:
     """The state of a request after a command: whom it waits for, and who comes after them."""
     people = context.services.directory
-    days = Decimal(moved.days or request.filled.days or 0)
+    days = Decimal(result.days or request.filled.days or 0)
     later = {
         label if isinstance(label, str) else label["en"]: [await get_person_name(people, p) for p in chosen]
         for label, chosen in list_approval_levels(process, request.filled)
-        if chosen and not set(chosen) <= set(moved.waits_for)
+        if chosen and not set(chosen) <= set(result.waits_for)
     }
     return {
-        "request": moved.request,
-        "status": moved.status.value,
-        "waits_for": [await get_person_name(people, p) for p in moved.waits_for],
-        **({"then": later} if later and moved.waits_for else {}),
+        "request": result.request,
+        "status": result.status.value,
+        "waits_for": [await get_person_name(people, p) for p in result.waits_for],
+        **({"then": later} if later and result.waits_for else {}),
         **({"days": int(days) if days == int(days) else float(days)} if days else {}),
     }
 

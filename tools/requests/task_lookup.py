@@ -10,13 +10,13 @@ from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Request, Task
 
 
-async def resolve_task(context: ToolContext, said: str) -> AssignedTask:
+async def resolve_task(context: ToolContext, id: str) -> AssignedTask:
     """The task with this id; for a request's number its open task, or of several the one that waits for the caller.
     Raises `ToolError`: `build_no_task_error`, `task_closed`, `several_tasks`."""
     try:
-        return await context.services.engine.get_task(said)
+        return await context.services.engine.get_task(id)
     except ToolError as unknown:
-        request = await _find_readable_request(context, said)
+        request = await _find_readable_request(context, id)
         if unknown.code != "no_task" or request is None:
             raise
     open_tasks = request.open_tasks
@@ -29,10 +29,10 @@ async def resolve_task(context: ToolContext, said: str) -> AssignedTask:
     return AssignedTask(meant[0], request)
 
 
-async def _find_readable_request(context: ToolContext, said: str) -> Request | None:
+async def _find_readable_request(context: ToolContext, id: str) -> Request | None:
     """The request with this number, if the caller may know about it."""
     try:
-        request = await context.services.engine.get_request(said)
+        request = await context.services.engine.get_request(id)
     except ToolError:
         return None
     return request if await can_read_request(context, request) else None

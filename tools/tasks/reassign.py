@@ -69,7 +69,7 @@ async def _propose_reassignment(
     context: ToolContext,
     task_id: str,
     opinion: str,
-    more: dict[str, Any],
+    extra_args: dict[str, Any],
     key: str,
     people: tuple[str, ...],
     fields: tuple[CardField, ...],
@@ -77,7 +77,7 @@ async def _propose_reassignment(
     """First checks that the caller may reassign the task: the card shows the request."""
     assigned = await resolve_task(context, task_id)
     request, task_id = assigned.request, assigned.task.id
-    args = {"task_id": task_id, "form_sha": request.filled.content_hash, "opinion": opinion.strip(), **more}
+    args = {"task_id": task_id, "form_sha": request.filled.content_hash, "opinion": opinion.strip(), **extra_args}
     await check_task_decision(context, StoredDecision.model_validate(args))
     process = await context.services.engine.get_process(request)
     params: dict[str, Any] = {

@@ -110,23 +110,23 @@ def build_command(context: ToolContext, stored: StoredDecision) -> DecideCommand
             return DecideCommand(task=task, actor=actor, decision=decision, opinion=opinion, to=stored.to)
 
 
-async def _build_decision_outcome(context: ToolContext, stored: StoredDecision, moved: CommandResult) -> ToolOutcome:
+async def _build_decision_outcome(context: ToolContext, stored: StoredDecision, result: CommandResult) -> ToolOutcome:
     done, directory = str(stored.decision), context.services.directory
-    task = (await context.services.engine.get_task(moved.task)).task
+    task = (await context.services.engine.get_task(result.task)).task
     word = WORDS[done]
     decision_word = WITHDRAWAL_WORDS.get(done, word) if task.kind is TaskKind.REVOKE else word
     data = {
-        "task": moved.task,
-        "request": moved.request,
+        "task": result.task,
+        "request": result.request,
         "decision": word,
-        "by": await get_person_name(directory, moved.by),
+        "by": await get_person_name(directory, result.by),
         "opinion": stored.opinion.strip(),
-        "status": moved.status.value,
-        **({"for": await get_person_name(directory, moved.on_behalf)} if moved.on_behalf else {}),
-        "waits_for": [await get_person_name(directory, p) for p in moved.waits_for],
+        "status": result.status.value,
+        **({"for": await get_person_name(directory, result.on_behalf)} if result.on_behalf else {}),
+        "waits_for": [await get_person_name(directory, p) for p in result.waits_for],
     }
-    if moved.rule and stored.decision is Decision.RESUBMIT:
-        return await build_rule_outcome(context, moved, data)
+    if result.rule and stored.decision is Decision.RESUBMIT:
+        return await build_rule_outcome(context, result, data)
     names = await format_people_names(directory, stored.people or (stored.person,))
-    params: dict[str, Any] = {"request": moved.request, "names": names, "by": data["by"]}
-    return build_effect_outcome(data, f"result.{decision_word}", f"effect.{decision_word}", moved.request, params)
+    params: dict[str, Any] = {"request": result.request, "names": names, "by": data["by"]}
+    return build_effect_outcome(data, f"result.{decision_word}", f"effect.{decision_word}", result.request, params)

@@ -117,15 +117,15 @@ def _rewrite_pairs_as_json(body: str) -> str:
 
 
 def build_call_request(
-    number: int, name: str, tools: Sequence[Tool], given: ParsedArguments, reason: str
+    number: int, name: str, tools: Sequence[Tool], arguments: ParsedArguments, reason: str
 ) -> ToolCallRequest:
     """A call. If its tool takes no note, a note among the arguments becomes the reason."""
     tool, is_misspelled = find_spelled_tool(tools, name)
-    args = dict(given.args)
+    args = dict(arguments.args)
     if tool is not None:
         said = cut_first_sentence(take_note(args, tool))
         reason = reason or said
-    repaired = given.repaired or (tool is not None and is_misspelled)
+    repaired = arguments.repaired or (tool is not None and is_misspelled)
     return ToolCallRequest(str(number), tool.name if tool else name, args, reason, repaired)
 
 
@@ -140,14 +140,14 @@ def take_note(args: dict[str, Any], tool: Tool | None) -> str:
     return next(filter(None, said), "")
 
 
-def fit_value_to_tool(tool: Tool | None, value: Any, repaired: bool) -> ParsedArguments:
+def fit_value_to_tool(tool: Tool | None, value: Any, is_repaired: bool) -> ParsedArguments:
     """Wraps an array for a tool whose argument is a list, or unwraps the one object in it."""
     if isinstance(value, dict):
-        return ParsedArguments(value, repaired)
+        return ParsedArguments(value, is_repaired)
     if isinstance(value, list):
         name, sole = _find_lone_argument(tool)
         if tool is not None and _get_argument_type(tool, name) == "array":
-            return ParsedArguments({name: value}, repaired or not sole)
+            return ParsedArguments({name: value}, is_repaired or not sole)
         if len(value) == 1 and isinstance(value[0], dict):
             return ParsedArguments(value[0], repaired=True)
     raise PayloadError("it must be one JSON object")
@@ -159,7 +159,7 @@ def _parse_lone_value(tool: Tool | None, body: str, around: bool) -> ParsedArgum
     if not plain or (tool is not None and not get_argument_schemas(tool)):
         return ParsedArguments({}, repaired=True)
     if plain == body and body[0] in "\"'" and body[-1] == body[0] and "," in body:
-        return fit_value_to_tool(tool, parse_payload(f"[{body}]").value, repaired=True)
+        return fit_value_to_tool(tool, parse_payload(f"[{body}]").value, is_repaired=True)
     if plain.count('"') == 1:  # the other quote was forgotten or cut off
         plain, around = plain.strip('" '), True
     return ParsedArguments({name: plain}, around or not sole or "\n" in plain)

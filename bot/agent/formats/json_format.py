@@ -174,7 +174,7 @@ def _choose_first_decision(payloads: Sequence[JsonPayload], text: str, tools: Se
     if not payloads:
         plain = "{" not in text and "```" not in text and LABEL.search(text) is None
         return MalformedReply(f"There was no object in your reply. {FORM}", prose=text if plain else "")
-    decisions = [parse_decision(one.value, tools, most=most, repaired=one.repaired) for one in payloads]
+    decisions = [parse_decision(one.value, tools, most=most, is_repaired=one.repaired) for one in payloads]
     if len(decisions) == 1:
         return decisions[0]
     if isinstance(decisions[0], ToolCalls):
@@ -183,11 +183,11 @@ def _choose_first_decision(payloads: Sequence[JsonPayload], text: str, tools: Se
 
 
 def parse_decision(
-    value: Any, tools: Sequence[Tool], *, most: int = 1, repaired: bool = False, reason: str = ""
+    value: Any, tools: Sequence[Tool], *, most: int = 1, is_repaired: bool = False, reason: str = ""
 ) -> Decision:
     """The decision in one object, or in an array of calls. `reason`: the text before it. Raises `PayloadError`."""
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        return _parse_call_array(value, tools, most, repaired)
+        return _parse_call_array(value, tools, most, is_repaired)
     if not isinstance(value, dict):
         raise PayloadError("it is no object")
     thought, tool, answer = (
@@ -202,7 +202,7 @@ def parse_decision(
         return _build_final_answer(answer, tool)
     if thought and thought not in CALL:
         raise PayloadError('its "type" is neither "tool_call" nor "final"')
-    return ToolCalls((_parse_call_object(1, value, tool, tools, repaired or not thought or bool(answer), reason),))
+    return ToolCalls((_parse_call_object(1, value, tool, tools, is_repaired or not thought or bool(answer), reason),))
 
 
 def _build_final_answer(answer: str, tool: str) -> Decision:
@@ -212,11 +212,11 @@ def _build_final_answer(answer: str, tool: str) -> Decision:
 
 
 def _parse_call_array(
-    values: Sequence[Mapping[str, Any]], tools: Sequence[Tool], most: int, repaired: bool
+    values: Sequence[Mapping[str, Any]], tools: Sequence[Tool], most: int, is_repaired: bool
 ) -> Decision:
     if len(values) > most:
         return MalformedReply(f"You asked for {len(values)} tool calls at once; at most {most} are taken.")
-    calls = [parse_decision(one, tools, repaired=repaired) for one in values]
+    calls = [parse_decision(one, tools, is_repaired=is_repaired) for one in values]
     if len(calls) == 1:
         return calls[0]
     acts = [call for one in calls if isinstance(one, ToolCalls) for call in one.calls]
@@ -226,13 +226,15 @@ def _parse_call_array(
 
 
 def _parse_call_object(
-    number: int, value: Mapping[str, Any], name: str, tools: Sequence[Tool], repaired: bool, before: str
+    number: int, value: Mapping[str, Any], name: str, tools: Sequence[Tool], is_repaired: bool, thought: str
 ) -> ToolCallRequest:
     if not name or "\n" in name or len(name) > NAME_MAX:
         raise PayloadError('"tool" does not name a tool')
     tool, _ = find_spelled_tool(tools, name)
-    reason = before or cut_first_sentence(_find_first_text(value, REASON))
-    return build_call_request(number, name, tools, _parse_call_arguments(tool, value).mark_as_guess(repaired), reason)
+    reason = thought or cut_first_sentence(_find_first_text(value, REASON))
+    return build_call_request(
+        number, name, tools, _parse_call_arguments(tool, value).mark_as_guess(is_repaired), reason
+    )
 
 
 def _parse_call_arguments(tool: Tool | None, value: Mapping[str, Any]) -> ParsedArguments:
@@ -245,7 +247,7 @@ def _parse_call_arguments(tool: Tool | None, value: Mapping[str, Any]) -> Parsed
     if args is None:
         return ParsedArguments({})
     if isinstance(args, dict | list):
-        return fit_value_to_tool(tool, args, repaired=False)
+        return fit_value_to_tool(tool, args, is_repaired=False)
     return parse_arguments(tool, args if isinstance(args, str) else json.dumps(args))
 
 

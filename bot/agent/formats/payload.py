@@ -221,23 +221,23 @@ def _walk_strings(value: Any) -> Iterator[str]:
             yield from _walk_strings(inner)
 
 
-def _replace_tokens(text: str, put: Callable[[str, str], str]) -> str:
+def _replace_tokens(text: str, replacement: Callable[[str, str], str]) -> str:
     """The text with a replacement for each string, comment, wide character and impossible number."""
     end, pieces = 0, list[str]()
     for token in _scan_tokens(text):
         if token.kind not in ("bracket", "open"):
-            pieces += [text[end : token.start], put(token.kind, text[token.start : token.end])]
+            pieces += [text[end : token.start], replacement(token.kind, text[token.start : token.end])]
             end = token.end
     return "".join([*pieces, text[end:]])
 
 
-def _normalize_token(kind: str, found: str) -> str:
+def _normalize_token(kind: str, text: str) -> str:
     """Removes comments, and uses JSON's punctuation outside strings."""
     if kind == "never":
-        _reject_constant(found)
+        _reject_constant(text)
     if kind == "wide":
-        return {"：": ":", "，": ","}[found]
-    return found if kind == "text" else " "
+        return {"：": ":", "，": ","}[text]
+    return text if kind == "text" else " "
 
 
 def _list_words(text: str) -> list[str]:

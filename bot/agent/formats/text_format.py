@@ -200,7 +200,7 @@ def _parse_unlabelled_reply(text: str, only: LabelledPart, tools: Sequence[Tool]
     if inner.startswith("{") and not around and measure_brackets(inner) == len(inner):
         value = parse_payload(inner).value
         calls = isinstance(value, dict) and not value.keys().isdisjoint(("action_input", "tool"))
-        return parse_decision(value, tools, repaired=True) if calls else NO_LABEL
+        return parse_decision(value, tools, is_repaired=True) if calls else NO_LABEL
     plain = only.start == 0 and "```" not in text and text[0] not in "{[<"
     return MalformedReply(NO_LABEL.problem, prose=text) if plain else NO_LABEL
 
@@ -220,13 +220,13 @@ def _parse_quoted_answer(text: str) -> Decision:
     return FinalAnswer(inner) if inner.strip() else NO_ANSWER
 
 
-def _parse_action(found: Sequence[LabelledPart], tools: Sequence[Tool]) -> Decision:
+def _parse_action(parts: Sequence[LabelledPart], tools: Sequence[Tool]) -> Decision:
     """The first action; its input comes only from the very next label. Raises `PayloadError`."""
-    at = next(n for n, part in enumerate(found) if part.kind == "action" and not _is_none_action(part))
-    thoughts = [part.text for part in found[:at] if part.kind == "thought"]
+    at = next(n for n, part in enumerate(parts) if part.kind == "action" and not _is_none_action(part))
+    thoughts = [part.text for part in parts[:at] if part.kind == "thought"]
     thought = cut_first_sentence(thoughts[-1].strip("*_ ")) if thoughts else ""
-    given = found[at + 1].text if found[at + 1 :] and found[at + 1].kind == "input" else None
-    return _parse_action_call(found[at].text, given, thought, tools)
+    given = parts[at + 1].text if parts[at + 1 :] and parts[at + 1].kind == "input" else None
+    return _parse_action_call(parts[at].text, given, thought, tools)
 
 
 def _parse_action_call(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
@@ -255,7 +255,7 @@ def _parse_action_object(text: str, around: bool, thought: str, tools: Sequence[
     several = isinstance(payload.value, list) and bool(payload.value)
     value = payload.value[0] if several else payload.value
     value = {"type": "tool_call", **value} if isinstance(value, dict) else value  # the label Action says so
-    return parse_decision(value, tools, repaired=payload.repaired or around or several, reason=thought)
+    return parse_decision(value, tools, is_repaired=payload.repaired or around or several, reason=thought)
 
 
 def _parse_double_input(name: str, inside: str, given: str, thought: str, tools: Sequence[Tool]) -> Decision:
@@ -285,25 +285,25 @@ def _parse_named_action(written: str, given: str | None, thought: str, tools: Se
     return ToolCalls((build_call_request(1, name, tools, ParsedArguments({}, repaired=True), thought),))
 
 
-def _unwrap_repeated_call(tools: Sequence[Tool], name: str, written: str) -> str:
+def _unwrap_repeated_call(tools: Sequence[Tool], name: str, text: str) -> str:
     """An input that repeats the call around it: `name({…})`. Raises `PayloadError` if it names another tool."""
-    inner, around = strip_fence(written)
+    inner, around = strip_fence(text)
     call = _CALL.match(inner)
     if call is None or around or call["bracket"] == "[":
-        return written
+        return text
     if normalize_tool_name(call["name"]) != normalize_tool_name(name):
         if find_spelled_tool(tools, call["name"])[0] is not None:
             raise PayloadError("it is a call of another tool")
-        return written
+        return text
     inside, rest = _split_brackets(inner, call)
-    return written if rest.strip("`*; \n") else inside
+    return text if rest.strip("`*; \n") else inside
 
 
-def _split_name(written: str) -> tuple[str, str]:
+def _split_name(text: str) -> tuple[str, str]:
     """The name, and the text with it."""
-    beside = _BESIDE.match(written)
-    line = beside[0] if beside else written.partition("\n")[0]
-    return _strip_name_marks(line), written[len(line) :].lstrip(":： \t\n")
+    beside = _BESIDE.match(text)
+    line = beside[0] if beside else text.partition("\n")[0]
+    return _strip_name_marks(line), text[len(line) :].lstrip(":： \t\n")
 
 
 def _strip_name_marks(written: str) -> str:
@@ -311,14 +311,14 @@ def _strip_name_marks(written: str) -> str:
     return written.strip("*_`\"'[]<>「」.。:： \n\t")
 
 
-def _split_brackets(written: str, call: re.Match[str]) -> tuple[str, str]:
+def _split_brackets(text: str, call: re.Match[str]) -> tuple[str, str]:
     """The content of the brackets after a tool's name, and the text after them. Raises `PayloadError`."""
     start, opens, depth = call.end(), call["bracket"], 1
-    quoted = _QUOTED.match(written, start) is not None
-    if quoted and opens != "（" and (length := measure_brackets(written, start - 1)) is not None:
-        return written[start : start + length - 2], written[start + length - 1 :]
-    for at in range(start, len(written)):
-        depth += {opens: 1, _CLOSES[opens]: -1}.get(written[at], 0)
+    quoted = _QUOTED.match(text, start) is not None
+    if quoted and opens != "（" and (length := measure_brackets(text, start - 1)) is not None:
+        return text[start : start + length - 2], text[start + length - 1 :]
+    for at in range(start, len(text)):
+        depth += {opens: 1, _CLOSES[opens]: -1}.get(text[at], 0)
         if not depth:
-            return written[start:at], written[at + 1 :]
+            return text[start:at], text[at + 1 :]
     raise PayloadError("the bracket behind the tool's name is not closed")

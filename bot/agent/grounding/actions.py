@@ -95,39 +95,39 @@ def _find_claimed_actions(part: Clause) -> Iterator[ActionKind]:
             yield deed
 
 
-def _is_claimed_zh(word: str, before: str, behind: str) -> bool:
+def _is_claimed_zh(word: str, prefix: str, behind: str) -> bool:
     if word == "通过" and wording.OTHERS.match(word + behind):
         return False
     if wording.ATTRIBUTE.match(behind):
         return False
-    done = max(before[-26:].rfind("已"), before[-26:].rfind("刚"))
+    done = max(prefix[-26:].rfind("已"), prefix[-26:].rfind("刚"))
     if done >= 0:
-        head, between = before[: len(before) - len(before[-26:]) + done], before[-26:][done:]
+        head, between = prefix[: len(prefix) - len(prefix[-26:]) + done], prefix[-26:][done:]
         return not wording.BETWEEN_ZH.search(between) and not wording.COUNTERMANDED.search(head)
     if wording.NOUN.match(behind):
         return False
-    finished = word[-1] in "了过好" or wording.DONE_BEHIND.match(behind) or before.rstrip().endswith("成功")
-    return bool(finished) and not wording.NOT_ZH.search(before) and not behind.startswith(("吗", "没", "么"))
+    finished = word[-1] in "了过好" or wording.DONE_BEHIND.match(behind) or prefix.rstrip().endswith("成功")
+    return bool(finished) and not wording.NOT_ZH.search(prefix) and not behind.startswith(("吗", "没", "么"))
 
 
-def _is_claimed_en(deed: ActionKind, word: str, before: str, behind: str) -> bool:
-    if (before and (before[-1].isalnum() or before[-1] == "-")) or (behind and behind[0].isalpha()):
+def _is_claimed_en(deed: ActionKind, word: str, prefix: str, behind: str) -> bool:
+    if (prefix and (prefix[-1].isalnum() or prefix[-1] == "-")) or (behind and behind[0].isalpha()):
         return False
-    if wording.NOT_EN.search(before) or _is_other_sense(word, before, behind):
+    if wording.NOT_EN.search(prefix) or _is_other_sense(word, prefix, behind):
         return False
-    if wording.PRESENT.search(before) and wording.USUALLY.match(behind):
+    if wording.PRESENT.search(prefix) and wording.USUALLY.match(behind):
         return False
-    if wording.MANY.search(before) and not wording.THESE.search(before):
+    if wording.MANY.search(prefix) and not wording.THESE.search(prefix):
         return False
-    if wording.EN_SUBJECT.search(before):
+    if wording.EN_SUBJECT.search(prefix):
         return True
-    if wording.EN_HEAD.search(before):
+    if wording.EN_HEAD.search(prefix):
         return not wording.EN_FINITE.search(behind) and (deed.is_state or not behind.startswith((" by", " on:")))
-    if wording.EN_NOUN.search(before):
+    if wording.EN_NOUN.search(prefix):
         return not wording.EN_FINITE.search(behind)
-    if deed.is_state and wording.EN_OTHERS.search(before):
-        return not before.rstrip().endswith(("you", "you have"))
-    return wording.EN_AND.search(before) is not None and wording.EN_I.search(before) is not None
+    if deed.is_state and wording.EN_OTHERS.search(prefix):
+        return not prefix.rstrip().endswith(("you", "you have"))
+    return wording.EN_AND.search(prefix) is not None and wording.EN_I.search(prefix) is not None
 
 
 def _is_other_sense(word: str, before: str, behind: str) -> bool:

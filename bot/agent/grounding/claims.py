@@ -182,7 +182,7 @@ def compact_text(text: str) -> str:
 
 
 def _add_source(
-    known: SourceValues,
+    values: SourceValues,
     source: ClaimSource,
     calendar: DayParser,
     people: Sequence[Spellings],
@@ -192,95 +192,95 @@ def _add_source(
     text = normalize_text(source.text)
     plain_text, exact = _extract_identifiers(text)
     ids = {value for one in exact for value in one.values}
-    known.values |= ids | {"-".join(value.split("-")[:2]) for value in ids if IDENTIFIER.fullmatch(value)}
+    values.values |= ids | {"-".join(value.split("-")[:2]) for value in ids if IDENTIFIER.fullmatch(value)}
     whole = compact_text(text)
-    known.values |= {format_person_value(names) for names in people if mentions_person(whole, names)}
+    values.values |= {format_person_value(names) for names in people if mentions_person(whole, names)}
     wanted_kinds = set(kinds)
     if ClaimKind.DAY in wanted_kinds:
-        _add_source_days(known, text, plain_text, calendar)
+        _add_source_days(values, text, plain_text, calendar)
     wants_figures = bool(wanted_kinds & {ClaimKind.AMOUNT, ClaimKind.BALANCE, ClaimKind.COUNT})
     figures = DAY.sub(" ", plain_text) if wants_figures or ClaimKind.DAY in wanted_kinds else ""
     if wants_figures:
-        _add_source_figures(known, figures, source)
+        _add_source_figures(values, figures, source)
     if wanted_kinds & {ClaimKind.BALANCE, ClaimKind.DAY}:
         spans = {one.value: None for one in islice(numbers.find_durations(figures), LENGTHS)}
-        known.lengths |= spans
-        known.balances |= set() if source.is_wish else set(spans)
-    known.counts |= source.counts
+        values.lengths |= spans
+        values.balances |= set() if source.is_wish else set(spans)
+    values.counts |= source.counts
 
 
-def _add_source_days(known: SourceValues, text: str, rest: str, calendar: DayParser) -> None:
+def _add_source_days(values: SourceValues, text: str, rest: str, calendar: DayParser) -> None:
     days = {value for one in calendar.find_dates(rest) for value in one.dates}
     days |= {value for one, _ in calendar.find_relative_days(text) for value in one.dates}
-    known.values |= days | calendar.find_shortened_days(DAY.sub(" ", rest)) | calendar.find_holidays(text)
-    known.days |= dict.fromkeys(islice(sorted(days), DAYS))
+    values.values |= days | calendar.find_shortened_days(DAY.sub(" ", rest)) | calendar.find_holidays(text)
+    values.days |= dict.fromkeys(islice(sorted(days), DAYS))
 
 
-def _add_source_figures(known: SourceValues, text: str, source: ClaimSource) -> None:
+def _add_source_figures(values: SourceValues, text: str, source: ClaimSource) -> None:
     row = list[int]()
     for pattern in (numbers.find_numbers, numbers.find_amounts):
         for mention in pattern(text):
-            known.values.add(f"#{numbers.format_number(mention.value)}")
+            values.values.add(f"#{numbers.format_number(mention.value)}")
             if not source.is_wish:
-                known.figures.add(mention.value)
+                values.figures.add(mention.value)
             cents = mention.value * 100
             if cents == int(cents) and mention.value >= MIN_OPERAND:
-                known.amounts[int(cents)] = None
+                values.amounts[int(cents)] = None
                 row.append(int(cents))
             if mention.value == int(mention.value) and 2 <= mention.value <= 400:
-                known.factors[int(mention.value)] = None
+                values.factors[int(mention.value)] = None
     for start in range(min(len(row), OPERANDS)):
         total = row[start]
         for value in row[start + 1 : start + 13]:
             total += value
-            if len(known.sums) < SUMS:
-                known.sums.add(total)
+            if len(values.sums) < SUMS:
+                values.sums.add(total)
 
 
-def _is_supported(known: SourceValues, claim: Claim) -> bool:
+def _is_supported(values: SourceValues, claim: Claim) -> bool:
     match claim.kind:
         case ClaimKind.MISDATED:
             return False
         case ClaimKind.AMOUNT:
-            return not known.values.isdisjoint(claim.values) or any(
-                _is_computable_amount(known, one, claim) for one in claim.values
+            return not values.values.isdisjoint(claim.values) or any(
+                _is_computable_amount(values, one, claim) for one in claim.values
             )
         case ClaimKind.BALANCE:
-            return any(_is_supported_balance(known, Decimal(one[1:])) for one in claim.values)
+            return any(_is_supported_balance(values, Decimal(one[1:])) for one in claim.values)
         case ClaimKind.COUNT:
-            return any(_is_supported_count(known, Decimal(one[1:])) for one in claim.values)
+            return any(_is_supported_count(values, Decimal(one[1:])) for one in claim.values)
         case ClaimKind.DAY:
-            lengths = list(islice(known.lengths, LENGTHS))
-            days = list(islice(known.days, DAYS))
-            return not known.values.isdisjoint(claim.values) or any(
+            lengths = list(islice(values.lengths, LENGTHS))
+            days = list(islice(values.days, DAYS))
+            return not values.values.isdisjoint(claim.values) or any(
                 is_derived_day(one, days, lengths) for one in claim.values
             )
         case _:
-            return not known.values.isdisjoint(claim.values)
+            return not values.values.isdisjoint(claim.values)
 
 
-def _is_computable_amount(known: SourceValues, value: str, claim: Claim) -> bool:
+def _is_computable_amount(values: SourceValues, value: str, claim: Claim) -> bool:
     """True for an amount that is a sum, a difference, a product or a share of amounts that were seen."""
     exact = Decimal(value[1:]) * 100
     if exact != int(exact):
         return False
-    cents, amounts, factors = int(exact), list(islice(known.amounts, OPERANDS)), list(islice(known.factors, OPERANDS))
+    cents, amounts, factors = int(exact), list(islice(values.amounts, OPERANDS)), list(islice(values.factors, OPERANDS))
     seen = set(amounts)
     if claim.is_about and any(abs(one - cents) * 20 <= one for one in amounts):
         return True
-    if cents in known.sums or any(cents - one in seen or cents + one in seen for one in amounts):
+    if cents in values.sums or any(cents - one in seen or cents + one in seen for one in amounts):
         return True
     if any(one * factor in (cents, cents * 100) or cents * factor == one for one in amounts for factor in factors):
         return True
     return any(cents - one - other in seen for one in amounts for other in amounts if one + other < cents)
 
 
-def _is_supported_balance(known: SourceValues, value: Decimal) -> bool:
+def _is_supported_balance(values: SourceValues, value: Decimal) -> bool:
     """True for a balance that was seen, is the rest of one, or the sum of several."""
-    if value in known.balances:
+    if value in values.balances:
         return True
-    lengths = list(islice(known.lengths, LENGTHS))
-    return any(abs(value - one) in lengths or value + one in lengths for one in known.balances)
+    lengths = list(islice(values.lengths, LENGTHS))
+    return any(abs(value - one) in lengths or value + one in lengths for one in values.balances)
 
 
 def _is_supported_count(known: SourceValues, value: Decimal) -> bool:

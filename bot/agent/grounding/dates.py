@@ -189,11 +189,11 @@ class DayParser:
             if wrong or self.matches_relative_day(text, day) is False:
                 yield f"{before[-12:].strip()} {day.text}{text[day.end : day.end + 12].rstrip()}".strip()
 
-    def _has_other_weekday(self, text: str, day: DayMention, before: str) -> bool:
+    def _has_other_weekday(self, text: str, day: DayMention, prefix: str) -> bool:
         weekday = _BESIDE.match(text, day.end)
         if weekday is None:
-            weekday = _BEFORE.search(before)
-            if weekday is None or _SEVERAL.search(before[: weekday.start()]):
+            weekday = _BEFORE.search(prefix)
+            if weekday is None or _SEVERAL.search(prefix[: weekday.start()]):
                 return False
         said = "一二三四五六日天".index(weekday["zh"]) if weekday["zh"] else _parse_weekday(weekday["en"])
         return min(said, 6) not in {date.fromisoformat(one).weekday() for one in self._choose_likely_days(day.dates)}
@@ -244,12 +244,12 @@ def _is_definite_or_today(found: re.Match[str]) -> bool:
     return is_definite_day(found, today_too=True)
 
 
-def is_derived_day(value: str, known: Collection[str], lengths: Collection[Decimal]) -> bool:
+def is_derived_day(value: str, known_days: Collection[str], lengths: Collection[Decimal]) -> bool:
     """True for a day whose distance from a known day is a known duration, with the first day counted or not, with
     weekends or without."""
     day, distances = date.fromisoformat(value), {int(n) for n in lengths if 0 < n <= 400 and n == int(n)}
     distances |= {int(n) + 1 for n in lengths if 0 < n <= 400 and n != int(n)}
-    for other in known:
+    for other in known_days:
         first, last = sorted((date.fromisoformat(other), day))
         apart = (last - first).days
         working = _count_working_days(first, last)

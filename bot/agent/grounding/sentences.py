@@ -124,11 +124,11 @@ def blank_unstated(text: str) -> str:
     return "\n".join(_blank_read_back(kept.split("\n"), text.split("\n")))
 
 
-def _blank_read_back(kept: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
+def _blank_read_back(blanked_lines: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
     """A list between *please confirm:* and *is this correct?* is a question, unless it is a card to confirm."""
     asks_below = any(_is_read_back(line) for line in lines[-3:])
     below = False
-    for one, line in zip(kept, lines, strict=True):
+    for one, line in zip(blanked_lines, lines, strict=True):
         item = _ITEM.match(line) is not None
         lead = line.rstrip().endswith(":") and _is_read_back(line)
         below = lead or (below and item)

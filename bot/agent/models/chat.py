@@ -46,7 +46,7 @@ class ChatCompletionsTransport:
         messages = ",".join(_build_request_messages(request))
         return f'{{{model_members},"messages":[{messages}]{"," if more else ""}{more}}}'.encode(errors="replace")
 
-    def parse_response(self, answer: Any, model: str, of: str) -> ModelReply | ErrorResponse:
+    def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
         if (error := find_embedded_error(answer)) is not None:
             return error
         first = next(iter(read_list(read_field(answer, "choices"))), None)
@@ -64,7 +64,7 @@ class ChatCompletionsTransport:
             tokens_out=read_count(read_field(usage, "completion_tokens")),
             tokens_reasoning=read_count(read_field(usage, "completion_tokens_details", "reasoning_tokens")),
             model=model,
-            provider_details=_build_provider_details(message, calls, of) if calls else "",
+            provider_details=_build_provider_details(message, calls, owner) if calls else "",
         )
 
     def join_events(self, events: Sequence[Any]) -> Any:
@@ -129,13 +129,13 @@ def _build_request_messages(request: ModelRequest) -> Sequence[str]:
 
 
 @lru_cache(maxsize=512)
-def _add_returned_members(text: str, of: str, returned: frozenset[str]) -> str:
+def _add_returned_members(text: str, owner: str, returned: frozenset[str]) -> str:
     """Messages with the details that must come back in them, and no others."""
     bare, kept = detach_details(text)
     if not returned or '"tool_calls"' not in bare:
         return bare
     parts = json.loads(kept) if kept else {}
-    parts = parts if parts.get("of") == of else {}
+    parts = parts if parts.get("of") == owner else {}
     some = json.loads(f"[{bare}]")
     for message in some:
         if calls := message.get("tool_calls"):
@@ -154,7 +154,7 @@ def _fill_returned_members(
             call.update({"extra_content": more} if more is not None else {})
 
 
-def _build_provider_details(message: Any, calls: Sequence[Any], of: str) -> str:
+def _build_provider_details(message: Any, calls: Sequence[Any], owner: str) -> str:
     """The details that may have to come back with these calls."""
     thought, extra_details = (
         read_string(read_field(message, RETURNED_MEMBERS[0])),
@@ -162,7 +162,7 @@ def _build_provider_details(message: Any, calls: Sequence[Any], of: str) -> str:
     )
     parts: dict[str, Any] = {RETURNED_MEMBERS[0]: thought} if thought else {}
     parts |= {RETURNED_MEMBERS[1]: extra_details} if any(one is not None for one in extra_details) else {}
-    return dump_provider_details(of, parts) if parts and of else ""
+    return dump_provider_details(owner, parts) if parts and owner else ""
 
 
 @lru_cache(maxsize=64)

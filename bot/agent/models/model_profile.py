@@ -199,27 +199,27 @@ def _mentions_any(refusal: ErrorResponse, *words: str) -> bool:
     return any(one in refusal.lowered_text for one in words)
 
 
-def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
     """The profile that a refusal teaches, or None."""
     if not can_learn_from(refusal):
         return None
     for rule in RULES:
-        new = rule(profile, refusal, sent)
+        new = rule(profile, refusal, request)
         if new is not None and new != profile:
             return new
     return None
 
 
-def _learn_responses_api(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_responses_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
     """Tools or the model need Responses; where that is unavailable, they need no reasoning."""
     if profile.api != "chat" or "v1/responses" not in refusal.lowered_text:
         return None
-    if sent.api_setting == "auto" and "responses" not in profile.missing_apis:
+    if request.api_setting == "auto" and "responses" not in profile.missing_apis:
         return replace(profile, api="responses")
-    return _learn_no_effort(profile, refusal, sent)
+    return _learn_no_effort(profile, refusal, request)
 
 
-def _learn_no_effort(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_no_effort(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
     """Function tools work only without reasoning, although no effort was requested."""
     if (
         "function tools" not in refusal.lowered_text
@@ -230,16 +230,18 @@ def _learn_no_effort(profile: ModelProfile, refusal: ErrorResponse, sent: Refuse
     return replace(profile, effort="none")
 
 
-def _learn_chat_api(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_chat_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
     """There is no such path at the address."""
-    if profile.api != "responses" or sent.api_setting != "auto" or "chat" in profile.missing_apis:
+    if profile.api != "responses" or request.api_setting != "auto" or "chat" in profile.missing_apis:
         return None
     if refusal.status != 404 or is_unknown_model(refusal) or "tool use" in refusal.lowered_text:
         return None
     return replace(profile, api="chat", missing_apis=profile.missing_apis | {"responses"})
 
 
-def _learn_returned_members(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_returned_members(
+    profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest
+) -> ModelProfile | None:
     """The model's thoughts must come back with the calls that followed them."""
     if "thought_signature" in refusal.lowered_text:
         return replace(profile, returned=profile.returned | {"extra_content"})
@@ -255,7 +257,7 @@ def _learn_stream_only(profile: ModelProfile, refusal: ErrorResponse, sent: Refu
     return replace(profile, streams=True)
 
 
-def _learn_allowed_roles(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_allowed_roles(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
     """The roles that its chat template takes. If it uses these words although the request already complied, it takes no
     system message at all; for other words about roles, one change is tried after the other."""
     alternates, is_one_system = _mentions_any(refusal, *ALTERNATING), _mentions_any(refusal, *ONE_SYSTEM)
@@ -280,11 +282,13 @@ def _is_about_roles(refusal: ErrorResponse) -> bool:
     )
 
 
-def _learn_dropped_member(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_dropped_member(
+    profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest
+) -> ModelProfile | None:
     """An optional member to leave out. OpenAI names it in `param`; relays only repeat its words."""
     is_unwanted = any(words in refusal.lowered_text for words in UNWANTED)
     for name, spellings in OPTIONAL_MEMBERS[profile.api].items():
-        if name not in sent.members or name in profile.unsupported:
+        if name not in request.members or name in profile.unsupported:
             continue
         if any(_is_named_in_param(spelling, refusal.param) for spelling in spellings):
             is_named = is_unwanted or not refusal.text

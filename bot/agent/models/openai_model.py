@@ -185,23 +185,27 @@ class OpenAIModel:
                 f"no answer within {timeout_s:.0f} s", timeout_s, ModelFailureCause.TIMEOUT
             ) from error
 
-    async def _request_with_retries(self, messages: Sequence[str], extra: str, left: _ReplyDeadline) -> ModelReply:
+    async def _request_with_retries(self, messages: Sequence[str], extra: str, deadline: _ReplyDeadline) -> ModelReply:
         """Retries while that may help and the wait fits into the time left. Raises ModelUnavailableError and
         ModelRejectedError."""
         for attempt in range(self.retries + 1):
-            answer = await self._try_request(messages, extra, left)
+            answer = await self._try_request(messages, extra, deadline)
             if isinstance(answer, ModelReply):
                 self.last_failure = None
                 return answer
             wait_s = answer.retry_after_s + self.draw_jitter(0, min(PAUSE_S * 2**attempt, PAUSE_MAX_S))
-            if attempt == self.retries or not answer.can_retry or wait_s >= min(left.remaining_s, MAX_RETRY_AFTER_S):
+            if (
+                attempt == self.retries
+                or not answer.can_retry
+                or wait_s >= min(deadline.remaining_s, MAX_RETRY_AFTER_S)
+            ):
                 raise await self._report_to_administrators(answer.error)
             log.info("model.again", model=self.name, error=str(answer.error), wait_s=round(wait_s, 2))
             await asyncio.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
 
     async def _try_request(
-        self, messages: Sequence[str], extra: str, left: _ReplyDeadline
+        self, messages: Sequence[str], extra: str, deadline: _ReplyDeadline
     ) -> ModelReply | FailedRequest:
         """One answer. A lesson from a refusal applies at once, and from then on."""
         is_stripped = False
@@ -215,7 +219,7 @@ class OpenAIModel:
                     f"{self.url}{transport.path}",
                     self.headers,
                     transport.encode_request(request),
-                    left.extend_deadline,
+                    deadline.extend_deadline,
                 )
                 parsed = self._parse_http_response(transport, answer)
             except ClientError as error:
@@ -287,12 +291,12 @@ class OpenAIModel:
             log.info("model.not_taken_back", model=self.name, replies=len(details))
         return bool(details)
 
-    async def _update_profile(self, refusal: ErrorResponse, sent: RefusedRequest) -> bool:
+    async def _update_profile(self, refusal: ErrorResponse, request: RefusedRequest) -> bool:
         """True if requests change from now on: as another process has learned, or as this refusal says."""
         if not can_learn_from(refusal):
             return False
         known = await self._load_profile() or self.profile
-        new = learn_from_error(known, refusal, sent) or known
+        new = learn_from_error(known, refusal, request) or known
         if new == self.profile:
             return False
         self.profile_state.profile = new
@@ -349,12 +353,12 @@ class OpenAIModel:
         return error
 
 
-def _convert_filtered(found: ErrorResponse | ModelReply, model: str) -> ErrorResponse | ModelReply:
+def _convert_filtered(answer: ErrorResponse | ModelReply, model: str) -> ErrorResponse | ModelReply:
     """A content filter's refusal is a withheld reply, whatever its form."""
     return (
         ModelReply(finish="content_filter", model=model)
-        if isinstance(found, ErrorResponse) and found.is_content_filtered
-        else found
+        if isinstance(answer, ErrorResponse) and answer.is_content_filtered
+        else answer
     )
 
 

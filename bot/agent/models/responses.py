@@ -51,7 +51,7 @@ class ResponsesTransport:
         parts += ['"stream":true'] if request.streamed else []
         return f"{{{','.join(parts)}}}".encode(errors="replace")
 
-    def parse_response(self, answer: Any, model: str, of: str) -> ModelReply | ErrorResponse:
+    def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
         status = read_string(read_field(answer, "status"))
         if status in ("failed", "cancelled", "queued", "in_progress"):
             return _parse_failed_response(answer)
@@ -76,7 +76,7 @@ class ResponsesTransport:
             tokens_out=read_count(read_field(usage, "output_tokens")),
             tokens_reasoning=read_count(read_field(usage, "output_tokens_details", "reasoning_tokens")),
             model=model,
-            provider_details=dump_provider_details(of, {"items": output}) if calls and of else "",
+            provider_details=dump_provider_details(owner, {"items": output}) if calls and owner else "",
         )
 
     def join_events(self, events: Sequence[Any]) -> Any:
@@ -129,21 +129,21 @@ def _find_instructions(text: str) -> str:
     return format_json(some[0]["content"])
 
 
-def _format_items(text: str, of: str, unwanted: Collection[str]) -> str:
+def _format_items(text: str, owner: str, unwanted: Collection[str]) -> str:
     """Messages as items. The endpoint's own output goes back unchanged if its calls are the message's."""
     bare, kept = detach_details(text)
-    if kept and kept not in unwanted and (verbatim := _replay_items(bare, kept, of)):
+    if kept and kept not in unwanted and (verbatim := _replay_items(bare, kept, owner)):
         return verbatim
     return _convert_messages(bare)
 
 
 @lru_cache(maxsize=256)
-def _replay_items(bare: str, kept: str, of: str) -> str:
+def _replay_items(bare: str, kept: str, owner: str) -> str:
     parts, message = json.loads(kept), json.loads(bare)
     items = read_list(parts.get("items"))
     asked = [read_field(one, "call_id") for one in items if read_field(one, "type") == "function_call"]
     known = [read_field(one, "id") for one in read_list(message.get("tool_calls"))]
-    return format_json(items)[1:-1] if parts.get("of") == of and asked == known else ""
+    return format_json(items)[1:-1] if parts.get("of") == owner and asked == known else ""
 
 
 @lru_cache(maxsize=512)

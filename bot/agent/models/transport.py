@@ -62,7 +62,7 @@ class Transport(Protocol):
 
     def encode_request(self, request: ModelRequest) -> bytes: ...
 
-    def parse_response(self, answer: Any, model: str, of: str) -> ModelReply | ErrorResponse:
+    def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
         """The used parts of an answer; an error if it is one in spite of its status."""
 
     def join_events(self, events: Sequence[Any]) -> Any:
@@ -121,17 +121,17 @@ def _merge_neighbours(messages: Sequence[str], profile: ModelProfile) -> list[st
     return [attach_details(format_json(one), details) for one, details in messages_with_details]
 
 
-def _can_merge(before: Mapping[str, Any], one: Mapping[str, Any]) -> bool:
+def _can_merge(previous: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
     """True for a message that may not follow this one and goes into it."""
-    if "tool_calls" in before or "tool_calls" in one:
+    if "tool_calls" in previous or "tool_calls" in message:
         return False
-    pair = before.get("role"), one.get("role")
+    pair = previous.get("role"), message.get("role")
     return pair in (("user", "user"), ("assistant", "assistant"), ("tool", "user"))
 
 
-def _merge_contents(before: Any, content: Any) -> Any:
+def _merge_contents(previous: Any, content: Any) -> Any:
     """Joins two contents, each a text or a list of parts."""
-    if isinstance(before, str) and isinstance(content, str):
-        return f"{before}\n\n{content}"
-    parts = ([{"type": "text", "text": one}] if isinstance(one, str) else one or [] for one in (before, content))
+    if isinstance(previous, str) and isinstance(content, str):
+        return f"{previous}\n\n{content}"
+    parts = ([{"type": "text", "text": one}] if isinstance(one, str) else one or [] for one in (previous, content))
     return [part for some in parts for part in some]

@@ -159,25 +159,25 @@ def _render_long_field(label: str, value: str | NamedPeople) -> Iterator[Block]:
     yield from _render_people(value.people, "" if value.text else heading)
 
 
-def _render_people(people: tuple[NamedPerson, ...], before: str) -> Iterator[Block]:
+def _render_people(people: tuple[NamedPerson, ...], heading: str) -> Iterator[Block]:
     """One below the other, in as many sections as needed."""
-    text = before
+    text = heading
     for one in people:
         line = _format_person(one)
-        if text != before and len((text + line).encode()) >= SECTION:
+        if text != heading and len((text + line).encode()) >= SECTION:
             yield render_section(text.rstrip("\n"))
             text = ""
         text += line + "\n"
-    if text != before:
+    if text != heading:
         yield render_section(text.rstrip("\n"))
 
 
-def _format_person(one: NamedPerson) -> str:
+def _format_person(person: NamedPerson) -> str:
     """Name and mention, then data that people cannot choose themselves, then why they may be mistaken for somebody
     else. The mention is made here, from the id alone; everything else is quoted."""
-    name, email = quote_inline(truncate_text(one.name, NAME)), quote_inline(truncate_text(one.email, ADDRESS))
-    named, more = " ".join(filter(None, (name, format_mention(one.id)))), map(quote_inline, one.more)
-    lines = [named, email, *more, *(f"⚠ {escape_text(mark)}" for mark in one.marks)]
+    name, email = quote_inline(truncate_text(person.name, NAME)), quote_inline(truncate_text(person.email, ADDRESS))
+    named, more = " ".join(filter(None, (name, format_mention(person.id)))), map(quote_inline, person.more)
+    lines = [named, email, *more, *(f"⚠ {escape_text(mark)}" for mark in person.marks)]
     return "\n".join(filter(None, lines))
 
 
@@ -191,13 +191,13 @@ def format_bold(label: str) -> str:
     return text if has_formatting(label) else f"*{text}*"
 
 
-def render_literal(text: str, before: str = "", *, always: bool = False) -> Iterator[Block]:
+def render_literal(text: str, prefix: str = "", *, always: bool = False) -> Iterator[Block]:
     """A person's text exactly as it is, in full. Preformatted with `always`, or if it is long or contains anything like
     formatting."""
-    pieces = list(split_into_chunks(show_invisible(text), SECTION - len(before.encode())))
+    pieces = list(split_into_chunks(show_invisible(text), SECTION - len(prefix.encode())))
     quoted = always or len(pieces) > 1 or has_formatting(show_invisible(text))
     for number, piece in enumerate(pieces):
-        yield render_section((before if number == 0 else "") + (quote_block(piece) if quoted else escape_text(piece)))
+        yield render_section((prefix if number == 0 else "") + (quote_block(piece) if quoted else escape_text(piece)))
 
 
 def render_section(text: str) -> Block:

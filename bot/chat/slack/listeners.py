@@ -125,12 +125,18 @@ class SlackListeners:
         place = self._build_place(channel, thread or ts, kind, shared=shared)
         return RawMessage(id=id_, place=place, person=person, raw=raw, ts=ts, is_reply=bool(thread))
 
-    def _to_message(self, said: RawMessage, *, command: bool = False) -> Message:
+    def _to_message(self, raw_message: RawMessage, *, command: bool = False) -> Message:
         """Parses only messages to the bot, and only a bounded part of each."""
-        unread = len(said.raw) if len(said.raw) > RAW_MAX else 0
-        text = "" if unread else parse_message_text(said.raw, self._me.user)
+        unread = len(raw_message.raw) if len(raw_message.raw) > RAW_MAX else 0
+        text = "" if unread else parse_message_text(raw_message.raw, self._me.user)
         return Message(
-            id=said.id, place=said.place, person=said.person, text=text, at=said.ts, command=command, unread=unread
+            id=raw_message.id,
+            place=raw_message.place,
+            person=raw_message.person,
+            text=text,
+            at=raw_message.ts,
+            command=command,
+            unread=unread,
         )
 
     async def _accept_follow_up(self, message: RawMessage) -> None:

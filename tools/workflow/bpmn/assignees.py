@@ -79,19 +79,19 @@ def _parse_mode(task: str, loop: Element) -> VotingMode:
     return mode
 
 
-def _parse_known_person(task: str, what: str, written: str, people: frozenset[str]) -> str:
-    name = _parse_variable(task, what, written)
+def _parse_known_person(task: str, attribute: str, written: str, people: frozenset[str]) -> str:
+    name = _parse_variable(task, attribute, written)
     if name not in people:
         known = ", ".join(sorted(people))
-        raise InvalidDefinitionError(task, f"{what}: unknown person {name!r}; known: {known}")
+        raise InvalidDefinitionError(task, f"{attribute}: unknown person {name!r}; known: {known}")
     return name
 
 
-def _parse_variable(task: str, what: str, written: str) -> str:
+def _parse_variable(task: str, attribute: str, written: str) -> str:
     try:
         return parse_variable(written)
     except InvalidExpressionError as wrong:
-        raise InvalidDefinitionError(task, f"{what}: {wrong}") from None
+        raise InvalidDefinitionError(task, f"{attribute}: {wrong}") from None
 
 
 def _parse_role(task: str, written: str) -> str:

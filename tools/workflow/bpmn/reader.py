@@ -109,17 +109,18 @@ def compile_bpmn(source: bytes, variables: Mapping[str, Type], people: Iterable[
 
 
 def _compile_node(
-    drawn: ProcessElements,
+    elements: ProcessElements,
     name: str,
     types: Mapping[str, Type],
     people: frozenset[str],
     timers: Sequence[BoundaryTimer],
 ) -> FlowNode:
-    element = drawn.nodes[name]
+    element = elements.nodes[name]
     kind = NodeKind(get_tag_name(element))
-    default = _parse_default_flow(drawn, name) if kind is NodeKind.CHOICE else ""
+    default = _parse_default_flow(elements, name) if kind is NodeKind.CHOICE else ""
     routes = sorted(
-        (_compile_route(f, kind, default, types) for f in drawn.outgoing_flows[name]), key=lambda r: r.flow == default
+        (_compile_route(f, kind, default, types) for f in elements.outgoing_flows[name]),
+        key=lambda r: r.flow == default,
     )
     if kind is NodeKind.START and get_extension_attribute(element, "initiator") not in ("", INITIATOR):
         raise InvalidDefinitionError(name, f"the variable for who starts it should be {INITIATOR!r}")
@@ -129,7 +130,7 @@ def _compile_node(
         kind=kind,
         name=element.get("name", ""),
         routes=tuple(routes),
-        incoming=tuple(f.attrib["id"] for f in drawn.incoming_flows[name]),
+        incoming=tuple(f.attrib["id"] for f in elements.incoming_flows[name]),
         who=people_names,
         mode=mode,
         timers=tuple(sorted(timers, key=lambda t: t.after_s)),
@@ -147,11 +148,11 @@ def _reject_author_escalation(nodes: Iterable[FlowNode]) -> None:
                 )
 
 
-def _parse_default_flow(drawn: ProcessElements, gateway: str) -> str:
-    default = drawn.nodes[gateway].get("default", "")
+def _parse_default_flow(elements: ProcessElements, gateway: str) -> str:
+    default = elements.nodes[gateway].get("default", "")
     if not default:
         raise InvalidDefinitionError(gateway, "a gateway needs a default flow")
-    if default not in [f.get("id") for f in drawn.outgoing_flows[gateway]]:
+    if default not in [f.get("id") for f in elements.outgoing_flows[gateway]]:
         raise InvalidDefinitionError(gateway, f"the default flow {default!r} does not leave this gateway")
     return default
 
@@ -168,14 +169,14 @@ def _compile_route(flow: Element, kind: NodeKind, default: str, types: Mapping[s
     return SequenceFlow(flow=name, to=flow.attrib["targetRef"], condition=written)
 
 
-def _parse_condition(flow: str, written: str, types: Mapping[str, Type]) -> str:
+def _parse_condition(flow: str, text: str, types: Mapping[str, Type]) -> str:
     try:
-        result_type = infer_type(parse_expression(written), types)
+        result_type = infer_type(parse_expression(text), types)
     except InvalidExpressionError as wrong:
         raise InvalidDefinitionError(flow, f"condition: {wrong}") from None
     if result_type != "truth":
         raise InvalidDefinitionError(flow, f"condition: gives {result_type}, not true or false")
-    return written
+    return text
 
 
 def _parse_topic(element: Element) -> ServiceTopic:

@@ -90,13 +90,13 @@ def check_soundness(search: StateSearch, net: PetriNet, start: FlowNode) -> froz
     return frozenset(successors)
 
 
-def _list_ending_markings(net: PetriNet, found: Mapping[Marking, Iterable[Marking]]) -> set[Marking]:
+def _list_ending_markings(net: PetriNet, successors: Mapping[Marking, Iterable[Marking]]) -> set[Marking]:
     """The markings from which an end can be reached."""
     predecessors: defaultdict[Marking, list[Marking]] = defaultdict(list)
-    for marking, following in found.items():
+    for marking, following in successors.items():
         for later in following:
             predecessors[later].append(marking)
-    todo = [m for m in found if any(n.kind is NodeKind.END for n in net.list_waiting_nodes(m))]
+    todo = [m for m in successors if any(n.kind is NodeKind.END for n in net.list_waiting_nodes(m))]
     seen = set[Marking]()
     while todo:
         marking = todo.pop()

@@ -249,17 +249,20 @@ def _reject_bad_id(element: Element) -> None:
         raise InvalidDefinitionError(name, "the id is reserved")
 
 
-def _check_flow_ends(drawn: ProcessElements) -> None:
-    for name, flow in drawn.flows.items():
+def _check_flow_ends(elements: ProcessElements) -> None:
+    for name, flow in elements.flows.items():
         for end, mention in (("sourceRef", "outgoing"), ("targetRef", "incoming")):
-            node = drawn.nodes.get(flow.get(end, ""))
+            node = elements.nodes.get(flow.get(end, ""))
             if node is None:
                 raise InvalidDefinitionError(name, f"{end} {flow.get(end)!r} is not a node")
             listed = _list_mentioned_flows(node, mention)
             if listed and name not in listed:
                 raise InvalidDefinitionError(_get_element_id(node), f"<{mention}> does not name the flow {name!r}")
-    for name, node in drawn.nodes.items():
-        for mention, flows in (("incoming", drawn.incoming_flows[name]), ("outgoing", drawn.outgoing_flows[name])):
+    for name, node in elements.nodes.items():
+        for mention, flows in (
+            ("incoming", elements.incoming_flows[name]),
+            ("outgoing", elements.outgoing_flows[name]),
+        ):
             for listed_flow in set(_list_mentioned_flows(node, mention)) - {_get_element_id(f) for f in flows}:
                 raise InvalidDefinitionError(name, f"<{mention}> names {listed_flow!r}, which is no such flow")
 

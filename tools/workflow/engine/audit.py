@@ -151,14 +151,14 @@ class Verification:
     async def _load_numbers(self) -> Mapping[str, int]:
         return await self._read_or_report("numbers", self._store.load_last_numbers(), {})
 
-    async def _read_or_report(self, what: str, reading: Awaitable[T], otherwise: T) -> T:
+    async def _read_or_report(self, list_name: str, reading: Awaitable[T], otherwise: T) -> T:
         """A list of the store. Content that no bot writes there becomes a finding, not a crash."""
         try:
             return await reading
         except CONTENT_ERRORS as error:
             if not _is_content_error(error):
                 raise
-            self._broken_lists.add(what)
+            self._broken_lists.add(list_name)
             return otherwise
 
     async def _load_record(self, name: str) -> tuple[str, ...] | None:
@@ -177,11 +177,13 @@ class Verification:
         except ValidationError:
             return StoredRequest(None, record, changed_ms, is_readable=False)
 
-    async def _check_stored(self, name: str, kept: StoredRequest) -> tuple[AuditFinding, ...]:
-        if kept.record is None:
+    async def _check_stored(self, name: str, stored: StoredRequest) -> tuple[AuditFinding, ...]:
+        if stored.record is None:
             return (AuditFinding("unreadable", name, {"n": 0}), *self._find_rewritten(name, ()))
-        events, finding = _check_chain(name, kept.record)
-        finding = finding or _check_whole(name, kept, events) or await self._check_replay(name, kept.request, events)
+        events, finding = _check_chain(name, stored.record)
+        finding = (
+            finding or _check_whole(name, stored, events) or await self._check_replay(name, stored.request, events)
+        )
         return (*filter(None, [finding]), *self._find_rewritten(name, events))
 
     def _find_rewritten(self, name: str, events: Sequence[RequestEvent]) -> Iterator[AuditFinding]:
@@ -191,7 +193,7 @@ class Verification:
                 yield AuditFinding("rewritten", name, {"n": head.n, "hash": head.hash[:12]})
 
     async def _check_replay(
-        self, name: str, kept: Request | None, events: Sequence[RequestEvent]
+        self, name: str, stored_request: Request | None, events: Sequence[RequestEvent]
     ) -> AuditFinding | None:
         """The first event that the engine would have written differently, or the request if it does not match the
         events."""
@@ -207,7 +209,7 @@ class Verification:
             if result.event != event:
                 return AuditFinding("unlike", name, {"n": event.n})
             request = result.request
-        same = request and kept and request.model_dump_json() == kept.model_dump_json()
+        same = request and stored_request and request.model_dump_json() == stored_request.model_dump_json()
         return None if same else AuditFinding("request", name)
 
 
@@ -259,10 +261,10 @@ def _check_chain(name: str, record: Sequence[str]) -> tuple[tuple[RequestEvent, 
     return tuple(events), None
 
 
-def _check_whole(name: str, kept: StoredRequest, events: Sequence[RequestEvent]) -> AuditFinding | None:
+def _check_whole(name: str, stored: StoredRequest, events: Sequence[RequestEvent]) -> AuditFinding | None:
     """Checks that the request and its record both exist and belong together."""
-    request = kept.request
-    if not kept.is_readable:
+    request = stored.request
+    if not stored.is_readable:
         return AuditFinding("request_unreadable", name)
     if request is None:
         return AuditFinding("orphan", name, {"events": len(events)}) if events else AuditFinding("gone", name)
@@ -270,7 +272,7 @@ def _check_whole(name: str, kept: StoredRequest, events: Sequence[RequestEvent])
         return AuditFinding("elsewhere", name, {"id": request.id})
     if not events or (request.events, request.head) != (len(events), events[-1].hash):
         return AuditFinding("cut", name, {"found": len(events), "events": request.events})
-    if kept.changed_ms != to_milliseconds(request.changed):
+    if stored.changed_ms != to_milliseconds(request.changed):
         return AuditFinding("unlisted", name)
     return None
 

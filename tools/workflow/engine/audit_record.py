@@ -199,11 +199,11 @@ class NumberGap:
     last: str
 
 
-def list_numbered_requests(listed: Collection[str], numbers: Mapping[str, int]) -> Iterator[str | NumberGap]:
+def list_numbered_requests(listed_ids: Collection[str], numbers: Mapping[str, int]) -> Iterator[str | NumberGap]:
     """Every numbered request, in order: the listed ones, and the first `MAX_UNLISTED` of each unlisted range. So a
     number that was set to a billion does not cost a billion look-ups."""
     for prefix in sorted(numbers):
-        known = sorted(n for n in map(partial(_parse_request_number, prefix), listed) if 0 < n <= numbers[prefix])
+        known = sorted(n for n in map(partial(_parse_request_number, prefix), listed_ids) if 0 < n <= numbers[prefix])
         last_number = 0
         for n in (*known, numbers[prefix] + 1):
             for missing in range(last_number + 1, min(n, last_number + 1 + MAX_UNLISTED)):

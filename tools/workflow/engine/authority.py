@@ -213,15 +213,15 @@ def reject_unseen_form(filled: FilledForm, seen: str) -> None:
         raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")
 
 
-def reject_bad_delegation(delegation: Delegation, known: Iterable[Delegation], now: datetime) -> None:
-    """`known`: the person's other delegations."""
+def reject_bad_delegation(delegation: Delegation, other_delegations: Iterable[Delegation], now: datetime) -> None:
+    """`other_delegations`: the person's other delegations."""
     start, end = delegation.start, delegation.end
     if delegation.deputy == delegation.person:
         raise ToolError("bad_deputy", "nobody stands in for themselves", needs_person=True, field="deputy")
     if end <= max(start, now):
         message = "that is over, or ends before it begins; ask which days are meant"
         raise ToolError("bad_period", message, needs_person=True, field="last_day")
-    if any(d.start < end and start < d.end for d in known if d.end > now):
+    if any(d.start < end and start < d.end for d in other_delegations if d.end > now):
         raise ToolError("overlapping", "somebody stands in for a part of that time already", field="first_day")
 
 

@@ -89,12 +89,12 @@ def build_year_balance(
     )
 
 
-def get_allowance(form: Form, person: Person, replaced: Mapping[str, Decimal]) -> Decimal:
+def get_allowance(form: Form, person: Person, number_overrides: Mapping[str, Decimal]) -> Decimal:
     """Working days a year: the person's own number, else the setting's, else the form's."""
     name = form.balance.allowance if form.balance else ""
     if person.allowance is not None:
         return person.allowance
-    return replaced.get(name, form.numbers.get(name, Decimal(0)))
+    return number_overrides.get(name, form.numbers.get(name, Decimal(0)))
 
 
 def list_counted_requests(requests: Iterable[Request]) -> Iterator[Request]:
@@ -108,11 +108,12 @@ def get_balance_label(form: Form) -> dict[str, str]:
     return option.by_language if option else form.name.by_language
 
 
-def _reject_overdraft(form: Form, balance: BalanceRule, year: int, left: Decimal, asked: Decimal) -> None:
-    if asked > max(left, Decimal(0)):
+def _reject_overdraft(form: Form, balance: BalanceRule, year: int, left: Decimal, requested_days: Decimal) -> None:
+    if requested_days > max(left, Decimal(0)):
         days_left = format_decimal(max(left, Decimal(0)))
         message = (
-            f"{asked} days of {balance.value} in {year}, but {days_left} are left; ask for fewer days or another kind"
+            f"{requested_days} days of {balance.value} in {year}, but {days_left} are left; "
+            "ask for fewer days or another kind"
         )
         last = form.days.end if form.days else ""
         raise ToolError(
@@ -122,7 +123,7 @@ def _reject_overdraft(form: Form, balance: BalanceRule, year: int, left: Decimal
             field=last,
             label=get_balance_label(form),
             left=days_left,
-            asked=format_decimal(asked),
+            asked=format_decimal(requested_days),
             year=str(year),
         )
 

@@ -59,7 +59,7 @@ def _is_repeat(earlier: Request, process: str, filled: FilledForm) -> bool:
 
 
 def list_identical_requests(
-    form: Form, request_id: str, filled: FilledForm, started: datetime, zone: tzinfo, others: Sequence[Request]
+    form: Form, request_id: str, filled: FilledForm, started: datetime, zone: tzinfo, requests: Sequence[Request]
 ) -> list[Request]:
     """The author's other requests that claim the same: equal in every field of the form's `identical` and, unless one
     of these is a date, started on the same day in `zone` (the author's)."""
@@ -71,20 +71,20 @@ def list_identical_requests(
         return has_date or other.started.astimezone(zone).date() == started.astimezone(zone).date()
 
     return (
-        [one for one in _list_claiming_requests(form, request_id, others) if is_identical(one)]
+        [one for one in _list_claiming_requests(form, request_id, requests) if is_identical(one)]
         if form.identical
         else []
     )
 
 
 def list_same_file_requests(
-    form: Form, request_id: str, filled: FilledForm, field: str, others: Sequence[Request]
+    form: Form, request_id: str, filled: FilledForm, field: str, requests: Sequence[Request]
 ) -> list[Request]:
     """The author's other requests that name the same file in this field, whatever else they say."""
     file = filled.values.get(field, "")
     return [
         one
-        for one in _list_claiming_requests(form, request_id, others)
+        for one in _list_claiming_requests(form, request_id, requests)
         if file and one.filled.values.get(field) == file
     ]
 

@@ -261,16 +261,16 @@ class EmbeddedEngine:
     async def _save_result(
         self,
         key: str,
-        before: Request | None,
+        previous: Request | None,
         definition: ProcessDefinition,
-        applied: TransitionResult,
+        result: TransitionResult,
         forms: int | None,
     ) -> CommandResult:
-        notices = tuple([await self._add_names(n) for n in applied.notices])
-        applied = TransitionResult(applied.request, notices, applied.event)
-        moved = _build_result(applied)
+        notices = tuple([await self._add_names(n) for n in result.notices])
+        result = TransitionResult(result.request, notices, result.event)
+        moved = _build_result(result)
         answer = moved.model_dump_json()
-        kept = await self._store.save_change(RequestChange(before, applied, definition, key, answer, forms))
+        kept = await self._store.save_change(RequestChange(previous, result, definition, key, answer, forms))
         return moved if kept == answer else CommandResult.model_validate_json(kept)
 
     async def _add_names(self, notice: RequestNotice) -> RequestNotice:

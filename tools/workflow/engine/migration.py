@@ -26,20 +26,24 @@ from tools.workflow.engine.votes import list_seats
 from tools.workflow.process.definition import Process
 
 
-def reject_migration(before: Process, after: Process, request: Request, events: Iterable[RequestEvent]) -> None:
+def reject_migration(
+    old_process: Process, new_process: Process, request: Request, events: Iterable[RequestEvent]
+) -> None:
     """Raises `not_movable` or `build_not_ready_error`."""
     if not request.is_running:
         raise ToolError("not_movable", f"{request.id} has ended", request=request.id, node="")
-    _reject_changed_path(before, after, request, events)
-    _reject_incomplete_form(after, request)
+    _reject_changed_path(old_process, new_process, request, events)
+    _reject_incomplete_form(new_process, request)
 
 
-def _reject_changed_path(before: Process, after: Process, request: Request, events: Iterable[RequestEvent]) -> None:
+def _reject_changed_path(
+    old_process: Process, new_process: Process, request: Request, events: Iterable[RequestEvent]
+) -> None:
     """Everything on its path so far must be the same in both versions, gateways too: it would have to pass them again.
     Raises `ToolError` `not_movable`."""
     ways = [step for event in events for step in event.steps]
     for node in sorted({name for step in ways for name in (step.node, step.to)} - {""}):
-        if after.definition.nodes.get(node) != before.definition.nodes.get(node):
+        if new_process.definition.nodes.get(node) != old_process.definition.nodes.get(node):
             message = f"{request.id} has come through {node!r}, which is not the same in the other version"
             raise ToolError("not_movable", message, request=request.id, node=node)
 

@@ -52,18 +52,18 @@ def _get_default_half(form: Form) -> str:
 
 
 def _reject_other_end(
-    start: date, start_half: str, named: tuple[str, str], days: Decimal, end: str, calendar: WorkCalendar
+    start: date, start_half: str, given_end: tuple[str, str], days: Decimal, end: str, calendar: WorkCalendar
 ) -> None:
     """Rejects a last day that does not give this many working days; a weekend after the right one is accepted."""
-    last = date.fromisoformat(named[0])
+    last = date.fromisoformat(given_end[0])
     if last >= start and (last - start).days <= MAX_SPAN:
-        length = format_decimal(calendar.measure_working_time(start, start_half, last, named[1]).working_days)
+        length = format_decimal(calendar.measure_working_time(start, start_half, last, given_end[1]).working_days)
     else:
         length = "0"
     if length == format_decimal(days):
         return
     message = (
-        f"{DAYS} is {format_decimal(days)}, but {start} to {named[0]} has {length} working days; "
+        f"{DAYS} is {format_decimal(days)}, but {start} to {given_end[0]} has {length} working days; "
         f"{format_decimal(days)} end on {end}. "
         "Give days without the last day, or the last day without days"
     )
@@ -74,6 +74,6 @@ def _reject_other_end(
         field=DAYS,
         days=format_decimal(days),
         start=str(start),
-        end=named[0],
+        end=given_end[0],
         length=length,
     )

@@ -155,10 +155,10 @@ def format_values(process: Process, filled: FilledForm, language: str) -> dict[s
 
 
 def _collect_numbers(
-    form: Form, values: Mapping[str, str], author: Person, replaced: Mapping[str, Decimal]
+    form: Form, values: Mapping[str, str], author: Person, number_overrides: Mapping[str, Decimal]
 ) -> dict[str, Decimal]:
     """The form's numbers and those of its fields; an empty field counts as 0."""
-    numbers = {name: replaced.get(name, own) for name, own in form.numbers.items()}
+    numbers = {name: number_overrides.get(name, own) for name, own in form.numbers.items()}
     if form.balance:
-        numbers[form.balance.allowance] = get_allowance(form, author, replaced)
+        numbers[form.balance.allowance] = get_allowance(form, author, number_overrides)
     return numbers | {f.name: Decimal(values[f.name] or 0) for f in form.fields if f.kind in NUMBERS}

@@ -192,14 +192,14 @@ def _is_https_address(text: str) -> bool:
 
 
 def _parse_money_field(
-    form: Form, field: FormField, text: str, values: Mapping[str, str], said: frozenset[str]
+    form: Form, field: FormField, text: str, values: Mapping[str, str], stated_currencies: frozenset[str]
 ) -> dict[str, str]:
     """The amount, and the currency if only the amount names it."""
     match = MONEY.fullmatch(remove_spaces(text))
     if match is None:
         message = f"{field.name}: {text[:60]!r} is no positive amount; write it like 1200.50"
         raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=field.label.by_language)
-    currency = _choose_currency(form, field, match, values, said)
+    currency = _choose_currency(form, field, match, values, stated_currencies)
     option = (form.find_field(field.currency) or field).find_option(currency)
     decimals = option.decimals if option else 2
     return {
@@ -233,7 +233,7 @@ def _parse_amount(field: FormField, number: str, decimals: int, currency: str) -
 
 
 def _choose_currency(
-    form: Form, field: FormField, match: re.Match[str], values: Mapping[str, str], said: frozenset[str]
+    form: Form, field: FormField, match: re.Match[str], values: Mapping[str, str], stated_currencies: frozenset[str]
 ) -> str:
     """The currency of an amount. If the form names two different ones, none is guessed."""
     currency_field = form.find_field(field.currency)
@@ -244,10 +244,10 @@ def _choose_currency(
             raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=field.label.by_language)
         return ""
     field_value = values[currency_field.name]
-    if not unit or (unit == YEN_SIGN and currency_field.name in said):
+    if not unit or (unit == YEN_SIGN and currency_field.name in stated_currencies):
         return field_value
     unit_currency = CNY if unit == YEN_SIGN else _parse_choice_field(currency_field, unit)
-    if currency_field.name in said and unit_currency != field_value:
+    if currency_field.name in stated_currencies and unit_currency != field_value:
         message = f"{field.name} is in {unit_currency} but {currency_field.name} says {field_value}; ask which"
         raise ToolError(
             "two_currencies",

@@ -179,7 +179,7 @@ class AssigneeResolver:
 
     def choose_assignees(
         self,
-        who: Iterable[PeopleSelector],
+        selectors: Iterable[PeopleSelector],
         resolve_people: PeopleResolver,
         excluded: frozenset[str] = frozenset(),
         *,
@@ -190,7 +190,7 @@ class AssigneeResolver:
         name; otherwise those of the first selector that names anybody."""
         chosen: list[Person] = []
         own = False
-        for selector in who:
+        for selector in selectors:
             named = self.select_people(selector, resolve_people)
             able = [p for p in named if self._is_eligible(p, excluded)]
             self.consulted.update(p.id for p in able)

@@ -134,13 +134,13 @@ class ChangePoller:
         return [] if is_pending else [TableUpdate(None, NOTICES_TABLE, row)]
 
     async def _list_request_updates(
-        self, request: str, now: str, announced: Mapping[str, str], load: LoadRequest
+        self, request: str, now: str, announced_cards: Mapping[str, str], load: LoadRequest
     ) -> list[TableUpdate]:
         """Updates for one request, whose open tasks are `now`. A request that does not exist yet is waited for."""
         tried = await self.store.get(f"tried:{request}")
         if (remote_request := await load(request)) is None:
             return [] if tried else [TableUpdate(None, RUNNING_TABLE, request)]
-        changes = [c async for c in self._compare_with_announced(remote_request, announced)]
+        changes = [c async for c in self._compare_with_announced(remote_request, announced_cards)]
         if remote_request.request.is_running and not changes:
             return [
                 TableUpdate(None, SETTLED_TABLE, request, now),
@@ -157,15 +157,15 @@ class ChangePoller:
         return {instance: " ".join(sorted(items)) for instance, items in tasks_by_instance.items()}
 
     async def _compare_with_announced(
-        self, found: RemoteRequest, announced: Mapping[str, str]
+        self, remote_request: RemoteRequest, announced_cards: Mapping[str, str]
     ) -> AsyncIterator[TableUpdate]:
         """What has not been announced about a request."""
-        request = found.request
+        request = remote_request.request
         for task in request.tasks:
-            if not task.is_open and task.id in announced:
+            if not task.is_open and task.id in announced_cards:
                 data = {
                     "task": task.id,
-                    "person": announced[task.id],
+                    "person": announced_cards[task.id],
                     "by": task.by,
                     "why": _get_close_reason(request, task),
                 }
@@ -173,12 +173,12 @@ class ChangePoller:
                     await self._build_event("task_closed", request, task.id, data), ANNOUNCED_TABLE, task.id
                 )
         for task in request.open_tasks:
-            if announced.get(task.id) != task.assignee:
+            if announced_cards.get(task.id) != task.assignee:
                 data = {"task": task.id, "person": task.assignee, "kind": task.kind.value}
                 event = await self._build_event("assigned", request, f"{task.id}:{task.assignee}", data)
                 yield TableUpdate(event, ANNOUNCED_TABLE, task.id, task.assignee)
         if not request.is_running:
-            yield TableUpdate(await self._build_end_event(found), RUNNING_TABLE, request.id)
+            yield TableUpdate(await self._build_end_event(remote_request), RUNNING_TABLE, request.id)
             yield TableUpdate(None, SETTLED_TABLE, request.id)
 
     async def _build_end_event(self, found: RemoteRequest) -> OutboxEvent | None:
@@ -210,16 +210,16 @@ async def _skip_if_unreadable(name: str, work: Awaitable[list[TableUpdate]]) -> 
         return []
 
 
-def find_ending_actor(found: RemoteRequest) -> tuple[str, str]:
+def find_ending_actor(remote_request: RemoteRequest) -> tuple[str, str]:
     """Who ended a request and their opinion; empty if unknown."""
-    request = found.request
-    if found.instance.is_deleted:
-        withdrawn = [r.command for r in found.action_records if isinstance(r.command, WithdrawCommand)]
+    request = remote_request.request
+    if remote_request.instance.is_deleted:
+        withdrawn = [r.command for r in remote_request.action_records if isinstance(r.command, WithdrawCommand)]
         return (withdrawn[-1].actor, withdrawn[-1].reason) if withdrawn else ("", "")
-    if not found.engine_tasks:
+    if not remote_request.engine_tasks:
         return request.initiator, ""
-    last = max(found.engine_tasks, key=lambda i: i.ended or i.since)
-    if (record := found.decision_records.get(last.id)) is None:
+    last = max(remote_request.engine_tasks, key=lambda i: i.ended or i.since)
+    if (record := remote_request.decision_records.get(last.id)) is None:
         return "", ""
     decide = get_decide_command(record)
     if request.rule and decide.actor != request.initiator:

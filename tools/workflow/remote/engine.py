@@ -271,66 +271,85 @@ class RemoteEngine:
         return await self._reader.load_request_of_task(command.task)
 
     async def _enrich_and_apply(
-        self, found: RemoteRequest, command: Act, now: datetime, form: Mapping[str, str] | None
+        self, remote_request: RemoteRequest, command: Act, now: datetime, form: Mapping[str, str] | None
     ) -> tuple[Act, TransitionResult]:
         """The command as it may be executed, and its result on paper."""
         if isinstance(command, AddSignCommand):
             raise build_not_remote_error(UNSUPPORTED_ACTIONS[AddSignCommand])
-        if isinstance(command, WithdrawCommand) and found.request.status is Status.APPROVED:
+        if isinstance(command, WithdrawCommand) and remote_request.request.status is Status.APPROVED:
             raise build_not_remote_error(UNSUPPORTED_ACTIONS[WithdrawCommand])
-        if isinstance(command, DecideCommand) and _is_parallel_return(found, command):
+        if isinstance(command, DecideCommand) and _is_parallel_return(remote_request, command):
             raise build_not_remote_error(UNSUPPORTED_ACTIONS[DecideCommand])
-        command = await self._build_enricher().enrich_command(found.process, found.request, command, now, form)
-        return command, apply_command(found.process.definition, found.request, command, now)
+        command = await self._build_enricher().enrich_command(
+            remote_request.process, remote_request.request, command, now, form
+        )
+        return command, apply_command(remote_request.process.definition, remote_request.request, command, now)
 
-    async def _send_command(self, found: RemoteRequest, command: Act, record: CommandRecord) -> None:
+    async def _send_command(self, remote_request: RemoteRequest, command: Act, record: CommandRecord) -> None:
         """Sends the command to the engine. If that takes two calls, the record comes first and does not count alone."""
-        item = found.find_engine_task(command.task) if isinstance(command, DecideCommand | TransferCommand) else None
+        item = (
+            remote_request.find_engine_task(command.task)
+            if isinstance(command, DecideCommand | TransferCommand)
+            else None
+        )
         match command:
             case DecideCommand(decision=Decision.RETURN) if item:
-                await self._api.set_variables(found.instance.id, build_record_variables(record, item.id))
-                await self._api.move_execution(item, get_return_target(found.process.definition, command))
+                await self._api.set_variables(remote_request.instance.id, build_record_variables(record, item.id))
+                await self._api.move_execution(item, get_return_target(remote_request.process.definition, command))
             case DecideCommand() if item:
                 decision_variables = {
                     **build_decision_variables(item.node, command.decision),
                     **build_record_variables(record, item.id),
                 }
-                changed = {**build_decision_corrections(found), **await self._resolve_form_variables(found, command)}
+                changed = {
+                    **build_decision_corrections(remote_request),
+                    **await self._resolve_form_variables(remote_request, command),
+                }
                 await self._api.complete_task(item, {**changed, **decision_variables})
             case TransferCommand() if item:
                 user = await self._users.get_engine_user(command.person)
-                await self._api.set_variables(found.instance.id, build_record_variables(record))
+                await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
                 await self._api.assign_task(item, user)
             case WithdrawCommand():
-                await self._api.set_variables(found.instance.id, build_record_variables(record))
-                await self._api.delete_instance(found.instance.id, "withdrawn")
+                await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
+                await self._api.delete_instance(remote_request.instance.id, "withdrawn")
             case UrgeCommand() | CommentCommand() | CcCommand():
-                await self._api.set_variables(found.instance.id, build_record_variables(record))
+                await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
 
-    async def _resolve_form_variables(self, found: RemoteRequest, command: DecideCommand) -> dict[str, VariableValue]:
+    async def _resolve_form_variables(
+        self, remote_request: RemoteRequest, command: DecideCommand
+    ) -> dict[str, VariableValue]:
         """The variables that change with the form; earlier decisions are forgotten."""
         if command.filled is None:
             return {}
-        return await self._starter.resolve_variables(found.process, command.filled, found.request.initiator)
+        return await self._starter.resolve_variables(
+            remote_request.process, command.filled, remote_request.request.initiator
+        )
 
-    async def _confirm_write(self, write: Awaitable[None], found: RemoteRequest, record: CommandRecord) -> None:
+    async def _confirm_write(
+        self, write: Awaitable[None], remote_request: RemoteRequest, record: CommandRecord
+    ) -> None:
         """Raises `ToolError` if it was not done, `EffectUnknownError` if that is unclear."""
         try:
             await write
         except EngineRefusedError as refused:
-            if not await self._read_after_write(self._wait_for_record(found, record, WRITE_CHECK_PAUSES_S[:1])):
+            if not await self._read_after_write(
+                self._wait_for_record(remote_request, record, WRITE_CHECK_PAUSES_S[:1])
+            ):
                 raise build_engine_failed_error(refused) from None
         except EngineNoAnswerError:
-            if not await self._read_after_write(self._wait_for_record(found, record, WRITE_CHECK_PAUSES_S)):
+            if not await self._read_after_write(self._wait_for_record(remote_request, record, WRITE_CHECK_PAUSES_S)):
                 raise EffectUnknownError("the workflow engine did not say whether it was done") from None
 
-    async def _wait_for_record(self, found: RemoteRequest, record: CommandRecord, pauses: Iterable[float]) -> bool:
+    async def _wait_for_record(
+        self, remote_request: RemoteRequest, record: CommandRecord, pauses: Iterable[float]
+    ) -> bool:
         """Raises `ToolError` if somebody else was first: what was allowed no longer is."""
         command = record.command
         assert isinstance(command, Act)
         for pause in pauses:
             await self._sleep(pause)
-            fresh = await self._reader.reload_request(found.instance)
+            fresh = await self._reader.reload_request(remote_request.instance)
             if is_command_executed(fresh, command, record.key):
                 return True
             apply_command(fresh.process.definition, fresh.request, command, record.at)
@@ -345,12 +364,16 @@ class RemoteEngine:
                 raise EffectUnknownError(error.text) from None
             raise
 
-    async def _finish_command(self, key: str, found: RemoteRequest, command: Act | None = None) -> CommandResult:
+    async def _finish_command(
+        self, key: str, remote_request: RemoteRequest, command: Act | None = None
+    ) -> CommandResult:
         while (
-            found.request.is_running and not found.request.open_tasks and await self._task_worker.run_external_tasks()
+            remote_request.request.is_running
+            and not remote_request.request.open_tasks
+            and await self._task_worker.run_external_tasks()
         ):
-            found = await self._read_after_write(self._reader.reload_request(found.instance))
-        moved = build_command_result(found.request, command)
+            remote_request = await self._read_after_write(self._reader.reload_request(remote_request.instance))
+        moved = build_command_result(remote_request.request, command)
         await self._store.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
         self._poller.schedule_poll()
         return moved
@@ -401,9 +424,9 @@ def _get_request_id(command: Act) -> str:
     return split_task_id(command.task)
 
 
-def _is_parallel_return(found: RemoteRequest, command: DecideCommand) -> bool:
+def _is_parallel_return(remote_request: RemoteRequest, command: DecideCommand) -> bool:
     """True for a return from a part where others are asked too: the engines would leave those tasks open."""
-    task = found.request.find_task(command.task)
+    task = remote_request.request.find_task(command.task)
     if command.decision is not Decision.RETURN or task is None or not task.is_open:
         return False
-    return task.node not in found.process.definition.alone
+    return task.node not in remote_request.process.definition.alone

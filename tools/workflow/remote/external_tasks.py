@@ -56,30 +56,33 @@ class ExternalTaskWorker:
             )
         await self._api.complete_external_task(job)
 
-    async def _build_notices(self, job: ExternalTask, found: RemoteRequest) -> list[RequestNotice]:
-        request = found.request
+    async def _build_notices(self, job: ExternalTask, remote_request: RemoteRequest) -> list[RequestNotice]:
+        request = remote_request.request
         match job.topic:
             case ServiceTopic.CC:
                 return [
-                    _build_notice("told", found, person=p, by=RULE) for p in await self._record_cc_people(job, found)
+                    _build_notice("told", remote_request, person=p, by=RULE)
+                    for p in await self._record_cc_people(job, remote_request)
                 ]
             case ServiceTopic.MAIL:
-                return [_build_notice("mail", found, node=job.node, person=request.initiator)]
+                return [_build_notice("mail", remote_request, node=job.node, person=request.initiator)]
             case TimerAction.REMIND | TimerAction.ESCALATE:
-                return [_build_notice("reminded", found, task=t.id, person=t.assignee) for t in request.open_tasks]
+                return [
+                    _build_notice("reminded", remote_request, task=t.id, person=t.assignee) for t in request.open_tasks
+                ]
         return []
 
-    async def _record_cc_people(self, job: ExternalTask, found: RemoteRequest) -> tuple[str, ...]:
+    async def _record_cc_people(self, job: ExternalTask, remote_request: RemoteRequest) -> tuple[str, ...]:
         """The people whom the process names and who had no copy; the same people if it is repeated."""
-        request = found.request
-        for earlier in found.action_records:
+        request = remote_request.request
+        for earlier in remote_request.action_records:
             if earlier.key == _build_task_key(job) and isinstance(earlier.command, CcCommand):
                 return earlier.command.people
         people = [p for p in request.filled.resolve_people(job.node) if p not in (*request.cc, request.initiator)]
         command = CcCommand(request=request.id, actor=RULE, people=tuple(dict.fromkeys(people)))
         record = CommandRecord(key=_build_task_key(job), at=request.changed, command=command, round=request.round)
         if people:
-            await self._api.set_variables(found.instance.id, build_record_variables(record))
+            await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
         return command.people
 
 

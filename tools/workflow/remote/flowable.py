@@ -148,7 +148,7 @@ class FlowableApi:
         tasks: list[ExternalTask] = []
         for topic in topics:
             body = {"topic": topic, "lockDuration": f"PT{LOCK_S}S", "numberOfTasks": PAGE_SIZE, "workerId": WORKER}
-            rows = await self._rest.read_json(JOBS, "acquire", "jobs", body=body, beside=True)
+            rows = await self._rest.read_json(JOBS, "acquire", "jobs", body=body, is_sibling=True)
             tasks += [
                 ExternalTask(id=r["id"], instance=r["processInstanceId"], node=r["elementId"], topic=topic)
                 for r in rows
@@ -157,7 +157,7 @@ class FlowableApi:
 
     async def complete_external_task(self, job: ExternalTask) -> None:
         path = (JOBS, "acquire", "jobs", job.id, "complete")
-        await self._rest.write("POST", *path, body={"workerId": WORKER}, beside=True)
+        await self._rest.write("POST", *path, body={"workerId": WORKER}, is_sibling=True)
 
     async def _fetch_all_rows(
         self, *path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None

@@ -84,16 +84,18 @@ class RemoteRequest:
         return tuple(sorted((*self.decision_records.values(), *self.action_records), key=lambda r: r.at))
 
 
-def is_command_executed(found: RemoteRequest, command: Command, key: str) -> bool:
+def is_command_executed(remote_request: RemoteRequest, command: Command, key: str) -> bool:
     """True if the command with this key was executed."""
-    record = next((r for r in found.command_log if r.key == key), None)
-    task = found.request.find_task(command.task) if isinstance(command, DecideCommand | TransferCommand) else None
+    record = next((r for r in remote_request.command_log if r.key == key), None)
+    task = (
+        remote_request.request.find_task(command.task) if isinstance(command, DecideCommand | TransferCommand) else None
+    )
     return record is not None and record.command.kind == command.kind and not (task and task.is_open)
 
 
-def build_request_events(found: RemoteRequest) -> tuple[RequestEvent, ...]:
+def build_request_events(remote_request: RemoteRequest) -> tuple[RequestEvent, ...]:
     """Without steps and hashes, which would prove nothing here. It begins with the present form."""
-    request = found.request
+    request = remote_request.request
     start = StartCommand(
         request=request.id,
         process=request.process,
@@ -104,7 +106,7 @@ def build_request_events(found: RemoteRequest) -> tuple[RequestEvent, ...]:
     )
     commands: list[tuple[datetime, Command]] = [
         (request.started, start),
-        *((r.at, r.command) for r in found.command_log),
+        *((r.at, r.command) for r in remote_request.command_log),
     ]
     states = [*(_get_resulting_status(c) for _, c in commands[:-1]), request.status]
     return tuple(
@@ -169,13 +171,13 @@ def build_decision_variables(node: str, decision: Decision) -> dict[str, Variabl
     return {DECISION: decision.value, format_decision_variable(node): decision.value}
 
 
-def build_decision_corrections(found: RemoteRequest) -> dict[str, VariableValue]:
+def build_decision_corrections(remote_request: RemoteRequest) -> dict[str, VariableValue]:
     """Decisions that are out of date in the engine. They are corrected with the next decision, so that a return, which
     forgets some, needs no write that would remain if it is refused. Correct values are left alone, because others may
     be deciding meanwhile."""
-    counts = build_initial_decisions(found.process.definition)
-    counts |= {format_decision_variable(node): decision for node, decision in found.request.decisions.items()}
-    return {name: value for name, value in counts.items() if (found.variables.get(name) or "") != value}
+    counts = build_initial_decisions(remote_request.process.definition)
+    counts |= {format_decision_variable(node): decision for node, decision in remote_request.request.decisions.items()}
+    return {name: value for name, value in counts.items() if (remote_request.variables.get(name) or "") != value}
 
 
 def get_return_target(definition: ProcessDefinition, command: DecideCommand) -> str:
@@ -362,22 +364,27 @@ def _build_visit(task: Task) -> Visit:
 
 
 def _compute_status(
-    definition: ProcessDefinition, instance: ProcessInstance, tasks: Sequence[Task], passed: Sequence[ActivityInstance]
+    definition: ProcessDefinition,
+    instance: ProcessInstance,
+    tasks: Sequence[Task],
+    activities: Sequence[ActivityInstance],
 ) -> Status:
     """A deleted instance is withdrawn, whoever deleted it; one that ended at an unknown end was never approved."""
     if instance.ended is None:
         revises = any(t.is_open and t.kind is TaskKind.REVISE for t in tasks)
         return Status.REVISE if revises else Status.WAITING
-    ends = [n.end for p in passed if (n := definition.nodes.get(p.id)) and n.end]
+    ends = [n.end for p in activities if (n := definition.nodes.get(p.id)) and n.end]
     return Status.WITHDRAWN if instance.is_deleted or not ends else Status(ends[-1])
 
 
 def _find_final_rule(
-    definition: ProcessDefinition, items: Sequence[EngineTask], passed: Sequence[ActivityInstance]
+    definition: ProcessDefinition, items: Sequence[EngineTask], activities: Sequence[ActivityInstance]
 ) -> str:
     """The rule that acted after the last task, if any."""
     last = max((i.since for i in items), default=None)
-    acted = [p for p in passed if (n := definition.nodes.get(p.id)) and n.is_rule and (last is None or p.at >= last)]
+    acted = [
+        p for p in activities if (n := definition.nodes.get(p.id)) and n.is_rule and (last is None or p.at >= last)
+    ]
     return acted[-1].id if acted else ""
 
 

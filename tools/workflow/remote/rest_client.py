@@ -108,13 +108,13 @@ class RestClient:
         *path: str,
         query: Query | None = None,
         body: object = None,
-        beside: bool = False,
+        is_sibling: bool = False,
         allowance: ByteBudget | None = None,
     ) -> Any:
-        """Reads JSON. With a `body`, it is a query that is too long for an address. `beside`: as for `write`;
+        """Reads JSON. With a `body`, it is a query that is too long for an address. `is_sibling`: as for `write`;
         `allowance`: of the list that this page belongs to. Raises `EngineNotFoundError`, or `ToolError`: `engine_down`,
         `engine_refused`, `engine_failed`, `engine_too_large`."""
-        text = await self.read_text(*path, query=query, body=body, beside=beside)
+        text = await self.read_text(*path, query=query, body=body, is_sibling=is_sibling)
         if allowance:
             allowance.consume_bytes(len(text))
         try:
@@ -122,11 +122,13 @@ class RestClient:
         except (ValueError, RecursionError):
             raise ToolError("engine_failed", "the workflow engine did not answer with JSON", status="JSON") from None
 
-    async def read_text(self, *path: str, query: Query | None = None, body: object = None, beside: bool = False) -> str:
+    async def read_text(
+        self, *path: str, query: Query | None = None, body: object = None, is_sibling: bool = False
+    ) -> str:
         """As `read_json`, without parsing."""
         try:
             return await self._send_request(
-                "GET" if body is None else "POST", self._build_url(path, beside=beside), query, body
+                "GET" if body is None else "POST", self._build_url(path, is_sibling=is_sibling), query, body
             )
         except EngineNoAnswerError:
             raise build_engine_down_error() from None
@@ -138,19 +140,19 @@ class RestClient:
             raise build_engine_failed_error(refused) from None
 
     async def write(
-        self, method: str, *path: str, query: Query | None = None, body: object = None, beside: bool = False
+        self, method: str, *path: str, query: Query | None = None, body: object = None, is_sibling: bool = False
     ) -> None:
-        """Ignores the answer's body. `beside`: the path is a sibling of the base's last part, not below it. Raises
+        """Ignores the answer's body. `is_sibling`: the path is a sibling of the base's last part, not below it. Raises
         `EngineRefusedError`, `EngineNoAnswerError`, or `ToolError`: `engine_down`, `engine_refused`; then it was not
         done."""
         try:
-            await self._send_request(method, self._build_url(path, beside=beside), query, body)
+            await self._send_request(method, self._build_url(path, is_sibling=is_sibling), query, body)
         except _AnswerTooLargeError:
             return
 
-    def _build_url(self, path: tuple[str, ...], *, beside: bool = False) -> URL:
+    def _build_url(self, path: tuple[str, ...], *, is_sibling: bool = False) -> URL:
         """Each part is quoted: an id never becomes a path."""
-        base = self._base.rpartition("/")[0] if beside else self._base
+        base = self._base.rpartition("/")[0] if is_sibling else self._base
         return URL("/".join((base, *(quote(part, safe="") for part in path))), encoded=True)
 
     async def _send_request(self, method: str, url: URL, query: Query | None, body: object) -> str:
@@ -188,12 +190,12 @@ async def limit_list_time(rest: RestClient) -> AsyncIterator[None]:
         raise build_engine_down_error() from None
 
 
-def parse_rows(answer: Any, max_rows: int, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def parse_rows(answer: Any, max_rows: int, previous_rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of one page. Raises ValueError for anything else, for more rows than requested, and if the page is the
-    same as `before`: it would come for ever."""
+    same as `previous_rows`: it would come for ever."""
     if not isinstance(answer, list) or len(answer) > max_rows or not all(isinstance(row, dict) for row in answer):
         raise ValueError("no page of rows")
-    if answer and answer == before[-len(answer) :]:
+    if answer and answer == previous_rows[-len(answer) :]:
         raise ValueError("the same page again")
     return answer
 
