@@ -376,8 +376,8 @@ class AgentLoop:
     def _record_observation(
         self, state: RunState, call: CallRecord, result: ToolOutcome | ToolError, observation: str, fingerprint: str
     ) -> list[RunHalted]:
-        """Adds the observation and counts failures and repetition. Returns what ends the run, if anything. `fingerprint`:
-        fingerprint of call and result."""
+        """Adds the observation and counts failures and repetition. Returns what ends the run, if anything.
+        `fingerprint`: of call and result."""
         state.failures = state.failures + 1 if isinstance(result, ToolError) else 0
         state.append_message(self.get_reply_format(state).build_tool_message(call.model_id, observation))
         return _catch_halt(lambda: self.limits.count_repeated_call(state, fingerprint))

@@ -28,8 +28,8 @@ UNREMEMBERED_TOOLS = frozenset({"think", FIND})
 
 
 def list_latest_calls(state: RunState, remembered_uids: Sequence[str]) -> list[tuple[CallRecord, str]]:
-    """The latest calls of a run that are worth remembering, each with its result; without those in `remembered_uids`, and without
-    those that the model only called wrongly."""
+    """The latest calls of a run that are worth remembering, each with its result; without those in `remembered_uids`,
+    and without those that the model only called wrongly."""
     both = zip(state.calls, list_call_results(state), strict=True)
     calls = [
         (call, result)

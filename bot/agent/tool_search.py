@@ -70,8 +70,8 @@ class ToolIndex:
 def choose_tool_names(
     shelf: ToolIndex, room: int, question: str, earlier_text: str = "", called_tools: Sequence[str] = ()
 ) -> list[str]:
-    """Names of as many tools as there is `room` for, in the shelf's order: those `called_tools` lately, then the best for
-    what is `question`, then for what was said `earlier_text`, then tools that search."""
+    """Names of as many tools as there is `room` for, in the shelf's order: those in `called_tools`, the latest first;
+    then the best for the `question`, then for `earlier_text`, then tools that search."""
     there = {tool.name for tool in shelf.tools}
     recent = [name for name in dict.fromkeys(reversed(called_tools)) if name in there][:RECENT_TOOLS]
     by_asked, by_before = shelf.rank_tools(question), shelf.rank_tools(earlier_text) if earlier_text else []

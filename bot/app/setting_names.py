@@ -71,7 +71,8 @@ def find_variable_references(*files: Path | None) -> frozenset[str]:
 def find_wrong_names(
     names: Iterable[EnvironmentName], setting_names: Collection[str], used: Collection[str] = ()
 ) -> Iterator[str]:
-    """What is wrong with each name that looks like one of `setting_names` and is not, in words. Values are never repeated."""
+    """What is wrong with each name that looks like one of `setting_names` and is not, in words. Values are never
+    repeated."""
     for wrong_name in names:
         tidy = _normalize_name(wrong_name.name)
         if wrong_name.name.upper() in setting_names and wrong_name.is_set:

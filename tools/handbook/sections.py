@@ -95,8 +95,8 @@ def _format_heading_path(headings: list[_Heading]) -> str:
 
 
 def _assign_section_id(file: str, title: str, id_counts: dict[str, int]) -> str:
-    """An id that is unique in the file: a repeated heading gets a number. `id_counts` has the last number tried for each
-    id, so that many equal headings cost no more than many different ones."""
+    """An id that is unique in the file: a repeated heading gets a number. `id_counts` has the last number tried for
+    each id, so that many equal headings cost no more than many different ones."""
     plain = f"{file}#{title}" if title else file
     name, key = plain, fold_text(plain)
     while fold_text(name) in id_counts:
