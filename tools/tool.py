@@ -62,7 +62,7 @@ class ToolAlias:
     """Converts the arguments of this tool to those of the other, as far as they are readable."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A tool card: what the model reads and what the gate enforces."""
 

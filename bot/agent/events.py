@@ -20,7 +20,7 @@ ERROR_MAX = 300
 """Characters of an error in the journal."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStep:
     """One finished or waiting call, for the people who follow the run."""
 
@@ -57,7 +57,7 @@ class RunFinished:
     """It claims an action that no result mentions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunPaused:
     """A gated call waits for a person: which card goes to whom."""
 
@@ -81,10 +81,10 @@ def build_step(call: CallRecord, result: ToolResult, caller: str) -> RunStep:
     """A call in the words of its card or its result. A reader who does not decide gets their own title of the card."""
     if isinstance(result, ToolError):
         return RunStep(
-            call, result.note, people=result.people, error=result.code, error_message=result.text[:ERROR_MAX]
+            call=call, note=result.note, people=result.people, error=result.code, error_message=result.text[:ERROR_MAX]
         )
     if not isinstance(result, Proposal):
-        return RunStep(call, result.summary)
+        return RunStep(call=call, note=result.summary)
     if caller in result.deciders:
-        return RunStep(call, TextRef(key="steps.waiting"), result.title)
-    return RunStep(call, TextRef(key="steps.brought"), result.get_title_for(caller))
+        return RunStep(call=call, note=TextRef(key="steps.waiting"), title=result.title)
+    return RunStep(call=call, note=TextRef(key="steps.brought"), title=result.get_title_for(caller))

@@ -21,7 +21,7 @@ FIRST_SHARE = 2 / 3
 """The first model's part of a call's time: if it hangs, the rest is enough for the second."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class FallbackModel:
     """Asks the first model. If it is down after its tries, asks the second, and for a while asks only the second. Then
     one call tests the first model, while all others still go to the second. A *refusal* of the first is an answer and

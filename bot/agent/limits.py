@@ -79,7 +79,7 @@ class DailyBudget:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
     steps: int = 12
     """Replies of the model that act."""

@@ -68,7 +68,7 @@ DOUBT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepContext:
     """What a run takes through the loop."""
 
@@ -115,7 +115,12 @@ class AgentLoop:
         object.__setattr__(
             self,
             "executor",
-            ToolExecutor((*self.tools, offers.finder), self.reraised, self.server_tools, self.start_tools),
+            ToolExecutor(
+                tools=(*self.tools, offers.finder),
+                reraised=self.reraised,
+                server_tools=self.server_tools,
+                start_tools=self.start_tools,
+            ),
         )
 
     def get_reply_format(self, state: RunState) -> ReplyFormat:
@@ -145,13 +150,13 @@ class AgentLoop:
         may support an answer; `remaining_budget`: the rest of the person's day; `check_proposal`: looks at proposals
         before they become cards. `ModelUnavailableError` passes through."""
         context = StepContext(
-            run_id,
-            list(head),
-            state,
-            tool_context,
-            sources or GroundingSources(),
-            remaining_budget or RemainingBudget(),
-            check_proposal,
+            run_id=run_id,
+            head=list(head),
+            state=state,
+            tool_context=tool_context,
+            grounding=sources or GroundingSources(),
+            remaining_budget=remaining_budget or RemainingBudget(),
+            check_proposal=check_proposal,
         )
         try:
             while True:
@@ -343,7 +348,7 @@ class AgentLoop:
             state.calls.append(call)
             tool = self.executor.find_tool(call.tool)
             if isinstance(result, Proposal) and tool is not None:
-                pauses.append(RunPaused(call, result, tool.gate, steps))
+                pauses.append(RunPaused(call=call, proposal=result, gate=tool.gate, steps=steps))
             elif not isinstance(result, Proposal):
                 observation = format_observation(result, self.executor.find_error_advice(tool, result))
                 fingerprints.append(fingerprint_call(call.tool, {"args": call.args, "result": observation})[:16])

@@ -45,7 +45,7 @@ def _format_history_message(message: str, calls: Sequence[PastCall] | None, styl
         return
     for call in calls:
         model_id = hashlib.sha256(call.uid.encode()).hexdigest()[:9]  # some endpoints take no longer ones
-        act = ToolCalls((ToolCallRequest(model_id, call.tool, call.args, call.reason),))
+        act = ToolCalls((ToolCallRequest(model_id=model_id, tool=call.tool, args=call.args, reason=call.reason),))
         yield json.dumps(style.build_assistant_message(act), ensure_ascii=False)
         yield json.dumps(style.build_tool_message(model_id, call.result), ensure_ascii=False)
 

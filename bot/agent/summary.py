@@ -95,7 +95,7 @@ class EarlierTurns:
                 yield from (*parse_call_results(entry.content), *parse_own_words(entry.content))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class SummaryDraft:
     """The result of a summary request."""
 

@@ -53,7 +53,7 @@ class ReadCache:
             return self.results[key]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutor:
     """The tools of a loop. Turns a call of one into a result."""
 

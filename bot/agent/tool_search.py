@@ -173,7 +173,7 @@ def add_card_to_error(tool: Tool, error: ToolError) -> ToolError:
     return error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPrompt:
     """The prompt of a set of tools in a reply format."""
 
@@ -299,11 +299,11 @@ class ToolSelector:
             own, server_tools = [one for one in tools if not one.server], [one for one in tools if one.server]
             callable_tools = [*tools, *(one for one in self.own if one not in tools)]
             self._sheets[key] = ToolPrompt(
-                tools,
-                style.build_extra_body(tools),
-                style.render_instructions(own),
-                style.describe_server_tools(server_tools),
-                callable_tools,
+                tools=tools,
+                extra_body=style.build_extra_body(tools),
+                instructions=style.render_instructions(own),
+                server_tools=style.describe_server_tools(server_tools),
+                callable_tools=callable_tools,
             )
         return self._sheets[key]
 

@@ -98,7 +98,7 @@ class LaneIngress:
         return await self.home_builder.build_home(person)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CardCanceller:
     """Implements `tools.cancel_card.Cards` over the approvals."""
 

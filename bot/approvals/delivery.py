@@ -33,7 +33,7 @@ class DeliveredCard:
     """Some copy is out of date because the platform could not be reached."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CardDelivery:
     chat: Channel
     directory: ChatDirectory

@@ -135,7 +135,7 @@ class Post:
     """Under an answer: the people its question is about, with a heading."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dialog:
     """A form that opens for a person. Its submission comes back as a `Click` with a form."""
 

@@ -40,7 +40,7 @@ class RunMemory:
     """Belong to the entry with calls, if there is one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationMemory:
     history: HistoryStore
     runs: RunStore

@@ -15,7 +15,7 @@ from tools.spec import Privacy
 log = logs.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResult:
     """Where a text was posted."""
 
@@ -27,7 +27,7 @@ class DeliveryResult:
     """What was posted in the conversation instead."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDelivery:
     chat: Channel
     reader_classifier: ReaderClassifier

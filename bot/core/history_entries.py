@@ -51,7 +51,7 @@ class PastCall:
         return (self.uid, self.tool, self.args, self.reason, self.status, self.result)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
     """One message in a conversation's history."""
 
@@ -69,7 +69,12 @@ class HistoryEntry:
     def from_content(
         cls, role: str, content: str, *, run: str = "", said: str | None = None, at_ms: int = 0
     ) -> HistoryEntry:
-        return cls(json.dumps({"role": role, "content": content}, ensure_ascii=False), run, said, at_ms)
+        return cls(
+            message=json.dumps({"role": role, "content": content}, ensure_ascii=False),
+            run=run,
+            shown_text=said,
+            at_ms=at_ms,
+        )
 
     @property
     def is_answer(self) -> bool:

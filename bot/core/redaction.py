@@ -154,7 +154,7 @@ _SIGNS = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _KnownSecrets:
     """The secrets that this process searches for."""
 

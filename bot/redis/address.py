@@ -40,7 +40,7 @@ class RedisMode(StrEnum):
     CLUSTER = "cluster"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RedisAddress:
     """The address of Redis and its login."""
 
@@ -65,7 +65,8 @@ def parse_redis_url(url: str) -> RedisAddress:
     match match["scheme"]:
         case "unix":
             return RedisAddress(
-                RedisMode.SINGLE, _parse_url_options(f"unix://{match['members']}{match['path']}", options, _COMMON)
+                kind=RedisMode.SINGLE,
+                options=_parse_url_options(f"unix://{match['members']}{match['path']}", options, _COMMON),
             )
         case "redis+sentinel" | "rediss+sentinel":
             return _parse_sentinel_url(match, options)
@@ -90,7 +91,7 @@ def _parse_direct_url(match: re.Match[str], options: dict[str, str]) -> RedisAdd
             "names several hosts: add ?cluster=1 for a Redis Cluster, or use redis+sentinel://…/service"
         )
     parsed = _parse_tcp_options(match["scheme"], login, hosts[0], db, options)
-    return RedisAddress(RedisMode.CLUSTER if clustered else RedisMode.SINGLE, parsed, hosts)
+    return RedisAddress(kind=RedisMode.CLUSTER if clustered else RedisMode.SINGLE, options=parsed, hosts=hosts)
 
 
 def _parse_sentinel_url(match: re.Match[str], options: dict[str, str]) -> RedisAddress:
@@ -101,7 +102,9 @@ def _parse_sentinel_url(match: re.Match[str], options: dict[str, str]) -> RedisA
     login, hosts = _parse_hosts(match["members"], 26379)
     scheme = match["scheme"].removesuffix("+sentinel")
     parsed = _parse_tcp_options(scheme, login, hosts[0], _parse_database(db or options.pop("db", "")), options)
-    return RedisAddress(RedisMode.SENTINEL, parsed, hosts, unquote(service), own)
+    return RedisAddress(
+        kind=RedisMode.SENTINEL, options=parsed, hosts=hosts, service=unquote(service), sentinel_login=own
+    )
 
 
 def _parse_hosts(text: str, port: int) -> tuple[str, tuple[tuple[str, int], ...]]:

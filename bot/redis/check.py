@@ -51,7 +51,7 @@ class RedisFinding:
         return f"{', '.join(self.nodes)}: {text}" if self.nodes else text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RedisFacts:
     """What a server says about itself. `info` is empty, and a setting is "", where it is hidden."""
 
@@ -143,7 +143,12 @@ async def _load_facts(redis: Redis, server: RedisServer) -> RedisFacts:
             info = {}
     policy = str(info.get("maxmemory_policy") or "") or await _load_setting(redis, server, "maxmemory-policy")
     fsync = await _load_setting(redis, server, "appendfsync")
-    return RedisFacts(info, fsync, await _load_setting(redis, server, "min-replicas-to-write"), policy)
+    return RedisFacts(
+        info=info,
+        appendfsync=fsync,
+        min_replicas=await _load_setting(redis, server, "min-replicas-to-write"),
+        policy=policy,
+    )
 
 
 async def _load_setting(redis: Redis, server: RedisServer, name: str) -> str:

@@ -34,7 +34,7 @@ MARK_TIMEOUT_MS = 60_000
 """How long a letter is blocked by a process that set the mark and died before it finished."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
     """An item that was given up. `by` and `retried`: who retried it, and under which id."""
 
@@ -76,7 +76,7 @@ class DeadLetterStore:
     def build_bury_writes(self, item: LaneItem, error: str) -> tuple[Write, ...]:
         """The writes for the commit that pops a given-up item: the letter, and a journal line."""
         place = _read_work_origin(item.body).get("place")
-        letter = DeadLetter("0-0", item)
+        letter = DeadLetter(at="0-0", item=item)
         fields = {"lane": item.lane, "id": item.id, "body": item.body, "error": redact_text(error)}
         journal_write = Journal(self.redis, self.keys).build_record_write(
             item.lane,
@@ -153,7 +153,7 @@ class DeadLetterStore:
     async def _load_partition_letters(self, partition: int) -> list[DeadLetter]:
         with translate_redis_errors():
             entries: Any = await self.redis.xrange(self._build_dead_stream_key(partition))
-            letters = [DeadLetter(at, _parse_dead_item(fields)) for at, fields in entries]
+            letters = [DeadLetter(at=at, item=_parse_dead_item(fields)) for at, fields in entries]
             marks = await self.redis.mget([self._build_mark_key(one) for one in letters]) if letters else []
         return [_apply_mark(letter, mark) for letter, mark in zip(letters, marks, strict=True)]
 

@@ -34,7 +34,7 @@ _SUMMARY_MARK = "="
 """In a stored summary, stands where entries have their run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySummary:
     """A model's summary of older turns."""
 
@@ -50,7 +50,7 @@ class HistorySummary:
     """Something between these was dropped for lack of room before it could be compacted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationHistory:
     """A conversation's history, oldest first."""
 
@@ -152,7 +152,7 @@ class ConversationHistory:
         return bool(self.stored_summary) or self.start < len(self.stored_entries)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRange:
     """The oldest part of a history: what is compacted, and what stays."""
 

@@ -32,7 +32,7 @@ StreamId = tuple[int, int]
 """A comparable stream id: (ms, number)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JournalRecord:
     """One record."""
 
@@ -47,7 +47,7 @@ class JournalRecord:
     more: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JournalFilter:
     """Which records to return; empty means all."""
 

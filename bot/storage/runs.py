@@ -29,7 +29,7 @@ PAUSED_RETENTION_MS = 60 * 24 * 3_600_000
 _PACKED = "z:"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationState:
     """Everything a conversation knows when its next item is handled."""
 

@@ -50,7 +50,7 @@ class DailyUsage:
     cost: Decimal = Decimal(0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
     """One person's usage of one model on one day."""
 
@@ -71,7 +71,7 @@ class UsageRow:
     """By currency."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DailyUsageQuery:
     """One person's counters of one day, for a shared pipeline: `queue_reads` queues the reads, `parse_reads` adds up
     the answers."""

@@ -28,7 +28,10 @@ WEEK = 7 * 24 * 3_600_000
 
 def asks(text: str, run: str = "R1", at_ms: int = AT) -> HistoryEntry:
     return HistoryEntry(
-        json.dumps(prompt.build_user_message(Caller(ZHANG), text), ensure_ascii=False), run, text, at_ms
+        message=json.dumps(prompt.build_user_message(Caller(ZHANG), text), ensure_ascii=False),
+        run=run,
+        shown_text=text,
+        at_ms=at_ms,
     )
 
 

@@ -65,8 +65,8 @@ class Ran:
         server = name.partition("__")[0]
         gated: dict[str, Any] = {} if gate is Gate.NONE else {"prepare": prepare, "stored_args": Given}
         return Tool(
-            name, f"Tool of the server {server}, which is not part of this program. It says: “{said}”", "u", "a",
-            Given, "r", {}, {}, run, gate=gate, server=server, **gated,
+            name=name, purpose=f"Tool of the server {server}, which is not part of this program. It says: “{said}”", use_when="u", avoid_when="a",
+            args=Given, returns="r", errors={}, example={}, run=run, gate=gate, server=server, **gated,
         )  # fmt: skip
 
 

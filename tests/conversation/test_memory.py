@@ -134,7 +134,11 @@ async def test_ids_are_unlike_and_every_call_has_its_result_also_for_responses(r
     answered = [one["tool_call_id"] for one in sent if one["role"] == "tool"]
     assert asked == answered and len(set(asked)) == 4, "servers give every first call the same id"
     messages = [json.dumps(one, ensure_ascii=False) for one in sent]
-    body = json.loads(ResponsesTransport().encode_request(ModelRequest("m", messages, "", ModelProfile(), owner="of")))
+    body = json.loads(
+        ResponsesTransport().encode_request(
+            ModelRequest(model="m", messages=messages, extra="", profile=ModelProfile(), owner="of")
+        )
+    )
     kinds = [one for one in body["input"] if one.get("type", "").startswith("function_call")]
     assert [one["type"] for one in kinds] == ["function_call", "function_call_output"] * 4
     assert [one["call_id"] for one in kinds[::2]] == [one["call_id"] for one in kinds[1::2]]
@@ -193,7 +197,13 @@ def past(n: int, result: str = "x", args: dict[str, Any] | None = None) -> PastC
 
 async def kept(history: HistoryStore, n: int, *some: PastCall) -> ConversationHistory:
     asked = HistoryEntry.from_content("user", f"q{n}", run=f"R{n}", at_ms=n)
-    line = HistoryEntry(HistoryEntry.from_content("user", f"folded {n}").message, f"R{n}", None, n, EntryKind.CALLS)
+    line = HistoryEntry(
+        message=HistoryEntry.from_content("user", f"folded {n}").message,
+        run=f"R{n}",
+        shown_text=None,
+        at_ms=n,
+        kind=EntryKind.CALLS,
+    )
     answer = HistoryEntry.from_content("assistant", f"a{n}", run=f"R{n}", at_ms=n)
     writes = [
         history.build_turn_write(DM.conversation, [asked, line, answer]),
@@ -249,7 +259,10 @@ async def test_what_main_has_written_is_read(redis: Redis) -> None:
     await apply_writes(redis, keys, home, [history.build_turn_write(DM.conversation, [asked])])
     await apply_writes(redis, keys, home, [AppendHistory(keys.build_key(home, "h", DM.conversation), [value], 8_000)])
     known = await history.load_history(DM.conversation)
-    assert known.entries == [asked, HistoryEntry(message, "R1", None, 6)] and known.calls == []
+    assert (
+        known.entries == [asked, HistoryEntry(message=message, run="R1", shown_text=None, at_ms=6)]
+        and known.calls == []
+    )
 
 
 # Channels
@@ -381,7 +394,9 @@ async def test_a_press_waits_for_none_of_it(redis: Redis) -> None:
 
 async def test_an_event_alone_is_no_turn_to_be_folded_but_goes_with_the_one_before(redis: Redis) -> None:
     known = ConversationHistory(
-        [f"50:{50 * (n + 1)}|{run}\t{n}\t\t{kind}{message}" for n, (run, kind, message) in enumerate(ROWS)]
+        stored_entries=[
+            f"50:{50 * (n + 1)}|{run}\t{n}\t\t{kind}{message}" for n, (run, kind, message) in enumerate(ROWS)
+        ]
     )
     part = known.choose_compaction_range(())
     assert part is not None and [one.run for one in part.entries] == ["R1", "R1", "", "R2", "R2"]

@@ -138,7 +138,14 @@ async def filled(history: HistoryStore, *numbers: int, length: int = 40) -> Conv
 
 def noted(part: CompactionRange, *lines: str) -> HistorySummary:
     message = HistoryEntry.from_content("user", "<summary >" + "".join(lines)).message
-    return HistorySummary(message, lines, part.since_ms, part.until_ms, part.turn_count, part.missed)
+    return HistorySummary(
+        message=message,
+        lines=lines,
+        since_ms=part.since_ms,
+        until_ms=part.until_ms,
+        turns=part.turn_count,
+        has_gap=part.missed,
+    )
 
 
 async def fold(history: HistoryStore, part: CompactionRange, *lines: str) -> str:
@@ -218,7 +225,7 @@ async def test_turns_that_wait_stay_as_they_are_and_so_does_the_newest(either: R
     assert after.tokens == sum(map(estimate_tokens, after.list_messages(without="")))
     assert (
         after.choose_compaction_range({"R0", "R2"}) is None
-        and ConversationHistory(()).choose_compaction_range(()) is None
+        and ConversationHistory(stored_entries=()).choose_compaction_range(()) is None
     )
     await filled(history, 6)
     later = part_of(await history.load_history(DM))

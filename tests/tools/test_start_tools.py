@@ -48,8 +48,8 @@ async def plan(there: Office, tool: str, given: Mapping[str, Any], person: Perso
 
 async def called(there: Office, tool: str, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """A call by a model: what is kept, what it came to, and what the model reads of an error."""
-    hands = ToolExecutor(TOOLS, start_tools=await starts(there))
-    proposed = ToolCallRequest("call_0", tool, given, "why")
+    hands = ToolExecutor(tools=TOOLS, start_tools=await starts(there))
+    proposed = ToolCallRequest(model_id="call_0", tool=tool, args=given, reason="why")
     call, result = await hands.execute_call(
         there.use(ZHANG), ReadCache(), "R1:1:0", proposed, refuse_gated=False, offered=[tool]
     )

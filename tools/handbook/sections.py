@@ -23,7 +23,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")
 """Characters that do not belong in a text and that JSON would write as six."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """The text from one heading to the next, of any level."""
 
@@ -45,7 +45,7 @@ def split_sections(file: str, content: str) -> tuple[Section, ...]:
     lines = _LINE.findall(content)
     starts = list(_find_headings(content))
     if not starts or starts[0].first_line > 0:
-        starts.insert(0, _Heading(0, 0, 0, ""))
+        starts.insert(0, _Heading(first_line=0, end_line=0, level=0, title=""))
     ends = [*(h.first_line for h in starts[1:]), len(lines)]
     above: list[_Heading] = []
     id_counts: dict[str, int] = {}
@@ -56,13 +56,17 @@ def split_sections(file: str, content: str) -> tuple[Section, ...]:
         if text.strip():
             sections.append(
                 Section(
-                    file, _assign_section_id(file, heading.title, id_counts), _format_heading_path(above), text, body
+                    file=file,
+                    id=_assign_section_id(file, heading.title, id_counts),
+                    heading=_format_heading_path(above),
+                    text=text,
+                    body=body,
                 )
             )
     return tuple(sections)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Heading:
     first_line: int
     """Its first line, counted from 0."""
@@ -85,7 +89,7 @@ def _find_headings(content: str) -> Iterator[_Heading]:
     for token, inside in pairwise(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map:
             title = " ".join(inside.content.split())[:HEADING]
-            yield _Heading(token.map[0], token.map[1], int(token.tag[1:]), title)
+            yield _Heading(first_line=token.map[0], end_line=token.map[1], level=int(token.tag[1:]), title=title)
 
 
 def _format_heading_path(headings: list[_Heading]) -> str:

@@ -71,7 +71,7 @@ class ListedTool(Protocol):
     def input_schema(self) -> dict[str, Any]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class McpTool:
     """One tool of a server, as it is now."""
 
@@ -139,14 +139,14 @@ def parse_listed_tool(server: McpServer, tool: Any) -> McpTool | None:
     description = clean_server_text(f"{tool.title or ''} {tool.description or ''}", PURPOSE)
     public = tool.name in server.public
     return McpTool(
-        server.name,
-        tool.name,
-        description,
-        simplify_schema(tool.input_schema),
-        reads,
-        Gate(rule),
-        compute_mark(tool),
-        public,
+        server=server.name,
+        name=tool.name,
+        description=description,
+        schema=simplify_schema(tool.input_schema),
+        is_read_only=reads,
+        gate=Gate(rule),
+        mark=compute_mark(tool),
+        is_public=public,
     )
 
 
@@ -194,8 +194,8 @@ def build_placeholder_tool(server: str, name: str, effect: Effect, away: ToolErr
         raise away
 
     return Tool(
-        name, f"Tool of the server {server}, which is away.", "", "", RootModel[dict[str, Any]], "", {}, {},
-        build_call_runner(name, effect), gate=Gate.CONFIRM, prepare=raise_server_away, stored_args=SealedCall,
+        name=name, purpose=f"Tool of the server {server}, which is away.", use_when="", avoid_when="", args=RootModel[dict[str, Any]], returns="", errors={}, example={},
+        run=build_call_runner(name, effect), gate=Gate.CONFIRM, prepare=raise_server_away, stored_args=SealedCall,
         is_idempotent=False, server=server,
     )  # fmt: skip
 

@@ -47,7 +47,7 @@ async def build_timeline(services: ToolServices, request: Request, zone: tzinfo 
     """One note per step, oldest first, with times in `zone`; then what it waits for, or how it ended."""
     process = await services.engine.get_process(request)
     names = {p.id: p.name for p in await services.directory.list_people()}
-    teller = _TimelineWriter(process, request, names, zone)
+    teller = _TimelineWriter(process=process, request=request, names=names, zone=zone)
     told = [note for event in await services.engine.list_events(request.id) for note in teller.describe_event(event)]
     earlier = [TextRef(key="timeline.earlier", params={"n": len(told) - MAX_STEPS})] if len(told) > MAX_STEPS else []
     return (*earlier, *told[-MAX_STEPS:], *teller.describe_current_state())
@@ -57,7 +57,7 @@ def format_timeline(notes: Sequence[TextRef], words: TextRenderer, language: str
     return " → ".join(words(note, language) for note in notes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _TimelineWriter:
     process: Process
     request: Request

@@ -126,7 +126,9 @@ def build_call_request(
         said = cut_first_sentence(take_note(args, tool))
         reason = reason or said
     repaired = arguments.repaired or (tool is not None and is_misspelled)
-    return ToolCallRequest(str(number), tool.name if tool else name, args, reason, repaired)
+    return ToolCallRequest(
+        model_id=str(number), tool=tool.name if tool else name, args=args, reason=reason, is_guess=repaired
+    )
 
 
 NOTE_NAMES = ("note", "reason")

@@ -33,7 +33,7 @@ MAX_PARTS = 200
 """Most parts of a reply; a model writes a handful. The last one takes the rest."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPart:
     """The text between two labels. `label`, `start`: where label and text begin in the reply (characters)."""
 
@@ -53,7 +53,7 @@ def split_by_labels(text: str, skip: Callable[[str, int], int]) -> list[Labelled
         at = label.end() + (skip(text, label.end()) if kind in ("input", "action") else 0)
     ends = [*(begin for _, begin, _ in marks[1:]), len(text)]
     parts = [
-        LabelledPart(kind, text[start:end].strip(), begin, start)
+        LabelledPart(kind=kind, text=text[start:end].strip(), label=begin, start=start)
         for (kind, begin, start), end in zip(marks, ends, strict=True)
     ]
     return parts if parts[0].text else parts[1:]

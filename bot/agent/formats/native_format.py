@@ -148,7 +148,13 @@ def _parse_tool_calls(calls: Sequence[RawToolCall], tools: Sequence[Tool]) -> De
         reason = take_note(payload.value, find_spelled_tool(tools, call.name)[0])[:MAX_SENTENCE]
         taken = {one.model_id for one in requests}
         requests.append(
-            ToolCallRequest(_choose_call_id(call.id, index, taken), call.name, payload.value, reason, payload.repaired)
+            ToolCallRequest(
+                model_id=_choose_call_id(call.id, index, taken),
+                tool=call.name,
+                args=payload.value,
+                reason=reason,
+                is_guess=payload.repaired,
+            )
         )
     return ToolCalls(tuple(requests))
 

@@ -28,7 +28,7 @@ class PerformedAction:
     """Its arguments and its result, as words and numbers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActionEvidence:
     """The evidence that something was done."""
 

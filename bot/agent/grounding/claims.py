@@ -80,7 +80,7 @@ class ClaimCheckResult:
     """In the answer's words and order."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class SourceValues:
     """All values in the sources."""
 

@@ -78,7 +78,7 @@ _FEASTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DayMention:
     """A day in a text: its words, and the days it may mean (ISO)."""
 
@@ -103,7 +103,7 @@ class DayParser:
             if words not in self._dates:
                 self._dates[words] = self._parse_date_match(match)
             if means := self._dates[words]:
-                yield DayMention(words, means, match.start(), match.end())
+                yield DayMention(text=words, dates=means, start=match.start(), end=match.end())
 
     def find_relative_days(self, text: str, start: int = 0) -> Iterator[tuple[DayMention, re.Match[str]]]:
         """Days given relative to today."""
@@ -112,7 +112,10 @@ class DayParser:
             key = words.lower()
             if key not in self._near:
                 self._near[key] = self._parse_relative_day(match)
-            yield DayMention(words, self._near[key], start + match.start(), start + match.end()), match
+            yield (
+                DayMention(text=words, dates=self._near[key], start=start + match.start(), end=start + match.end()),
+                match,
+            )
 
     def find_shortened_days(self, text: str) -> set[str]:
         """Days that a short form may mean."""

@@ -65,7 +65,7 @@ _CONDITION = re.compile(
 _PRESS = re.compile(r"点|按|卡片|press|card|button|click", re.I)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
     """The text between two punctuation marks."""
 
@@ -92,7 +92,9 @@ def split_clauses(text: str) -> list[Clause]:
         first, is_conditional = _find_question_start(parts), False
         for index, part in enumerate(parts):
             is_conditional = is_conditional or _CONDITION.search(part) is not None
-            clauses.append(Clause(part, sentence, index >= first, is_conditional))
+            clauses.append(
+                Clause(text=part, sentence=sentence, is_question=index >= first, is_conditional=is_conditional)
+            )
     return clauses
 
 

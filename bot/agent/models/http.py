@@ -29,7 +29,7 @@ class ResponseTooLongError(Exception):
     """The answer exceeds the limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
     """What came back."""
 
@@ -81,8 +81,10 @@ async def send_http_request(
     """`on_event` is called for every event of a stream. Raises ClientError and ResponseTooLongError."""
     async with http.session.request(method, url, data=body or None, headers=headers, proxy=http.proxy) as response:
         if response.status == 200 and EVENTS in response.headers.get("content-type", ""):
-            return HttpResponse(200, response.headers, events=[one async for one in _read_events(response, on_event)])
-        return HttpResponse(response.status, response.headers, await _read_bounded_body(response))
+            return HttpResponse(
+                status=200, headers=response.headers, events=[one async for one in _read_events(response, on_event)]
+            )
+        return HttpResponse(status=response.status, headers=response.headers, body=await _read_bounded_body(response))
 
 
 async def _read_bounded_body(response: ClientResponse) -> bytes:

@@ -100,10 +100,10 @@ async def open_model(
         headers["Authorization"] = login
     async with open_http_client(base) as http:
         yield OpenAIModel(
-            http,
-            base,
-            headers,
-            name,
+            http=http,
+            url=base,
+            headers=headers,
+            name=name,
             retries=retries,
             api_setting=api,
             effort=effort,
@@ -129,7 +129,7 @@ class FailedRequest:
     """How long the endpoint asks us to wait (s)."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class OpenAIModel:
     """Implements `Model`.
 
@@ -243,15 +243,15 @@ class OpenAIModel:
         lessons = self.profile
         is_streamed = (lessons.streams or self.slow) and "stream" not in lessons.unsupported
         return ModelRequest(
-            self.name,
-            messages,
-            extra,
-            lessons,
-            self.temperature,
-            self.effort,
-            self._owner_tag,
-            is_streamed,
-            self.rejected_details,
+            model=self.name,
+            messages=messages,
+            extra=extra,
+            profile=lessons,
+            temperature=self.temperature,
+            effort=self.effort,
+            owner=self._owner_tag,
+            streamed=is_streamed,
+            rejected_details=self.rejected_details,
         )
 
     @property

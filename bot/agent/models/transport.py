@@ -17,7 +17,7 @@ SYSTEM_MARK = "[system]"
 """Prefix of a system note that has to be sent as the user's. People's own text is always quoted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """A request for one reply."""
 

@@ -54,7 +54,7 @@ class BotIdentity:
     bot: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RawMessage:
     """A person's message as the platform sent it, not parsed yet."""
 
@@ -170,7 +170,7 @@ class SlackListeners:
             return
         try:
             place = await self._channel.open_dm(person)
-            said = RawMessage(trigger, place, person, raw, f"{self._clock():.6f}")
+            said = RawMessage(id=trigger, place=place, person=person, raw=raw, ts=f"{self._clock():.6f}")
             await self._submit_message(self._to_message(said, command=True))
         except (StoreUnavailableError, ChatError) as failed:
             _log.warning("slash command not taken: %s", failed)

@@ -25,8 +25,24 @@ from tools.mcp.tool_adapter import PAGE_ARGUMENT, McpTool, build_mcp_tool, parse
 from tools.spec import Gate, ToolOutcome
 
 SERVER = McpServer(name="crm", command=("crm",), env={"CRM_TOKEN": "tulip-secret"})
-READS = McpTool("crm", "list", "Lists.", {"type": "object", "properties": {}}, True, Gate.NONE, "m")
-WRITES = McpTool("crm", "write", "Writes.", {"type": "object", "properties": {}}, False, Gate.NONE, "m")
+READS = McpTool(
+    server="crm",
+    name="list",
+    description="Lists.",
+    schema={"type": "object", "properties": {}},
+    is_read_only=True,
+    gate=Gate.NONE,
+    mark="m",
+)
+WRITES = McpTool(
+    server="crm",
+    name="write",
+    description="Writes.",
+    schema={"type": "object", "properties": {}},
+    is_read_only=False,
+    gate=Gate.NONE,
+    mark="m",
+)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=400),
     lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=10), inner, max_size=10),

@@ -40,7 +40,15 @@ ARGUMENTS = st.dictionaries(NAMES, VALUES, min_size=1, max_size=3)
 
 def tool() -> Tool:
     schema = {"type": "object", "properties": {}}
-    one = McpTool("crm", "write", "Writes.", schema, False, Gate.CONFIRM, "mark")
+    one = McpTool(
+        server="crm",
+        name="write",
+        description="Writes.",
+        schema=schema,
+        is_read_only=False,
+        gate=Gate.CONFIRM,
+        mark="mark",
+    )
     return build_mcp_tool(one, cast(Any, None), cast(Any, None))
 
 

@@ -57,7 +57,7 @@ class Box(NamedTuple):
         return max(0.0, across) * max(0.0, down)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     id: str
     kind: str
@@ -70,7 +70,7 @@ class Shape:
     """For a task with several people: `parallel` or `sequential`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
     id: str
     name: str
@@ -118,12 +118,12 @@ def _read_shape(id: str, element: Element, place: Element) -> Shape:
     if box is None:
         raise ValueError(f"{id} has no bounds")
     return Shape(
-        id,
-        _get_tag_name(element),
-        element.get("name", ""),
-        box,
-        _read_label_center(place),
-        _read_multi_instance(element),
+        id=id,
+        kind=_get_tag_name(element),
+        name=element.get("name", ""),
+        box=box,
+        label=_read_label_center(place),
+        multi_instance=_read_multi_instance(element),
     )
 
 
@@ -138,7 +138,7 @@ def _read_edge(id: str, element: Element, place: Element) -> Edge:
     points = tuple(_read_waypoints(place))
     if len(points) < 2:
         raise ValueError(f"{id} has no way")
-    return Edge(id, element.get("name", ""), points, _read_label_center(place))
+    return Edge(id=id, name=element.get("name", ""), points=points, label=_read_label_center(place))
 
 
 def _read_waypoints(place: Element) -> Iterator[Point]:

@@ -44,7 +44,7 @@ class ElementState(StrEnum):
     NOW = "now"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SvgDrawing:
     svg: str
     text: str
@@ -238,7 +238,7 @@ def _build_svg(pen: SvgBuilder, extent: Box, language: str) -> SvgDrawing:
     frame = f'width="{wide:g}" height="{high:g}" viewBox="{extent.x:g} {extent.y:g} {wide:g} {high:g}"'
     body = "".join(pen.elements)
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" {frame}><style>{STYLE}</style>{body}</svg>'
-    return SvgDrawing(svg, "".join(pen.text), wide, high)
+    return SvgDrawing(svg=svg, text="".join(pen.text), width=wide, height=high)
 
 
 def _draw_legend(pen: SvgBuilder, at: Point, words: tuple[str, str, str]) -> float:

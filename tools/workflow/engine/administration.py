@@ -37,7 +37,7 @@ READS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessVersion:
     """One version of a process."""
 
@@ -65,7 +65,18 @@ async def list_process_versions(store: Store, shipped: Sequence[Process]) -> tup
         is_ours, is_deployed = shipped_versions.get(key) == version, deployments.get(key) == version
         current = deployments.get(key, shipped_versions.get(key)) == version
         count = running[key, version]
-        versions.append(ProcessVersion(key, version, is_ours, is_deployed, current, count, file.process, file.error))
+        versions.append(
+            ProcessVersion(
+                key=key,
+                version=version,
+                is_shipped=is_ours,
+                is_deployed=is_deployed,
+                is_current=current,
+                running_requests=count,
+                process=file.process,
+                error=file.error,
+            )
+        )
     return tuple(sorted(versions, key=lambda k: (k.key, not k.is_current, k.version)))
 
 

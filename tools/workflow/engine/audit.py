@@ -52,7 +52,7 @@ class AuditFinding:
     params: Mapping[str, str | int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
     """Everything stored for one request."""
 
@@ -173,9 +173,9 @@ class Verification:
     async def _load_stored(self, name: str) -> StoredRequest:
         changed_ms, record = self._changed_ms.get(name), await self._load_record(name)
         try:
-            return StoredRequest(await self._store.load_request(name), record, changed_ms)
+            return StoredRequest(request=await self._store.load_request(name), record=record, changed_ms=changed_ms)
         except ValidationError:
-            return StoredRequest(None, record, changed_ms, is_readable=False)
+            return StoredRequest(request=None, record=record, changed_ms=changed_ms, is_readable=False)
 
     async def _check_stored(self, name: str, stored: StoredRequest) -> tuple[AuditFinding, ...]:
         if stored.record is None:

@@ -33,7 +33,7 @@ MAX_UNLISTED = 1000
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLine:
     """One transition for an auditor: a flow that was taken, a node that acted by itself or, if nothing moved, the
     command alone."""

@@ -57,7 +57,7 @@ def list_remaining_days(form: Form, filled: FilledForm) -> Iterator[tuple[str, s
                 yield name.removeprefix(LEFT_PREFIX), format_decimal(left), allowance
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class YearBalance:
     """The rest of one person's allowance in a calendar year, in working days."""
 
@@ -85,7 +85,10 @@ def build_year_balance(
             days = _count_days_by_year(form.days, request.filled, calendar).get(year, Decimal(0))
             days_by_approval[request.status is Status.APPROVED or request.status is Status.REVOKING] += days
     return YearBalance(
-        get_balance_label(form), allowance, approved=days_by_approval[True], pending=days_by_approval[False]
+        label=get_balance_label(form),
+        allowance=allowance,
+        approved=days_by_approval[True],
+        pending=days_by_approval[False],
     )
 
 

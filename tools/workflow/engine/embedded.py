@@ -270,7 +270,16 @@ class EmbeddedEngine:
         result = TransitionResult(result.request, notices, result.event)
         moved = _build_result(result)
         answer = moved.model_dump_json()
-        kept = await self._store.save_change(RequestChange(previous, result, definition, key, answer, forms))
+        kept = await self._store.save_change(
+            RequestChange(
+                before=previous,
+                result=result,
+                definition=definition,
+                idempotency_key=key,
+                answer=answer,
+                form_count=forms,
+            )
+        )
         return moved if kept == answer else CommandResult.model_validate_json(kept)
 
     async def _add_names(self, notice: RequestNotice) -> RequestNotice:

@@ -52,7 +52,7 @@ class OutboxEvent(StoredModel):
     data: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestChange:
     """One command's result, ready to store."""
 

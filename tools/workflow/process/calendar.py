@@ -41,7 +41,7 @@ class WorkingTime:
     """True: the holidays of some day are not published yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HolidayBreak:
     """Days off in a row."""
 
@@ -136,15 +136,15 @@ class WorkCalendar:
             first -= DAY
         while not self.get_day_status(last + DAY)[0] and last - day < timedelta(days=MAX_BREAK):
             last += DAY
-        stretch = HolidayBreak(first, last)
+        stretch = HolidayBreak(first=first, last=last)
         names = {name["en"]: name for one in stretch.list_days() if (name := self.name_holiday(one))}
         near = [first - n * DAY for n in range(7, 0, -1)] + [last + n * DAY for n in range(1, 8)]
         return HolidayBreak(
-            first,
-            last,
-            tuple(names.values()),
-            tuple(one for one in near if one.weekday() >= SATURDAY and self.get_day_status(one)[0]),
-            any(self.get_day_status(one)[1] for one in stretch.list_days()),
+            first=first,
+            last=last,
+            holiday_names=tuple(names.values()),
+            makeup_days=tuple(one for one in near if one.weekday() >= SATURDAY and self.get_day_status(one)[0]),
+            is_estimated=any(self.get_day_status(one)[1] for one in stretch.list_days()),
         )
 
     def find_next_opening(self, moment: datetime, zone: tzinfo) -> datetime | None:

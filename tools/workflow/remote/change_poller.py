@@ -54,7 +54,7 @@ class TableUpdate:
     """None: the row is deleted."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ChangePoller:
     """`process_keys`: keys of the processes to poll. `clock`: seconds, from any origin."""
 

@@ -99,7 +99,9 @@ class RemoteEngine:
         self._reader = RequestReader(api, self._users, self._versions)
         self._starter = RequestStarter(api, store, self._users, self._versions, self._reader, sleep)
         keys = [p.definition.key for p in self._versions.runnable_processes]
-        self._poller = ChangePoller(api, store, directory, keys, clock, poll_interval_s)
+        self._poller = ChangePoller(
+            api=api, store=store, directory=directory, process_keys=keys, clock=clock, poll_interval_s=poll_interval_s
+        )
         self._task_worker = ExternalTaskWorker(api, self._reader, self._poller, self._versions.service_topics)
         self._enricher_factory = build_enricher
 

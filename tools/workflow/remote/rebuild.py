@@ -61,7 +61,7 @@ SEVERAL_DECIDERS = {"zh": "让几个人在一步里一起审批", "en": "letting
 LONG_NUMBERS = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteRequest:
     """A request as the engine stores it."""
 
@@ -227,7 +227,15 @@ def rebuild_request(
         cc=tuple(dict.fromkeys(p for r in acts if isinstance(r.command, CcCommand) for p in r.command.people)),
         events=1 + len(records) + len(acts),
     )
-    return RemoteRequest(process, instance, variables, tuple(items), records, acts, request)
+    return RemoteRequest(
+        process=process,
+        instance=instance,
+        variables=variables,
+        engine_tasks=tuple(items),
+        decision_records=records,
+        action_records=acts,
+        request=request,
+    )
 
 
 def _get_start_command(variables: Mapping[str, object]) -> StartCommand:
