@@ -64,9 +64,10 @@ class Ran:
 
         server = name.partition("__")[0]
         gated: dict[str, Any] = {} if gate is Gate.NONE else {"prepare": prepare, "stored_args": Given}
+        purpose = f"Tool of the server {server}, which is not part of this program. It says: “{said}”"
         return Tool(
-            name=name, purpose=f"Tool of the server {server}, which is not part of this program. It says: “{said}”", use_when="u", avoid_when="a",
-            args=Given, returns="r", errors={}, example={}, run=run, gate=gate, server=server, **gated,
+            name=name, purpose=purpose, use_when="u", avoid_when="a", args=Given, returns="r", errors={}, example={},
+            run=run, gate=gate, server=server, **gated,
         )  # fmt: skip
 
 

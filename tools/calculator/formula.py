@@ -232,7 +232,7 @@ class _CalculatorParser:
         return _CalculationError(f"at character {self.token.at}: {problem}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _CalculatorFunction:
     run: Callable[[Sequence[Amount]], Amount]
     min_values: int
@@ -306,9 +306,7 @@ def _compute_percent(values: Sequence[Amount]) -> Amount:
 
 def _build_folding_function(run: Callable[[Amount, Amount], Amount]) -> _CalculatorFunction:
     """Applies `run` to the values one after the other, from the left."""
-    return _CalculatorFunction(
-        run=lambda values: reduce(run, values), min_values=2, max_values=MAX_LENGTH, expected="two values or more"
-    )
+    return _CalculatorFunction(lambda values: reduce(run, values), 2, MAX_LENGTH, "two values or more")
 
 
 FUNCTIONS = {
@@ -316,10 +314,10 @@ FUNCTIONS = {
     "sub": _build_folding_function(_subtract_amounts),
     "mul": _build_folding_function(_multiply_amounts),
     "div": _build_folding_function(_divide_amounts),
-    "min": _CalculatorFunction(run=_find_smallest, min_values=1, max_values=MAX_LENGTH, expected="values"),
-    "max": _CalculatorFunction(run=_find_largest, min_values=1, max_values=MAX_LENGTH, expected="values"),
-    "round": _CalculatorFunction(run=_round_amount, min_values=1, max_values=2, expected="a value and, if wanted, how many decimals to keep"),
-    "percent": _CalculatorFunction(run=_compute_percent, min_values=2, max_values=2, expected="a share and a whole: percent(15, 200) is 30"),
+    "min": _CalculatorFunction(_find_smallest, 1, MAX_LENGTH, "values"),
+    "max": _CalculatorFunction(_find_largest, 1, MAX_LENGTH, "values"),
+    "round": _CalculatorFunction(_round_amount, 1, 2, "a value and, if wanted, how many decimals to keep"),
+    "percent": _CalculatorFunction(_compute_percent, 2, 2, "a share and a whole: percent(15, 200) is 30"),
 }  # fmt: skip
 
 
