@@ -50,7 +50,7 @@ class DailyUsage:
     cost: Decimal = Decimal(0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class UsageRow:
     """One person's usage of one model on one day."""
 

@@ -74,42 +74,9 @@ async def test_by_person_model_and_day(redis: Redis) -> None:
     await lab.work()
     first, second = lab.now().date() - timedelta(days=1), lab.now().date()
     assert await rows(lab) == [
-        UsageRow(
-            day=first,
-            person="U1",
-            model="a",
-            runs=1,
-            replies=1,
-            tokens_in=1000,
-            cached=400,
-            tokens_out=20,
-            unpriced=0,
-            costs={"USD": Decimal("0.0002")},
-        ),
-        UsageRow(
-            day=first,
-            person="U1",
-            model="b",
-            runs=0,
-            replies=1,
-            tokens_in=2000,
-            cached=0,
-            tokens_out=30,
-            unpriced=0,
-            costs={"USD": Decimal("0.00209")},
-        ),
-        UsageRow(
-            day=second,
-            person="U2",
-            model="local",
-            runs=1,
-            replies=1,
-            tokens_in=7,
-            cached=0,
-            tokens_out=3,
-            unpriced=10,
-            costs={},
-        ),
+        UsageRow(first, "U1", "a", 1, 1, 1000, 400, 20, 0, {"USD": Decimal("0.0002")}),
+        UsageRow(first, "U1", "b", 0, 1, 2000, 0, 30, 0, {"USD": Decimal("0.00209")}),
+        UsageRow(second, "U2", "local", 1, 1, 7, 0, 3, 10, {}),
     ]
     assert [row.day for row in await lab.spending.list_usage_rows(1)] == [second]
 

@@ -194,7 +194,8 @@ def build_placeholder_tool(server: str, name: str, effect: Effect, away: ToolErr
         raise away
 
     return Tool(
-        name=name, purpose=f"Tool of the server {server}, which is away.", use_when="", avoid_when="", args=RootModel[dict[str, Any]], returns="", errors={}, example={},
+        name=name, purpose=f"Tool of the server {server}, which is away.", use_when="", avoid_when="",
+        args=RootModel[dict[str, Any]], returns="", errors={}, example={},
         run=build_call_runner(name, effect), gate=Gate.CONFIRM, prepare=raise_server_away, stored_args=SealedCall,
         is_idempotent=False, server=server,
     )  # fmt: skip
