@@ -52,7 +52,7 @@ class FallbackModel:
 
     async def _request_from_first(self, messages: Sequence[str], extra: str, timeout_s: float) -> ModelReply:
         if self.primary_down_until > NEVER_DOWN:
-            self.primary_down_until = self.clock() + timeout_s  # the others wait for what this call finds out
+            self.primary_down_until = self.clock() + timeout_s  # the other calls wait for this one's result
         try:
             reply = await self.first.request_reply(messages, extra, timeout_s=timeout_s)
         except ModelUnavailableError as down:

@@ -1,4 +1,4 @@
-"""What a model's tokens cost: a table by model, in one currency. Exact; what has no price is not taken to be free.
+"""Prices of a model's tokens: a table by model, in one currency. Exact; a missing price does not mean free.
 
 currency = "USD"
 

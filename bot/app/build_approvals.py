@@ -20,7 +20,7 @@ from bot.approvals.suggestions import SuggestionHandler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approvals:
-    """What deals with cards."""
+    """The objects that handle cards."""
 
     card_delivery: CardDelivery
     lifecycle: ApprovalLifecycle

@@ -81,8 +81,8 @@ class LaneIngress:
         return commands.is_stop_word(text)
 
     async def is_engaged(self, place: Place) -> bool:
-        """The bot is at work in this thread, remembers it, or a run of it waits. Work is looked for first: the
-        commit that ends it is the one that writes the history."""
+        """True if the bot works in this thread, remembers it, or has a paused run in it. Work is checked first, because
+        the commit that ends it also writes the history."""
         if await self.lanes.has_pending_items(place.conversation):
             return True
         recalled = await self.runs.load_conversation(place.conversation, self.history)

@@ -49,7 +49,7 @@ class ScriptRunner:
     redis: Redis
     keys: Keys
     wakeup_list: str
-    """The bell's key, empty on a cluster, where a script cannot reach another slot's key."""
+    """The key of the wakeup list. Empty on a cluster, where a script cannot reach another slot's key."""
 
     @classmethod
     def from_redis(cls, redis: Redis, keys: Keys) -> ScriptRunner:

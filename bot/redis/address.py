@@ -1,4 +1,4 @@
-"""What REDIS_URL says: one server, the master that Sentinels know, or a cluster.
+"""Parses REDIS_URL: one server, the master that Sentinels know, or a cluster.
 
 ======================================================  =================================================
 `redis://[user:password@]host[:6379][/db]`              one server; `rediss://` with TLS
@@ -9,7 +9,7 @@
 
 The user and password of a Sentinel address are the server's; the Sentinels' own are the options `sentinel_username`
 and `sentinel_password` (the form that docket, Prefect and langchain read too). `rediss+sentinel://` is TLS for both.
-What is wrong is said without repeating the address, which may hold a password.
+Errors never repeat the address, which may contain a password.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def _reject_constant(name: str) -> Any:
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """With halves of surrogate pairs replaced: escapes can spell them, and no wire or store carries them."""
+    """Replaces halves of surrogate pairs: escapes can spell them, and no wire or store carries them."""
     try:
         written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:

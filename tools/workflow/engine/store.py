@@ -1,24 +1,24 @@
-"""What a store of requests is: `redis_store` keeps them in Redis with one script a change; tests keep them in memory.
+"""The port of a store of requests. `redis_store` keeps them in Redis, one script per change; tests use memory.
 
 All keys share the hash tag `{wf}`:
 
 ==============================  ========================================================================
 `cs:{wf}:request:<id>`          the request (JSON, deflated)
-`cs:{wf}:events:<id>`           list: the request's record, one JSON a command, deflated, only ever appended to; a
-                                change is kept only if the record is as long as it was when the request was read
+`cs:{wf}:events:<id>`           list: the request's record, one JSON per command, deflated, append-only; a change is
+                                stored only if the record is as long as when the request was read
 `cs:{wf}:changed`               sorted set: request → last change (ms)
 `cs:{wf}:todo:<person>`         sorted set: open task → since (ms)
 `cs:{wf}:done:<person>`         sorted set: decided task → when (ms)
 `cs:{wf}:mine:<person>`         sorted set: request → started (ms)
-`cs:{wf}:forms`                 hash: person → how often a form of theirs was handed in; one that depends on their
-                                others is kept only if this is as it was when they were read
-`cs:{wf}:told:<person>`         sorted set: request they were told about (cc) → when (ms)
+`cs:{wf}:forms`                 hash: person → how often they handed in a form; one that depends on their others is
+                                stored only if this is unchanged since they were read
+`cs:{wf}:told:<person>`         sorted set: request they got a copy of (cc) → when (ms)
 `cs:{wf}:timers`                sorted set: `task|timer` or `away|person|delegation` → due (ms)
-`cs:{wf}:away:<person>`         hash: delegation → JSON, of who is away
-`cs:{wf}:deputy:<person>`       hash: the same, of who stands in
-`cs:{wf}:answer:<key>`          what the command with this idempotency key was answered, 30 days
-`cs:{wf}:numbers`               hash: prefix → last request number; `list_outbox` → last place in the outbox
-`cs:{wf}:outbox`, `…:bodies`    sorted set: event → place; hash: event → JSON
+`cs:{wf}:away:<person>`         hash: delegation → JSON, by the absent person
+`cs:{wf}:deputy:<person>`       hash: the same, by the deputy
+`cs:{wf}:answer:<key>`          the answer to the command with this idempotency key, 30 days
+`cs:{wf}:numbers`               hash: prefix → last request number; `list_outbox` → last position in the outbox
+`cs:{wf}:outbox`, `…:bodies`    sorted set: event → position; hash: event → JSON
 `cs:{wf}:files`                 hash: SHA-256 → process file
 `cs:{wf}:processes`             hash: process → `<bpmn> <form>` (SHA-256), deployed by an administrator
 ==============================  ========================================================================

@@ -1,14 +1,14 @@
 """Who decides, as a table: rows of selectors, read once when the form or the policy file is loaded.
 
-The first row that fits counts, and in it the first selector that names somebody who may decide. Who is named by a
-person field has to be one of those; a row with `others = "flagged"` also takes somebody else, and that is shown.
+The first row that applies counts, and in it the first selector that names a possible decider. A person field accepts
+only these people; with `others = "flagged"` a row also accepts others, and the card says so.
 
 =========================  ==========================================================================
 `manager`                  the author's manager
-`manager of approver`      the manager of whoever a field or a level names; also `manager of manager`
+`manager of approver`      the manager of the person in a field or a level; also `manager of manager`
 `role hr`                  every holder of the role
 `person lisi@example.com`  one person, by e-mail address
-`field handover`           whoever a field or a level names; `handover` alone means the same
+`field handover`           the person in a field or a level; `handover` alone means the same
 =========================  ==========================================================================
 """
 

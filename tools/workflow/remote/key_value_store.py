@@ -1,7 +1,7 @@
-"""The little that a remote engine cannot keep for us: answers to commands, request numbers, what was announced.
+"""What a remote engine cannot store for us: answers to commands, request numbers, what was announced.
 
 ==============================  ========================================================================
-`cs:{wf}:remote:<key>`          text, most of it with an end
+`cs:{wf}:remote:<key>`          text, mostly with an expiry
 `cs:{wf}:remote:table:<name>`   hash
 ==============================  ========================================================================
 
