@@ -10,7 +10,7 @@ from tools.error_advice import select_advice
 from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.state import format_decimal
-from tools.working_days import FIRST, LAST
+from tools.working_days import FIRST_YEAR, LAST_YEAR
 
 
 class LeaveBalanceArgs(FrozenModel):
@@ -19,9 +19,9 @@ class LeaveBalanceArgs(FrozenModel):
 
 async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> ToolOutcome:
     year = args.year or context.now.year
-    if not FIRST <= year <= LAST:
-        message = f"the calendar is for the years {FIRST} to {LAST}"
-        raise ToolError("no_calendar", message, field="year", first=FIRST, last=LAST)
+    if not FIRST_YEAR <= year <= LAST_YEAR:
+        message = f"the calendar is for the years {FIRST_YEAR} to {LAST_YEAR}"
+        raise ToolError("no_calendar", message, field="year", first=FIRST_YEAR, last=LAST_YEAR)
     kept = await context.services.engine.list_balances(context.caller.id, year)
     balances: list[dict[str, Any]] = [
         {

@@ -13,7 +13,7 @@ from tools.tool import Tool, ToolContext
 from tools.workflow.engine.state import format_decimal
 from tools.workflow.process.calendar import DAY, MAX_SPAN, HolidayBreak, WorkCalendar
 
-FIRST, LAST = 2000, 2100
+FIRST_YEAR, LAST_YEAR = 2000, 2100
 """Years in which days are counted."""
 WEEKDAYS = {
     "zh": tuple(f"星期{day}" for day in "一二三四五六日"),
@@ -138,9 +138,9 @@ def _parse_calendar_day(context: ToolContext, text: str, field: str) -> date:
 
 
 def _require_supported_year(day: date) -> None:
-    if not FIRST <= day.year <= LAST:
-        message = f"the calendar is for the years {FIRST} to {LAST}"
-        raise ToolError("no_calendar", message, first=FIRST, last=LAST)
+    if not FIRST_YEAR <= day.year <= LAST_YEAR:
+        message = f"the calendar is for the years {FIRST_YEAR} to {LAST_YEAR}"
+        raise ToolError("no_calendar", message, first=FIRST_YEAR, last=LAST_YEAR)
 
 
 def _require_valid_span(first: date, last: date) -> None:

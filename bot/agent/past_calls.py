@@ -17,9 +17,9 @@ from bot.core.run_state import CallRecord, CallStatus, RunState
 
 MAX_CALLS = 6
 """Most remembered calls of a run, the latest."""
-RESULT, ARGUMENT, ARGUMENTS = 1_200, 240, 800
+MAX_RESULT, MAX_ARGUMENT, MAX_ARGUMENTS = 1_200, 240, 800
 """Remembered characters of a result, of one argument, and of all arguments of a call."""
-LINE, LINE_ARGUMENTS, IDS_MOST = 160, 120, 8
+MAX_LINE, MAX_LINE_ARGUMENTS, MAX_IDS = 160, 120, 8
 """Characters of a result and of the arguments in a line, and most request numbers kept after them."""
 WAITING = '{"status": "waiting", "message": "A card is there and waits for its button. Nothing has happened yet."}'
 CUT = "… [cut]"
@@ -52,9 +52,9 @@ def _is_call_mistake(call: CallRecord, result: str) -> bool:
 def build_past_call(call: CallRecord, result: str) -> PastCall:
     """The remembered form of a call: bounded, without known secrets."""
     text = WAITING if call.status is CallStatus.AWAITING else result
-    text = text if len(text) <= RESULT else text[:RESULT] + CUT
+    text = text if len(text) <= MAX_RESULT else text[:MAX_RESULT] + CUT
     args = {name: _shorten_argument(value) for name, value in call.args.items()}
-    args = args if len(json.dumps(args, ensure_ascii=False)) <= ARGUMENTS else {}
+    args = args if len(json.dumps(args, ensure_ascii=False)) <= MAX_ARGUMENTS else {}
     return PastCall(call.uid, call.tool, args, call.reason, call.status.value, text)
 
 
@@ -62,7 +62,7 @@ def _shorten_argument(value: Any) -> Any:
     """An argument, bounded and without secrets."""
     if isinstance(value, str):
         text = redact_known_secrets(value)
-        return text if len(text) <= ARGUMENT else text[:ARGUMENT] + CUT
+        return text if len(text) <= MAX_ARGUMENT else text[:MAX_ARGUMENT] + CUT
     if isinstance(value, dict):
         return {name: _shorten_argument(one) for name, one in value.items()}
     return [_shorten_argument(one) for one in value] if isinstance(value, list) else value
@@ -72,15 +72,15 @@ def format_call_line(call: PastCall, whole: str) -> str:
     """A call on one line: arguments, end, and the beginning of its `whole` result, with the request numbers further on
     in it."""
     arguments = shorten_text(
-        ", ".join(f"{name}={shorten_text(str(one), 40)}" for name, one in call.args.items()), LINE_ARGUMENTS
+        ", ".join(f"{name}={shorten_text(str(one), 40)}" for name, one in call.args.items()), MAX_LINE_ARGUMENTS
     )
     ending = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
     if call.status == CallStatus.AWAITING:
         return f"{call.tool}({arguments}) → {WAITING_RESULT}"
     text = " · ".join(_walk_leaves(_parse_result_object(whole))) or whole
-    told = shorten_text(text, LINE)
+    told = shorten_text(text, MAX_LINE)
     more = [one for one in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(whole)) if one not in told]
-    return " ".join([f"{call.tool}({arguments}) → {ending}{told}", *more[:IDS_MOST]])
+    return " ".join([f"{call.tool}({arguments}) → {ending}{told}", *more[:MAX_IDS]])
 
 
 def _parse_result_object(text: str) -> dict[str, Any]:

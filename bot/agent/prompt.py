@@ -19,7 +19,7 @@ from tools.characters import show_invisible
 from tools.spec import Caller, Person
 
 _MARK = re.compile(r"<(\s*+(?:/\s*+)?(?:message|answer|summary|facts|cards|tone|tools|event))", re.IGNORECASE)
-PERSONA, NAME = 2_000, 60
+MAX_PERSONA, MAX_NAME = 2_000, 60
 """Most characters of the company's text on tone, and of a name or other value from the directory."""
 RULES = """\
 You are Countersign, the colleague for leave, expenses, approvals and mail in this workspace.
@@ -72,7 +72,7 @@ Who approves what, by the company's table:
 
 def render_company_rules(tone: str = "", policy: str = "") -> str:
     """The company's addition to the rules: the same for all of its people."""
-    said = [TONE.format(tone=escape_tags(tone.strip()[:PERSONA]))] if tone.strip() else []
+    said = [TONE.format(tone=escape_tags(tone.strip()[:MAX_PERSONA]))] if tone.strip() else []
     return "\n".join([*said, *([POLICY.format(policy=escape_tags(policy))] if policy else [])])
 
 
@@ -171,7 +171,7 @@ def format_minute(at: datetime) -> str:
 
 def quote_name(name: str) -> str:
     """A name that cannot leave its attribute: one line, no quotes or brackets, bounded."""
-    return "".join(c for c in show_invisible(name) if c not in '"<>\n\t')[:NAME]
+    return "".join(c for c in show_invisible(name) if c not in '"<>\n\t')[:MAX_NAME]
 
 
 def escape_tags(text: str) -> str:

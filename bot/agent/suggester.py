@@ -23,7 +23,7 @@ from tools.handbook.folder import Handbook, HandbookError
 
 log = logs.get_logger(__name__)
 
-REASONS, REASON, ASKED = 3, 200, 6_000
+MAX_REASONS, MAX_REASON, MAX_REQUEST_LENGTH = 3, 200, 6_000
 """Most reasons, characters of each, and characters of a request that are sent."""
 LANGUAGES = {"zh": "Chinese", "en": "English"}
 RULES = """\
@@ -56,7 +56,7 @@ class Suggestion(BaseModel):
     @property
     def reasons_line(self) -> str:
         """The reasons, in one bounded line."""
-        return " · ".join(shorten_text(reason, REASON) for reason in self.reasons[:REASONS])
+        return " · ".join(shorten_text(reason, MAX_REASON) for reason in self.reasons[:MAX_REASONS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class Suggester:
         return parse_suggestion(reply)
 
     def _build_messages(self, facts: Sequence[tuple[str, str]], author: str, language: str, handbook: str) -> list[str]:
-        rules = RULES.format(most=REASONS, language=LANGUAGES[language])
+        rules = RULES.format(most=MAX_REASONS, language=LANGUAGES[language])
         system = rules + (HANDBOOK + handbook if handbook else "")
-        told = "\n".join(f"{label}: {value}" for label, value in facts)[:ASKED]
+        told = "\n".join(f"{label}: {value}" for label, value in facts)[:MAX_REQUEST_LENGTH]
         content = f'<message from="{quote_name(author)}">\n{escape_tags(told)}\n</message>'
         return [
             _dump_message({"role": "system", "content": system}),

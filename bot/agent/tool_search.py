@@ -35,7 +35,7 @@ ours."""
 LISTS = "list_processes"
 GENERAL_START_TOOLS = frozenset({LISTS, "start_process"})
 """Tools that the start tools replace, if every process has one."""
-FIND, FOUND, FOUND_MOST = "find_tools", 5, 20
+FIND, FOUND_AT_ONCE, MAX_FOUND = "find_tools", 5, 20
 """The tool that finds tools; how many at a time, and in one run."""
 SEARCH_WORDS = frozenset({"search", "find", "query", "lookup"})
 """Words in the names of tools that search."""
@@ -117,7 +117,7 @@ def build_find_tool(find: FindToolsFunction, servers: Sequence[str] = (), rare: 
     rare_sentence = f" Of ours: {'; '.join(map(_format_tool_label, rare))}." if rare else ""
 
     async def run(context: ToolContext, args: FindTools) -> ToolOutcome:
-        found = [_build_found_tool(tool) for tool in find(args.query)[:FOUND]]
+        found = [_build_found_tool(tool) for tool in find(args.query)[:FOUND_AT_ONCE]]
         return ToolOutcome(data={"tools": found}, summary=TextRef(key="result.tools_found", params={"n": len(found)}))
 
     return Tool(
@@ -286,7 +286,7 @@ class ToolSelector:
         server_tools = [name for name in dict.fromkeys(names) if name not in offered_names]
         return [
             *offered_names,
-            *server_tools[: max(max(self.most, len(self._list_common_tools())) + FOUND_MOST - len(offered_names), 0)],
+            *server_tools[: max(max(self.most, len(self._list_common_tools())) + MAX_FOUND - len(offered_names), 0)],
         ]
 
     def get_tool_prompt(self, style: ReplyFormat, offered: Sequence[str] | None) -> ToolPrompt:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bot.agent.limits import DailyBudget
 from bot.agent.prices import PriceTable, parse_prices
-from bot.agent.prompt import PERSONA
+from bot.agent.prompt import MAX_PERSONA
 from bot.app.settings import Settings, load_environment
 from bot.core.errors import SettingsError
 from bot.core.redaction import MIN_SECRET_LENGTH, is_secret_name, read_url_secrets, remember_secrets
@@ -90,8 +90,8 @@ def open_handbook(folder: Path | None) -> Handbook:
 def load_persona(settings: Settings) -> str:
     """The tone that the company wants. Raises SettingsError."""
     text = _read_setting_file("PERSONA_FILE", settings.persona_file).strip()
-    if len(text) > PERSONA:
-        raise SettingsError(f"PERSONA_FILE: {len(text)} characters, at most {PERSONA}")
+    if len(text) > MAX_PERSONA:
+        raise SettingsError(f"PERSONA_FILE: {len(text)} characters, at most {MAX_PERSONA}")
     return text
 
 

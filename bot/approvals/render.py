@@ -20,7 +20,7 @@ UNRECOVERABLE_ERRORS = frozenset(
 )
 """Errors that no retry can fix: such a card has no *Try Again*."""
 
-LINE, PART = 400, 80
+MAX_LINE, MAX_FIELD = 400, 80
 """Characters a model gets of a whole card, and of one of its fields."""
 VALUE_MAX = 60
 """Characters of a field value in an event."""
@@ -171,11 +171,11 @@ def describe_proposal(proposal: Proposal, reader: Person) -> str:
     holds people's words."""
     title = render_value(proposal.get_title_for(reader.id), reader.language)
     fields = [
-        f"{name}: {shorten_text(redact_known_secrets(value), PART)}"
+        f"{name}: {shorten_text(redact_known_secrets(value), MAX_FIELD)}"
         for name, value in describe_card_fields(proposal.fields, reader.language)
     ]
-    body = [shorten_text(redact_known_secrets(proposal.body), PART)] if proposal.body else []
-    return redact_known_secrets(" · ".join([shorten_text(title, LINE), *fields, *body]))[:LINE]
+    body = [shorten_text(redact_known_secrets(proposal.body), MAX_FIELD)] if proposal.body else []
+    return redact_known_secrets(" · ".join([shorten_text(title, MAX_LINE), *fields, *body]))[:MAX_LINE]
 
 
 def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:

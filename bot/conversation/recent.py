@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bot.storage.history import ConversationHistory
 
-LATELY, SAID = 12, 400
+MAX_ENTRIES, MAX_ENTRY_LENGTH = 12, 400
 """How many entries are read, and how many characters of each."""
 
 
@@ -18,7 +18,9 @@ class RecentConversation:
     remembered: ConversationHistory
 
     def join_earlier_messages(self) -> str:
-        return " ".join([one.visible_text[:SAID] for one in self.remembered.entries if one.is_visible][-LATELY:])
+        return " ".join(
+            [one.visible_text[:MAX_ENTRY_LENGTH] for one in self.remembered.entries if one.is_visible][-MAX_ENTRIES:]
+        )
 
     def list_called_tools(self) -> Sequence[str]:
         return self.remembered.list_called_tools()

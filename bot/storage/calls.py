@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from bot.core.history_entries import PastCall
 
-RUNS, UNFOLDED = 3, 4_500
+MAX_RUNS, MAX_CALL_TOKENS = 3, 4_500
 """For this many latest runs, a model is sent the calls and results themselves, up to this many tokens on top of the
 history. For older runs it gets one line per call."""
-MAX_CALL_ENTRIES = 2 * RUNS
+MAX_CALL_ENTRIES = 2 * MAX_RUNS
 """Entries whose calls are kept. A run that waited for a button has two entries."""
 TAB = "\t"
 """Separates the parts of an entry: JSON contains no raw tab."""
@@ -29,11 +29,11 @@ def parse_latest_calls(values: Sequence[str], without: str) -> dict[str, Sequenc
     costs: dict[str, int] = {}
     for value in reversed(values):
         run, at_ms, tokens, calls = value.split(TAB, 3)
-        if run != without and (run in by_run or len(by_run) < RUNS):
+        if run != without and (run in by_run or len(by_run) < MAX_RUNS):
             some = [PastCall(*one) for one in json.loads(calls)]
             by_run.setdefault(run, {}).setdefault(f"{run}{TAB}{at_ms}", [])[:0] = some
             costs[run] = costs.get(run, 0) + int(tokens)
-    room, calls_by_entry = UNFOLDED, dict[str, Sequence[PastCall]]()
+    room, calls_by_entry = MAX_CALL_TOKENS, dict[str, Sequence[PastCall]]()
     for run, entries in by_run.items():
         room -= costs[run]
         if room < 0:

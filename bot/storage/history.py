@@ -25,7 +25,7 @@ from bot.storage.calls import MAX_CALL_ENTRIES, TAB, format_past_calls, list_cal
 RETENTION_MS = 30 * 24 * 3_600_000
 MAX_SUMMARY_TOKENS = 600
 """Most tokens of a summary. If less than four times as much is in the history, a quarter of the history."""
-FOLDED, REGION = 16_000, 2_000
+MAX_COMPACTED_TOKENS, MAX_COMPACTED_ENTRIES = 16_000, 2_000
 """Most tokens that one compaction covers (plus at most one turn), and most entries that it reads: one script takes all
 of them."""
 CALL_TOKENS = 24
@@ -125,9 +125,9 @@ class ConversationHistory:
             run = _parse_run_id(value) or run  # what happened between two turns belongs to the one before
             places.setdefault(run, []).append(place)
         staying = {*waiting, run}
-        chosen, tokens, token_limit = set[int](), 0, min(self.tokens / 2, FOLDED)
+        chosen, tokens, token_limit = set[int](), 0, min(self.tokens / 2, MAX_COMPACTED_TOKENS)
         for run, where in places.items():
-            if tokens < token_limit and run not in staying and where[-1] < REGION:
+            if tokens < token_limit and run not in staying and where[-1] < MAX_COMPACTED_ENTRIES:
                 chosen.update(where)
                 tokens += sum(_parse_tokens(self.stored_entries[place]) for place in where)
         return self._build_compaction_range(chosen) if chosen else None
@@ -185,7 +185,7 @@ class CompactionRange:
 @dataclass(frozen=True, slots=True)
 class HistoryStore:
     """Histories by conversation. `max_tokens` limits the estimate of what is always sent, newest first; the calls of
-    the latest runs come on top (`UNFOLDED`)."""
+    the latest runs come on top (`MAX_CALL_TOKENS`)."""
 
     redis: Redis
     keys: Keys

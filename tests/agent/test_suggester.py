@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.model import Messages, ModelReply, RawToolCall
-from bot.agent.suggester import MAX_HANDBOOK_LENGTH, REASON, Recommendation, Suggester, parse_suggestion
+from bot.agent.suggester import MAX_HANDBOOK_LENGTH, MAX_REASON, Recommendation, Suggester, parse_suggestion
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from tests.harness.scripted_model import ScriptedModel
 from tools.characters import has_invisible
@@ -105,4 +105,8 @@ def test_what_is_shown_is_bounded_and_on_one_line() -> None:
         ModelReply(json.dumps({"recommendation": "unclear", "reasons": ["a\n" * 500, "b", "c", "d"]}))
     )
     assert advice is not None and advice.recommendation is Recommendation.UNCLEAR
-    assert "\n" not in advice.reasons_line and "d" not in advice.reasons_line and len(advice.reasons_line) < REASON + 20
+    assert (
+        "\n" not in advice.reasons_line
+        and "d" not in advice.reasons_line
+        and len(advice.reasons_line) < MAX_REASON + 20
+    )

@@ -18,7 +18,7 @@ from bot.agent.model import Messages, ModelReply
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest
-from bot.agent.past_calls import CUT, MAX_CALLS, RESULT, build_past_call, format_call_line
+from bot.agent.past_calls import CUT, MAX_CALLS, MAX_RESULT, build_past_call, format_call_line
 from bot.agent.reply_format import ReplyFormat
 from bot.chat.messages import Place
 from bot.conversation import memory
@@ -28,7 +28,7 @@ from bot.core.run_state import CallRecord, CallStatus
 from bot.core.work_items import ExpireCard
 from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, apply_writes
-from bot.storage.calls import MAX_CALL_ENTRIES, RUNS, UNFOLDED
+from bot.storage.calls import MAX_CALL_ENTRIES, MAX_CALL_TOKENS, MAX_RUNS
 from bot.storage.history import ConversationHistory, HistoryStore
 from tests.harness.lab import DM, Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
@@ -112,11 +112,11 @@ async def test_a_change_of_style_does_not_matter(redis: Redis) -> None:
 
 
 async def test_older_runs_are_a_line_each_that_keeps_the_numbers(redis: Redis) -> None:
-    lab = await assigned(redis, [reply for _ in range(RUNS + 1) for reply in (TODO, DONE)])
-    for n in range(RUNS + 1):
+    lab = await assigned(redis, [reply for _ in range(MAX_RUNS + 1) for reply in (TODO, DONE)])
+    for n in range(MAX_RUNS + 1):
         await told(lab, f"待办{n}", f"Ev{n}", "U2", LI)
     sent = await told(lab, "谢谢", "late", "U2", LI)
-    assert len([one for one in sent if one["role"] == "tool"]) == RUNS
+    assert len([one for one in sent if one["role"] == "tool"]) == MAX_RUNS
     [folded] = [one["content"] for one in sent if one["content"].startswith('<event kind="calls" ')]
     assert folded.startswith('<event kind="calls" at="2026-11-20 10:00 +0800">\nquery_todo_tasks() → ')
     assert "L-0001" in folded and "张三" in folded and folded.endswith("\n</event>")
@@ -227,7 +227,7 @@ async def test_only_the_latest_runs_and_no_more_than_fits_are_sent_as_they_were(
     known = await kept(history, 11, past(11, "长" * 1_200))
     sent = known.list_messages_with_calls(without="")
     cost = sum(estimate_tokens(call.result) for one in sent for call in one.calls or ())
-    assert 1_200 <= cost <= UNFOLDED and [one.message for one in sent if "folded 10" in one.message]
+    assert 1_200 <= cost <= MAX_CALL_TOKENS and [one.message for one in sent if "folded 10" in one.message]
     assert known.tokens == sum(map(estimate_tokens, known.list_messages(without=""))), (
         "what is always sent is what is counted"
     )
@@ -242,7 +242,7 @@ def test_a_result_is_cut_behind_its_head_and_its_line_keeps_the_numbers_behind()
     whole = json.dumps({"total": 99, "tasks": rows}, ensure_ascii=False)
     call = CallRecord("R1:1:0", "query_todo_tasks", {"note": "长" * 9_000}, "查", CallStatus.SUCCEEDED, "call_0")
     found = build_past_call(call, whole)
-    assert found.result.endswith(CUT) and len(found.result) == RESULT + len(CUT) and "L-0001" in found.result
+    assert found.result.endswith(CUT) and len(found.result) == MAX_RESULT + len(CUT) and "L-0001" in found.result
     assert len(found.args["note"]) < 300
     line = format_call_line(found, whole)
     assert "total 99" in line and "L-0001 · 王五 · amount 101" in line and line.endswith("L-0013 L-0014")

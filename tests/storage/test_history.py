@@ -9,8 +9,8 @@ from bot.core.history_entries import HistoryEntry, estimate_tokens
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.history import (
-    FOLDED,
-    REGION,
+    MAX_COMPACTED_ENTRIES,
+    MAX_COMPACTED_TOKENS,
     RETENTION_MS,
     CompactionRange,
     ConversationHistory,
@@ -263,6 +263,6 @@ async def test_a_long_history_is_folded_in_parts_that_one_script_can_take(redis:
         )
     known = await history.load_history(DM)
     part = part_of(known)
-    assert len(known.stored_entries) == 100_000 and len(part.before) <= REGION
-    assert sum(estimate_tokens(one.message) for one in part.entries) < FOLDED + 200
+    assert len(known.stored_entries) == 100_000 and len(part.before) <= MAX_COMPACTED_ENTRIES
+    assert sum(estimate_tokens(one.message) for one in part.entries) < MAX_COMPACTED_TOKENS + 200
     assert await fold(history, part, "x") == "ok"

@@ -16,7 +16,7 @@ from tools.tool import Tool, ToolContext
 
 PAGE_SIZE = 5
 """Sections per page."""
-EXCERPT, LOOKED = 200, 8_000
+MAX_EXCERPT, MAX_SEARCHED = 200, 8_000
 """Characters of an excerpt, and of a section that are searched for it."""
 PAGE_LENGTH = 2_400
 """Characters of one page of a section: JSON at worst doubles them."""
@@ -67,9 +67,9 @@ def _build_citation(section: Section) -> dict[str, str]:
 def extract_excerpt(text: str, query: str) -> str:
     """The piece of a text with most of the query's terms, on one line."""
     terms = set(extract_terms(query))
-    text = text[:LOOKED]
-    starts = [0, *(n for n, before in enumerate(text, 1) if before in "\n。.！!？?；;" or not n % EXCERPT)]
-    pieces = (text[start : start + EXCERPT] for start in starts)
+    text = text[:MAX_SEARCHED]
+    starts = [0, *(n for n, before in enumerate(text, 1) if before in "\n。.！!？?；;" or not n % MAX_EXCERPT)]
+    pieces = (text[start : start + MAX_EXCERPT] for start in starts)
     best = max(pieces, key=lambda piece: (len(terms.intersection(extract_terms(piece))), bool(piece.strip())))
     return " ".join(best.split())
 

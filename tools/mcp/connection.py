@@ -34,7 +34,7 @@ FIRST_S, LONGEST_S = 1.0, 60.0
 """The first pause before a reconnect, and the longest."""
 PATIENCE_S = 4.0
 """How long a call waits for a reconnect."""
-PAGES, TOOLS = 20, 200
+MAX_PAGES, MAX_TOOLS = 20, 200
 """Most pages and tools of one list."""
 HARMLESS_ERRORS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.HEADER_MISMATCH)
 """Errors of a server that has certainly done nothing."""
@@ -152,11 +152,11 @@ class McpConnection:
         tools: list[types.Tool] = []
         cursor: str | None = None
         with anyio.fail_after(self.server.timeout_seconds), self._wait_for_answer():
-            for _ in range(PAGES):
+            for _ in range(MAX_PAGES):
                 page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
                 tools += page.tools
                 cursor = page.next_cursor
-                if not cursor or len(tools) > TOOLS:
+                if not cursor or len(tools) > MAX_TOOLS:
                     break
         self._on_tools_listed(self.server, tools)
 

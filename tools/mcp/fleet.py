@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tools.mcp.config import McpServer
-from tools.mcp.connection import TOOLS, McpConnection, Sleep, build_server_away_error
+from tools.mcp.connection import MAX_TOOLS, McpConnection, Sleep, build_server_away_error
 from tools.mcp.schemas import UnusableToolError
 from tools.mcp.server_log import EventLogger
 from tools.mcp.server_text import clean_server_text
@@ -105,9 +105,9 @@ def _parse_listed_tools(server: McpServer, tools: Sequence[Any]) -> tuple[dict[s
     problems = [
         f"there is no tool {name!r} for its setting" for name in named if name not in _collect_tool_names(tools)
     ]
-    if len(tools) > TOOLS:
-        problems.append(f"more than {TOOLS} tools; the others are left out")
-    for tool in sorted(tools[:TOOLS], key=lambda one: str(one.name)):
+    if len(tools) > MAX_TOOLS:
+        problems.append(f"more than {MAX_TOOLS} tools; the others are left out")
+    for tool in sorted(tools[:MAX_TOOLS], key=lambda one: str(one.name)):
         name = format_tool_name(server.name, clean_server_text(tool.name, TOOL_MAX))
         try:
             one = parse_listed_tool(server, tool)

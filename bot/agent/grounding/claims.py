@@ -32,7 +32,7 @@ _OPEN = re.compile(
 )
 MAX_CLAIMS = 200
 """Most claims of one kind that are checked: nobody reads an answer with more."""
-OPERANDS, SUMS, DAYS, LENGTHS = 60, 2_000, 60, 40
+MAX_OPERANDS, MAX_SUMS, MAX_DAYS, MAX_DURATIONS = 60, 2_000, 60, 40
 """What is used from the sources in calculations: amounts, sums of neighbours, days, durations."""
 MIN_OPERAND = 20
 """A smaller amount is no operand: small numbers are everywhere, and could produce any figure."""
@@ -203,7 +203,7 @@ def _add_source(
     if wants_figures:
         _add_source_figures(values, figures, source)
     if wanted_kinds & {ClaimKind.BALANCE, ClaimKind.DAY}:
-        spans = {one.value: None for one in islice(numbers.find_durations(figures), LENGTHS)}
+        spans = {one.value: None for one in islice(numbers.find_durations(figures), MAX_DURATIONS)}
         values.lengths |= spans
         values.balances |= set() if source.is_wish else set(spans)
     values.counts |= source.counts
@@ -213,7 +213,7 @@ def _add_source_days(values: SourceValues, text: str, rest: str, calendar: DayPa
     days = {value for one in calendar.find_dates(rest) for value in one.dates}
     days |= {value for one, _ in calendar.find_relative_days(text) for value in one.dates}
     values.values |= days | calendar.find_shortened_days(DAY.sub(" ", rest)) | calendar.find_holidays(text)
-    values.days |= dict.fromkeys(islice(sorted(days), DAYS))
+    values.days |= dict.fromkeys(islice(sorted(days), MAX_DAYS))
 
 
 def _add_source_figures(values: SourceValues, text: str, source: ClaimSource) -> None:
@@ -229,11 +229,11 @@ def _add_source_figures(values: SourceValues, text: str, source: ClaimSource) ->
                 row.append(int(cents))
             if mention.value == int(mention.value) and 2 <= mention.value <= 400:
                 values.factors[int(mention.value)] = None
-    for start in range(min(len(row), OPERANDS)):
+    for start in range(min(len(row), MAX_OPERANDS)):
         total = row[start]
         for value in row[start + 1 : start + 13]:
             total += value
-            if len(values.sums) < SUMS:
+            if len(values.sums) < MAX_SUMS:
                 values.sums.add(total)
 
 
@@ -250,8 +250,8 @@ def _is_supported(values: SourceValues, claim: Claim) -> bool:
         case ClaimKind.COUNT:
             return any(_is_supported_count(values, Decimal(one[1:])) for one in claim.values)
         case ClaimKind.DAY:
-            lengths = list(islice(values.lengths, LENGTHS))
-            days = list(islice(values.days, DAYS))
+            lengths = list(islice(values.lengths, MAX_DURATIONS))
+            days = list(islice(values.days, MAX_DAYS))
             return not values.values.isdisjoint(claim.values) or any(
                 is_derived_day(one, days, lengths) for one in claim.values
             )
@@ -264,7 +264,11 @@ def _is_computable_amount(values: SourceValues, value: str, claim: Claim) -> boo
     exact = Decimal(value[1:]) * 100
     if exact != int(exact):
         return False
-    cents, amounts, factors = int(exact), list(islice(values.amounts, OPERANDS)), list(islice(values.factors, OPERANDS))
+    cents, amounts, factors = (
+        int(exact),
+        list(islice(values.amounts, MAX_OPERANDS)),
+        list(islice(values.factors, MAX_OPERANDS)),
+    )
     seen = set(amounts)
     if claim.is_about and any(abs(one - cents) * 20 <= one for one in amounts):
         return True
@@ -279,7 +283,7 @@ def _is_supported_balance(values: SourceValues, value: Decimal) -> bool:
     """True for a balance that was seen, is the rest of one, or the sum of several."""
     if value in values.balances:
         return True
-    lengths = list(islice(values.lengths, LENGTHS))
+    lengths = list(islice(values.lengths, MAX_DURATIONS))
     return any(abs(value - one) in lengths or value + one in lengths for one in values.balances)
 
 

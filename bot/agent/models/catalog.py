@@ -15,7 +15,7 @@ from bot.agent.models.fields import parse_json, read_field, read_list, read_stri
 from bot.agent.models.http import HttpClient, ResponseTooLongError, send_http_request
 
 ASKED_S = 5.0
-NEAR, NAMED, LISTED = 3, 100, 5_000
+MAX_SIMILAR, MAX_NAME_LENGTH, MAX_MODELS = 3, 100, 5_000
 """How many similar names are told; longest name; most models read from a list."""
 
 
@@ -27,8 +27,8 @@ class ModelCatalog:
 
     async def find_similar_models(self, name: str) -> Sequence[str]:
         """Existing names most similar to this one; none if the endpoint has no list."""
-        some = [read_string(read_field(one, "id"))[:NAMED] for one in await self._fetch_models()]
-        return get_close_matches(name, [one for one in some if one.isprintable()], NEAR, 0.4)
+        some = [read_string(read_field(one, "id"))[:MAX_NAME_LENGTH] for one in await self._fetch_models()]
+        return get_close_matches(name, [one for one in some if one.isprintable()], MAX_SIMILAR, 0.4)
 
     async def find_shutdown_date(self, name: str) -> date | None:
         """When a model is shut down, if its endpoint says so."""
@@ -47,4 +47,4 @@ class ModelCatalog:
             found = parse_json(answer.body) if answer.status == 200 else None
         except (ClientError, ResponseTooLongError, ValueError, TimeoutError):
             return []
-        return read_list(read_field(found, "data"))[:LISTED]
+        return read_list(read_field(found, "data"))[:MAX_MODELS]

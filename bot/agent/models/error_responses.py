@@ -16,7 +16,7 @@ from bot.agent.models.fields import parse_json, read_field, read_list, read_stri
 from bot.core import logs
 from bot.core.errors import ModelFailureCause, ModelRejectedError, ModelUnavailableError
 
-REASON, READ = 200, 4_000
+MAX_REASON, MAX_READ = 200, 4_000
 """Characters of an error that administrators see, and that are read."""
 RETRYABLE_STATUSES = frozenset({408, 409, 429})
 """Statuses that a retry may fix, besides any 5xx: the SDK's own rule."""
@@ -63,7 +63,7 @@ class ErrorResponse:
     @property
     def reason(self) -> str:
         """A line for administrators."""
-        return f"HTTP {self.status} {logs.redact_text(self.text)[:REASON]}".strip()
+        return f"HTTP {self.status} {logs.redact_text(self.text)[:MAX_REASON]}".strip()
 
     @property
     def is_content_filtered(self) -> bool:
@@ -106,7 +106,7 @@ def _parse_validation_error(status: int, detail: Any) -> ErrorResponse:
     """FastAPI's first finding: the place in the body, and the problem."""
     place = [one for one in read_list(read_field(detail, "loc")) if isinstance(one, str) and one != "body"]
     return ErrorResponse(
-        status, _collapse_whitespace(read_string(read_field(detail, "msg"))), param=".".join(place)[:READ]
+        status, _collapse_whitespace(read_string(read_field(detail, "msg"))), param=".".join(place)[:MAX_READ]
     )
 
 
@@ -194,11 +194,11 @@ def _keep_finite(seconds: float) -> float:
 
 
 def _collapse_whitespace(text: str) -> str:
-    return " ".join(text[:READ].split())
+    return " ".join(text[:MAX_READ].split())
 
 
 def _read_code(value: Any) -> str:
     """A code, written as text or as a number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return read_string(value)[:READ]
+    return read_string(value)[:MAX_READ]

@@ -17,7 +17,7 @@ from bot.core.errors import ChatError, ChatUnavailableError
 
 log = logs.get_logger(__name__)
 
-KEPT_S, FAILED_S = 300.0, 30.0
+CACHE_S, FAILURE_CACHE_S = 300.0, 30.0
 """How long an answer is cached; and how long a failure, before Slack is asked again."""
 PAGE, PAGES = 200, 10
 """Members per page, as Slack recommends; and most pages. A channel with more is not searched."""
@@ -44,7 +44,7 @@ class SlackReaderClassifier:
         self._looking: dict[str, asyncio.Lock] = {}
 
     async def classify_readers(self, place: Place) -> ChannelReaders:
-        """See `bot.chat.messages.ReaderClassifier`. A guest who joins is noticed within `KEPT_S`."""
+        """See `bot.chat.messages.ReaderClassifier`. A guest who joins is noticed within `CACHE_S`."""
         if place.direct:
             return ChannelReaders.DIRECT
         if place.shared:
@@ -62,9 +62,9 @@ class SlackReaderClassifier:
             return CachedReaders(ChannelReaders.OUTSIDE, self._clock())
         except ChatError as failed:
             log.warning("room.unknown", channel=channel, error=failed.code)
-            return CachedReaders(ChannelReaders.OUTSIDE, self._clock() + FAILED_S)
+            return CachedReaders(ChannelReaders.OUTSIDE, self._clock() + FAILURE_CACHE_S)
         surroundings = ChannelReaders.INSIDE if inside else ChannelReaders.OUTSIDE
-        return CachedReaders(surroundings, self._clock() + KEPT_S)
+        return CachedReaders(surroundings, self._clock() + CACHE_S)
 
     async def _has_only_insiders(self, channel: str) -> bool:
         """True if every member certainly belongs to the company. Raises ChatError."""

@@ -29,7 +29,7 @@ from bot.core.i18n import translate
 _log = logging.getLogger(__name__)
 
 Body: TypeAlias = Mapping[str, Any]
-AGAIN_S, LOOK_S = 0.75, 0.25
+RECHECK_S, RECHECK_INTERVAL_S = 0.75, 0.25
 """For how long and how often to check whether a thread is ours: far less than the three seconds in which Slack wants an
 acknowledgement."""
 RAW_MAX = 60_000
@@ -144,12 +144,12 @@ class SlackListeners:
         before the mention is durable, so it checks again for a moment. Within a thread, replies are handled in
         order."""
         loop, name = asyncio.get_running_loop(), message.place.conversation
-        until, turn = loop.time() + AGAIN_S, self._threads.setdefault(name, asyncio.Lock())
+        until, turn = loop.time() + RECHECK_S, self._threads.setdefault(name, asyncio.Lock())
         async with turn:
             while not await self._intake.is_engaged(message.place):
                 if loop.time() > until:
                     return
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(RECHECK_INTERVAL_S)
             await self._submit_message(self._to_message(message), aliases=_build_event_aliases(message))
 
     async def _submit_message(self, message: Message, aliases: tuple[str, ...] = ()) -> None:

@@ -28,7 +28,7 @@ from tools.workflow.engine.votes import find_seat, list_seats
 URGE_EVERY = timedelta(hours=4)
 MAX_URGES = 5
 """Most urges per task."""
-ASK_EVERY, ASKS = timedelta(hours=4), 5
+ASK_EVERY, MAX_WITHDRAWALS = timedelta(hours=4), 5
 """The waiting time after a refused withdrawal, and how often one may be refused."""
 MAX_PEOPLE = 20
 """Most people that one add sign, one cc, or one form field may name."""
@@ -191,8 +191,10 @@ def authorize_withdrawal(request: Request, command: WithdrawCommand, now: dateti
 
 def _require_withdrawal_pause(request: Request, now: datetime) -> None:
     refusal_times = [o.at for o in request.opinions if o.node == REVOKING and o.decision == Decision.REJECT]
-    if len(refusal_times) >= ASKS:
-        raise ToolError("kept_enough", f"{ASKS} times nobody agreed to withdraw {request.id}", most=ASKS)
+    if len(refusal_times) >= MAX_WITHDRAWALS:
+        raise ToolError(
+            "kept_enough", f"{MAX_WITHDRAWALS} times nobody agreed to withdraw {request.id}", most=MAX_WITHDRAWALS
+        )
     if refusal_times and refusal_times[-1] + ASK_EVERY > now:
         message = "its withdrawal was not agreed to less than 4 hours ago"
         raise _build_too_soon_error("kept_lately", message, refusal_times[-1] + ASK_EVERY, now)
