@@ -22,7 +22,7 @@ async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> Too
     if not FIRST_YEAR <= year <= LAST_YEAR:
         message = f"the calendar is for the years {FIRST_YEAR} to {LAST_YEAR}"
         raise ToolError("no_calendar", message, field="year", first=FIRST_YEAR, last=LAST_YEAR)
-    kept = await context.services.engine.list_balances(context.caller.id, year)
+    year_balances = await context.services.engine.list_balances(context.caller.id, year)
     balances: list[dict[str, Any]] = [
         {
             "kind": balance.label[context.caller.person.language],
@@ -31,14 +31,14 @@ async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> Too
             "waiting": format_decimal(balance.pending),
             "left": format_decimal(balance.remaining),
         }
-        for balance in kept
+        for balance in year_balances
     ]
     lines = [
         TextRef(
             key="result.balance",
             params={"label": balance.label, "left": format_decimal(balance.remaining), "year": str(year)},
         )
-        for balance in kept
+        for balance in year_balances
     ]
     told = {each: "; ".join(context.services.render_text(line, each) for line in lines) for each in ("zh", "en")}
     note = TextRef(key="result.balances", params={"balances": told}) if lines else TextRef(key="result.no_balances")

@@ -15,12 +15,12 @@ MAX_LENGTH = 3_000
 def describe_policies(forms: Iterable[Form], rows: Sequence[PolicyRow] = ()) -> str:
     """`rows`: those of the policy file, which come first. Empty if no row says anything."""
     lines = [line for form in forms for line in _describe_form(form, [row for row in rows if row.process == form.key])]
-    kept = list[str]()
+    shown_lines = list[str]()
     for line in lines:
-        if sum(map(len, kept)) + len(line) > MAX_LENGTH:
-            return "\n".join([*kept, "- (there are more rows than fit here)"])
-        kept.append(line)
-    return "\n".join(kept)
+        if sum(map(len, shown_lines)) + len(line) > MAX_LENGTH:
+            return "\n".join([*shown_lines, "- (there are more rows than fit here)"])
+        shown_lines.append(line)
+    return "\n".join(shown_lines)
 
 
 def _describe_form(form: Form, rows: Sequence[PolicyRow]) -> list[str]:

@@ -99,7 +99,7 @@ class ToolExecutor:
         """Executes one call: runs it if it reads, proposes it if it is gated. Errors become results, even unexpected
         ones; only `reraised` passes. `offered`: names of the tools whose cards the model has read."""
         result: ToolResult
-        name, given = self._to_stored_call(request)
+        name, stored_args = self._to_stored_call(request)
         try:
             tool = self._require_known_tool(request, offered)
             result = await self._run_with_cache(tool, context, reads, request, held=refuse_gated)
@@ -116,7 +116,7 @@ class ToolExecutor:
             result = ToolError("tool_failed", f"{request.tool[:60]} did not work ({type(error).__name__}).")
         status = CallStatus.AWAITING if isinstance(result, Proposal) else CallStatus.SUCCEEDED
         status = CallStatus.FAILED if isinstance(result, ToolError) else status
-        args = result.args if isinstance(result, Proposal) else given
+        args = result.args if isinstance(result, Proposal) else stored_args
         return CallRecord(
             uid=uid,
             tool=name,

@@ -95,7 +95,7 @@ async def check_redis(
     """Everything wrong or unknown, the worst first. With `allow_non_durable`, only what fails at once and eviction of
     everything are refused. Raises StoreUnavailableError."""
     grave = RedisSeverity.WARN if allow_non_durable else RedisSeverity.REFUSE
-    found: dict[str, list[RedisFinding]] = {}
+    findings_by_server: dict[str, list[RedisFinding]] = {}
     for server in await list_servers(redis, keys):
         facts = await _load_facts(redis, server)
         server_findings = [*_check_server(facts, redis)]
@@ -106,8 +106,10 @@ async def check_redis(
                 *await _check_clock_skew(redis, server, clock),
             ]
         writable = not any(one.code in _NO_WRITES for one in server_findings)
-        found[server.name] = server_findings + (await _check_writing(redis, keys, server) if writable else [])
-    findings = _merge_findings(found)
+        findings_by_server[server.name] = server_findings + (
+            await _check_writing(redis, keys, server) if writable else []
+        )
+    findings = _merge_findings(findings_by_server)
     if not any(one.code in (*_NO_WRITES, "selftest") for one in findings):
         findings += await _check_partitions(redis, keys)
     return sorted(findings, key=lambda one: one.severity is not RedisSeverity.REFUSE)

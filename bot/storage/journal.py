@@ -181,12 +181,14 @@ class Journal:
         if isinstance(self.redis, RedisCluster):  # one command cannot wait for streams of several nodes
             await asyncio.sleep(_BLOCK_MS / 4000)
             pages = [await self._load_next_page(partition, positions) for partition in positions]
-            found = {n: list(reversed(page)) for n, page in zip(positions, pages, strict=True)}
+            page_by_partition = {n: list(reversed(page)) for n, page in zip(positions, pages, strict=True)}
         else:
-            found = await self._read_streams(positions)
-        for partition, records in found.items():
+            page_by_partition = await self._read_streams(positions)
+        for partition, records in page_by_partition.items():
             positions[partition] = max([positions[partition], *(parse_stream_id(record.id) for record in records)])
-        return sorted((r for records in found.values() for r in records), key=lambda r: parse_stream_id(r.id))
+        return sorted(
+            (r for records in page_by_partition.values() for r in records), key=lambda r: parse_stream_id(r.id)
+        )
 
     async def _read_streams(self, positions: dict[int, StreamId]) -> dict[int, list[JournalRecord]]:
         streams: dict[Any, Any] = {self._build_journal_key(n): "{}-{}".format(*at) for n, at in positions.items()}
@@ -219,7 +221,7 @@ def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
     def get_field(name: str) -> str:
         return fields.get(name, "")
 
-    more = json.loads(fields["m"]) if "m" in fields else {}
+    details = json.loads(fields["m"]) if "m" in fields else {}
     return JournalRecord(
         at_ms=parse_stream_id(id_)[0],
         id=id_,
@@ -228,5 +230,5 @@ def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
         person=get_field("who"),
         channel=get_field("ch"),
         text=get_field("t"),
-        more=more,
+        more=details,
     )

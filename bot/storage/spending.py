@@ -184,16 +184,16 @@ def _add_usage(amounts: dict[str, int], person: str, reply: Usage, *, begun: boo
 
 def _build_usage_row(day: date, person: str, model: str, amounts: Mapping[str, int]) -> UsageRow:
     costs = {figure.removeprefix(COST): _from_cost_units(n) for figure, n in amounts.items() if figure.startswith(COST)}
-    runs, replies, read, cached, written, unpriced = (amounts.get(figure, 0) for figure in FIGURES)
+    runs, replies, tokens_in, cached, tokens_out, unpriced = (amounts.get(figure, 0) for figure in FIGURES)
     return UsageRow(
         day=day,
         person=person,
         model=model,
         runs=runs,
         replies=replies,
-        tokens_in=read,
+        tokens_in=tokens_in,
         cached=cached,
-        tokens_out=written,
+        tokens_out=tokens_out,
         unpriced=unpriced,
         costs=costs,
     )

@@ -69,14 +69,14 @@ class Handbook:
         stamps = {file: _read_stamp(path, file) for file, path in sorted(_list_files(self.folder))}
         if stamps == {file: stamp for file, (stamp, _) in self._cached_files.items()}:
             return self._snapshot
-        known = {
+        files = {
             file: self._cached_files[file]
             if self._cached_files.get(file, (None,))[0] == stamp
             else (stamp, _read_sections(self.folder, file))
             for file, stamp in stamps.items()
         }
-        book = _build_snapshot(tuple(section for _, sections in known.values() for section in sections))
-        self._cached_files, self._snapshot = known, book
+        book = _build_snapshot(tuple(section for _, sections in files.values() for section in sections))
+        self._cached_files, self._snapshot = files, book
         return book
 
     async def load_snapshot_in_thread(self) -> HandbookSnapshot:
@@ -104,20 +104,20 @@ def _build_snapshot(sections: tuple[Section, ...]) -> HandbookSnapshot:
 def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
     """Every Markdown file with its path inside the folder. Raises `HandbookError`."""
     root, count = os.path.realpath(folder), 0
-    for found in _walk_files(folder):
-        file = found.relative_to(folder).as_posix()
+    for entry in _walk_files(folder):
+        file = entry.relative_to(folder).as_posix()
         if not file.isprintable() or len(file) > MAX_PATH_LENGTH:
             raise HandbookError(
                 ascii(file)[:MAX_PATH_LENGTH], f"its name should be printable, at most {MAX_PATH_LENGTH} characters"
             )
-        if not Path(os.path.realpath(found)).is_relative_to(root):
+        if not Path(os.path.realpath(entry)).is_relative_to(root):
             raise HandbookError(file, "a link that leads out of the folder")
-        if found.suffix.lower() != ENDING or found.is_dir():
+        if entry.suffix.lower() != ENDING or entry.is_dir():
             continue
         count += 1
         if count > FILES:
             raise HandbookError(folder.name, f"more than {FILES} files")
-        yield file, found
+        yield file, entry
 
 
 def _walk_files(folder: Path) -> Iterator[Path]:

@@ -226,14 +226,14 @@ def _build_call_proposal(context: ToolContext, mcp_tool: McpTool, arguments: dic
         raise ToolError(
             "too_much", f"people are shown at most {FACTS} values and {MAX_DIALOG_BYTES} bytes; call it with less"
         )
-    told = tuple(_build_argument_field(*one, in_dialog=one in long) for one in values)
+    shown_fields = tuple(_build_argument_field(*one, in_dialog=one in long) for one in values)
     texts = tuple(_build_argument_dialog_field(number, *one) for number, one in enumerate(long, 1))
     fields = (CardField(label="server", value=mcp_tool.server), CardField(label="server_tool", value=mcp_tool.name))
     outside = CardField(label="outside", value=TextRef(key="fact.outside"))
     title = TextRef(key="title.server", params={"server": mcp_tool.server, "tool": mcp_tool.name})
     sealed = SealedCall(arguments=arguments, mark=mcp_tool.mark)
     return build_own_proposal(
-        context, sealed.model_dump(), title, (*fields, *told, outside), subject=mcp_tool.full_name, texts=texts
+        context, sealed.model_dump(), title, (*fields, *shown_fields, outside), subject=mcp_tool.full_name, texts=texts
     )
 
 

@@ -49,12 +49,12 @@ async def run_my_requests(context: ToolContext, args: MyRequestsArgs) -> ToolOut
         raise ToolError("bad_choice", message, field="status", label=label, choices={"zh": listed, "en": listed})
     engine, caller = context.services.engine, context.caller.id
     known = await (engine.list_cc_requests(caller) if args.told else engine.list_own_requests(caller))
-    found = [r for r in reversed(known) if r.status.value == (status or r.status)]
-    shown, more = slice_page(found, args.page)
+    matches = [r for r in reversed(known) if r.status.value == (status or r.status)]
+    shown, more = slice_page(matches, args.page)
     requests = [await describe_request(context, request) for request in shown]
     data = {"requests": requests, "more": more}
     privacy = choose_most_private(Privacy.OWN, *[await classify_summary(context, request) for request in shown])
-    note = TextRef(key="result.requests", params={"n": len(found)})
+    note = TextRef(key="result.requests", params={"n": len(matches)})
     return ToolOutcome(data=data, summary=note, privacy=Privacy.PRIVATE if args.told else privacy)
 
 

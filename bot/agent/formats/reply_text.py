@@ -57,22 +57,22 @@ def strip_thinking(text: str, ends: re.Pattern[str] | None = None) -> str | None
 
 def _strip_thinking_tags(text: str) -> str:
     """Removes the text between a tag and its closing tag, for the last such pair that begins in a line."""
-    closings = [(found.start(), found.end(), found[0][2:-1].casefold()) for found in _CLOSING.finditer(text)]
+    closings = [(match.start(), match.end(), match[0][2:-1].casefold()) for match in _CLOSING.finditer(text)]
     last = {tag: start for start, _, tag in closings}
-    pieces, done, line = list[str](), 0, 0
+    pieces, kept_until, line = list[str](), 0, 0
     while closings and line <= len(text):
         clear = _CLEAR.match(text, line)
         opened = _OPENED.finditer(text, line, clear.end() if clear else line)
-        closed = [found for found in opened if last.get(found[1].casefold(), -1) >= found.end()]
+        closed = [match for match in opened if last.get(match[1].casefold(), -1) >= match.end()]
         if closed:
             begin, tag = closed[-1], closed[-1][1].casefold()
             at = bisect_left(closings, (begin.end(),))
             end = next(closings[n][1] for n in range(at, len(closings)) if closings[n][2] == tag)
-            pieces.append(text[done : begin.start()])
-            done = line = end
+            pieces.append(text[kept_until : begin.start()])
+            kept_until = line = end
         newline = text.find("\n", line)
         line = newline + 1 if newline >= 0 else len(text) + 1
-    return "".join([*pieces, text[done:]])
+    return "".join([*pieces, text[kept_until:]])
 
 
 def read_reply_text(reply: ModelReply, ends: re.Pattern[str]) -> str | Decision:

@@ -103,13 +103,13 @@ class _StreamedMessage:
     def _add_call(self, call: Any) -> None:
         number = read_field(call, "index")
         index = number if isinstance(number, int) and 0 <= number < MAX_CALLS else max(len(self.calls) - 1, 0)
-        known = self.calls.setdefault(index, {"id": "", "function": {"name": "", "arguments": []}})
+        stored_call = self.calls.setdefault(index, {"id": "", "function": {"name": "", "arguments": []}})
         function = read_field(call, "function")
-        known["id"] = known["id"] or read_string(read_field(call, "id"))
-        known["function"]["name"] = known["function"]["name"] or read_string(read_field(function, "name"))
-        known["function"]["arguments"].append(read_arguments(read_field(function, "arguments")))
+        stored_call["id"] = stored_call["id"] or read_string(read_field(call, "id"))
+        stored_call["function"]["name"] = stored_call["function"]["name"] or read_string(read_field(function, "name"))
+        stored_call["function"]["arguments"].append(read_arguments(read_field(function, "arguments")))
         if (more := read_field(call, "extra_content")) is not None:
-            known["extra_content"] = more
+            stored_call["extra_content"] = more
 
     @property
     def completion(self) -> Any:

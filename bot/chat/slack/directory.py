@@ -267,13 +267,13 @@ def _get_email(member: Mapping[str, Any]) -> str:
 def _list_member_names(member: Mapping[str, Any]) -> list[str]:
     """The name people use first, then all others."""
     profile = member.get("profile") or {}
-    given = (
+    profile_names = (
         profile.get("real_name") or member.get("real_name"),
         profile.get("display_name"),
         member.get("real_name"),
         member.get("name"),
     )
-    names = (" ".join(_clean_member_text(name).split()) for name in given if name)
+    names = (" ".join(_clean_member_text(name).split()) for name in profile_names if name)
     return list(dict.fromkeys(name for name in names if name)) or [str(member["id"])]
 
 

@@ -132,12 +132,12 @@ def _flatten_facts(where: str, value: Any) -> Iterator[tuple[str, str]]:
             for name, part in value.items():
                 yield from _flatten_facts(f"{where}.{name}" if where else name, part)
         case [dict(), *_]:
-            named = [
+            names = [
                 (next((str(row[n]) for n in IDENTIFYING_KEYS if n in row), str(at)), row)
                 for at, row in enumerate(value)
             ]
-            yield where, ", ".join(name for name, _ in named)
-            for name, row in named:
+            yield where, ", ".join(name for name, _ in names)
+            for name, row in names:
                 yield from _flatten_facts(f"{where}[{name}]", row)
         case list():
             yield where, ", ".join(map(str, value))

@@ -142,17 +142,17 @@ class CamundaApi:
     ) -> list[dict[str, Any]]:
         """Every page: a short one is the last. Raises `ToolError`: as `RestClient.read_json`, and `engine_down` for a
         list that takes too long."""
-        found, allowance = list[dict[str, Any]](), ByteBudget()
+        all_rows, allowance = list[dict[str, Any]](), ByteBudget()
         async with limit_list_time(self._rest):
             for _ in range(MAX_PAGES):
-                page: dict[str, str | int] = {"firstResult": len(found), "maxResults": self._page}
+                page: dict[str, str | int] = {"firstResult": len(all_rows), "maxResults": self._page}
                 asked = {**(query or {}), **page}
                 answer = await self._rest.read_json(*path, query=asked, body=body, allowance=allowance)
-                rows = parse_rows(answer, self._page, found)
-                found += rows
+                rows = parse_rows(answer, self._page, all_rows)
+                all_rows += rows
                 if len(rows) < self._page:
                     break
-        return found
+        return all_rows
 
 
 def _encode_variables(variables: Mapping[str, VariableValue]) -> dict[str, dict[str, Any]]:
