@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from redis.asyncio import Redis
 
-from bot.app.dispatch import NEWER, NEWER_MAX_MS
+from bot.app.dispatch import NEWER_RECORD, NEWER_RECORD_MAX_MS
 from bot.app.work_kinds import parse_work
 from bot.core.clock import Clock
 from bot.queue.lanes import Lease, RetryLater
@@ -53,7 +53,7 @@ async def later(lab: Lab, lease: Lease) -> RetryLater:
 async def test_what_a_newer_version_has_put_waits_uncounted(redis: Redis, work: dict[str, object]) -> None:
     lab = Lab(redis)
     kept = await later(lab, await delivered(lab, json.dumps(work)))
-    assert not kept.counted and 0 < kept.delay_ms <= 60_000 and str(kept) == NEWER
+    assert not kept.counted and 0 < kept.delay_ms <= 60_000 and str(kept) == NEWER_RECORD
     assert lab.wall.said == []
 
 
@@ -98,7 +98,7 @@ async def test_a_record_of_a_newer_version_waits_too(redis: Redis) -> None:
 async def test_it_does_not_wait_for_ever(redis: Redis) -> None:
     lab = Lab(redis)
     lease = await delivered(lab, json.dumps(NEW[0]))
-    for age_ms, ends in ((NEWER_MAX_MS - 1000, RetryLater), (NEWER_MAX_MS + 1000, ValueError)):
+    for age_ms, ends in ((NEWER_RECORD_MAX_MS - 1000, RetryLater), (NEWER_RECORD_MAX_MS + 1000, ValueError)):
         at = datetime.fromtimestamp((lease.item.put_ms + age_ms) / 1000, UTC)
         with pytest.raises(ends):
             await replace(lab.dispatch, clock=Clock(read_now=lambda at=at: at)).handle_item(lease)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from bot.approvals.outbox import PAGE
+from bot.approvals.outbox import PAGE_SIZE
 from bot.core.records import ApprovalState
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.lab import Lab
@@ -179,7 +179,7 @@ async def test_news_that_nobody_knows_holds_nothing_up(redis: Redis) -> None:
 @pytest.mark.slow
 async def test_news_that_cannot_be_brought_hold_nothing_else_up_and_are_kept(redis: Redis) -> None:
     lab = await asked(redis)
-    bad = [OutboxEvent(id=f"E:{n}", kind="told", data={"request": "X-9", "person": "U1"}) for n in range(PAGE + 1)]
+    bad = [OutboxEvent(id=f"E:{n}", kind="told", data={"request": "X-9", "person": "U1"}) for n in range(PAGE_SIZE + 1)]
     told = {"request": "L-0001", "person": "U1", "by": "U2", "by_name": "李四", "text": "快好起来"}
     await lab.store.append_outbox([*bad, OutboxEvent(id="E:good", kind="commented", data=told)])
     await lab.outbox.relay_events()

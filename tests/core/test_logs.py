@@ -105,7 +105,7 @@ def test_a_line_has_time_level_logger_and_fields(stream: io.StringIO) -> None:
 
 def test_noisy_libraries_are_quiet_and_levels_are_kept(stream: io.StringIO) -> None:
     logs.configure_logging("DEBUG", json=True, stream=stream)
-    for name in logs.QUIET:
+    for name in logs.LIBRARY_LEVELS:
         logging.getLogger(name).debug("a whole payload")
     logging.getLogger("httpx").info("a request")
     logs.get_logger("bot").debug("ours")

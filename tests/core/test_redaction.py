@@ -29,7 +29,14 @@ from bot.cli import print_redacted
 from bot.cli.console import sanitize_for_terminal
 from bot.core import logs, redaction
 from bot.core.personal_numbers import is_account_number, is_card_number, is_identity_number
-from bot.core.redaction import SHORTEST, forget_secrets, read_url_secrets, redact_text, remember_secrets, spell_secret
+from bot.core.redaction import (
+    MIN_SECRET_LENGTH,
+    forget_secrets,
+    read_url_secrets,
+    redact_text,
+    remember_secrets,
+    spell_secret,
+)
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal
 from bot.tracing.lines import _redact_json
@@ -154,7 +161,7 @@ def test_a_known_secret_is_found_however_it_is_spelled(spelling: Callable[[str],
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.text(string.printable, min_size=SHORTEST, max_size=24), st.binary(max_size=5), st.binary(max_size=5))
+@given(st.text(string.printable, min_size=MIN_SECRET_LENGTH, max_size=24), st.binary(max_size=5), st.binary(max_size=5))
 @example("abcdef", b"", b"")
 def test_inside_base64_wherever_it_begins(secret: str, before: bytes, after: bytes) -> None:
     encoded = base64.b64encode(before + secret.encode() + after).decode()

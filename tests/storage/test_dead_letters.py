@@ -169,7 +169,7 @@ async def test_many_at_once_put_it_back_once(lanes: Lanes, letters: DeadLetterSt
 async def test_who_dies_between_the_mark_and_the_item_loses_nothing(
     redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.storage.dead_letters.CLAIM_MS", 50)
+    monkeypatch.setattr("bot.storage.dead_letters.MARK_TIMEOUT_MS", 50)
     lanes = Lanes(redis, keys)
     letters = DeadLetterStore(redis, keys)
     letter = await buried(lanes, wrote())

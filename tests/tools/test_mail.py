@@ -14,7 +14,7 @@ import pytest
 from bot.core.i18n import render_value
 from tests.tools.office import LI, PEOPLE, SICK, WANG, ZHANG, ZHAO, Office, office, refused, title
 from tools.effect_parts import EffectParts, PartState
-from tools.mail.send_email import RECIPIENTS, SendEmailArgs, build_message_id, run_send_email
+from tools.mail.send_email import MAX_RECIPIENTS, SendEmailArgs, build_message_id, run_send_email
 from tools.mail.smtp import SmtpMailer
 from tools.spec import EffectUnknownError, Identities, Person, Proposal, ToolError, ToolOutcome
 
@@ -179,7 +179,7 @@ async def test_one_whom_nobody_knows_and_too_many_have_no_card() -> None:
     unknown = await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": ["李四", "nobody"]}))
     assert (unknown.code, unknown.params["name"]) == ("unknown_person", "nobody")
     assert (await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": ["李四", ZHAO.id]}))).code == "no_address"
-    crowd = [LI.model_copy(update={"id": f"U90{n}", "name": f"客户{n}号"}) for n in range(RECIPIENTS + 1)]
+    crowd = [LI.model_copy(update={"id": f"U90{n}", "name": f"客户{n}号"}) for n in range(MAX_RECIPIENTS + 1)]
     there.people.known += crowd
     names = "、".join(one.id for one in crowd)
     assert (await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": names}))).code == "too_many"
