@@ -63,8 +63,7 @@ class CardOpener:
 
     async def _list_card_events(self, requested_card: OpenCard, before: Approval, shown: Approval) -> dict[str, str]:
         """By person: the card, for those who have got it now, but not for who waits for it: their run tells of it."""
-        known = {reader for reader, ref in shown.copies if (reader, ref) in before.copies}
-        had = known - {reader for reader, ref in shown.copies if (reader, ref) not in before.copies}
+        had = dict(shown.copies).keys() - {reader for reader, ref in shown.copies if (reader, ref) not in before.copies}
         return await self.card_delivery.list_card_events(
             shown, {*had, requested_card.caller} if requested_card.waiter else had
         )
