@@ -253,7 +253,16 @@ async def test_a_press_that_decides_nothing_takes_no_answers_either(redis: Redis
     assert count_posts() > posts, "control: without answers it does what it says"
 
 
-# A tool that a deploy has taken away
+# A card or a tool that is not there any more
+
+
+async def test_a_press_on_a_card_that_the_store_does_not_have_is_told_so(redis: Redis) -> None:
+    lab = await propose(redis)
+    await redis.delete(*[key async for key in redis.scan_iter("*:apr:*")])
+    await lab.presses(lab.wall.cards()[0], "send")
+    await lab.work()
+    assert await list_refusals(lab) == ["gone"] and not lab.mailer.mails
+    assert lab.wall.whispers == [("U1", translate("refused.gone", "zh"))]
 
 
 @pytest.mark.parametrize(
