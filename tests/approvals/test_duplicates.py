@@ -1,4 +1,4 @@
-"""Which call is the same as one that waits or has just ended: each condition with the call that only it lets through."""
+"""Which call is the same as one that waits or has just ended: each condition with the call that it alone lets through."""
 
 from __future__ import annotations
 
