@@ -1,4 +1,4 @@
-"""Which call is the same as one that waits or has just ended: each condition with the call that it alone lets through."""
+"""Which call is the same as one that waits or has just ended: each condition with the call that needs it."""
 
 from __future__ import annotations
 
