@@ -105,7 +105,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "bot/approvals/delivery.py": _PRESSES,
     "bot/approvals/duplicates.py": ("tests/approvals/test_duplicates.py", "tests/stories/test_same_again.py", *_CARDS),
     "bot/approvals/waiters.py": ("tests/approvals/test_waiters.py", *_PRESSES),
-    "bot/approvals/render.py": (*_PRESSES, "tests/tools/mcp/test_shown.py", "tests/stories/test_long_texts.py"),
+    "bot/approvals/render.py": (
+        "tests/approvals/test_render.py",
+        "tests/golden/test_stories.py",
+        *_PRESSES,
+        "tests/tools/mcp/test_shown.py",
+        "tests/stories/test_long_texts.py",
+    ),
     "bot/approvals/opinion_drafts.py": (
         "tests/approvals/test_opinion_drafts.py",
         "tests/stories/test_opinions.py",
