@@ -100,9 +100,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "bot/approvals/authorization.py": ("tests/approvals/test_authorization.py", *_PRESSES),
     "bot/approvals/press.py": _PRESSES,
-    "bot/approvals/lifecycle.py": _PRESSES,
-    "bot/approvals/openings.py": _PRESSES,
-    "bot/approvals/delivery.py": _PRESSES,
+    "bot/approvals/lifecycle.py": ("tests/approvals/test_lifecycle.py", *_PRESSES),
+    "bot/approvals/openings.py": ("tests/approvals/test_openings.py", *_PRESSES),
+    "bot/approvals/delivery.py": ("tests/approvals/test_delivery.py", *_PRESSES),
     "bot/approvals/duplicates.py": ("tests/approvals/test_duplicates.py", "tests/stories/test_same_again.py", *_CARDS),
     "bot/approvals/waiters.py": ("tests/approvals/test_waiters.py", *_PRESSES),
     "bot/approvals/render.py": (
