@@ -102,7 +102,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "bot/approvals/press.py": _PRESSES,
     "bot/approvals/lifecycle.py": ("tests/approvals/test_lifecycle.py", *_PRESSES),
     "bot/approvals/openings.py": ("tests/approvals/test_openings.py", *_PRESSES),
-    "bot/approvals/delivery.py": ("tests/approvals/test_delivery.py", *_PRESSES),
+    "bot/approvals/delivery.py": ("tests/approvals/test_copies.py", "tests/approvals/test_delivery.py", *_PRESSES),
     "bot/approvals/duplicates.py": ("tests/approvals/test_duplicates.py", "tests/stories/test_same_again.py", *_CARDS),
     "bot/approvals/waiters.py": ("tests/approvals/test_waiters.py", *_PRESSES),
     "bot/approvals/render.py": (
