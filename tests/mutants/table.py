@@ -136,6 +136,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "bot/queue/lua/stop.lua": _SCRIPTS,
     "bot/queue/lua/writes.lua": (*_SCRIPTS, "tests/storage/test_history.py"),
     "bot/core/records.py": (
+        "tests/core/test_records.py",
         "tests/golden/test_records.py",
         "tests/core/test_forged_keys.py",
         "tests/approvals/test_state.py",
@@ -150,6 +151,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/stories/test_privacy.py",
     ),
     "bot/app/ingress.py": (
+        "tests/app/test_ingress.py",
         "tests/approvals/test_press.py",
         "tests/stories/test_channel.py",
         "tests/stories/test_full.py",
