@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 from bot.core.errors import LeaseLost
 from bot.core.i18n import translate
+from bot.core.outcomes import describe_consequence
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.work_items import ExpireCard
 from tests.harness.lab import Lab
@@ -251,6 +252,33 @@ async def test_a_press_that_decides_nothing_takes_no_answers_either(redis: Redis
     await lab.presses(lab.wall.cards("DU2")[0], choice, LI.id, id="control")
     await lab.work()
     assert count_posts() > posts, "control: without answers it does what it says"
+
+
+async def test_what_nobody_can_see_in_an_answer_is_removed_and_counted(redis: Redis) -> None:
+    _, approval = await answer_task(redis, "reject", {"opinion": "那几天\u200b有\u200b发布", "decision": "approve"})
+    assert (approval.form, approval.removed_characters) == ({"opinion": "那几天有发布"}, 2)
+    assert "2 个看不见的字符" in describe_consequence(approval, "zh")
+
+
+# What runs nothing
+
+
+@pytest.mark.parametrize("script", [LEAVE, mail()])
+async def test_a_cancelled_card_begins_nothing_whether_it_could_be_repeated_or_not(redis: Redis, script: Any) -> None:
+    lab = await propose(redis, script)
+    await lab.presses(lab.wall.cards()[0], "cancel")
+    await lab.work()
+    approval = await lab.approval()
+    assert (approval.state, approval.effect, approval.attempts) == (ApprovalState.CANCELLED, EffectState.NONE, 0)
+    assert "effect.started" not in await lab.kinds() and await list_refusals(lab) == []
+
+
+async def test_a_press_on_a_copy_that_is_known_adds_none(redis: Redis) -> None:
+    lab = await propose(redis)
+    [(_, known)] = before = (await lab.approval()).copies
+    await lab.presses(lab.wall.cards()[0], "send", at=known)
+    await lab.work()
+    assert (await lab.approval()).copies == before
 
 
 # A card or a tool that is not there any more

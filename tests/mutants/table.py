@@ -99,7 +99,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         *_PRESSES,
     ),
     "bot/approvals/authorization.py": ("tests/approvals/test_authorization.py", *_PRESSES),
-    "bot/approvals/press.py": _PRESSES,
+    "bot/approvals/press.py": (
+        "tests/approvals/test_press_guards.py",
+        "tests/approvals/test_fresh_presses.py",
+        "tests/approvals/test_delivery.py",
+        *_PRESSES,
+    ),
     "bot/approvals/lifecycle.py": ("tests/approvals/test_lifecycle.py", *_PRESSES),
     "bot/approvals/openings.py": ("tests/approvals/test_openings.py", *_PRESSES),
     "bot/approvals/delivery.py": ("tests/approvals/test_copies.py", "tests/approvals/test_delivery.py", *_PRESSES),
