@@ -117,6 +117,13 @@ def test_who_waits_hears_how_the_card_ended(name: str, silent: bool) -> None:
     assert notify_waiter(card, WAITER) == build_resume(heard), "unless it is said otherwise, it answers"
 
 
+def test_of_what_somebody_has_said_happened_there_is_no_result_to_hear() -> None:
+    told = notify_waiter(OPEN.model_copy(update=end(EffectState.DONE)), WAITER)
+    assert isinstance(told, EnqueueItem)
+    heard = ResumeRun.model_validate_json(told.body)
+    assert (heard.status, heard.observation["error"], heard.receipt_line) == (DENIED, "decided", None)
+
+
 def request_card(**changes: Any) -> OpenCard:
     card = OpenCard(approval="A", tool="t", gate=Gate.APPROVE, proposal=PLAN, caller="", place=None)
     return card.model_copy(update=changes)

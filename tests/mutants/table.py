@@ -48,6 +48,7 @@ _SCRIPTS = (
     "tests/stories/test_fairness.py",
 )
 _TURN = (
+    "tests/conversation/test_turn_guards.py",
     "tests/conversation/test_turn.py",
     "tests/conversation/test_retry.py",
     "tests/conversation/test_budget.py",
