@@ -23,6 +23,7 @@ SHORTEST = 6
 SHORTEST_SHAPE = 16
 """Characters of a word of letters and digits alone that may be a token."""
 MASK = "***"
+"""Shorter than `SHORTEST`: itself never taken for a secret."""
 _ENDINGS = (
     *("password", "passwd", "passphrase", "pwd", "secret", "token", "signature", "credential", "credentials"),
     *("secretkey", "accesskey", "apikey", "privatekey", "signingkey", "accountkey", "encryptionkey", "masterkey"),
@@ -171,7 +172,7 @@ _known = _KnownSecrets()
 def remember_secrets(secrets: Iterable[str], *, personal: bool | None = None) -> None:
     """From now on these are redacted wherever this process writes, besides those it knew. `personal`: numbers of
     phones, identity cards, bank accounts and cards too; None: as before."""
-    known = _known.secrets | {one for one in secrets if len(one) >= SHORTEST and one != MASK}
+    known = _known.secrets | {one for one in secrets if len(one) >= SHORTEST}
     if known != _known.secrets:
         spelled = {spelling for one in known for spelling in spell_secret(one)}
         _known.spellings = tuple(sorted(spelled, key=lambda one: (-len(one), one)))
@@ -242,7 +243,7 @@ def redact_text(text: str, *, addresses: bool = True) -> str:
     text = redact_known_secrets(text)
     if _known.personal and any(sign in text for sign in PERSONAL_SIGNS):
         text = redact_personal_numbers(text)
-    if len(text) < SHORTEST_SHAPE and text.replace("_", "").isalnum():
+    if len(text) < SHORTEST_SHAPE and text.isalnum():
         return text
     small = text.casefold()
     text = _BOT_TOKEN.sub(rf"\1{MASK}", text)
