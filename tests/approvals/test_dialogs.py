@@ -92,6 +92,7 @@ async def test_without_its_tool_nothing_is_edited_and_all_else_is_asked(redis: R
     ("form", "wrong"),
     [
         (EDIT, set()),
+        ({}, set()),
         (EDIT | {"body": "李四你好，[Your name]"}, {"body"}),
         (EDIT | {"subject": ""}, {"subject"}),
         (EDIT | {"to": "nobody", "first_line": "x"}, set()),
@@ -114,6 +115,7 @@ async def test_an_edit_is_judged_as_it_would_be_carried_out(
         ("transfer", {"person": "nobody", "opinion": ""}, {"person"}),
         ("transfer", {"person": "U1", "opinion": ""}, {"person"}),
         ("reject", {"opinion": "不行"}, set()),
+        ("reject", {}, {"opinion"}),
         ("reject", {"opinion": "\u200b"}, {"opinion"}),
         ("approve", {}, set()),
     ],

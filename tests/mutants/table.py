@@ -183,6 +183,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         *_CARDS,
         "tests/conversation/test_turn.py",
     ),
+    "bot/core/effect_parts.py": ("tests/core/test_effect_parts.py", "tests/approvals/test_press.py"),
     "bot/core/redaction.py": _REDACTION,
     "bot/core/logs.py": _REDACTION,
     "bot/core/disclosure.py": (
