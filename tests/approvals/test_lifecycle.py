@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -136,6 +137,42 @@ async def test_a_cancelled_card_that_could_not_be_shown_is_ended_and_nobody_wait
     assert (approval.state, approval.effect) == (ApprovalState.CANCELLED, EffectState.NONE)
     assert await lab.waiting() == () and not lab.wall.cards() and not lab.mailer.mails
     assert "item.dead" in await lab.kinds() and lab.wall.texts()[-1] == "好的。"
+
+
+@pytest.mark.parametrize(
+    ("stored", "press", "ended"),
+    [
+        ({"state": ApprovalState.DECIDED, "press_id": "p"}, "p", EffectState.FAILED),
+        ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.STARTED}, "p", EffectState.UNKNOWN),
+        ({"state": ApprovalState.CANCELLED, "press_id": "p"}, "p", EffectState.NONE),
+        ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.DONE}, "p", None),
+        ({"state": ApprovalState.DECIDED, "press_id": "other", "effect": EffectState.STARTED}, "p", None),
+        ({"state": ApprovalState.CANCELLED, "press_id": "other"}, "p", None),
+        ({}, "p", None),
+        (None, "p", None),
+    ],
+)
+async def test_only_what_the_given_up_press_itself_has_decided_is_ended(
+    redis: Redis, stored: dict[str, Any] | None, press: str, ended: EffectState | None
+) -> None:
+    """What another press has begun goes on by its own item."""
+    lab = await propose(redis)
+    pressed = {"choice": "send", "decided_by": "U1"} | stored if stored else {}
+    before = (await lab.approval()).model_copy(update=pressed)
+    if stored is None:
+        await redis.delete(*[key async for key in redis.scan_iter("*:apr:*")])
+    else:
+        saved = [lab.approvals.build_save_write(before)]
+        assert await apply_writes(redis, lab.keys, lab.keys.get_partition(before.id), saved) == "ok"
+    click = Click(id=press, approval=before.id, version=1, choice="send", person="U1", place=DM)
+    item = LaneItem(lane=before.id, id="x", body="", tries=9)
+    writes = list(await lab.ends.give_up_press(item, click))
+    assert bool(writes) is (ended is not None)
+    assert await apply_writes(redis, lab.keys, lab.keys.get_partition(before.id), writes) == "ok"
+    if stored is not None:
+        after = await lab.approval()
+        assert after.effect is (before.effect if ended is None else ended)
+        assert bool(after.waiters) is (ended is None), "whoever waits hears of the end"
 
 
 # In front of people
