@@ -14,7 +14,7 @@ from bot.queue.writes import apply_writes
 from tests.harness.lab import Lab
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.presses import LEAVE, opened
-from tests.stories.script import DONE, mail
+from tests.stories.script import DONE, expense, mail
 from tools.effect_parts import PartState
 from tools.spec import EffectUnknownError, Person, ReceiptLine, TextRef, ToolError
 from tools.workflow.engine.port import CommandResult
@@ -167,6 +167,31 @@ async def test_the_parts_of_an_effect_that_fails_are_kept(redis: Redis) -> None:
 
 
 # Another version
+
+
+async def test_what_the_presser_did_not_know_is_asked_and_nothing_is_done_until_then(redis: Redis) -> None:
+    """The very same expense was started a moment ago."""
+    lab = await propose(redis, expense(), DONE, expense())
+    await lab.presses(lab.wall.cards()[0], "confirm")
+    await lab.work()
+    await lab.says("再报一次", id="Ev2")
+    await lab.work()
+    before = await lab.approvals.load_approval(lab.wall.cards()[0].buttons[0].approval)
+    assert before is not None
+    await lab.presses(lab.wall.cards()[0], "confirm", id="again")
+    await lab.work()
+    after = await lab.approvals.load_approval(before.id)
+    assert after is not None
+    assert (after.version, after.state, after.effect) == (2, ApprovalState.OPEN, EffectState.NONE)
+    assert (after.decided_by, after.press_id, after.waiters) == ("", "", before.waiters)
+    assert after.expires_ms - after.created_ms == before.expires_ms - before.created_ms
+    assert [one.id for one in await lab.engine.list_own_requests("U1")] == ["E-0001"]
+    [record] = [one async for one in lab.journal.stream_records(kinds={"approval.asked_again"})]
+    assert record.person == "U1"
+    [card] = lab.wall.cards()
+    await lab.presses(card, "start_another")
+    await lab.work()
+    assert len(await lab.engine.list_own_requests("U1")) == 2, "knowingly"
 
 
 async def test_an_edited_card_is_sealed_anew_for_its_whole_time_and_noted(redis: Redis) -> None:

@@ -119,8 +119,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/approvals/test_press_guards.py",
         "tests/approvals/test_fresh_presses.py",
         *_PRESSES,
+        "tests/conversation/test_asking_again.py",
     ),
-    "bot/approvals/card_editor.py": ("tests/approvals/test_effects.py", *_PRESSES),
+    "bot/approvals/card_editor.py": (
+        "tests/approvals/test_effects.py",
+        *_PRESSES,
+        "tests/conversation/test_asking_again.py",
+    ),
     "bot/approvals/call_args.py": ("tests/approvals/test_effects.py", "tests/approvals/test_dialogs.py", *_PRESSES),
     "bot/approvals/dialogs.py": (
         "tests/approvals/test_dialogs.py",
