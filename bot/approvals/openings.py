@@ -66,8 +66,7 @@ class CardOpener:
     ) -> dict[str, str]:
         """By person: the card, for everybody who got it now. The person of a waiting run is left out: the run itself
         says where the card is."""
-        earlier_readers = {reader for reader, ref in current.copies if (reader, ref) in previous.copies}
-        unchanged_readers = earlier_readers - {
+        unchanged_readers = dict(current.copies).keys() - {
             reader for reader, ref in current.copies if (reader, ref) not in previous.copies
         }
         return await self.card_delivery.list_card_events(

@@ -76,9 +76,10 @@ class PressHandler:
             return await self._refuse_press(lease, click, approval, "no_form")
         if click.choice in CHOICES_WITHOUT_DECISION:
             return await self._handle_undecided_press(lease, approval, person, click)
-        if choice is not None and choice.edits and approval.tool not in self.tools:  # a deploy has removed the tool
+        assert choice is not None, "authorize_press refuses what the card does not offer"
+        if choice.edits and approval.tool not in self.tools:  # a deploy has removed the tool
             return await self._refuse_press(lease, click, approval, "no_tool")
-        if choice is None or (choice.fields and click.form is None):
+        if choice.fields and click.form is None:
             return await self._refuse_press(lease, click, approval, "no_form")
         click = click.with_form(read_form_answers(approval.proposal, choice, click))
         if choice.edits:

@@ -22,6 +22,7 @@ MIN_SECRET_LENGTH = 6
 MIN_TOKEN_LENGTH = 16
 """Shortest word of only letters and digits that may be a token, in characters."""
 MASK = "***"
+"""Shorter than `MIN_SECRET_LENGTH`: itself never taken for a secret."""
 _ENDINGS = (
     *("password", "passwd", "passphrase", "pwd", "secret", "token", "signature", "credential", "credentials"),
     *("secretkey", "accesskey", "apikey", "privatekey", "signingkey", "accountkey", "encryptionkey", "masterkey"),
@@ -170,7 +171,7 @@ _known = _KnownSecrets()
 def remember_secrets(secrets: Iterable[str], *, personal: bool | None = None) -> None:
     """Adds secrets that are redacted from now on wherever this process writes. `personal`: whether to redact numbers of
     phones, identity cards, bank accounts and cards; None: unchanged."""
-    all_secrets = _known.secrets | {one for one in secrets if len(one) >= MIN_SECRET_LENGTH and one != MASK}
+    all_secrets = _known.secrets | {one for one in secrets if len(one) >= MIN_SECRET_LENGTH}
     if all_secrets != _known.secrets:
         spellings = {spelling for one in all_secrets for spelling in spell_secret(one)}
         _known.spellings = tuple(sorted(spellings, key=lambda one: (-len(one), one)))
@@ -241,7 +242,7 @@ def redact_text(text: str, *, addresses: bool = True) -> str:
     text = redact_known_secrets(text)
     if _known.personal and any(sign in text for sign in PERSONAL_SIGNS):
         text = redact_personal_numbers(text)
-    if len(text) < MIN_TOKEN_LENGTH and text.replace("_", "").isalnum():
+    if len(text) < MIN_TOKEN_LENGTH and text.isalnum():
         return text
     small = text.casefold()
     text = _BOT_TOKEN.sub(rf"\1{MASK}", text)
