@@ -26,10 +26,11 @@ _PRESSES = (
     "tests/golden/test_stories.py",
 )
 _QUEUE = (
+    "tests/queue/test_scripts.py",
+    "tests/queue/test_leases.py",
     "tests/queue/test_checkpoint.py",
     "tests/queue/test_lanes.py",
     "tests/queue/test_lanes_model.py",
-    "tests/queue/test_leases.py",
     "tests/queue/test_worker.py",
     "tests/queue/test_round_trips.py",
     "tests/queue/test_*.py",
