@@ -85,6 +85,7 @@ _ENGINE = (
     "tests/tools/workflow/test_audit.py",
     "tests/tools/workflow/test_invariants.py",
 )
+_STORE = ("tests/tools/workflow/test_store_scripts.py", "tests/tools/workflow/test_redis_store.py", *_ENGINE)
 _REDACTION = (
     "tests/core/test_logs.py",
     "tests/core/test_redaction*.py",
@@ -182,10 +183,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tools/workflow/engine/authority.py": _ENGINE,
     "tools/workflow/engine/votes.py": ("tests/tools/workflow/test_votes.py", *_ENGINE),
     "tools/workflow/engine/embedded.py": _ENGINE,
-    "tools/workflow/engine/redis_store.py": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
-    "tools/workflow/engine/announce.lua": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
-    "tools/workflow/engine/delegate.lua": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
-    "tools/workflow/engine/save.lua": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
+    "tools/workflow/engine/redis_store.py": _STORE,
+    "tools/workflow/engine/announce.lua": _STORE,
+    "tools/workflow/engine/delegate.lua": _STORE,
+    "tools/workflow/engine/save.lua": _STORE,
     "bot/evaluation/judge.py": ("tests/evaluation/test_judge.py", "tests/evaluation/test_scenarios.py"),
 }
 """Tests by file, as patterns."""

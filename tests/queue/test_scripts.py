@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
+from bot.core.errors import LeaseLost
 from bot.queue.keys import Keys
 from bot.queue.lanes import ANYBODY, COST_MS, CREDIT_MS, EnqueueResult, Lanes, Lease
 from bot.queue.rate_limits import RateLimiter, build_slot_key
@@ -209,6 +210,14 @@ async def test_a_heartbeat_extends_and_tells_what_is_lost(lanes: Lanes) -> None:
     await lanes.redis.zadd(build_key(lanes, "z"), {LANE: await now_ms(lanes) + 1})
     assert await lanes.run_lane_script("extend", LANE, lanes.lease_ms, LANE, lease.token, "gone", "7") == [["7"], []]
     assert await read_due(lanes) > await now_ms(lanes) + lanes.lease_ms - LATE_MS
+
+
+async def test_a_lane_whose_items_are_gone_is_lost_to_its_holder(lanes: Lanes) -> None:
+    lease = await hold(lanes)
+    await lanes.redis.delete(build_key(lanes, "in", LANE))
+    for call in (lease.checkpoint("1"), lease.commit(), lease.release()):
+        with pytest.raises(LeaseLost):
+            await call
 
 
 # Puts
