@@ -28,6 +28,7 @@ _PRESSES = (
 _QUEUE = (
     "tests/queue/test_scripts.py",
     "tests/queue/test_leases.py",
+    "tests/queue/test_rate_limits.py",
     "tests/queue/test_checkpoint.py",
     "tests/queue/test_lanes.py",
     "tests/queue/test_lanes_model.py",
@@ -48,6 +49,7 @@ _SCRIPTS = (
     "tests/stories/test_stops.py",
     "tests/stories/test_fairness.py",
 )
+_WRITES = ("tests/queue/test_scripts.py", "tests/storage/test_history.py", *_SCRIPTS)
 _TURN = (
     "tests/conversation/test_turn.py",
     "tests/conversation/test_retry.py",
@@ -112,7 +114,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "bot/approvals/suggestions.py": ("tests/approvals/test_suggestions.py", "tests/golden/test_stories.py"),
     "bot/approvals/outbox.py": ("tests/approvals/test_outbox.py", "tests/stories/test_crashes.py"),
     "bot/queue/lanes.py": _QUEUE,
-    "bot/queue/writes.py": (*_SCRIPTS, "tests/storage/test_dead_letters.py", "tests/storage/test_history.py"),
+    "bot/queue/writes.py": (*_WRITES, "tests/storage/test_dead_letters.py"),
     "bot/queue/worker.py": ("tests/queue/test_worker.py", *_QUEUE, "tests/stories/test_rolling.py"),
     "bot/queue/lua/apply.lua": _SCRIPTS,
     "bot/queue/lua/checkpoint.lua": _SCRIPTS,
@@ -123,9 +125,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "bot/queue/lua/pump.lua": _SCRIPTS,
     "bot/queue/lua/put.lua": _SCRIPTS,
     "bot/queue/lua/retry.lua": _SCRIPTS,
-    "bot/queue/lua/slot.lua": ("tests/queue/test_rate_limits.py", *_SCRIPTS),
+    "bot/queue/lua/slot.lua": _SCRIPTS,
     "bot/queue/lua/stop.lua": _SCRIPTS,
-    "bot/queue/lua/writes.lua": (*_SCRIPTS, "tests/storage/test_history.py"),
+    "bot/queue/lua/writes.lua": _WRITES,
     "bot/core/records.py": (
         "tests/golden/test_records.py",
         "tests/core/test_forged_keys.py",

@@ -22,6 +22,7 @@ from bot.queue.writes import (
     Set,
     SetTimer,
     Write,
+    XAdd,
     ZAdd,
     apply_writes,
     encode_writes,
@@ -395,6 +396,17 @@ async def test_the_latest_are_kept(lanes: Lanes) -> None:
     for value in "abcd":
         await apply_writes(lanes.redis, lanes.keys, home, [RPushTrim(key, [value], 3)])
     assert await lanes.redis.lrange(key, 0, -1) == ["b", "c", "d"]
+
+
+async def test_old_entries_go_where_an_age_is_said(lanes: Lanes) -> None:
+    key, home = build_key(lanes, "k"), lanes.keys.get_partition(LANE)
+    for number in range(300):
+        await lanes.redis.xadd(key, {"n": number}, id=f"{number + 1}-0")
+    for age_ms, lasting in ((None, 301), (10**15, 302), (HOUR_MS, 103)):  # trimmed by nodes of a hundred
+        await apply_writes(lanes.redis, lanes.keys, home, [XAdd(key, {"a": "b", "c": "d"}, age_ms)])
+        assert await lanes.redis.xlen(key) <= lasting and (await lanes.redis.xlen(key) > 300) is (age_ms != HOUR_MS)
+    [(_, fields)] = await lanes.redis.xrevrange(key, count=1)
+    assert fields == {"a": "b", "c": "d"}
 
 
 async def test_an_item_among_writes_rings_for_an_idle_lane_and_is_known_for_a_day(lanes: Lanes) -> None:
