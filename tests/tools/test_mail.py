@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import email
 import email.policy
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -251,8 +252,10 @@ async def test_errors_of_the_mailer_pass() -> None:
 
 
 @asynccontextmanager
-async def server(answers: dict[str, str | None]) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """An SMTP server that says what it is told to: command → answer, or None to hang up."""
+async def server(
+    answers: dict[str, str | None], heard: list[str] | None = None
+) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """An SMTP server that says what it is told to: command → answer, or None to hang up. `heard`: its commands."""
     received: list[bytes] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -265,6 +268,8 @@ async def server(answers: dict[str, str | None]) -> AsyncIterator[tuple[str, lis
         going = say("greeting", "220 hello")
         while going and (line := await reader.readline()):
             command = line.split()[0].decode().upper() if line.split() else ""
+            if heard is not None:
+                heard.append(line.decode().strip())
             going = say(command, "354 go on" if command == "DATA" else "250 fine")
             if command == "DATA" and "DATA" not in answers:
                 received.append((await reader.readuntil(b"\r\n.\r\n")).removesuffix(b".\r\n"))
@@ -321,6 +326,65 @@ async def test_plain_english_with_dots_arrives_too() -> None:
     async with server({}) as (url, received):
         await mailer(url).send_mail(LI, "Hello", "first\n.\nlast", "<abc@countersign>")
     assert b"first\r\n..\r\nlast" in received[0]
+
+
+@pytest.mark.parametrize("sender", ["Countersign <bot@example.com>", "bot@example.com"])
+async def test_the_envelope_says_from_whom_to_whom_and_the_headers_that_a_program_wrote(sender: str) -> None:
+    heard: list[str] = []
+    async with server({}, heard) as (url, received):
+        before = datetime.now(UTC).replace(microsecond=0)
+        await SmtpMailer(url, sender).send_mail(LI, "s", "b", "<x@y>", "张三 <zhangsan@example.com>")
+        await mailer(url).send_mail(LI, "s", "b", "<x@y>")
+    first, second = (email.message_from_bytes(raw, policy=email.policy.default) for raw in received)
+    assert [line.split(" ", 1) for line in heard if line.startswith(("MAIL", "RCPT"))] == 2 * [
+        ["MAIL", "FROM:<bot@example.com>"],
+        ["RCPT", "TO:<lisi@example.com>"],
+    ]
+    assert (first["From"], first["Reply-To"]) == (sender, "张三 <zhangsan@example.com>")
+    assert "Reply-To" not in second
+    assert before <= first["Date"].datetime <= datetime.now(UTC)
+    assert second["Date"].datetime == datetime(2026, 11, 20, tzinfo=UTC)
+    assert first["Auto-Submitted"] == second["Auto-Submitted"] == "auto-generated"
+
+
+async def test_who_is_named_in_the_url_logs_in() -> None:
+    heard: list[str] = []
+    async with server({"EHLO": "250-hello\r\n250 AUTH PLAIN", "AUTH": "235 welcome"}, heard) as (url, _):
+        await mailer(url.replace("//", "//m%65:se%40cret@")).send_mail(LI, "s", "b", "<x@y>")
+        login = "AUTH PLAIN " + base64.b64encode(b"\0me\0se@cret").decode()
+        assert heard.index(login) < heard.index("MAIL FROM:<bot@example.com>")
+        heard.clear()
+        await mailer(url).send_mail(LI, "s", "b", "<x@y>")
+        assert not any(line.startswith("AUTH") for line in heard)
+
+
+async def test_smtps_says_nothing_in_the_clear() -> None:
+    heard = bytearray()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 hello\r\n")
+        heard.extend(await reader.read(1))
+
+    async with listening(listen) as url:
+        assert (await refused(mailer(url.replace("smtp:", "smtps:")).probe_server())).code == "mail_down"
+    assert heard == b"\x16", "a TLS handshake"
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [({}, ""), ({"greeting": "554 go away"}, "mail_refused"), ({"greeting": None}, "mail_down")],
+)
+async def test_a_look_at_the_server_sends_nothing_and_says_what_is_wrong(
+    answers: dict[str, str | None], code: str
+) -> None:
+    heard: list[str] = []
+    async with server(answers, heard) as (url, received):
+        if code:
+            assert (await refused(mailer(url).probe_server())).code == code
+        else:
+            await mailer(url).probe_server()
+            assert heard
+    assert not received and not any(line.startswith("MAIL") for line in heard)
 
 
 @pytest.mark.parametrize(
