@@ -72,19 +72,21 @@ _MAIL = (
     "tests/stories/test_impostors.py",
 )
 _ENGINE = (
-    "tests/tools/workflow/test_re*.py",
+    "tests/tools/workflow/test_reducer.py",
+    "tests/tools/workflow/test_authority.py",
     "tests/tools/workflow/test_votes.py",
-    "tests/tools/workflow/test_engine.py",
     "tests/tools/workflow/test_assigning.py",
     "tests/tools/workflow/test_authority_now.py",
-    "tests/tools/workflow/test_choice.py",
-    "tests/tools/workflow/test_standing.py",
-    "tests/tools/workflow/test_semantics.py",
     "tests/tools/workflow/test_rolling_limits.py",
     "tests/tools/workflow/test_administration.py",
+    "tests/tools/workflow/test_choice.py",
     "tests/tools/workflow/test_duplicates.py",
+    "tests/tools/workflow/test_standing.py",
+    "tests/tools/workflow/test_semantics.py",
+    "tests/tools/workflow/test_engine.py",
     "tests/tools/workflow/test_store.py",
     "tests/tools/workflow/test_audit.py",
+    "tests/tools/workflow/test_redis_store.py",
     "tests/tools/workflow/test_invariants.py",
 )
 _STORE = ("tests/tools/workflow/test_store_scripts.py", "tests/tools/workflow/test_redis_store.py", *_ENGINE)
