@@ -74,6 +74,7 @@ _MAIL = (
 _ENGINE = (
     "tests/tools/workflow/test_reducer.py",
     "tests/tools/workflow/test_authority.py",
+    "tests/tools/workflow/test_caused.py",
     "tests/tools/workflow/test_votes.py",
     "tests/tools/workflow/test_assigning.py",
     "tests/tools/workflow/test_authority_now.py",
