@@ -149,6 +149,16 @@ def test_nobody_who_must_not_is_asked_and_the_name_that_stands_for_them_is_told(
 # The end
 
 
+def test_what_ends_leaves_nothing_open() -> None:
+    flow, request = open_small("B", "C")
+    withdraw = WithdrawCommand(request="L-1", actor="A")
+    withdrawn = does(flow, request, withdraw)
+    assert list_outcomes(withdrawn) == [("B", "withdrawn"), ("C", "withdrawn")]
+    assert (withdrawn.visits, withdrawn.arrived, withdrawn.waits_for) == ((), (), ())
+    closed = [(one["person"], one["by"], one["why"]) for one in list_notices(flow, request, withdraw)]
+    assert closed == [("B", "A", "withdrawn"), ("C", "A", "withdrawn")]
+
+
 @pytest.mark.parametrize(("actor", "is_told"), [("A", False), ("B", True)])
 def test_the_author_hears_of_an_end_that_was_not_their_own_doing(actor: str, is_told: bool) -> None:
     flow, request = open_small("B")
