@@ -15,9 +15,9 @@ import pytest
 from bot.core.i18n import render_value
 from tests.tools.office import LI, PEOPLE, SICK, WANG, ZHANG, ZHAO, Office, office, refused, title
 from tools.effect_parts import EffectParts, PartState
-from tools.mail.send_email import RECIPIENTS, SendEmailArgs, build_message_id, run_send_email
+from tools.mail.send_email import MAX_BODY, MAX_SUBJECT, RECIPIENTS, SendEmailArgs, build_message_id, run_send_email
 from tools.mail.smtp import SmtpMailer
-from tools.spec import EffectUnknownError, Identities, Person, Proposal, ToolError, ToolOutcome
+from tools.spec import EffectUnknownError, Identities, Person, Proposal, ReceiptLine, TextRef, ToolError, ToolOutcome
 
 FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。"
 MAIL = {"to": "李四", "subject": "请假申请 L-0012", "body": "李四你好，\n请看一下。"}
@@ -186,6 +186,94 @@ async def test_one_whom_nobody_knows_and_too_many_have_no_card() -> None:
     assert (await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": names}))).code == "too_many"
 
 
+async def test_as_many_as_are_allowed_stand_on_one_card_which_counts_them() -> None:
+    there = office()
+    crowd = [LI.model_copy(update={"id": f"U90{n}", "name": f"客户{n}号"}) for n in range(RECIPIENTS + 1)]
+    there.people.known += crowd
+    ids = [one.id for one in crowd]
+    plan = await there.plan(ZHANG, "send_email", **{**MAIL, "to": ids[1:]})
+    assert plan.args["to"] == ids[1:]
+    [notice] = [one.value for one in plan.fields if one.label == "notice"]
+    assert notice == TextRef(key="fact.mails", params={"n": RECIPIENTS})
+    error = await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": ids}))
+    assert (error.code, error.field) == ("too_many", "to")
+    assert error.params == {"label": {"zh": "收件人", "en": "Recipients"}, "most": RECIPIENTS}
+    alone = await there.plan(ZHANG, "send_email", **MAIL)
+    assert [one.label for one in alone.fields] == ["to", "subject", "reply_to"]
+
+
+async def test_a_card_is_whole_and_its_mail_has_a_receipt() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "send_email", **MAIL)
+    assert (plan.deciders, plan.requester, plan.subject) == ((ZHANG.id,), ZHANG.id, LI.id)
+    assert [(one.name, one.style, one.executes, one.edits) for one in plan.choices[:2]] == [
+        ("send", "primary", True, False),
+        ("edit", plan.choices[2].style, False, True),
+    ]
+    assert [(one.name, one.label, one.kind, one.value, one.max_length) for one in plan.choices[1].fields] == [
+        ("subject", "subject", plan.choices[1].fields[0].kind, MAIL["subject"], MAX_SUBJECT),
+        ("body", "body", "long", MAIL["body"], MAX_BODY),
+    ]
+    assert plan.choices[1].fields[0].kind != "long"
+    outcome = await there.press(ZHANG, "send_email", plan, "send", key="one")
+    assert outcome.summary == TextRef(key="result.mailed", params={"name": both("李四")})
+    told = TextRef(key="effect.mailed", params={"name": both("李四")})
+    assert outcome.receipt_line == ReceiptLine(text=told, subject=LI.id)
+    several = await there.plan(ZHANG, "send_email", **SEVERAL)
+    there.mailer.mails.clear()
+    sent = await there.press(ZHANG, "send_email", several, "send", key="two")
+    ids = [build_message_id(f"two:{one.id}") for one in (LI, WANG)]
+    assert [(one.message_id, one.reply_to) for one in there.mailer.mails] == [
+        (id, "张三 <zhangsan@example.com>") for id in ids
+    ]
+    assert (sent.data["message_id"], sent.data["subject"]) == (ids[-1], MAIL["subject"])
+
+
+@pytest.mark.parametrize(
+    ("to", "code", "name"),
+    [
+        ("李四、nobody", "unknown_person", "nobody"),
+        ("nobody、李四", "unknown_person", "nobody"),
+        ("nobody、", "unknown_person", "nobody、"),
+        ("、nobody", "unknown_person", "、nobody"),
+        ("李四、Li", "ambiguous_person", "Li"),
+    ],
+)
+async def test_of_several_names_the_one_that_is_wrong_is_told(to: str, code: str, name: str) -> None:
+    error = await refused(office().plan(ZHANG, "send_email", **{**MAIL, "to": to}))
+    assert (error.code, error.params["name"], error.field) == (code, name, "to")
+
+
+@pytest.mark.parametrize("change", [{"to": " ", "task_id": " "}, {"to": []}, {"to": [" "]}])
+async def test_for_nobody_there_is_no_mail(change: dict[str, object]) -> None:
+    error = await refused(office().plan(ZHANG, "send_email", **{**MAIL, **change}))
+    assert (error.code, error.field, error.ask) == ("no_recipient", "to", True)
+
+
+async def test_a_name_with_a_sign_in_it_is_found_first() -> None:
+    there = office()
+    there.people.known += [LI.model_copy(update={"id": "U77", "name": "王五、李四"})]
+    assert (await there.plan(ZHANG, "send_email", **{**MAIL, "to": "王五、李四"})).args["to"] == "U77"
+
+
+async def test_the_language_of_who_asks_comes_first() -> None:
+    there, english = office(), ZHANG.model_copy(update={"locale": WANG.locale})
+    lines = (await there.plan(english, "send_email", **SEVERAL)).body.splitlines()
+    assert lines[0].startswith("Countersign sends this") and lines[1] == FIRST
+
+
+async def test_an_outage_in_the_middle_ends_it_there_and_says_who_has_it() -> None:
+    there = office()
+    there.people.known += [LI.model_copy(update={"id": "U78", "name": "钱七"})]
+    there.mailer = moody = Moody({WANG.id: ToolError("mail_down", "away")}, [])  # type: ignore[assignment]
+    plan, parts = await there.plan(ZHANG, "send_email", **{**MAIL, "to": [LI.id, WANG.id, "U78"]}), EffectParts()
+    error = await refused(send_with(there, plan, parts))
+    assert error.code == "mailed_partly" and "away" in error.text
+    assert error.params["names"] == both("李四") and error.params["missing"]["zh"] == "王五、钱七"
+    assert moody.mails == [LI.id]
+    assert parts.states == {LI.id: PartState.DONE, WANG.id: PartState.REFUSED, "U78": PartState.OPEN}
+
+
 @dataclass
 class Moody:
     """A mail server that refuses some, or loses its connection in the middle."""
@@ -319,6 +407,7 @@ async def test_what_arrives_is_what_was_sent() -> None:
     assert message["From"] == "Countersign <bot@example.com>"
     assert message["Message-ID"] == "<abc@countersign>"
     assert message.get_content().splitlines() == body.splitlines()
+    assert message.get_payload(decode=True).count(b"\n") == message.get_payload(decode=True).count(b"\r\n"), "RFC 2046"
     assert max(map(len, raw.split(b"\r\n"))) <= 998
 
 
@@ -326,6 +415,17 @@ async def test_plain_english_with_dots_arrives_too() -> None:
     async with server({}) as (url, received):
         await mailer(url).send_mail(LI, "Hello", "first\n.\nlast", "<abc@countersign>")
     assert b"first\r\n..\r\nlast" in received[0]
+
+
+@pytest.mark.parametrize("body", ["Meet me at the café.\n", "请看。\n", "x" * 2_000 + "é\n"])
+async def test_what_a_server_takes_is_ascii_in_short_lines(body: str) -> None:
+    """Not every server takes eight bits."""
+    async with server({}) as (url, received):
+        await mailer(url).send_mail(LI, "周报", body, "<abc@countersign>")
+    (raw,) = received
+    assert raw.isascii() and max(map(len, raw.split(b"\r\n"))) <= 998
+    message = email.message_from_bytes(raw, _class=EmailMessage, policy=email.policy.default)
+    assert message.get_content().replace("\r\n", "\n") == body
 
 
 @pytest.mark.parametrize("sender", ["Countersign <bot@example.com>", "bot@example.com"])

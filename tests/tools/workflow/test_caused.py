@@ -122,6 +122,27 @@ def test_the_moment_is_kept_in_utc_and_told_to_the_task() -> None:
     assert (approved.tasks[0].by, approved.tasks[0].since) == ("B", request.started)
 
 
+def test_an_event_says_what_a_command_has_done_and_follows_the_one_before() -> None:
+    flow, request = open_small("B", "C", "D", mode=VotingMode.ANY)
+    command = approve("L-1-2", "C")
+    result = apply_command(flow.definition, request, command, NOW)
+    event = result.event
+    assert (event.n, event.at, event.command, event.via) == (1, NOW, command, "button")
+    assert event.closed == ("L-1-2=approve", "L-1-1=settled", "L-1-3=settled") and event.opened == ()
+    assert (event.status, event.previous) == (Status.APPROVED, request.head)
+    assert (result.request.events, result.request.head) == (2, event.hash) and event.hash not in ("", request.head)
+    (task,) = tasks(flow)
+    assert event.steps[0].node == task and event.steps[-1].to in flow.definition.nodes
+    add = AddSignCommand(task="L-1-1", actor="B", where=SignPosition.BEFORE, people=("E", "F"))
+    added = apply_command(flow.definition, request, add, NOW).event
+    assert (added.closed, added.opened) == (("L-1-1=added",), ("L-1-4=E", "L-1-5=F"))
+    timed = apply_command(set_timers(flow).definition, request, FireTimerCommand(task="L-1-1", timer="remind"), NOW)
+    moved = apply_command(
+        flow.definition, request, MigrateCommand(request="L-1", actor="X", definition="new", form="f"), NOW
+    )
+    assert [one.event.via for one in (timed, moved)] == ["timer", "command"]
+
+
 def test_nothing_is_done_to_a_request_that_is_not_there() -> None:
     flow, _ = open_small("B")
     with pytest.raises(ToolError) as error:
