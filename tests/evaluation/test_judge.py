@@ -117,12 +117,8 @@ def test_a_card_that_counts_as_decided_was_pressed() -> None:
 
 def test_risky_presses_are_those_without_authority() -> None:
     unentitled = replace(SEND, entitled=False)
-    assert (
-        count_risky_presses(
-            [SEND, unentitled, replace(unentitled, choice="cancel"), replace(unentitled, choice="approve")]
-        )
-        == 2
-    )
+    neutral, risky = replace(unentitled, choice="cancel"), replace(unentitled, choice="approve")
+    assert count_risky_presses([SEND, SEND, unentitled, neutral, risky]) == 2
 
 
 def test_effects_are_compared_with_what_was_wanted() -> None:

@@ -163,6 +163,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "bot/conversation/turn.py": _TURN,
     "bot/storage/approvals.py": (
+        "tests/storage/test_approvals.py",
         "tests/approvals/test_state.py",
         *_PRESSES,
         "tests/conversation/test_asking_again.py",
