@@ -118,7 +118,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "bot/approvals/outbox.py": ("tests/approvals/test_outbox.py", "tests/stories/test_crashes.py"),
     "bot/queue/lanes.py": _QUEUE,
     "bot/queue/writes.py": (*_WRITES, "tests/storage/test_dead_letters.py"),
-    "bot/queue/worker.py": ("tests/queue/test_worker.py", *_QUEUE, "tests/stories/test_rolling.py"),
+    "bot/queue/worker.py": (
+        "tests/queue/test_backing_off.py",
+        "tests/queue/test_worker.py",
+        *_QUEUE,
+        "tests/stories/test_rolling.py",
+    ),
     "bot/queue/lua/apply.lua": _SCRIPTS,
     "bot/queue/lua/checkpoint.lua": _SCRIPTS,
     "bot/queue/lua/claim.lua": _SCRIPTS,
