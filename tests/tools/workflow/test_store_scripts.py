@@ -1,15 +1,21 @@
-"""What each of the store's scripts writes, and that one that refuses writes nothing."""
+"""What each of the store's scripts writes, that one that refuses writes nothing, and what else the store keeps."""
 
 from __future__ import annotations
 
 import json
+import zlib
+from datetime import UTC, datetime, timedelta
 from importlib import resources
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-HOUR_MS = 3_600_000
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Delegation
+from tools.workflow.engine.store import OutboxEvent, WriteConflictError
+
+HOUR_MS, DAY = 3_600_000, timedelta(days=1)
 NAMES = ("request", "answer", "events", "numbers", "outbox", "bodies", "forms", "todo", "mine")
 
 
@@ -140,3 +146,95 @@ async def test_an_absence_is_kept_if_its_persons_others_are_those_that_were_read
     kept = await run(redis, "delegate", ("away", "deputy", "timers"), "d", "D", "away:d", "7", *known)
     written = {"away": {"a": "A", "b": "B", "d": "D"}, "deputy": {"d": "D"}, "timers": {"away:d": 7}}
     assert (kept, await read_everything(redis)) == ((1, written) if is_kept else (0, before))
+
+
+# Beside the scripts
+
+
+async def test_timers_come_in_their_order_and_only_one_that_is_there_is_put_off(redis: Redis) -> None:
+    store = RedisStore(redis)
+    await redis.zadd("cs:{wf}:timers", {"c": 3, "a": 1, "b": 2})
+    assert await store.list_due_timers(2, 9) == ("a", "b")
+    assert await store.list_due_timers(3, 2) == ("a", "b")
+    await store.postpone_timer("a", 9)
+    await store.postpone_timer("gone", 1)
+    await store.delete_timer("b")
+    assert await read_everything(redis) == {"timers": {"a": 9, "c": 3}}
+    assert await store.list_due_timers(2, 9) == ()
+
+
+async def test_lists_are_read_from_the_beginning_or_from_a_score(redis: Redis) -> None:
+    store = RedisStore(redis)
+    await redis.zadd("cs:{wf}:todo:U1", {"c": 3, "a": 1, "b": 2})
+    await redis.zadd("cs:{wf}:all", {"x": 1, "y": 2, "z": 3})
+    assert await store.list_members("todo", "U1") == (("a", 1), ("b", 2), ("c", 3))
+    assert await store.list_members("todo", "U1", 2) == (("a", 1), ("b", 2))
+    assert (await store.count_members("todo", "U1"), await store.count_members("todo", "U2")) == (3, 0)
+    assert await store.list_members_since("all", 2) == ("y", "z")
+    assert await store.list_members("todo", "U2") == ()
+
+
+async def test_a_version_of_a_file_is_kept_once_and_a_process_has_the_latest(redis: Redis) -> None:
+    store = RedisStore(redis)
+    assert await store.load_file("v") is None
+    for content in ("第一", "second"):
+        await store.save_file("v", content.encode())
+    assert await store.load_file("v") == "第一".encode()
+    for bpmn in ("b1", "b2"):
+        await store.save_deployment("leave", bpmn, "f")
+    assert await store.load_deployments() == {"leave": ("b2", "f")}
+    await redis.hset("cs:{wf}:numbers", mapping={"L": "7", "outbox": "9"})
+    assert await store.load_last_numbers() == {"L": 7}
+
+
+async def test_what_is_sent_is_gone_and_the_rest_comes_in_its_order(redis: Redis) -> None:
+    store = RedisStore(redis)
+    events = [OutboxEvent(id=f"n{n}", kind="deputy", data={"n": str(n)}) for n in range(4)]
+    assert await store.list_outbox(9) == []
+    await store.append_outbox(events)
+    assert await store.list_outbox(2) == events[:2]
+    await store.mark_sent([])
+    await store.mark_sent(["n0", "n2"])
+    assert await store.list_outbox(9) == [events[1], events[3]]
+    found = await read_everything(redis)
+    assert set(found["bodies"]) == {"n1", "n3"} and set(found["outbox"]) == {"n1", "n3"}
+
+
+async def test_an_absence_is_found_from_both_sides_and_gone_from_both(redis: Redis) -> None:
+    store = RedisStore(redis)
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    later, first = (
+        Delegation(id=id, person="U1", deputy="U2", start=now + n * DAY, end=now + (n + 1) * DAY)
+        for id, n in (("a", 5), ("b", 1))
+    )
+    await store.save_delegation(later, [])
+    with pytest.raises(WriteConflictError):
+        await store.save_delegation(first, [])
+    await store.save_delegation(first, [later])
+    assert await store.list_delegations_from("U1") == await store.list_delegations_to("U2") == (first, later)
+    assert await store.list_delegations_to("U1") == ()
+    assert set((await read_everything(redis))["timers"].values()) == {
+        (now + n * DAY).timestamp() * 1000 for n in (1, 5)
+    }
+    await store.delete_delegation(later)
+    assert await store.list_delegations_from("U1") == await store.list_delegations_to("U2") == (first,)
+    await store.delete_delegation(first)
+    assert await read_everything(redis) == {}
+
+
+async def test_a_request_that_is_not_there_is_none_and_one_that_somebody_spoilt_is_given_as_it_is(redis: Redis) -> None:
+    store = RedisStore(redis)
+    assert await store.load_request("L-0001") is None and await store.load_requests([]) == ()
+    assert await store.load_requests(["L-0001", "L-0002"]) == () and await store.load_events("L-0001") == ()
+    await redis.rpush("cs:{wf}:events:L-0001", "no zlib", zlib.compress(b"\xff"), zlib.compress("好".encode()))
+    spoilt, odd, whole = await store.load_events("L-0001")
+    assert (spoilt, whole) == ("no zlib", "好") and odd
+    assert (await store.load_command_context("k", "L-0001")) == (None, None)
+    await redis.set("cs:{wf}:answer:k", "好")
+    assert (await store.load_command_context("k", "L-0001")) == ("好", None)
+    assert (await store.load_start_context("k", "U1")).answer == "好"
+    await redis.hset("cs:{wf}:forms", "U1", "3")
+    await redis.zadd("cs:{wf}:mine:U1", {"L-0002": 2, "L-0001": 1})
+    own = await store.load_own_requests("U1")
+    assert own == (await store.load_start_context("k", "U1")).own_requests == (3, ("L-0001", "L-0002"))
+    assert await store.load_own_requests("U2") == (0, ())
