@@ -193,7 +193,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tools/workflow/engine/transitions.py": _ENGINE,
     "tools/workflow/engine/authority.py": _ENGINE,
     "tools/workflow/engine/votes.py": ("tests/tools/workflow/test_votes.py", *_ENGINE),
-    "tools/workflow/engine/embedded.py": _ENGINE,
+    "tools/workflow/engine/embedded.py": ("tests/tools/workflow/test_embedded.py", *_ENGINE),
     "tools/workflow/engine/redis_store.py": _STORE,
     "tools/workflow/engine/announce.lua": _STORE,
     "tools/workflow/engine/delegate.lua": _STORE,
