@@ -124,6 +124,18 @@ async def test_no_more_lanes_at_once_than_allowed(lanes: Lanes, keys: Keys) -> N
     assert max(busy) == 2
 
 
+async def test_more_work_than_hands_is_taken_up_as_hands_come_free(lanes: Lanes, keys: Keys) -> None:
+    """No sweep comes meanwhile."""
+    for number in range(10):
+        await lanes.enqueue(f"D{number}", f"E{number}", "1")
+    worker, busy = watched(lanes, keys, concurrency=2, sweep_s=60)
+    async with running(worker):
+        await until(lambda: done(lanes, keys, "D9", 1))
+        for number in range(9):
+            await until(lambda lane=f"D{number}": done(lanes, keys, lane, 1))  # type: ignore[misc]
+    assert len(busy) == 10 and max(busy) <= 2
+
+
 async def test_the_bell_is_answered_long_before_the_sweep(lanes: Lanes, keys: Keys) -> None:
     async with running(make(lanes, Recorder(keys), sweep_s=60)):
         await asyncio.sleep(0.1)
