@@ -256,7 +256,7 @@ async def test_a_name_with_a_sign_in_it_is_found_first() -> None:
     assert (await there.plan(ZHANG, "send_email", **{**MAIL, "to": "王五、李四"})).args["to"] == "U77"
     there.people.known += [LI.model_copy(update={"id": "U78", "name": "王五、李四"})]
     error = await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": "王五、李四"}))
-    assert error.code == "ambiguous_person", "and nobody else is meant by it"
+    assert (error.code, error.params["name"]) == ("ambiguous_person", "王五、李四"), "and it is not taken apart"
 
 
 async def test_the_language_of_who_asks_comes_first() -> None:
