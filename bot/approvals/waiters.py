@@ -15,6 +15,9 @@ UNKNOWN_MESSAGE = (
     "It was begun and nobody can say whether it happened. The person is asked on the card. "
     "Do not propose it again; say honestly that it is unknown."
 )
+HAPPENED_MESSAGE = (
+    "It was not known whether it happened; a person has looked and says that it did. Do not propose it again."
+)
 EXPIRED_MESSAGE = (
     "Nobody answered in time. That is not a no: nothing was decided. The card can be renewed with one press."
 )
@@ -77,6 +80,8 @@ def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], 
     if approval.effect is EffectState.DONE and approval.outcome is not None:
         privacy = approval.outcome.privacy or Privacy.PRIVATE
         return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.receipt_line, privacy
+    if approval.effect is EffectState.DONE:  # somebody has said so, after nobody could know
+        return CallStatus.SUCCEEDED, {"result": "done", "message": HAPPENED_MESSAGE}, None, Privacy.PUBLIC
     if approval.effect is EffectState.FAILED:
         code = approval.failure.key.removeprefix("error.") if approval.failure else "failed"
         observation = {"error": code, "message": approval.failure_for_model, **_build_parts_data(approval)}

@@ -125,11 +125,12 @@ def test_who_waits_hears_how_the_card_ended(name: str, silent: bool) -> None:
     assert notify_waiter(card, WAITER) == build_resume(heard), "unless it is said otherwise, it answers"
 
 
-def test_of_what_somebody_has_said_happened_there_is_no_result_to_hear() -> None:
+def test_of_what_somebody_has_said_happened_that_is_what_is_heard() -> None:
     told = notify_waiter(OPEN.model_copy(update=end(EffectState.DONE)), WAITER)
     assert isinstance(told, EnqueueItem)
     heard = ResumeRun.model_validate_json(told.body)
-    assert (heard.status, heard.observation["error"], heard.receipt_line) == (DENIED, "decided", None)
+    assert (heard.status, heard.observation["result"], heard.receipt_line) == (CallStatus.SUCCEEDED, "done", None)
+    assert "says that it did" in heard.observation["message"], "and nobody hears that nothing was done"
 
 
 def request_card(**changes: Any) -> OpenCard:

@@ -26,10 +26,12 @@ _PRESSES = (
     "tests/golden/test_stories.py",
 )
 _QUEUE = (
+    "tests/queue/test_scripts.py",
+    "tests/queue/test_leases.py",
+    "tests/queue/test_rate_limits.py",
     "tests/queue/test_checkpoint.py",
     "tests/queue/test_lanes.py",
     "tests/queue/test_lanes_model.py",
-    "tests/queue/test_leases.py",
     "tests/queue/test_worker.py",
     "tests/queue/test_round_trips.py",
     "tests/queue/test_*.py",
@@ -47,6 +49,7 @@ _SCRIPTS = (
     "tests/stories/test_stops.py",
     "tests/stories/test_fairness.py",
 )
+_WRITES = ("tests/queue/test_scripts.py", "tests/storage/test_history.py", *_SCRIPTS)
 _TURN = (
     "tests/conversation/test_turn_guards.py",
     "tests/conversation/test_turn.py",
@@ -70,21 +73,25 @@ _MAIL = (
     "tests/stories/test_impostors.py",
 )
 _ENGINE = (
-    "tests/tools/workflow/test_re*.py",
+    "tests/tools/workflow/test_reducer.py",
+    "tests/tools/workflow/test_authority.py",
+    "tests/tools/workflow/test_caused.py",
     "tests/tools/workflow/test_votes.py",
-    "tests/tools/workflow/test_engine.py",
     "tests/tools/workflow/test_assigning.py",
     "tests/tools/workflow/test_authority_now.py",
-    "tests/tools/workflow/test_choice.py",
-    "tests/tools/workflow/test_standing.py",
-    "tests/tools/workflow/test_semantics.py",
     "tests/tools/workflow/test_rolling_limits.py",
     "tests/tools/workflow/test_administration.py",
+    "tests/tools/workflow/test_choice.py",
     "tests/tools/workflow/test_duplicates.py",
+    "tests/tools/workflow/test_standing.py",
+    "tests/tools/workflow/test_semantics.py",
+    "tests/tools/workflow/test_engine.py",
     "tests/tools/workflow/test_store.py",
     "tests/tools/workflow/test_audit.py",
+    "tests/tools/workflow/test_redis_store.py",
     "tests/tools/workflow/test_invariants.py",
 )
+_STORE = ("tests/tools/workflow/test_store_scripts.py", "tests/tools/workflow/test_redis_store.py", *_ENGINE)
 _REDACTION = (
     "tests/core/test_logs.py",
     "tests/core/test_redaction*.py",
@@ -166,8 +173,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "bot/approvals/suggestions.py": ("tests/approvals/test_suggestions.py", "tests/golden/test_stories.py"),
     "bot/approvals/outbox.py": ("tests/approvals/test_outbox.py", "tests/stories/test_crashes.py"),
     "bot/queue/lanes.py": _QUEUE,
-    "bot/queue/writes.py": (*_SCRIPTS, "tests/storage/test_dead_letters.py", "tests/storage/test_history.py"),
-    "bot/queue/worker.py": ("tests/queue/test_worker.py", *_QUEUE, "tests/stories/test_rolling.py"),
+    "bot/queue/writes.py": (*_WRITES, "tests/storage/test_dead_letters.py"),
+    "bot/queue/worker.py": (
+        "tests/queue/test_backing_off.py",
+        "tests/queue/test_worker.py",
+        *_QUEUE,
+        "tests/stories/test_rolling.py",
+    ),
     "bot/queue/lua/apply.lua": _SCRIPTS,
     "bot/queue/lua/checkpoint.lua": _SCRIPTS,
     "bot/queue/lua/claim.lua": _SCRIPTS,
@@ -177,9 +189,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "bot/queue/lua/pump.lua": _SCRIPTS,
     "bot/queue/lua/put.lua": _SCRIPTS,
     "bot/queue/lua/retry.lua": _SCRIPTS,
-    "bot/queue/lua/slot.lua": ("tests/queue/test_rate_limits.py", *_SCRIPTS),
+    "bot/queue/lua/slot.lua": _SCRIPTS,
     "bot/queue/lua/stop.lua": _SCRIPTS,
-    "bot/queue/lua/writes.lua": (*_SCRIPTS, "tests/storage/test_history.py"),
+    "bot/queue/lua/writes.lua": _WRITES,
     "bot/core/records.py": (
         "tests/core/test_records.py",
         "tests/golden/test_records.py",
@@ -215,6 +227,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "bot/conversation/turn.py": _TURN,
     "bot/storage/approvals.py": (
+        "tests/storage/test_approvals.py",
         "tests/approvals/test_state.py",
         *_PRESSES,
         "tests/conversation/test_asking_again.py",
@@ -239,11 +252,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tools/workflow/engine/transitions.py": _ENGINE,
     "tools/workflow/engine/authority.py": _ENGINE,
     "tools/workflow/engine/votes.py": ("tests/tools/workflow/test_votes.py", *_ENGINE),
-    "tools/workflow/engine/embedded.py": _ENGINE,
-    "tools/workflow/engine/redis_store.py": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
-    "tools/workflow/engine/announce.lua": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
-    "tools/workflow/engine/delegate.lua": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
-    "tools/workflow/engine/save.lua": ("tests/tools/workflow/test_redis_store.py", *_ENGINE),
+    "tools/workflow/engine/embedded.py": ("tests/tools/workflow/test_embedded.py", *_ENGINE),
+    "tools/workflow/engine/redis_store.py": _STORE,
+    "tools/workflow/engine/announce.lua": _STORE,
+    "tools/workflow/engine/delegate.lua": _STORE,
+    "tools/workflow/engine/save.lua": _STORE,
     "bot/evaluation/judge.py": ("tests/evaluation/test_judge.py", "tests/evaluation/test_scenarios.py"),
 }
 """Tests by file, as patterns."""
