@@ -50,7 +50,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def logging_as_before() -> Iterator[None]:
     """Commands that run in this process send all logging to themselves: the next test has it back."""
     root = logging.getLogger()
-    handlers, level, levels = root.handlers[:], root.level, {name: logging.getLogger(name).level for name in logs.QUIET}
+    handlers, level, levels = (
+        root.handlers[:],
+        root.level,
+        {name: logging.getLogger(name).level for name in logs.LIBRARY_LEVELS},
+    )
     # structlog's own default draws a failure with every local variable: seconds of work each time.
     renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], renderer])
@@ -66,7 +70,7 @@ def stream() -> Iterator[io.StringIO]:
     """Where a test sends the log to; logging is as before afterwards."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
-    levels = {name: logging.getLogger(name).level for name in logs.QUIET}
+    levels = {name: logging.getLogger(name).level for name in logs.LIBRARY_LEVELS}
     yield io.StringIO()
     root.handlers[:], root.level = before, level
     root.setLevel(level)

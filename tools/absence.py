@@ -1,4 +1,4 @@
-"""Being away: who stands in for the caller, from a day to a day, both included, in the caller's own zone."""
+"""Absences: who is the caller's deputy, from one day to another, both included, in the caller's time zone."""
 
 from __future__ import annotations
 
@@ -78,20 +78,20 @@ async def run_set_absence(context: ToolContext, args: SetAbsenceArgs) -> ToolOut
 
 
 async def prepare_end_absence(context: ToolContext, args: EndAbsenceArgs) -> Proposal:
-    known = await context.services.engine.list_delegations(context.caller.id, context.now)
-    named = [d for d in known if d.id == args.absence_id.strip()] if args.absence_id.strip() else known
-    if len(named) != 1:
-        listed = ", ".join(d.id for d in known) or "none"
-        raise ToolError("no_delegation", f"which absence? There are: {listed}", needs_person=bool(known))
-    first, last = _to_day_range(context, named[0])
-    name = await get_person_name(context.services.directory, named[0].deputy)
+    delegations = await context.services.engine.list_delegations(context.caller.id, context.now)
+    chosen = [d for d in delegations if d.id == args.absence_id.strip()] if args.absence_id.strip() else delegations
+    if len(chosen) != 1:
+        listed = ", ".join(d.id for d in delegations) or "none"
+        raise ToolError("no_delegation", f"which absence? There are: {listed}", needs_person=bool(delegations))
+    first, last = _to_day_range(context, chosen[0])
+    name = await get_person_name(context.services.directory, chosen[0].deputy)
     title = TextRef(key="title.end_absence", params={"name": name})
-    fields = await _build_absence_fields(context, first, last, named[0].deputy)
-    return build_own_proposal(context, {"absence_id": named[0].id}, title, fields, subject=named[0].deputy)
+    fields = await _build_absence_fields(context, first, last, chosen[0].deputy)
+    return build_own_proposal(context, {"absence_id": chosen[0].id}, title, fields, subject=chosen[0].deputy)
 
 
 async def run_end_absence(context: ToolContext, args: EndAbsenceArgs) -> ToolOutcome:
-    """What has been ended before stays ended."""
+    """An absence that has ended stays ended."""
     try:
         await context.services.engine.end_delegation(context.caller.id, args.absence_id, context.now)
     except ToolError as error:
@@ -114,7 +114,7 @@ async def _describe_absence(context: ToolContext, absence: Delegation) -> dict[s
 
 
 def _build_delegation(context: ToolContext, args: SetAbsenceArgs, deputy: Person) -> Delegation:
-    """Named by the key of its use: the same press is the same absence."""
+    """Its id is the key of this use: the same press is the same absence."""
     first, last = (
         _parse_absence_day(args.first_day, "first_day", FIRST),
         _parse_absence_day(args.last_day, "last_day", LAST),
@@ -147,7 +147,7 @@ def _to_midnight(context: ToolContext, day: date) -> datetime:
 
 
 def _to_day_range(context: ToolContext, absence: Delegation) -> tuple[str, str]:
-    """First and last day, as the caller counts them."""
+    """First and last day, in the caller's time zone."""
     first, end = (moment.astimezone(context.now.tzinfo) for moment in (absence.start, absence.end))
     return str(first.date()), str((end - timedelta(microseconds=1)).date())
 

@@ -1,4 +1,4 @@
-"""Taking back a card that waits for its button: less happens, so no button is needed for it."""
+"""Cancels a card that waits for its button. Nothing happens then, so this needs no button itself."""
 
 from __future__ import annotations
 

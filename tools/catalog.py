@@ -1,5 +1,5 @@
-"""All tools. A tool that is not in this tuple does not exist; `select_offered_tools` leaves out what an installation
-has not."""
+"""All tools. A tool outside this tuple does not exist; `select_offered_tools` leaves out what an installation does not
+use."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ TOOLS: tuple[Tool, ...] = (
 
 
 def select_offered_tools(tools: Iterable[Tool], *, handbook: bool, think: bool) -> tuple[Tool, ...]:
-    """Those that a model is offered: the handbook's where there is one, `think` where it is wanted."""
+    """The tools for a model: the handbook's if there is a handbook, `think` if it is switched on."""
     missing = [*([] if handbook else [SEARCH_HANDBOOK, READ_HANDBOOK]), *([] if think else [THINK])]
     return tuple(tool for tool in tools if tool not in missing)

@@ -1,11 +1,10 @@
-"""Characters that nobody sees: which they are, and text without them or with their numbers.
+"""Invisible characters: which they are, and text without them or with their numeric codes.
 
-Invisible are control and format characters, separators of lines and paragraphs, lone surrogates, and what Unicode calls
-*default ignorable* (UAX #44): they change what a program reads and not what a person sees. New lines and tabs are
-layout and stay. Inside an emoji, joiners, variation selectors and tags are part of the picture and stay as well; an
-emoji is a sequence of the shape that UTS #51 recommends for interchange (RGI), so that no text can hide in one: at most
-four pictures joined, and tags only in the flags of England, Scotland and Wales.
-"""
+Invisible are control and format characters, separators of lines and paragraphs, lone surrogates, and Unicode's *default
+ignorable* characters (UAX #44): they change what a program reads and not what a person sees. New lines and tabs are
+layout and stay. Joiners, variation selectors and tags inside an emoji are part of the picture and stay as well. An
+emoji is a sequence that UTS #51 recommends for interchange (RGI), so that no text can hide in one: at most four joined
+pictures, and tags only in the flags of England, Scotland and Wales."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _IGNORABLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Default_Ignorable_Code_Point of DerivedCoreProperties.txt; with them U+2800, a Braille pattern without dots."""
+"""Default_Ignorable_Code_Point of DerivedCoreProperties.txt, and U+2800, a Braille pattern without dots."""
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"
 _OTHER_FORMAT = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001343f"
 _RANGES = f"{_CONTROL}{_IGNORABLE}{_OTHER_FORMAT}\ud800-\udfff"
@@ -36,7 +35,7 @@ _PICTURE = (
     "\U0001f170\U0001f171\U0001f17e\U0001f17f\U0001f18e\U0001f191-\U0001f19a\U0001f201-\U0001f265\U0001f300-\U0001f3fa"
     "\U0001f400-\U0001f6ff\U0001f7e0-\U0001f7f0\U0001f90c-\U0001f9ff\U0001fa70-\U0001faff\U0001fc00-\U0001fffd"
 )
-"""Extended_Pictographic of emoji-data.txt; above U+FFFF in whole blocks of pictures."""
+"""Extended_Pictographic of emoji-data.txt; above U+FFFF as whole blocks of pictures."""
 _DRAWN = f"[{_PICTURE}][\U0001f3fb-\U0001f3ff\ufe0e\ufe0f]?"
 _TAGS = {"England": "gbeng", "Scotland": "gbsct", "Wales": "gbwls"}
 _FLAGS = "|".join("".join(chr(0xE0000 + ord(letter)) for letter in region) for region in _TAGS.values())
@@ -44,25 +43,25 @@ _EMOJI = re.compile(f"\U0001f3f4(?:{_FLAGS})\U000e007f|{_DRAWN}(?:\u200d{_DRAWN}
 _SHOWN = re.compile("⟨U\\+([0-9A-F]{4,5})⟩")
 _LETTER = "\u0620-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17d3\u1820-\u18aa"
 _SPELLING = re.compile(f"(?<=[{_LETTER}])[\u200c\u200d](?=[{_LETTER}])")
-"""One joiner or non-joiner between two letters of Arabic, Indic and other scripts in which it changes how they are
-written: Persian, Hindi and others are not spelled right without (RFC 5892, appendix A)."""
+"""One joiner or non-joiner between two letters of Arabic, Indic and other scripts whose spelling it changes: Persian,
+Hindi and others need it (RFC 5892, appendix A)."""
 
 
 def has_invisible(text: str) -> bool:
-    """True when something in the text cannot be seen."""
+    """True if the text has invisible characters."""
     return count_invisible(text) > 0
 
 
 def count_invisible(text: str) -> int:
-    """How many characters of the text cannot be seen."""
-    if _INVISIBLE.search(text) is None:  # most text has none at all
+    """Number of invisible characters in the text."""
+    if _INVISIBLE.search(text) is None:  # most text has none
         return 0
     return len(_INVISIBLE.findall(_EMOJI.sub("", text.replace("\r\n", "\n"))))
 
 
 def remove_invisible(text: str, *, keep_joiners: bool = True) -> str:
-    """The text without what cannot be seen. Joiners that a word is spelled with stay, unless `keep_joiners` is false
-    (names), and are shown by their number wherever the text is shown. Ends of lines become `\\n`."""
+    """The text without invisible characters. Joiners of a spelling stay, unless `keep_joiners` is false (names), and
+    appear as numeric codes wherever the text is shown. Line ends become `\\n`."""
     if _INVISIBLE.search(text) is None:
         return text
     if not keep_joiners:
@@ -74,8 +73,8 @@ def remove_invisible(text: str, *, keep_joiners: bool = True) -> str:
 
 
 def clean_value(text: str) -> str:
-    """A value as it is stored and executed. Whoever wrote it may have read `⟨U+200B⟩` where somebody else's text has
-    that character: both are removed. Joiners that a word is spelled with stay."""
+    """A value as it is stored and executed. An author may have copied `⟨U+200B⟩` from another text's invisible
+    character: both are removed. Joiners of a spelling stay."""
     return remove_invisible(_restore_shown(text))
 
 
@@ -86,7 +85,7 @@ def count_cleaned(text: str) -> int:
 
 
 def _restore_shown(text: str) -> str:
-    """The characters that `show_invisible` has shown by their numbers."""
+    """Turns the codes of `show_invisible` back into characters."""
 
     def restore_character(found: re.Match[str]) -> str:
         code = int(found[1], 16)
@@ -96,7 +95,7 @@ def _restore_shown(text: str) -> str:
 
 
 def show_invisible(text: str) -> str:
-    """The text with `⟨U+200B⟩` for what cannot be seen. Ends of lines become `\\n`."""
+    """The text with `⟨U+200B⟩` for each invisible character. Line ends become `\\n`."""
     return text if _INVISIBLE.search(text) is None else _replace_invisible(text, _NUMBERS)
 
 
@@ -106,7 +105,7 @@ def show_in_line(text: str) -> str:
 
 
 def escape_invisible(text: str) -> str:
-    """The text with JSON's escapes for what cannot be seen: JSON stays JSON."""
+    """The text with JSON escapes for invisible characters: JSON stays valid."""
     return text if _INVISIBLE.search(text) is None else _replace_invisible(text, _ESCAPES)
 
 
@@ -121,7 +120,7 @@ def _expand_ranges(ranges: str) -> Iterator[str]:
 
 
 Written = Annotated[str, AfterValidator(clean_value)]
-"""Free text as an argument of a tool: what is shown, stored and executed has nothing invisible in it."""
+"""Free text as a tool argument: what is shown, stored and executed has no invisible characters."""
 _EVERY = tuple(_expand_ranges(_RANGES))
 _NOTHING = str.maketrans(dict.fromkeys(_EVERY, ""))
 _ESCAPES = str.maketrans({one: json.dumps(one)[1:-1] for one in _EVERY})
@@ -129,7 +128,7 @@ _NUMBERS = str.maketrans({one: _format_code_point(one) for one in _EVERY})
 
 
 def _replace_invisible(text: str, instead: Mapping[int, str]) -> str:
-    """The text with its emoji as they are, and everything else through a table."""
+    """Translates the text by a table, except its emoji."""
     text = text.replace("\r\n", "\n")
     parts, end = list[str](), 0
     for emoji in _EMOJI.finditer(text):

@@ -1,5 +1,5 @@
-"""An effect that has several parts, such as one mail to each of several people: which of them are done is kept before
-and after each, so that what broke off half way is told by name, and nothing that is done is done again."""
+"""Effects with several parts, such as one email to each of several people. The state of each part is stored before and
+after it is done. So an interrupted effect can be reported by name, and no finished part is done again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class PartState(StrEnum):
     OPEN = "open"
     """Not begun."""
     BEGUN = "begun"
-    """Nobody can say whether it was done, unless it is being done now."""
+    """Being done now, or nobody can say whether it was done."""
     DONE = "done"
     REFUSED = "refused"
-    """Begun, and surely not done."""
+    """Begun, and certainly not done."""
 
 
 async def discard_state(name: str, state: PartState) -> None:
@@ -28,15 +28,15 @@ class EffectParts:
 
     states: dict[str, PartState] = field(default_factory=dict)
     save_state: Callable[[str, PartState], Awaitable[object]] = discard_state
-    """Writes down how far a part has come. What it raises passes: then the part must not be begun."""
+    """Stores the state of a part. An exception passes through: then the part must not begin."""
 
     def list_unfinished(self, names: Sequence[str]) -> list[str]:
-        """Those of `names` that are still to be done, in their order. The others are passed over from now on."""
+        """Those of `names` that are still to do, in order. From now on the others are skipped."""
         for name in names:
             self.states.setdefault(name, PartState.OPEN)
         return [name for name in names if self.states[name] is not PartState.DONE]
 
     async def mark_part(self, name: str, state: PartState) -> None:
-        """Keeps how far a part has come."""
+        """Records the state of a part."""
         self.states[name] = state
         await self.save_state(name, state)

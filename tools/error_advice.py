@@ -1,4 +1,4 @@
-"""What the model should do about each error: one sentence a code, shared by every tool that may raise it."""
+"""Advice to the model about each error: one sentence per code, shared by all tools that may raise it."""
 
 from __future__ import annotations
 
@@ -108,14 +108,14 @@ FORM = (
     "other_approver", "no_approver",
     "bad_number", "bad_days", "days_differ", "bad_attachment", "overlap", "no_balance", "own_person", "too_many",
 )  # fmt: skip
-"""What filling a form in may raise."""
+"""Errors of filling in a form."""
 ENGINE = (
     "engine_down", "engine_refused", "engine_failed", "engine_too_large", "engine_unreadable", "not_remote",
     "not_deployed", "no_engine_user",
 )  # fmt: skip
-"""What any tool may raise where the engine is a remote one; on no card, since it is on all of them."""
+"""Errors of any tool with a remote engine. No card lists them, because all of them would."""
 
 
 def select_advice(*codes: str) -> dict[str, str]:
-    """The part of `ADVICE` that a tool card lists."""
+    """The part of `ADVICE` for a tool card."""
     return {code: ADVICE[code] for code in codes}

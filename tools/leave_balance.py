@@ -1,4 +1,4 @@
-"""What is left of the caller's yearly allowances: 年假还剩几天."""
+"""The caller's remaining yearly allowances: 年假还剩几天."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.error_advice import select_advice
 from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.state import format_decimal
-from tools.working_days import FIRST, LAST
+from tools.working_days import FIRST_YEAR, LAST_YEAR
 
 
 class LeaveBalanceArgs(FrozenModel):
@@ -19,25 +19,26 @@ class LeaveBalanceArgs(FrozenModel):
 
 async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> ToolOutcome:
     year = args.year or context.now.year
-    if not FIRST <= year <= LAST:
-        message = f"the calendar is for the years {FIRST} to {LAST}"
-        raise ToolError("no_calendar", message, field="year", first=FIRST, last=LAST)
-    kept = await context.services.engine.list_balances(context.caller.id, year)
+    if not FIRST_YEAR <= year <= LAST_YEAR:
+        message = f"the calendar is for the years {FIRST_YEAR} to {LAST_YEAR}"
+        raise ToolError("no_calendar", message, field="year", first=FIRST_YEAR, last=LAST_YEAR)
+    year_balances = await context.services.engine.list_balances(context.caller.id, year)
     balances: list[dict[str, Any]] = [
         {
-            "kind": one.label[context.caller.person.language],
-            "days_a_year": format_decimal(one.allowance),
-            "approved": format_decimal(one.approved),
-            "waiting": format_decimal(one.pending),
-            "left": format_decimal(one.remaining),
+            "kind": balance.label[context.caller.person.language],
+            "days_a_year": format_decimal(balance.allowance),
+            "approved": format_decimal(balance.approved),
+            "waiting": format_decimal(balance.pending),
+            "left": format_decimal(balance.remaining),
         }
-        for one in kept
+        for balance in year_balances
     ]
     lines = [
         TextRef(
-            key="result.balance", params={"label": one.label, "left": format_decimal(one.remaining), "year": str(year)}
+            key="result.balance",
+            params={"label": balance.label, "left": format_decimal(balance.remaining), "year": str(year)},
         )
-        for one in kept
+        for balance in year_balances
     ]
     told = {each: "; ".join(context.services.render_text(line, each) for line in lines) for each in ("zh", "en")}
     note = TextRef(key="result.balances", params={"balances": told}) if lines else TextRef(key="result.no_balances")

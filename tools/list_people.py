@@ -1,4 +1,4 @@
-"""Looking people up: the tool `list_people`."""
+"""Looks people up: the tool `list_people`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tools.people.names import find_people, fold_text, list_active_people, resol
 from tools.spec import FrozenModel, Person, Privacy, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
-DEPARTMENTS = 50
-"""Names of departments that are told to who has asked for one that there is not."""
+MAX_DEPARTMENTS = 50
+"""Most department names in the answer to an unknown department."""
 
 
 class ListPeopleArgs(FrozenModel):
@@ -27,29 +27,32 @@ class ListPeopleArgs(FrozenModel):
 
 async def run_list_people(context: ToolContext, args: ListPeopleArgs) -> ToolOutcome:
     everyone = await context.services.directory.list_people()
-    found = find_people(everyone, args.name).people if args.name.strip() else list_active_people(everyone)
+    people = find_people(everyone, args.name).people if args.name.strip() else list_active_people(everyone)
     if args.manager.strip():
         manager = resolve_person(everyone, args.manager, field="manager")
-        found = tuple(person for person in found if person.manager == manager.id)
-    wanted = fold_text(args.department)
-    in_it = [person for person in found if not wanted or wanted in _list_groups(person)]
+        people = tuple(person for person in people if person.manager == manager.id)
+    department = fold_text(args.department)
+    in_it = [person for person in people if not department or department in _list_groups(person)]
     shown, more = slice_page(in_it, args.page)
     known = {p.id: p for p in everyone}
     data: dict[str, Any] = {"people": [_describe_directory_entry(p, known) for p in shown], "more": more}
-    if not in_it and wanted:
-        data["departments"] = sorted({p.department for p in list_active_people(everyone) if p.department})[:DEPARTMENTS]
+    if not in_it and department:
+        data["departments"] = sorted({p.department for p in list_active_people(everyone) if p.department})[
+            :MAX_DEPARTMENTS
+        ]
     return ToolOutcome(data=data, summary=TextRef(key="result.people", params={"n": len(in_it)}))
 
 
 def _list_groups(person: Person) -> set[str]:
-    """The department and the roles, as they are compared."""
+    """The department and the roles, in the form for comparison."""
     return {fold_text(group) for group in (person.department, *person.roles) if group}
 
 
 def _describe_directory_entry(person: Person, known: Mapping[str, Person]) -> dict[str, Any]:
-    """What people say of themselves (`name`, `also`, `own_title`) apart from what the company or the platform says."""
+    """What people say of themselves (`name`, `also`, `own_title`), separate from the data of the company or the
+    platform."""
     manager = known.get(person.manager or "")
-    given = {
+    details = {
         "title" if person.is_title_official else "own_title": person.title,
         "email": person.email,
         "department": person.department,
@@ -57,7 +60,7 @@ def _describe_directory_entry(person: Person, known: Mapping[str, Person]) -> di
     }
     unlisted = {"in_company_directory": False} if person.is_in_directory is False else {}
     names = {"id": person.id, "name": show_invisible(person.name), "also": [show_invisible(n) for n in person.names]}
-    return {**names, **{name: value for name, value in given.items() if value}, **unlisted}
+    return {**names, **{name: value for name, value in details.items() if value}, **unlisted}
 
 
 LIST_PEOPLE = Tool(

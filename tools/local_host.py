@@ -1,4 +1,4 @@
-"""Whether a host is this machine: what goes no further needs no encryption."""
+"""Finds out whether a host is this machine: traffic within it needs no encryption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounded observations: pages."""
+"""Bounded observations in pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How private requests and results are. Code decides it from the data and the process file, never a model."""
+"""Classifies the privacy of requests and results. Code decides it from the data and the process file, never a model."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SAYS_NOTHING = frozenset(
         ),
     }
 )
-"""Errors that repeat what the call itself has said, or name fields, choices and people of the company: whoever wrote
-the call knew it before. Any other may tell something of a request."""
+"""Errors that repeat what the call itself said, or name fields, choices and people of the company: the author of the
+call knew that before. Any other error may reveal something about a request."""
 
 
 def classify_form(process: Process, filled: FilledForm) -> Privacy:
-    """Of a form that its author fills in, all of its values included."""
+    """The privacy of a form that its author fills in, with all of its values."""
     if is_private_form(process.form, filled):
         return Privacy.PRIVATE
     written = [field for field in process.form.fields if field.kind in FREE_TEXT]
@@ -42,20 +42,20 @@ def classify_form(process: Process, filled: FilledForm) -> Privacy:
 
 
 def classify_request(process: Process, request: Request, reader: str) -> Privacy:
-    """Of a request for one reader (a person id), as far as no free text of it is told."""
+    """The privacy of a request for one reader (a person id), without its free text."""
     if request.initiator != reader or is_private_form(process.form, request.filled):
         return Privacy.PRIVATE
     return Privacy.OWN
 
 
 def is_private_form(form: Form, filled: FilledForm) -> bool:
-    """True when the process file marks the form, or an option that was chosen, as private."""
+    """True if the process file marks the form, or an option that was chosen, as private."""
     chosen = [field.find_option(filled.values.get(field.name, "")) for field in form.fields]
     return form.private or any(option is not None and option.private for option in chosen)
 
 
 async def classify_summary(context: ToolContext, request: Request) -> Privacy:
-    """Of a request in one line (`Form.summary`), for the caller. One that cannot be read counts as private."""
+    """The privacy of a request in one line (`Form.summary`), for the caller. An unreadable one counts as private."""
     try:
         process = await context.services.engine.get_process(request)
     except InvalidDefinitionError:
@@ -65,7 +65,7 @@ async def classify_summary(context: ToolContext, request: Request) -> Privacy:
 
 
 async def classify_card(context: ToolContext, request: Request) -> Privacy:
-    """Of a card that shows all of a request, for the caller. What others have said about it is theirs."""
+    """The privacy of a card that shows all of a request, for the caller. What others have said about it is theirs."""
     process = await context.services.engine.get_process(request)
     found = choose_most_private(
         classify_request(process, request, context.caller.id), classify_form(process, request.filled)
@@ -74,7 +74,7 @@ async def classify_card(context: ToolContext, request: Request) -> Privacy:
 
 
 def classify_result(tool: Tool | None, result: ToolOutcome | Proposal | ToolError) -> Privacy:
-    """Of what a call has come to. Where nobody has said, it is as private as its tool can be."""
+    """The privacy of a call's result. If nothing states it, the highest privacy of its tool."""
     most = (tool.privacy if tool is not None else None) or Privacy.PRIVATE
     if isinstance(result, ToolError):
         return Privacy.PUBLIC if result.code in SAYS_NOTHING else most
@@ -82,7 +82,7 @@ def classify_result(tool: Tool | None, result: ToolOutcome | Proposal | ToolErro
 
 
 def _has_free_text(form: Form) -> bool:
-    """True when the one line about a request repeats what its author wrote."""
+    """True if the one line about a request repeats what its author wrote."""
     written = {field.name for field in form.fields if field.kind in FREE_TEXT}
     return any(
         name in written for words in form.summary.by_language.values() for _, name, _, _ in Formatter().parse(words)

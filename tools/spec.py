@@ -1,8 +1,7 @@
-"""What passes between tools, gates and the model: people, plans, choices, outcomes, errors.
+"""The types between tools, gates and the model: people, proposals, choices, outcomes, errors.
 
-Everything here is data that crosses a border (to Redis, to a card, to the model), so it is frozen.
-Nothing here knows a chat platform, Redis or a model.
-"""
+Everything here is data that crosses a border (to Redis, to a card, to the model), so it is frozen. Nothing here knows a
+chat platform, Redis or a model."""
 
 from __future__ import annotations
 
@@ -24,25 +23,25 @@ class Gate(StrEnum):
     CONFIRM = "confirm"
     """The caller, seeing every field."""
     APPROVE = "approve"
-    """The person the task is assigned to, never the requester, whoever asked in chat."""
+    """The assignee of the task, never the requester, whoever asked in chat."""
 
 
 class Privacy(StrEnum):
-    """How private something is for the person whose run it is in, least private first. Code decides it from the data;
-    `bot.core.disclosure` decides from it where something may be shown."""
+    """How private something is for the person whose run it is in, from least to most private. Code decides it from the
+    data; `bot.core.disclosure` derives from it where something may be shown."""
 
     PUBLIC = "public"
-    """Everybody in the company may know it: processes, the handbook, sums, days, who is who."""
+    """Everybody in the company may know it: processes, the handbook, calculations, days, who is who."""
     OWN = "own"
     """The person's own request, without free text and of no private kind."""
     OWN_TEXT = "own_text"
     """The same with the free text of its form."""
     PRIVATE = "private"
-    """Somebody else's request, a private kind, a to-do list, what people wrote: nobody else's business."""
+    """Somebody else's request, a private kind, a to-do list, what people wrote: for nobody else."""
 
 
 def choose_most_private(*found: Privacy) -> Privacy:
-    """The most private of these; `PUBLIC` if there are none."""
+    """The most private of these; `PUBLIC` without any."""
     order = list(Privacy)
     return max(found, key=order.index, default=Privacy.PUBLIC)
 
@@ -60,17 +59,17 @@ class StoredModel(FrozenModel):
 
 
 class Person(FrozenModel):
-    """Somebody of the directory. `id` is the chat platform's id for the person."""
+    """A person in the directory. `id`: the chat platform's id of the person."""
 
     id: str
     name: str
     """The name people use, e.g. 李四."""
     names: tuple[str, ...] = ()
-    """Every other name they answer to (display name, handle): what a look-up may match."""
+    """All their other names (display name, handle), which a look-up may match."""
     email: str = ""
     title: str = ""
     is_title_official: bool = False
-    """True: the company's directory file says the title; False: the person has typed it."""
+    """True: the title is from the company's directory file. False: the person typed it."""
     locale: str = "en-US"
     timezone: str = "UTC"
     manager: str | None = None
@@ -78,35 +77,35 @@ class Person(FrozenModel):
     roles: frozenset[str] = frozenset()
     """Roles that rules refer to: `finance`, `director`, `admin`."""
     runs_workspace: bool = False
-    """The platform says that they are an administrator or owner of the workspace. That opens no request to them."""
+    """The platform says that they are an administrator or owner of the workspace. That lets them read no requests."""
     department: str = ""
     allowance: Decimal | None = None
-    """Days of annual leave a year; None: as for everybody."""
+    """Days of annual leave per year; None: the general number."""
     active: bool = True
     is_in_directory: bool | None = None
-    """Whether the company's directory file has them; None: there is no file."""
+    """True if the company's directory file has them; None: there is no file."""
 
     @property
     def language(self) -> str:
-        """`zh` or `en`: the language everything this person reads is written in."""
+        """`zh` or `en`: the language of everything this person reads."""
         return "zh" if self.locale.lower().startswith("zh") else "en"
 
     @property
     def is_administrator(self) -> bool:
-        """May see all settings and stop anybody's run: by the directory file, or by the platform. What they may read
-        of requests goes by the file alone (`tools.requests.status.can_read_request`)."""
+        """True if they may see all settings and stop anybody's run: by the directory file, or by the platform. Reading
+        requests depends on the file alone (`tools.requests.status.can_read_request`)."""
         return self.runs_workspace or "admin" in self.roles
 
     @property
     def zone(self) -> ZoneInfo:
-        """What *today* and working hours are counted in."""
+        """The time zone for *today* and working hours."""
         return ZoneInfo(self.timezone)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The person a verified platform payload came from. Built in one place only, the directory's `caller`;
-    no tool argument and nothing anybody writes can make or change one."""
+    """The person behind a verified platform payload. Made in one place only, the directory's `find_caller`; no tool
+    argument and no text can make or change one."""
 
     person: Person
 
@@ -116,39 +115,39 @@ class Caller:
 
 
 class TextRef(FrozenModel):
-    """A sentence a person will read: its key in the texts, and what to fill in."""
+    """A sentence for people: its key, and its parameters."""
 
     key: str
     params: dict[str, str | int | dict[str, str]] = {}
 
 
 class Identity(FrozenModel):
-    """One person as a card names them, so that whoever presses can check who is meant: what was so when the card was
-    made."""
+    """A person as a card names them, so that the presser can check who is meant. It keeps the data from when the card
+    was made."""
 
     id: str
-    """What a platform's mention is made of."""
+    """The id for the platform's mention."""
     name: str
     email: str = ""
     is_name_shared: bool = False
-    """Somebody else active has a name that looks the same."""
+    """Another active person has a name that looks the same."""
     is_name_misleading: bool = False
-    """A name of theirs poses as an address or an id, or has something in it that cannot be seen."""
+    """One of their names imitates an address or an id, or has invisible characters."""
     is_in_directory: bool | None = None
     """As in `Person`."""
 
 
 class Identities(FrozenModel):
-    """The persons that a line of a card names."""
+    """The persons in a line of a card."""
 
     people: tuple[Identity, ...]
     text: TextRef | None = None
-    """The sentence that names them; None: their names are all that is said."""
+    """The sentence that names them; None: only their names are shown."""
 
 
 class CardField(FrozenModel):
-    """One line of a card, e.g. *Approver: 李四*. `label` is a text key or words of a process file;
-    `value` is literal text, words, a note, or persons."""
+    """One line of a card, e.g. *Approver: 李四*. `label`: a text key, or words of a process file; `value`: literal
+    text, words, a note, or persons."""
 
     label: str | dict[str, str]
     value: str | dict[str, str] | TextRef | Identities
@@ -160,8 +159,8 @@ class DialogField(FrozenModel):
     name: str
     label: str | dict[str, str]
     kind: str = "text"
-    """`text`, `long` (several lines), `date`, `choice`, `number`, `person`, `people` (ids with commas between), or
-    `shown`: no input, but a value to be read in full before the dialog is submitted."""
+    """`text`, `long` (several lines), `date`, `choice`, `number`, `person`, `people` (ids separated by commas), or
+    `shown`: no input, but a value to read in full before the dialog is submitted."""
     value: str = ""
     required: bool = True
     choices: tuple[tuple[str, dict[str, str]], ...] = ()
@@ -170,7 +169,7 @@ class DialogField(FrozenModel):
 
 
 class CardChoice(FrozenModel):
-    """One button of a card: what pressing it does, written by code and never by the model."""
+    """One button of a card: what a press does. Code writes it, never the model."""
 
     name: str
     """`confirm`, `start_another`, `cancel`, `send`, `edit`, `approve`, `reject`, `return`, `transfer`,
@@ -184,46 +183,46 @@ class CardChoice(FrozenModel):
     fixed_args: dict[str, Any] = {}
     """Arguments that this button adds to the shown ones, e.g. `{"decision": "approve"}`."""
     fields: tuple[DialogField, ...] = ()
-    """A dialog to fill in, or to read, first; what is filled in is added to the arguments."""
+    """A dialog to fill in or to read first; its values are added to the arguments."""
 
     @property
     def inputs(self) -> tuple[DialogField, ...]:
-        """The fields that ask for something."""
+        """The fields with an input."""
         return tuple(field for field in self.fields if field.kind != "shown")
 
 
 class Proposal(FrozenModel):
-    """What a gated tool will do: arguments validated and resolved, and the card that shows all of them."""
+    """What a gated tool will do: validated and resolved arguments, and the card that shows all of them."""
 
     args: dict[str, Any]
-    """Canonical, JSON-able; exactly these are stored, hashed and executed."""
+    """Canonical, JSON-compatible; exactly these are stored, hashed and executed."""
     title: TextRef
     fields: tuple[CardField, ...]
     deciders: tuple[str, ...]
-    """Person ids that may press."""
+    """Ids of the persons who may press."""
     requester: str | None = None
-    """The person whose request it is: for `approve` never among those who may press."""
+    """The person whose request it is; for `approve` never one of those who may press."""
     own_title: TextRef | None = None
-    """What the card is called when the requester reads it; None: as for everybody."""
+    """The card's title for the requester; None: the same as for everybody."""
     choices: tuple[CardChoice, ...]
     subject: str = ""
     """Id of the request, task or person concerned."""
     body: str = ""
-    """Longer literal text shown under the facts (a mail's text)."""
+    """Longer literal text under the fields (an email's text)."""
     privacy: Privacy | None = None
-    """How private its title and arguments are. None: as private as its tool can be."""
+    """The privacy of title and arguments. None: the highest privacy of its tool."""
 
     def get_title_for(self, person: str) -> TextRef:
-        """What the card is called for the person with this id."""
+        """The card's title for the person with this id."""
         return self.own_title if self.own_title and person == self.requester else self.title
 
     def with_card_fields(self, fields: tuple[CardField, ...]) -> Proposal:
-        """The same with these facts on its card."""
+        """The same proposal with these card fields."""
         return self.model_copy(update={"fields": fields})
 
 
 class ReceiptLine(FrozenModel):
-    """Something that changed in the world: one line of the receipt under an answer."""
+    """A change in the world: one line of the receipt under an answer."""
 
     text: TextRef
     subject: str = ""
@@ -232,40 +231,38 @@ class ReceiptLine(FrozenModel):
 
 
 class ProcessDiagram(FrozenModel):
-    """A process to be drawn: where a request has been, and where it is."""
+    """A process to draw: where a request has been, and where it is."""
 
     bpmn: bytes
     done: tuple[str, ...] = ()
-    """Ids of the nodes and flows taken."""
+    """Ids of the visited nodes and flows."""
     active: tuple[str, ...] = ()
-    """Ids of the nodes where it is."""
+    """Ids of the current nodes."""
     title: TextRef
     alt: TextRef
-    """The same in words, for those who do not see it."""
+    """The same in words, for people who do not see it."""
 
 
 class ToolOutcome(FrozenModel):
-    """What a tool gives back."""
+    """The result of a tool."""
 
     data: dict[str, Any]
-    """The observation the model reads, JSON-able and bounded by the tool (paging: `more`)."""
+    """The observation for the model: JSON-compatible, and bounded by the tool (paging: `more`)."""
     summary: TextRef
     """One line for the people who follow the steps."""
     receipt_line: ReceiptLine | None = None
     diagram: ProcessDiagram | None = None
     """Shown beside the answer."""
     privacy: Privacy | None = None
-    """How private all of it is. None: as private as its tool can be."""
+    """The privacy of all of it. None: the highest privacy of its tool."""
 
 
 class ToolError(Exception):
     """A tool could not do it, and says what to do instead.
 
-    `code` is stable and is the key of a text (`error.<code>`) that people read, filled with `params`;
-    `text` is English for the model. `ask` is true when only the person can supply what is missing. `possible_effect`:
-    what may have changed all the same, for the receipt. `people`: ids of those who may be meant, to be shown to who is
-    asked.
-    """
+    `code` is stable and names the sentence `error.<code>` for people, filled in with `params`; `text` is English, for
+    the model. `ask`: only the person can supply what is missing. `possible_effect`: what may have changed nevertheless,
+    for the receipt. `people`: ids of those who may be meant, to show to the person who is asked."""
 
     def __init__(
         self,
@@ -288,7 +285,7 @@ class ToolError(Exception):
 
 
 class InvalidFieldsError(ToolError):
-    """Several things are wrong at once: the model is told all of them, and people read the first."""
+    """Several things are wrong at once: the model reads all of them, and people read the first."""
 
     def __init__(self, errors: Sequence[ToolError]) -> None:
         first = errors[0]
@@ -304,8 +301,8 @@ def raise_errors(errors: Sequence[ToolError]) -> None:
 
 
 class ConfirmAgainError(ToolError):
-    """Nothing was done: the person is to confirm `proposal` instead, which says what they did not know. `text` and
-    `code` are those of the error that it comes from."""
+    """Nothing was done: the person has to confirm `proposal` instead, which says what they did not know. `text` and
+    `code` come from the original error."""
 
     def __init__(self, error: ToolError, proposal: Proposal) -> None:
         super().__init__(error.code, error.text)
@@ -313,4 +310,4 @@ class ConfirmAgainError(ToolError):
 
 
 class EffectUnknownError(Exception):
-    """The effect was begun and nobody can say whether it happened (e.g. the connection broke after DATA)."""
+    """The effect began, and nobody can say whether it happened (e.g. the connection broke after DATA)."""

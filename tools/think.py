@@ -1,4 +1,4 @@
-"""A place to think: no effect but that the thought stays in the run's trace."""
+"""A tool to write a thought down. Its only effect is that the thought stays in the run's record."""
 
 from __future__ import annotations
 

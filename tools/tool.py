@@ -1,4 +1,4 @@
-"""What a tool is: its card, what it may use, what the gate enforces of it."""
+"""What a tool is: its card, the services it uses, what the gate enforces."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tools.workflow.process.calendar import WorkCalendar
 
 
 def render_key(note: TextRef, language: str, /) -> str:
-    """Where nobody reads: the key instead of words."""
+    """For contexts without readers: the key instead of a sentence."""
     return note.key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolServices:
-    """Everything outside that tools work with, passed in."""
+    """Everything outside that tools use, passed in."""
 
     directory: Directory
     engine: Engine
@@ -34,7 +34,7 @@ class ToolServices:
     cards: CardService | None = None
     render_text: TextRenderer = render_key
     calendar: WorkCalendar = field(default_factory=WorkCalendar)
-    """The company's: the one that the engine counts by."""
+    """The company's calendar, which the engine uses too."""
     handbook: Handbook = field(default_factory=Handbook)
 
 
@@ -48,21 +48,21 @@ class ToolContext:
     """Aware, in the caller's time zone."""
     _: KW_ONLY
     idempotency_key: str = ""
-    """Idempotency key of the effect; the same key never has two effects in the engine."""
+    """The same key never has two effects in the engine."""
     parts: EffectParts = field(default_factory=EffectParts)
-    """Which parts of the effect are done, for a tool whose effect has several."""
+    """The progress of an effect with several parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolAlias:
-    """As whose call the calls of a tool are kept, shown and run."""
+    """The tool under whose name the calls of another tool are stored, shown and run."""
 
     tool: str
     to_args: Callable[[Mapping[str, Any]], dict[str, Any]]
-    """From the arguments of the one to those of the other, as far as they can be read."""
+    """Converts the arguments of this tool to those of the other, as far as they are readable."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A tool card: what the model reads and what the gate enforces."""
 
@@ -72,43 +72,43 @@ class Tool:
     avoid_when: str
     args: type[BaseModel]
     returns: str
-    """Told to who has just found the tool; a result says what it is by its names."""
+    """For a model that has just found the tool; a result explains itself by its names."""
     errors: Mapping[str, str]
-    """code → what the model should do about it: told with the error."""
+    """code → advice for the model, sent with the error."""
     example: Mapping[str, Any]
     run: Callable[[ToolContext, Any], Awaitable[ToolOutcome]]
     gate: Gate = Gate.NONE
     prepare: Callable[[ToolContext, Any], Awaitable[Proposal]] | None = None
-    """Gated tools only: validate, resolve names to ids, describe. No effect."""
+    """Gated tools only: validates, resolves names to ids, describes. No effect."""
     stored_args: type[BaseModel] | None = None
-    """Gated tools only: the model of `Proposal.args` plus what the pressed choice adds; `run` receives this."""
+    """Gated tools only: the model of `Proposal.args` plus what the pressed button adds; `run` gets this."""
     check: Callable[[ToolContext, Any], Awaitable[None]] | None = None
-    """Gated tools with dialogs: validates `stored_args` arguments without any effect, so that a dialog can name the
-    wrong field before it closes. Raises `ToolError` with `field`."""
+    """Gated tools with dialogs: validates `stored_args` without any effect, so that a dialog can mark the wrong field
+    before it closes. Raises `ToolError` with `field`."""
     authorize: Callable[[ToolContext, Any], Awaitable[None]] | None = None
-    """Gated tools whose presser needs more than to be named on the card: whether the rules, as they are now, still let
-    them. Asked before a press decides anything. Raises `ToolError`, whose words the presser reads."""
+    """Gated tools whose presser needs more than a place on the card: checks that the current rules still allow them.
+    Runs before a press decides anything. Raises `ToolError`, whose sentence the presser reads."""
     also: frozenset[str] = frozenset()
-    """Further codes it may raise: their advice stands on another card, or only who presses meets them."""
+    """Further codes that it may raise: another card has their advice, or only pressers meet them."""
     is_idempotent: bool = True
-    """True: `run` with the same `ToolContext.idempotency_key` has one effect however often it is called. False: begun
-    twice may be done twice."""
+    """True: `run` with the same `ToolContext.idempotency_key` has one effect however often it is called. False: started
+    twice, it may happen twice."""
     is_cacheable: bool = True
-    """Of a tool that only reads: asked the same again in the same run, before anything was changed, it would give the
-    same, so it is not asked. False: it does something, or what it gives does not keep for a run."""
+    """For a tool that only reads. True: repeated in the same run before any change, it would return the same, so the
+    result is reused. False: it has an effect, or its result may change during a run."""
     privacy: Privacy | None = None
-    """How private what it plans, gives or says of an error can be at most; a plan or an outcome may be less so and says
-    it. None: nobody has said, so it counts as private."""
+    """The highest privacy of its proposals, results and errors; a proposal or an outcome may state a lower one. None:
+    unknown, so it counts as private."""
     server: str = ""
-    """Whose tool it is: a server outside this program, whose words stand on the card; empty for our own."""
+    """The outside server that the tool belongs to, whose words stand on the card; empty for our own tools."""
     alias_of: ToolAlias | None = None
-    """Of a tool that is another one in other words; None: its calls are its own."""
+    """Set for a tool that is another one under a new name; None: its calls are its own."""
     is_rare: bool = False
-    """Not asked for every day: the model finds it by `find_tools`, or calls it by its name."""
+    """True for a tool that is not for every day: the model finds it by `find_tools`, or calls it by name."""
 
     @property
     def effect_tag(self) -> str:
-        """What a call does, in a word that the rules explain: it brings a card, or only reads; empty: it acts at
+        """The effect of a call, as a word that the rules explain: it opens a card, or only reads; empty: it acts at
         once."""
         if self.gate is not Gate.NONE:
             return "[card]"
@@ -116,7 +116,7 @@ class Tool:
 
     @property
     def description(self) -> str:
-        """What the model reads of it besides its arguments."""
+        """What the model reads about it, besides its arguments."""
         return " ".join(
             filter(None, (self.effect_tag, self.purpose, f"Use: {self.use_when}", f"Not: {self.avoid_when}"))
         )
@@ -128,7 +128,7 @@ class Tool:
 
 
 class _UntitledSchema(GenerateJsonSchema):
-    """Without titles: they say in other letters what the names say, with every message."""
+    """Without titles, which only repeat the names in every message."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -140,7 +140,7 @@ UNSAID = frozenset(
         *("minimum", "maximum"),
     }
 )
-"""Of our own schemas: what is checked, and told when it is wrong."""
+"""Keywords of our own schemas that are checked, and reported when violated."""
 
 
 @lru_cache(maxsize=512)
@@ -154,11 +154,15 @@ def _build_schema(args: type[BaseModel]) -> Mapping[str, Any]:
 
 
 def _strip_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what the model need not read. Names of properties are no keywords."""
-    inner = {name: _strip_schema(one) for name, one in schema.items() if isinstance(one, dict) and name not in NAMED}
-    named = {name: {key: _strip_schema(one) for key, one in schema[name].items()} for name in NAMED if name in schema}
+    """The schema without what the model need not read. Names of properties are no keywords."""
+    inner = {
+        name: _strip_schema(one) for name, one in schema.items() if isinstance(one, dict) and name not in NAMED_MEMBERS
+    }
+    named = {
+        name: {key: _strip_schema(one) for key, one in schema[name].items()} for name in NAMED_MEMBERS if name in schema
+    }
     return {name: {**inner, **named}.get(name, one) for name, one in schema.items() if name not in UNSAID}
 
 
-NAMED = ("properties", "$defs")
+NAMED_MEMBERS = ("properties", "$defs")
 """Keywords whose members have names of their own."""

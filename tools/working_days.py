@@ -1,4 +1,4 @@
-"""Days by the company's calendar: how many are worked, which one is so many working days away, and weekdays."""
+"""Counts days by the company's calendar: working days, the day after so many of them, weekdays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.tool import Tool, ToolContext
 from tools.workflow.engine.state import format_decimal
 from tools.workflow.process.calendar import DAY, MAX_SPAN, HolidayBreak, WorkCalendar
 
-FIRST, LAST = 2000, 2100
+FIRST_YEAR, LAST_YEAR = 2000, 2100
 """Years in which days are counted."""
 WEEKDAYS = {
     "zh": tuple(f"星期{day}" for day in "一二三四五六日"),
@@ -42,12 +42,15 @@ class NextHolidaysArgs(FrozenModel):
 async def run_next_holidays(context: ToolContext, args: NextHolidaysArgs) -> ToolOutcome:
     start, calendar = _parse_calendar_day(context, args.start, "start"), context.services.calendar
     _require_supported_year(start + timedelta(days=MAX_SPAN))
-    found = list(calendar.list_holiday_breaks(start, args.count))
+    breaks = list(calendar.list_holiday_breaks(start, args.count))
     language = context.caller.person.language
-    data = {"today": str(context.now.date()), "holidays": [_describe_stretch(calendar, one, language) for one in found]}
-    if not found:
+    data = {
+        "today": str(context.now.date()),
+        "holidays": [_describe_stretch(calendar, one, language) for one in breaks],
+    }
+    if not breaks:
         return ToolOutcome(data=data, summary=TextRef(key="result.no_holidays", params={"days": MAX_SPAN}))
-    first = found[0]
+    first = breaks[0]
     params: dict[str, Any] = {"first": str(first.first), "last": str(first.last), "name": _get_stretch_name(first)}
     return ToolOutcome(data=data, summary=TextRef(key="result.holiday", params=params))
 
@@ -71,11 +74,11 @@ def _format_weekday(day: date, language: str) -> str:
 
 def _get_stretch_name(stretch: HolidayBreak) -> dict[str, str]:
     """The company's own days off have no name."""
-    named = {
+    names = {
         "zh": "、".join(one["zh"] for one in stretch.holiday_names),
         "en": ", ".join(one["en"] for one in stretch.holiday_names),
     }
-    return named if stretch.holiday_names else {"zh": "公司假日", "en": "company holiday"}
+    return names if stretch.holiday_names else {"zh": "公司假日", "en": "company holiday"}
 
 
 async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolOutcome:
@@ -97,26 +100,26 @@ async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolO
 
 async def run_add_working_days(context: ToolContext, args: AddWorkingDaysArgs) -> ToolOutcome:
     start, calendar = _parse_calendar_day(context, args.day, "day"), context.services.calendar
-    found, estimated = add_working_days(calendar, start, args.count)
-    _require_supported_year(found)
-    weekday = {language: names[found.weekday()] for language, names in WEEKDAYS.items()}
-    params: dict[str, Any] = {"day": str(found), "weekday": weekday}
-    key = "result.day_estimated" if estimated else "result.day"
+    day, is_estimated = add_working_days(calendar, start, args.count)
+    _require_supported_year(day)
+    weekday = {language: names[day.weekday()] for language, names in WEEKDAYS.items()}
+    params: dict[str, Any] = {"day": str(day), "weekday": weekday}
+    key = "result.day_estimated" if is_estimated else "result.day"
     return ToolOutcome(
-        data={**_describe_day(calendar, found), "estimated": estimated}, summary=TextRef(key=key, params=params)
+        data={**_describe_day(calendar, day), "estimated": is_estimated}, summary=TextRef(key=key, params=params)
     )
 
 
 def add_working_days(calendar: WorkCalendar, start: date, count: int) -> tuple[date, bool]:
-    """The day that is `count` working days after `start` (before it, below 0), and whether any day on the way is an
-    estimate. 0: the day itself, or the next one that is worked."""
-    day, step, left = (start - DAY, DAY, 1) if count == 0 else (start, DAY if count > 0 else -DAY, abs(count))
-    estimated = False
-    while left:
+    """The day `count` working days after `start` (before it if negative), and whether any day in between is an
+    estimate. 0: the day itself, or the next working day."""
+    day, step, remaining = (start - DAY, DAY, 1) if count == 0 else (start, DAY if count > 0 else -DAY, abs(count))
+    is_estimated = False
+    while remaining:
         day += step
         worked, guessed = calendar.get_day_status(day)
-        left, estimated = left - worked, estimated or guessed
-    return day, estimated
+        remaining, is_estimated = remaining - worked, is_estimated or guessed
+    return day, is_estimated
 
 
 def _describe_day(calendar: WorkCalendar, day: date) -> dict[str, Any]:
@@ -135,9 +138,9 @@ def _parse_calendar_day(context: ToolContext, text: str, field: str) -> date:
 
 
 def _require_supported_year(day: date) -> None:
-    if not FIRST <= day.year <= LAST:
-        message = f"the calendar is for the years {FIRST} to {LAST}"
-        raise ToolError("no_calendar", message, first=FIRST, last=LAST)
+    if not FIRST_YEAR <= day.year <= LAST_YEAR:
+        message = f"the calendar is for the years {FIRST_YEAR} to {LAST_YEAR}"
+        raise ToolError("no_calendar", message, first=FIRST_YEAR, last=LAST_YEAR)
 
 
 def _require_valid_span(first: date, last: date) -> None:

@@ -1,5 +1,5 @@
-"""Who approves what, in words for the model: from the policy rows of the forms and of the policy file. Guidance only:
-who decides a request the engine works out by itself, and the card shows it."""
+"""Describes who approves what, in words for the model, from the policy rows of the forms and of the policy file.
+Guidance only: the engine itself works out who decides a request, and the card shows it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterable, Sequence
 from tools.workflow.process.forms import Form
 from tools.workflow.process.policy import PeopleSelector, PolicyRow
 
-MOST = 3_000
-"""Characters; what is beyond is left out, and that is said."""
+MAX_LENGTH = 3_000
+"""Most characters. The text says if more is left out."""
 
 
 def describe_policies(forms: Iterable[Form], rows: Sequence[PolicyRow] = ()) -> str:
-    """`rows`: those of the policy file, which come first. Empty where no row says anything."""
+    """`rows`: those of the policy file, which come first. Empty if no row says anything."""
     lines = [line for form in forms for line in _describe_form(form, [row for row in rows if row.process == form.key])]
-    kept = list[str]()
+    shown_lines = list[str]()
     for line in lines:
-        if sum(map(len, kept)) + len(line) > MOST:
-            return "\n".join([*kept, "- (there are more rows than fit here)"])
-        kept.append(line)
-    return "\n".join(kept)
+        if sum(map(len, shown_lines)) + len(line) > MAX_LENGTH:
+            return "\n".join([*shown_lines, "- (there are more rows than fit here)"])
+        shown_lines.append(line)
+    return "\n".join(shown_lines)
 
 
 def _describe_form(form: Form, rows: Sequence[PolicyRow]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a reply asks for, whatever style it is written in."""
+"""What a reply asks for, whatever its reply format."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRequest:
-    """One action the model asks for: arguments read, not yet validated."""
+    """A tool call that the model asks for: arguments parsed, not yet validated."""
 
     model_id: str
     tool: str
     args: dict[str, Any]
     reason: str
     is_guess: bool = False
-    """The call was not written properly, and read as what it most likely means. Enough to look something up."""
+    """The call was malformed and read as what it most likely means. Good enough to look something up."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls:
     did: ClassVar[str] = "act"
-    """As the record of the run has it; so with the other three."""
+    """The name in the run's record; so with the other three."""
     calls: tuple[ToolCallRequest, ...]
     provider_details: str = ""
-    """What the model's endpoint may want back with their results (`bot.agent.provider_details`)."""
+    """Details that the model's endpoint may want back with the results (`bot.agent.provider_details`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class FinalAnswer:
 
 
 REPLY_MAX = 4_000
-"""Characters of a reply that could not be used that the model is shown again."""
+"""How much of an unusable reply the model sees again, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class MalformedReply:
 
     problem: str
     prose: str = ""
-    """What it says, if it is nothing but words: whoever is told how to answer and says such a thing again, means it
-    as the answer."""
+    """The text, if the reply is nothing but words. A model that has been told the format and again replies in words
+    means them as the answer."""
     reply: str = ""
-    """What the model wrote, up to `REPLY_MAX` characters: the next request has it before what was wrong with it."""
+    """What the model wrote, up to `REPLY_MAX` characters: the next request shows it before its error."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContentFiltered:
-    """The endpoint's content filter kept the reply back. Asking again gets no other one."""
+    """The endpoint's content filter withheld the reply. A retry gives the same."""
 
     did: ClassVar[str] = "withheld"
 

@@ -1,46 +1,46 @@
-"""What a run goes through, as its caller hears of it: a step, an end, a pause, a stop."""
+"""The events of a run for its caller: a step, an end, a pause, a stop."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from bot.agent.limits import StopReason
-from bot.agent.tool_executor import Result
+from bot.agent.tool_executor import ToolResult
 from bot.core.run_state import CallRecord
 from tools.spec import Gate, Privacy, Proposal, TextRef, ToolError
 
-SLIPS = frozenset(
+CALL_MISTAKES = frozenset(
     {
         *("bad_arguments", "unknown_tool", "not_offered", "one_at_a_time", "unknown_field", "unknown_process"),
         *("missing_field", "bad_choice", "bad_date", "bad_number", "bad_days"),
     }
 )
-"""Errors of the call itself: the journal has them, and the model mends them or asks; people are not shown them."""
-WHY_MAX = 300
-"""Characters of an error that the journal keeps."""
+"""Errors of the call itself. The journal has them, and the model fixes them or asks; people do not see them."""
+ERROR_MAX = 300
+"""Characters of an error in the journal."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStep:
-    """One finished or waiting call, for the people who follow."""
+    """One finished or waiting call, for the people who follow the run."""
 
     call: CallRecord
     note: TextRef
     title: TextRef | None = None
     """What a waiting call would do, in the words of its card."""
     people: tuple[str, ...] = ()
-    """Ids of those whom a name may mean, where that has to be asked."""
+    """Ids of the people whom a name may mean, if the person has to choose."""
     privacy: Privacy = Privacy.PRIVATE
-    """How private it is: as what it has come to, or as what the run had seen before."""
+    """The privacy of its result, or of what the run had seen before."""
     error: str = ""
-    """Code of what it failed with, if it did."""
+    """Error code, if it failed."""
     error_message: str = ""
-    """What the model was told of that: for administrators."""
+    """The error message that the model got; for administrators."""
 
     @property
     def is_call_mistake(self) -> bool:
-        """True if the model has only called it in a wrong way, which is nothing that people could mend."""
-        return self.error in SLIPS
+        """True if the model only called it wrongly, which people cannot fix."""
+        return self.error in CALL_MISTAKES
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class StepsFinished:
 class RunFinished:
     text: str
     unverified: tuple[str, ...] = ()
-    """What of it nothing supports, although the model was told so."""
+    """The parts that are still unsupported after the model was told."""
     overclaims: bool = False
-    """It says that something was done which no result speaks of."""
+    """It claims an action that no result mentions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunPaused:
-    """A gated call waits for a person: what to bring to whom."""
+    """A gated call waits for a person: which card goes to whom."""
 
     call: CallRecord
     proposal: Proposal
@@ -71,18 +71,20 @@ class RunPaused:
 class RunStopped:
     reason: StopReason
     endpoint_message: str = ""
-    """By the model's endpoint, for administrators."""
+    """The message of the model's endpoint, for administrators."""
 
 
-Event = StepsFinished | RunFinished | RunPaused | RunStopped
+RunEvent = StepsFinished | RunFinished | RunPaused | RunStopped
 
 
-def build_step(call: CallRecord, result: Result, caller: str) -> RunStep:
-    """A call in the words of its card or its result. Who does not decide reads what the card is called for them."""
+def build_step(call: CallRecord, result: ToolResult, caller: str) -> RunStep:
+    """A call in the words of its card or its result. A reader who does not decide gets their own title of the card."""
     if isinstance(result, ToolError):
-        return RunStep(call, result.note, people=result.people, error=result.code, error_message=result.text[:WHY_MAX])
+        return RunStep(
+            call=call, note=result.note, people=result.people, error=result.code, error_message=result.text[:ERROR_MAX]
+        )
     if not isinstance(result, Proposal):
-        return RunStep(call, result.summary)
+        return RunStep(call=call, note=result.summary)
     if caller in result.deciders:
-        return RunStep(call, TextRef(key="steps.waiting"), result.title)
-    return RunStep(call, TextRef(key="steps.brought"), result.get_title_for(caller))
+        return RunStep(call=call, note=TextRef(key="steps.waiting"), title=result.title)
+    return RunStep(call=call, note=TextRef(key="steps.brought"), title=result.get_title_for(caller))

@@ -1,4 +1,4 @@
-"""A second model for when the first is away."""
+"""Falls back to a second model while the first cannot be reached."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from bot.core.errors import NEEDS_ADMINISTRATOR, ModelRejectedError, ModelUnavai
 log = logs.get_logger(__name__)
 
 DOWN_S, DOWN_MAX_S = 15.0, 300.0
-"""For how long a model that was away is not asked again: so long, or as it asks for, up to the second (s); where an
-administrator has to do something, the second."""
-UP = float("-inf")
+"""How long an unreachable model is not asked again: the first value, or as long as it demands, up to the second (s). If
+an administrator has to fix something, the second."""
+NEVER_DOWN = float("-inf")
 """Never known to be down."""
-SHARE = 2 / 3
-"""Of the time of a call, what the first may take: a model that hangs leaves enough for the other."""
+FIRST_SHARE = 2 / 3
+"""The first model's part of a call's time: if it hangs, the rest is enough for the second."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class FallbackModel:
-    """Asks the first model; once that is down after its tries, the second, and for a while the second at once. Then one
-    call finds out whether the first is back, while the others still go to the second. What the first *refuses* the
-    second is not asked: a refusal is an answer. Each process finds out by itself."""
+    """Asks the first model. If it is down after its tries, asks the second, and for a while asks only the second. Then
+    one call tests the first model, while all others still go to the second. A *refusal* of the first is an answer and
+    does not go to the second. Each process finds out for itself."""
 
     first: Model
     second: Model
     clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
     """Seconds, monotonic."""
-    primary_down_until: float = field(default=UP, init=False)
-    """By the clock: until then the first is taken to be down."""
+    primary_down_until: float = field(default=NEVER_DOWN, init=False)
+    """The first model counts as down until then, by `clock`."""
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         began, why = self.clock(), "still down"
         if began >= self.primary_down_until:
             try:
-                return await self._request_from_first(messages, extra, timeout_s * SHARE)
+                return await self._request_from_first(messages, extra, timeout_s * FIRST_SHARE)
             except ModelUnavailableError as down:
                 why = str(down)
         left_s = max(timeout_s - (self.clock() - began), 1.0)
@@ -51,8 +51,8 @@ class FallbackModel:
         return reply
 
     async def _request_from_first(self, messages: Sequence[str], extra: str, timeout_s: float) -> ModelReply:
-        if self.primary_down_until > UP:
-            self.primary_down_until = self.clock() + timeout_s  # the others wait for what this call finds out
+        if self.primary_down_until > NEVER_DOWN:
+            self.primary_down_until = self.clock() + timeout_s  # the other calls wait for this one's result
         try:
             reply = await self.first.request_reply(messages, extra, timeout_s=timeout_s)
         except ModelUnavailableError as down:
@@ -60,7 +60,7 @@ class FallbackModel:
             self.primary_down_until = self.clock() + min(max(down.wait_s, least_s), DOWN_MAX_S)
             raise
         except ModelRejectedError:
-            self.primary_down_until = UP
+            self.primary_down_until = NEVER_DOWN
             raise
-        self.primary_down_until = UP
+        self.primary_down_until = NEVER_DOWN
         return reply

@@ -1,4 +1,4 @@
-"""What only code writes (records, marks, events), taken out of what a model writes: it may copy what it has read."""
+"""Removes what only code writes (receipts, marks, events) from a model's text: a model may copy what it has read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _END = re.compile(r"[<＜][ \t]{0,4}+[/／][ \t]{0,4}+event[ \t]{0,4}+[>＞]", r
 
 
 def cut_imitations(text: str) -> str:
-    """A text without lines and marks that look like ours; as it is if there are none."""
+    """The text without lines and marks that look like ours; unchanged if there are none."""
     found = _cut_event_imitations(text)
     lines = [_INLINE.sub("", line) for line in found.split("\n") if not _LINE.match(line)]
     cut = "\n".join(lines)
@@ -31,15 +31,15 @@ def cut_imitations(text: str) -> str:
 
 
 def _cut_event_imitations(text: str) -> str:
-    """From where an event begins to where it ends: nobody says where, and it is the end of its paragraph."""
-    kept, at, ends = list[str](), 0, [found.end() for found in _END.finditer(text)][::-1]
-    while (opened := _EVENT.search(text, at)) is not None:
-        kept.append(text[at : opened.start()])
-        while ends and ends[-1] < opened.end():
+    """Removes an event from its start to the end of its paragraph, because nothing marks its end."""
+    pieces, at, ends = list[str](), 0, [found.end() for found in _END.finditer(text)][::-1]
+    while (opening := _EVENT.search(text, at)) is not None:
+        pieces.append(text[at : opening.start()])
+        while ends and ends[-1] < opening.end():
             ends.pop()
-        paragraph = text.find("\n\n", opened.end())
+        paragraph = text.find("\n\n", opening.end())
         if not ends and paragraph < 0:
             at = len(text)
             break
         at = ends[-1] if ends else paragraph
-    return _END.sub("", "".join([*kept, text[at:]]))
+    return _END.sub("", "".join([*pieces, text[at:]]))

@@ -1,8 +1,7 @@
-"""Limits of a run. Every limit ends it with a reason that people are told; none is silent.
+"""Limits of a run. Every limit ends the run with a reason that people are told; none is silent.
 
-The defaults for repetition and failures were calibrated on recorded episodes: the same action with the same
-result three times, or five failures in a row, never led to success; three failures in a row sometimes did.
-"""
+The defaults for repetition and failures come from recorded episodes: the same action with the same result three times,
+or five failures in a row, never led to success; three failures in a row sometimes did."""
 
 from __future__ import annotations
 
@@ -11,11 +10,11 @@ from decimal import Decimal
 from enum import StrEnum
 
 from bot.core.errors import ModelFailureCause
-from bot.core.run_state import LATE, RunState
+from bot.core.run_state import LATE_REPLIES, RunState
 
 
 class StopReason(StrEnum):
-    """Why a run stopped before an answer. The text people read is `stopped.<reason>`."""
+    """Why a run stopped before an answer. People read the sentence `stopped.<reason>`."""
 
     STEPS = "steps"
     CALLS = "calls"
@@ -40,13 +39,13 @@ class RunHalted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RemainingBudget:
-    """What is left of a person's day, as figures of a run: those that it may reach."""
+    """The rest of a person's daily budget, as the totals that a run may reach."""
 
     tokens: int | None = None
     cost: Decimal | None = None
 
     def require_budget_left(self, state: RunState) -> None:
-        """Raises `RunHalted` when no further reply may be asked for."""
+        """Raises `RunHalted` if no further reply may be requested."""
         over = self.tokens is not None and state.total_tokens >= self.tokens
         if over or (self.cost is not None and state.cost >= self.cost):
             raise RunHalted(StopReason.BUDGET)
@@ -54,12 +53,11 @@ class RemainingBudget:
 
 @dataclass(frozen=True, slots=True)
 class DailyBudget:
-    """What one person's messages may take of the model in a day. None: as much as they like.
+    """What one person's messages may use of the model in a day. None: no limit.
 
-    It is looked at before every reply with what has been counted when the run began or went on, so one run goes over
-    by less than one reply. Runs of one person at the same time, in different conversations, do not know of each
-    other: together they go over by at most what each of them may take (`RunLimits.tokens`).
-    """
+    Before every reply it is checked against the usage at the run's start or last resume, so one run exceeds it by less
+    than one reply. Parallel runs of one person in different conversations do not see each other: together they exceed
+    it by at most what each may use (`RunLimits.tokens`)."""
 
     tokens: int | None = None
     """In and out."""
@@ -70,44 +68,45 @@ class DailyBudget:
         return self.tokens is not None or self.money is not None
 
     def is_used_up(self, tokens: int, cost: Decimal) -> bool:
-        """True for somebody of whom so much is counted today."""
+        """True if today's usage has reached the budget."""
         return (self.tokens is not None and tokens >= self.tokens) or (self.money is not None and cost >= self.money)
 
     def compute_remaining_budget(self, tokens: int, cost: Decimal, state: RunState) -> RemainingBudget:
-        """What a run may reach, of whose person so much is counted today."""
+        """The totals that a run may reach, given its person's usage today."""
         return RemainingBudget(
             None if self.tokens is None else self.tokens - tokens + state.total_tokens,
             None if self.money is None else self.money - cost + state.cost,
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
     steps: int = 12
-    """Model replies that act."""
+    """Replies of the model that act."""
     calls: int = 20
     """Tool calls."""
     calls_per_reply: int = 8
     tokens: int = 200_000
-    """In and out, of all replies of a run, as the endpoint counts them; one that counts none is held by the steps."""
+    """In and out, over all replies of a run, as the endpoint counts them. If it does not count, only `steps` limits the
+    run."""
     active_s: float = 180.0
-    """Running time of a turn; waiting for people does not count."""
+    """Running time of a turn (s); waiting for people does not count."""
     reply_s: float = 60.0
-    """One model call, at most."""
+    """Longest model call (s)."""
     format_retries: int = 2
-    """Malformed replies answered with what was wrong, per step; one more ends the run."""
+    """Malformed replies per step that are answered with their error; one more ends the run."""
     same_results: int = 3
-    """The same call with the same result, this often, ends the run; one time before, the model is told."""
+    """How often the same call with the same result ends the run. One time earlier, the model is told."""
     cycles: int = 3
-    """Replies in turns (A B A B, A B C A B C: the same calls with the same results), at most so many to a turn, end the
-    run once the second turn is over; at its first repeated call the model was told."""
+    """Longest cycle of replies (A B A B, A B C A B C: the same calls with the same results) that ends the run after its
+    second round. The model was told at its first repeated call."""
     failures: int = 5
     """Failed calls in a row."""
     late: int = 3
-    """Replies in a row that did not come in time: a model that is always too slow is not asked for ever."""
+    """Late replies in a row: a model that is always too slow is not asked for ever."""
 
     def require_step_allowed(self, state: RunState) -> None:
-        """Raises `RunHalted` when the run may not take another step."""
+        """Raises `RunHalted` if the run may not take another step."""
         if state.steps >= self.steps:
             raise RunHalted(StopReason.STEPS)
         if state.tool_calls >= self.calls:
@@ -119,7 +118,7 @@ class RunLimits:
         self.require_tokens_left(state)
 
     def require_tokens_left(self, state: RunState) -> None:
-        """Raises `RunHalted` when no further reply may be asked for."""
+        """Raises `RunHalted` if no further reply may be requested."""
         if state.total_tokens >= self.tokens:
             raise RunHalted(StopReason.TOKENS)
 
@@ -127,22 +126,22 @@ class RunLimits:
         return self.active_s - state.active_ms / 1000
 
     def count_repeated_call(self, state: RunState, made: str) -> None:
-        """Counts a call with its result, as their fingerprint. Raises `RunHalted` at the limit."""
+        """Counts a call with its result, by their fingerprint. Raises `RunHalted` at the limit."""
         state.result_counts[made] = state.result_counts.get(made, 0) + 1
         if state.result_counts[made] >= self.same_results:
             raise RunHalted(StopReason.REPETITION)
 
     def count_late_reply(self, state: RunState, cause: ModelFailureCause) -> None:
-        """Counts a reply that did not come, if that is because it took too long. Raises `RunHalted` at the limit."""
+        """Counts a missing reply if it took too long. Raises `RunHalted` at the limit."""
         if cause is not ModelFailureCause.TIMEOUT:
             return
-        state.result_counts[LATE] = state.result_counts.get(LATE, 0) + 1
-        if state.result_counts[LATE] >= self.late:
+        state.result_counts[LATE_REPLIES] = state.result_counts.get(LATE_REPLIES, 0) + 1
+        if state.result_counts[LATE_REPLIES] >= self.late:
             raise RunHalted(StopReason.TIME)
 
     def count_reply_cycle(self, state: RunState, reply: str) -> None:
-        """Counts a reply, as the fingerprints of its calls and results; without any, it waits for a button and is news.
-        Raises `RunHalted` after the second turn."""
+        """Counts a reply, by the fingerprints of its calls and results. A reply without any waits for a button and is
+        new. Raises `RunHalted` after the second round of a cycle."""
         state.recent_steps = [*state.recent_steps, reply][-2 * self.cycles :] if reply else []
         for turn in range(2, self.cycles + 1):
             last = state.recent_steps[-turn:]

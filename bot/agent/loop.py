@@ -1,9 +1,8 @@
 """Think → act → observe. Knows no platform and no Redis.
 
 `AgentLoop.run` yields `StepsFinished` after every reply that acted, and ends with exactly one of `RunFinished`,
-`RunPaused`, `RunStopped`. Whatever it needs to go on in another process is in the `RunState`, which the caller stores
-after each event.
-"""
+`RunPaused`, `RunStopped`. The `RunState` holds everything needed to go on in another process; the caller stores it
+after each event."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ToolCalls
-from bot.agent.events import Event, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished, build_step
+from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished, build_step
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.grounding.correction import (
     UnsupportedParts,
@@ -33,10 +32,10 @@ from bot.agent.prices import PriceTable
 from bot.agent.provider_details import attach_all_details
 from bot.agent.reply_format import ReplyFormat
 from bot.agent.tool_executor import (
+    ProposalCheck,
     ReadCache,
-    Result,
-    Screen,
     ToolExecutor,
+    ToolResult,
     allow_any_proposal,
     format_bounded_json,
     format_observation,
@@ -46,7 +45,7 @@ from bot.core import logs
 from bot.core.cancellation import StopEvent, WorkInterruptedError, interrupt_work
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
-from bot.core.run_state import DEEDS, CallRecord, CallStatus, RunState, fingerprint_call
+from bot.core.run_state import ACTION_DOUBTS, CallRecord, CallStatus, RunState, fingerprint_call
 from tools.characters import show_invisible
 from tools.privacy import classify_result
 from tools.requests.start_tools import StartTools
@@ -55,31 +54,33 @@ from tools.tool import Tool, ToolContext
 
 log = logs.get_logger(__name__)
 
-GUESSED = (
+GUESS_NOTE = (
     "The call of {tool}, which has consequences, was not written as it should be. Write it again: "
     "the tool's exact name, its arguments as one valid JSON object, and nothing behind it."
 )
-IMITATED = "It was a record or an event, which only the system writes. Call the tool, or answer in your own words."
-AGAIN = "You made this same call before, with this same result. Do something else or answer."
+IMITATION_NOTE = (
+    "It was a record or an event, which only the system writes. Call the tool, or answer in your own words."
+)
+CALL_AGAIN_NOTE = "You made this same call before, with this same result. Do something else or answer."
 DOUBT = (
     "Part of that answer is not borne out, and the person has not got it yet. Call the tool that is missing, or answer "
     "without it. "
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepContext:
-    """What a run goes through the loop with."""
+    """What a run takes through the loop."""
 
     run_id: str
     """Its id."""
     head: list[str]
-    """Rules and history, as JSON: they precede the run's own messages."""
+    """Rules and history, as JSON, before the run's own messages."""
     state: RunState
     tool_context: ToolContext
     grounding: GroundingSources
     remaining_budget: RemainingBudget = field(default_factory=RemainingBudget)
-    check_proposal: Screen = allow_any_proposal
+    check_proposal: ProposalCheck = allow_any_proposal
     read_cache: ReadCache = field(default_factory=ReadCache)
 
 
@@ -87,24 +88,24 @@ class StepContext:
 class AgentLoop:
     model: Model
     tools: Sequence[Tool]
-    """Our own."""
+    """Our own tools."""
     _: KW_ONLY
     limits: RunLimits = field(default_factory=RunLimits)
     clock: Clock = field(default_factory=Clock)
-    """What replies and results are stamped with."""
+    """Stamps replies and results."""
     read_timer_s: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
     """Monotonic."""
     formats: Sequence[ReplyFormat] = (NativeFormat(),)
-    """The first is that of fresh runs; the others are known for runs that were begun in them."""
+    """New runs use the first format; the others are for runs that began in them."""
     reraised: tuple[type[Exception], ...] = (CountersignError,)
-    """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
+    """Exceptions of a tool that end the delivery instead of the call: Redis is away, the lane is lost."""
     prices: PriceTable = field(default_factory=PriceTable)
     server_tools: Mapping[str, Tool] = field(default_factory=dict)
-    """Further tools by name, of servers: they come and go while we run."""
+    """Further tools by name, of servers: they come and go while the bot runs."""
     max_offered_tools: int = 30
-    """A run is offered so many of all; if there are more, those that go best with the conversation."""
+    """Most tools offered to a run. If there are more, those that fit the conversation best."""
     start_tools: StartTools = field(default_factory=StartTools)
-    """The start tools of the processes: whoever begins a run has them refreshed."""
+    """The start tools of the processes, refreshed by whoever starts a run."""
     executor: ToolExecutor = field(init=False, repr=False)
     selector: ToolSelector = field(init=False, repr=False)
 
@@ -114,19 +115,24 @@ class AgentLoop:
         object.__setattr__(
             self,
             "executor",
-            ToolExecutor((*self.tools, offers.finder), self.reraised, self.server_tools, self.start_tools),
+            ToolExecutor(
+                tools=(*self.tools, offers.finder),
+                reraised=self.reraised,
+                server_tools=self.server_tools,
+                start_tools=self.start_tools,
+            ),
         )
 
     def get_reply_format(self, state: RunState) -> ReplyFormat:
-        """The style of a run: it ends in the one that it was begun in."""
+        """The reply format of a run: it keeps the one that it began with."""
         return next((style for style in self.formats if style.name == state.style), self.formats[0])
 
     def render_instructions(self, state: RunState) -> str:
-        """How a run's model is to reply."""
+        """The instructions for replies to a run's model."""
         return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools).instructions
 
     def describe_server_tools(self, state: RunState) -> str:
-        """What servers say of their tools, where the model is told it in a message."""
+        """The description of server tools, if the model gets it in a message."""
         return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools).server_tools
 
     async def run(
@@ -138,19 +144,19 @@ class AgentLoop:
         stop: StopEvent,
         sources: GroundingSources | None = None,
         remaining_budget: RemainingBudget | None = None,
-        check_proposal: Screen = allow_any_proposal,
-    ) -> AsyncGenerator[Event, None]:
-        """Goes on from `trace`; `head` (rules, history: as JSON) precedes the run's own messages; `sources`: what an
-        answer may rest on besides these; `remaining_budget`: what is left of its person's day; `check_proposal` looks
-        at plans before they become cards. `ModelUnavailableError` passes through."""
+        check_proposal: ProposalCheck = allow_any_proposal,
+    ) -> AsyncGenerator[RunEvent, None]:
+        """Goes on from `state`. `head`: rules and history as JSON, before the run's own messages; `sources`: what else
+        may support an answer; `remaining_budget`: the rest of the person's day; `check_proposal`: looks at proposals
+        before they become cards. `ModelUnavailableError` passes through."""
         context = StepContext(
-            run_id,
-            list(head),
-            state,
-            tool_context,
-            sources or GroundingSources(),
-            remaining_budget or RemainingBudget(),
-            check_proposal,
+            run_id=run_id,
+            head=list(head),
+            state=state,
+            tool_context=tool_context,
+            grounding=sources or GroundingSources(),
+            remaining_budget=remaining_budget or RemainingBudget(),
+            check_proposal=check_proposal,
         )
         try:
             while True:
@@ -164,30 +170,30 @@ class AgentLoop:
             log.warning("model.refused", error=str(error))
             yield RunStopped(StopReason.REFUSED, str(error))
 
-    async def _run_step(self, context: StepContext, stopped: StopEvent) -> Event:
+    async def _run_step(self, context: StepContext, stop: StopEvent) -> RunEvent:
         state = context.state
-        if stopped.is_set():
+        if stop.is_set():
             raise RunHalted(StopReason.USER)
         self.limits.require_step_allowed(state)
         began, left = self.read_timer_s(), self.limits.compute_seconds_left(state)
         try:
-            with _halt_on_stop(stopped, left):
+            with _halt_on_stop(stop, left):
                 decision = await self._request_usable_decision(context)
-                grounded = decision if isinstance(decision, ToolCalls) else await self._ground_answer(context, decision)
-                if isinstance(grounded, ToolCalls):
-                    return await self._execute_calls(context, grounded)
-            state.append_message({"role": "assistant", "content": grounded.text})
-            return grounded
+                checked = decision if isinstance(decision, ToolCalls) else await self._ground_answer(context, decision)
+                if isinstance(checked, ToolCalls):
+                    return await self._execute_calls(context, checked)
+            state.append_message({"role": "assistant", "content": checked.text})
+            return checked
         except ModelUnavailableError as down:
-            began = self.read_timer_s()  # waiting for an endpoint that is away is not running time
+            began = self.read_timer_s()  # waiting for an unreachable endpoint is not running time
             self.limits.count_late_reply(state, down.cause)
             raise
         finally:
             state.active_ms += int((self.read_timer_s() - began) * 1000)
 
     async def _request_usable_decision(self, context: StepContext, *more: str) -> ToolCalls | FinalAnswer:
-        """One usable decision. A malformed reply and what was wrong with it are told in this request only, never
-        stored; so is `more`."""
+        """One usable decision. A malformed reply and its error go into this request only and are never stored; nor is
+        `more`."""
         wrong: list[str] = []
         for _ in range(self.limits.format_retries + 1):
             decision = await self._request_decision(context, [*more, *wrong])
@@ -195,7 +201,7 @@ class AgentLoop:
                 raise RunHalted(StopReason.FILTERED)
             if not isinstance(decision, MalformedReply):
                 return decision
-            if wrong and decision.prose:  # told once how to answer, and words again: they are the answer
+            if wrong and decision.prose:  # told the format once, and words again: they are the answer
                 return FinalAnswer(decision.prose)
             context.state.malformed += 1
             wrong = [_build_loop_note(f"Your last reply could not be used: {decision.problem}")]
@@ -204,24 +210,25 @@ class AgentLoop:
         raise RunHalted(StopReason.MALFORMED)
 
     async def _ground_answer(self, context: StepContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
-        """An answer, once it was seen what it rests on. The model is told once a run what rests on nothing, and once
-        what was not done; what it then still says goes out marked. If it can say no more, its first answer does."""
+        """The answer after a check of its support. Once per run the model is told which figures are unsupported, and
+        once which actions were not done. What is still unsupported then is marked. If the model returns nothing more,
+        its first answer stands."""
         state, today = context.state, context.tool_context.now.date()
         answer = FinalAnswer(show_invisible(answer.text))
-        found = await context.grounding.check_answer(answer.text, state, today)
-        if _needs_correction(state, found):
+        findings = await context.grounding.check_answer(answer.text, state, today)
+        if _needs_correction(state, findings):
             state.was_corrected = True
-            if found.actions:
-                state.result_counts[DEEDS] = 1
+            if findings.actions:
+                state.result_counts[ACTION_DOUBTS] = 1
             with suppress(RunHalted, ModelRejectedError):
                 better = await self._request_correction(
-                    context, answer, UnsupportedParts(found.figures.unsupported, found.actions)
+                    context, answer, UnsupportedParts(findings.figures.unsupported, findings.actions)
                 )
                 if isinstance(better, ToolCalls):
                     return better
                 answer = FinalAnswer(show_invisible(better.text))
-                found = await context.grounding.check_answer(answer.text, state, today)
-        return self._build_run_finished(state, answer, found)
+                findings = await context.grounding.check_answer(answer.text, state, today)
+        return self._build_run_finished(state, answer, findings)
 
     def _build_run_finished(self, state: RunState, answer: FinalAnswer, found: GroundingFindings) -> RunFinished:
         figures = found.figures
@@ -231,8 +238,8 @@ class AgentLoop:
     async def _request_correction(
         self, context: StepContext, answer: FinalAnswer, wrong: UnsupportedParts
     ) -> ToolCalls | FinalAnswer:
-        """The answer as the model corrects it. It is asked in a short request without tools; if it wants to call one,
-        in a whole one. Raises `RunHalted`, `ModelRejectedError`."""
+        """The model's corrected answer, from a short request without tools; if it wants to call one, from a full
+        request. Raises `RunHalted`, `ModelRejectedError`."""
         state, style = context.state, self.get_reply_format(context.state)
         reply, at_ms, ms = await self._request_timed_reply(
             context, [], build_correction_request(answer.text, wrong, context.grounding.list_receipts(state)), ""
@@ -242,13 +249,13 @@ class AgentLoop:
         decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
         text = cut_imitations(read_correction(decision))
         if isinstance(decision, ToolCalls) or is_call_request(text):
-            doubted = _build_doubt_messages(answer, wrong)
-            better = await self._request_usable_decision(context, *doubted)
+            doubt_messages = _build_doubt_messages(answer, wrong)
+            better = await self._request_usable_decision(context, *doubt_messages)
             if isinstance(better, ToolCalls) or not (deeds := await self._find_false_claims(context, better)):
                 return better
-            # It wanted to call, and has only said so again.
+            # It wanted to call a tool, and only said so again.
             return await self._request_usable_decision(
-                context, *doubted, *_build_doubt_messages(better, UnsupportedParts(actions=deeds))
+                context, *doubt_messages, *_build_doubt_messages(better, UnsupportedParts(actions=deeds))
             )
         return FinalAnswer(text) if text else answer
 
@@ -258,7 +265,7 @@ class AgentLoop:
         ).actions
 
     async def _request_decision(self, context: StepContext, more: Sequence[str]) -> Decision:
-        """What the next reply asks for, given `more` behind all that the run has come to."""
+        """The decision in the next reply. `more`: messages after all of the run's own."""
         state = context.state
         style = self.get_reply_format(state)
         sheet = self.selector.get_tool_prompt(style, state.offered_tools)
@@ -280,31 +287,31 @@ class AgentLoop:
     async def _request_timed_reply(
         self, context: StepContext, head: list[str], own: Sequence[str], body: str
     ) -> tuple[ModelReply, int, int]:
-        """A reply, when it was asked for (epoch ms), and how long it took (ms). Raises `RunHalted`."""
-        left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.state))
+        """A reply, when it was requested (epoch ms), and its duration (ms). Raises `RunHalted`."""
+        seconds_left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.state))
         self.limits.require_tokens_left(context.state)
         context.remaining_budget.require_budget_left(context.state)
         at_ms, began = self.clock.now_ms(), self.read_timer_s()
-        reply = await request_reply_within_context(self.model, head, own, body, timeout_s=max(left, 1.0))
+        reply = await request_reply_within_context(self.model, head, own, body, timeout_s=max(seconds_left, 1.0))
         return reply, at_ms, int((self.read_timer_s() - began) * 1000)
 
     def _refuse_guessed_calls(self, decision: Decision) -> Decision:
-        """What had to be guessed may look things up; nobody is asked to confirm it."""
+        """A guessed call may look things up, but never becomes a card."""
         if isinstance(decision, ToolCalls):
             for call in decision.calls:
                 if call.is_guess and self.executor.is_gated(call.tool):
-                    return MalformedReply(GUESSED.format(tool=call.tool))
+                    return MalformedReply(GUESS_NOTE.format(tool=call.tool))
         return decision
 
-    async def _execute_calls(self, context: StepContext, act: ToolCalls) -> Event:
-        """Runs what only reads, all at once; holds the first gated call for its button; refuses further ones."""
+    async def _execute_calls(self, context: StepContext, act: ToolCalls) -> RunEvent:
+        """Runs all reading calls at once, holds the first gated call for its button, and refuses further gated ones."""
         state = context.state
         if state.tool_calls + len(act.calls) > self.limits.calls:
             raise RunHalted(StopReason.CALLS)
         state.steps += 1
         uids = [f"{context.run_id}:{state.steps}:{index}" for index in range(len(act.calls))]
-        gated = next((i for i, one in enumerate(act.calls) if self.executor.is_gated(one.tool)), None)
-        offered = self.selector.list_offered_names(state.offered_tools)
+        gated_index = next((i for i, one in enumerate(act.calls) if self.executor.is_gated(one.tool)), None)
+        offered_names = self.selector.list_offered_names(state.offered_tools)
         calls = [
             self._await_and_stamp(
                 self.executor.execute_call(
@@ -312,8 +319,8 @@ class AgentLoop:
                     context.read_cache,
                     uid,
                     one,
-                    refuse_gated=gated not in (None, i),
-                    offered=offered,
+                    refuse_gated=gated_index not in (None, i),
+                    offered=offered_names,
                     check_proposal=context.check_proposal,
                 )
             )
@@ -322,57 +329,63 @@ class AgentLoop:
         results = await asyncio.gather(*calls) if len(calls) > 1 else [await calls[0]]
         return self._record_results(state, act, results, context.tool_context.caller.id)
 
-    async def _await_and_stamp(self, calling: Awaitable[tuple[CallRecord, Result]]) -> tuple[CallRecord, Result]:
+    async def _await_and_stamp(
+        self, calling: Awaitable[tuple[CallRecord, ToolResult]]
+    ) -> tuple[CallRecord, ToolResult]:
         call, result = await calling
         return (call if isinstance(result, Proposal) else replace(call, ended_ms=self.clock.now_ms())), result
 
     def _record_results(
-        self, state: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, Result]], caller: str
-    ) -> Event:
-        """The reply and every result of it go into the trace together, also when one of them ends the run."""
+        self, state: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, ToolResult]], caller: str
+    ) -> RunEvent:
+        """Adds the reply and all its results to the state together, even if one of them ends the run."""
         state.append_message(self.get_reply_format(state).build_assistant_message(act), act.provider_details)
         self._offer_found_tools(state, results)
         steps = tuple(self._build_step_with_privacy(state, call, one, caller) for call, one in results)
-        paused, halt, made = list[RunPaused](), list[RunHalted](), list[str]()
+        pauses, halt, fingerprints = list[RunPaused](), list[RunHalted](), list[str]()
         for call, result in results:
             state.tool_calls += 1
             state.calls.append(call)
             tool = self.executor.find_tool(call.tool)
             if isinstance(result, Proposal) and tool is not None:
-                paused.append(RunPaused(call, result, tool.gate, steps))
+                pauses.append(RunPaused(call=call, proposal=result, gate=tool.gate, steps=steps))
             elif not isinstance(result, Proposal):
                 observation = format_observation(result, self.executor.find_error_advice(tool, result))
-                made.append(fingerprint_call(call.tool, {"args": call.args, "result": observation})[:16])
-                halt += self._record_observation(state, call, result, observation, made[-1])
-        halt += _catch_halt(lambda: self.limits.count_reply_cycle(state, "" if paused else " ".join(made)))
-        if not halt and not paused and any(state.result_counts[one] == self.limits.same_results - 1 for one in made):
-            state.append_message({"role": "system", "content": AGAIN})
+                fingerprints.append(fingerprint_call(call.tool, {"args": call.args, "result": observation})[:16])
+                halt += self._record_observation(state, call, result, observation, fingerprints[-1])
+        halt += _catch_halt(lambda: self.limits.count_reply_cycle(state, "" if pauses else " ".join(fingerprints)))
+        if (
+            not halt
+            and not pauses
+            and any(state.result_counts[one] == self.limits.same_results - 1 for one in fingerprints)
+        ):
+            state.append_message({"role": "system", "content": CALL_AGAIN_NOTE})
         if halt:
-            for one in paused:
+            for one in pauses:
                 self.settle_call(state, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
             raise halt[0]
-        return paused[0] if paused else StepsFinished(steps)
+        return pauses[0] if pauses else StepsFinished(steps)
 
-    def _build_step_with_privacy(self, state: RunState, call: CallRecord, result: Result, caller: str) -> RunStep:
-        """A call for people. The run has seen what it has come to, so what it says from now on is as private."""
+    def _build_step_with_privacy(self, state: RunState, call: CallRecord, result: ToolResult, caller: str) -> RunStep:
+        """A call for people. From now on the run is at least as private as this result, because it has seen it."""
         privacy = choose_most_private(state.privacy, classify_result(self.executor.find_tool(call.tool), result))
         step = replace(build_step(call, result, caller), privacy=privacy)
         state.privacy = privacy
         return step
 
-    def _offer_found_tools(self, state: RunState, results: Sequence[tuple[CallRecord, Result]]) -> None:
-        """What was found is offered from now on, and what was called without having been."""
+    def _offer_found_tools(self, state: RunState, results: Sequence[tuple[CallRecord, ToolResult]]) -> None:
+        """Tools that were found, or called without an offer, are offered from now on."""
         if names := [name for call, result in results for name in _list_tools_to_offer(call, result)]:
             state.offered_tools = self.selector.extend_offered_names(names, state.offered_tools)
 
     def _record_observation(
-        self, state: RunState, call: CallRecord, result: ToolOutcome | ToolError, observation: str, made: str
+        self, state: RunState, call: CallRecord, result: ToolOutcome | ToolError, observation: str, fingerprint: str
     ) -> list[RunHalted]:
-        """Writes the observation down and counts failures and repetition; what ends the run is given back. `made`:
-        fingerprint of call and result."""
+        """Adds the observation and counts failures and repetition. Returns what ends the run, if anything.
+        `fingerprint`: of call and result."""
         state.failures = state.failures + 1 if isinstance(result, ToolError) else 0
         state.append_message(self.get_reply_format(state).build_tool_message(call.model_id, observation))
-        return _catch_halt(lambda: self.limits.count_repeated_call(state, made))
+        return _catch_halt(lambda: self.limits.count_repeated_call(state, fingerprint))
 
     def settle_call(
         self,
@@ -382,7 +395,7 @@ class AgentLoop:
         observation: dict[str, Any],
         privacy: Privacy = Privacy.PUBLIC,
     ) -> bool:
-        """Writes down how a gated call ended; False if it does not wait (any more). `privacy`: of the observation."""
+        """Records how a gated call ended. False if it is not waiting (any more). `privacy`: of the observation."""
         for index, call in enumerate(state.calls):
             if call.uid == uid and call.status is CallStatus.AWAITING:
                 state.calls[index] = replace(call, status=status, ended_ms=self.clock.now_ms())
@@ -395,14 +408,14 @@ class AgentLoop:
         return False
 
 
-def _list_tools_to_offer(call: CallRecord, result: Result) -> Sequence[str]:
+def _list_tools_to_offer(call: CallRecord, result: ToolResult) -> Sequence[str]:
     if call.tool == FIND and isinstance(result, ToolOutcome):
         return [one["name"] for one in result.data["tools"]]
     return [call.tool] if isinstance(result, ToolError) and result.code in ("not_offered", "bad_arguments") else []
 
 
 def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
-    """What a check ends the run for: everything that the reply brought is written down first."""
+    """The reason of a check to end the run: everything in the reply is recorded first."""
     try:
         check()
     except RunHalted as halt:
@@ -411,42 +424,44 @@ def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
 
 
 def _needs_correction(state: RunState, found: GroundingFindings) -> bool:
-    """Whether the model is told: once of figures, and once of deeds also after those."""
-    return bool(found) and (not state.was_corrected or (bool(found.actions) and DEEDS not in state.result_counts))
+    """True if the model is to be told: once about figures, and once about actions even after that."""
+    return bool(found) and (
+        not state.was_corrected or (bool(found.actions) and ACTION_DOUBTS not in state.result_counts)
+    )
 
 
 def _remove_imitations(decision: Decision) -> Decision:
-    """An answer without what only code writes. One that is nothing else is none."""
+    """An answer without what only code writes. If nothing is left, it is no answer."""
     if isinstance(decision, MalformedReply) and decision.prose:
         return replace(decision, prose=cut_imitations(decision.prose))
     if not isinstance(decision, FinalAnswer):
         return decision
     text = cut_imitations(decision.text)
-    return FinalAnswer(text) if text.strip() else MalformedReply(IMITATED)
+    return FinalAnswer(text) if text.strip() else MalformedReply(IMITATION_NOTE)
 
 
 def _format_unusable_reply(reply: ModelReply) -> str:
-    """What the model wrote, for it to see again: its words, and its calls as text, which no endpoint checks."""
+    """The model's own reply, for it to read again: its words, and its calls as text, which no endpoint validates."""
     calls = (f"{call.name}({call.arguments})" for call in reply.calls)
     return show_invisible("\n".join(filter(None, (reply.text.strip(), *calls)))[:REPLY_MAX])
 
 
 def _build_loop_note(text: str) -> str:
-    """A note of the loop itself."""
+    """A note of the loop."""
     return json.dumps({"role": "system", "content": text}, ensure_ascii=False)
 
 
 def _build_doubt_messages(answer: FinalAnswer, wrong: UnsupportedParts) -> tuple[str, str]:
-    """What the model has said, and what of it is not borne out."""
+    """The model's answer, and its unsupported parts."""
     said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
     return said, _build_loop_note(DOUBT + wrong.describe_unsupported())
 
 
 @contextmanager
-def _halt_on_stop(stopped: StopEvent, left_s: float) -> Iterator[None]:
-    """Raises `RunHalted` within as soon as somebody says stop or the time is up."""
+def _halt_on_stop(stop: StopEvent, left_s: float) -> Iterator[None]:
+    """Raises `RunHalted` within, as soon as somebody says stop or the time is up."""
     try:
-        with interrupt_work(stopped, left_s):
+        with interrupt_work(stop, left_s):
             yield
     except WorkInterruptedError:
-        raise RunHalted(StopReason.USER if stopped.is_set() else StopReason.TIME) from None
+        raise RunHalted(StopReason.USER if stop.is_set() else StopReason.TIME) from None

@@ -1,5 +1,4 @@
-"""The model behind one method. Which endpoint it is, `bot.agent.models` knows; here is a scripted one, too, for
-tests and evaluation."""
+"""The model behind one method. `bot.agent.models` has the endpoints."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ Messages = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class RawToolCall:
-    """A tool call as the model wrote it: nothing checked yet."""
+    """A tool call as the model wrote it, unchecked."""
 
     id: str
     name: str
@@ -27,31 +26,30 @@ class ModelReply:
     calls: tuple[RawToolCall, ...] = ()
     finish: str = "stop"
     """`stop`, `tool_calls`, `length` (cut off: never executed), `content_filter`, `unreadable` (the endpoint could not
-    read the call that the model wrote)."""
+    parse the model's call)."""
     refusal: str = ""
-    """What the model says instead of an answer, where the endpoint keeps that apart."""
+    """The model's refusal, if the endpoint reports it separately."""
     tokens_in: int = 0
     tokens_cached: int = 0
-    """Of `tokens_in`, those that the endpoint has kept from an earlier request."""
+    """Part of `tokens_in` that the endpoint had cached."""
     tokens_out: int = 0
     tokens_reasoning: int = 0
-    """Of `tokens_out`, those that the model thought with."""
+    """Part of `tokens_out` that the model spent on thinking."""
     model: str = ""
-    """Which model answered, by the name it has in the settings."""
+    """The model that answered, by its name in the settings."""
     provider_details: str = field(default="", repr=False)
-    """What its endpoint may want back with the results of its calls (`bot.agent.provider_details`): opaque, nobody's to
-    read."""
+    """Opaque details that its endpoint may want back with the results of its calls (`bot.agent.provider_details`)."""
 
 
 class Model(Protocol):
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        """One reply. `messages`: as JSON, one or several (with commas between) in each text; `extra`: further members
-        of the request as JSON (`"tools":[…]`), or nothing. Written once, they are sent as they are with every step.
-        Raises `ModelUnavailableError` when it may work later, `ModelRejectedError` when it will not."""
+        """One reply. `messages`: JSON, each text with one message or several (separated by commas); `extra`: further
+        members of the request as JSON (`"tools":[…]`), or empty. These texts are made once and sent with every step.
+        Raises `ModelUnavailableError` if it may work later, `ModelRejectedError` if not."""
 
 
 class TextStore(Protocol):
-    """Where what was learned of an endpoint is kept for a while, for all processes (`bot.storage.cache`)."""
+    """Stores for a while what was learned about an endpoint, for all processes (`bot.storage.cache`)."""
 
     async def load_text(self, name: str) -> str | None: ...
 
@@ -60,7 +58,7 @@ class TextStore(Protocol):
 
 @dataclass(slots=True)
 class MeteredModel:
-    """A model whose replies are noted, for whoever asks it outside of a run and has them counted."""
+    """Records the replies of a model, for callers outside of a run that count their usage."""
 
     model: Model
     replies: list[ModelReply] = field(default_factory=list)

@@ -15,8 +15,8 @@ log = logs.get_logger(__name__)
 async def request_reply_within_context(
     model: Model, head: list[str], own: Sequence[str], body: str, *, timeout_s: float
 ) -> ModelReply:
-    """One reply. What is too long for the model is told once more without most of what was said before the run: `head`
-    stays so short. Raises `ModelUnavailableError` and `ModelRejectedError`."""
+    """One reply. If the context is too long, asks once more without most of the conversation before the run; `head`
+    stays shortened. Raises `ModelUnavailableError` and `ModelRejectedError`."""
     try:
         return await model.request_reply([*head, *own], body, timeout_s=timeout_s)
     except ModelRejectedError as error:

@@ -1,4 +1,4 @@
-"""What is remembered of the calls of a run: in no style's form, bounded, and as a line each for when they are old."""
+"""What is remembered of a run's calls: in no particular reply format, bounded, and as a line each once they are old."""
 
 from __future__ import annotations
 
@@ -6,49 +6,55 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bot.agent.events import SLIPS
+from bot.agent.events import CALL_MISTAKES
 from bot.agent.grounding.sentences import IDENTIFIER
-from bot.agent.recall import WAITS, list_call_results
+from bot.agent.recall import WAITING_RESULT, list_call_results
 from bot.agent.tool_search import FIND
 from bot.core.history_entries import PastCall
 from bot.core.i18n import shorten_text
 from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, RunState
 
-CALLS_MOST = 6
-"""Calls of a run that are remembered, the latest."""
-RESULT, ARGUMENT, ARGUMENTS = 1_200, 240, 800
-"""Characters of a result, of one argument and of all arguments of a call that are remembered."""
-LINE, LINE_ARGUMENTS, IDS_MOST = 160, 120, 8
-"""Characters of a result and of the arguments in a line, and numbers of requests that are kept behind them."""
+MAX_CALLS = 6
+"""Most remembered calls of a run, the latest."""
+MAX_RESULT, MAX_ARGUMENT, MAX_ARGUMENTS = 1_200, 240, 800
+"""Remembered characters of a result, of one argument, and of all arguments of a call."""
+MAX_LINE, MAX_LINE_ARGUMENTS, MAX_IDS = 160, 120, 8
+"""Characters of a result and of the arguments in a line, and most request numbers kept after them."""
 WAITING = '{"status": "waiting", "message": "A card is there and waits for its button. Nothing has happened yet."}'
 CUT = "… [cut]"
-NOT_KEPT = frozenset({"think", FIND})
-"""Tools whose results say nothing about the company's matters."""
+UNREMEMBERED_TOOLS = frozenset({"think", FIND})
+"""Tools whose results say nothing about the company's business."""
 
 
-def list_latest_calls(state: RunState, known: Sequence[str]) -> list[tuple[CallRecord, str]]:
-    """The latest calls of a run that are worth remembering, each with its result: none whose uid is `known`, and none
-    that the model has only called in a wrong way."""
+def list_latest_calls(state: RunState, remembered_uids: Sequence[str]) -> list[tuple[CallRecord, str]]:
+    """The latest calls of a run that are worth remembering, each with its result; without those in `remembered_uids`,
+    and without those that the model only called wrongly."""
     both = zip(state.calls, list_call_results(state), strict=True)
-    found = [
+    calls = [
         (call, result)
         for call, result in both
-        if call.uid not in known and call.tool not in NOT_KEPT and not _is_call_mistake(call, result)
+        if call.uid not in remembered_uids
+        and call.tool not in UNREMEMBERED_TOOLS
+        and not _is_call_mistake(call, result)
     ]
-    return found[-CALLS_MOST:]
+    return calls[-MAX_CALLS:]
 
 
 def _is_call_mistake(call: CallRecord, result: str) -> bool:
-    return call.status is CallStatus.FAILED and not call.approval and _parse_result_object(result).get("error") in SLIPS
+    return (
+        call.status is CallStatus.FAILED
+        and not call.approval
+        and _parse_result_object(result).get("error") in CALL_MISTAKES
+    )
 
 
 def build_past_call(call: CallRecord, result: str) -> PastCall:
-    """A call as it is remembered: bounded, without a secret that is known."""
+    """The remembered form of a call: bounded, without known secrets."""
     text = WAITING if call.status is CallStatus.AWAITING else result
-    text = text if len(text) <= RESULT else text[:RESULT] + CUT
+    text = text if len(text) <= MAX_RESULT else text[:MAX_RESULT] + CUT
     args = {name: _shorten_argument(value) for name, value in call.args.items()}
-    args = args if len(json.dumps(args, ensure_ascii=False)) <= ARGUMENTS else {}
+    args = args if len(json.dumps(args, ensure_ascii=False)) <= MAX_ARGUMENTS else {}
     return PastCall(call.uid, call.tool, args, call.reason, call.status.value, text)
 
 
@@ -56,25 +62,25 @@ def _shorten_argument(value: Any) -> Any:
     """An argument, bounded and without secrets."""
     if isinstance(value, str):
         text = redact_known_secrets(value)
-        return text if len(text) <= ARGUMENT else text[:ARGUMENT] + CUT
+        return text if len(text) <= MAX_ARGUMENT else text[:MAX_ARGUMENT] + CUT
     if isinstance(value, dict):
         return {name: _shorten_argument(one) for name, one in value.items()}
     return [_shorten_argument(one) for one in value] if isinstance(value, list) else value
 
 
 def format_call_line(call: PastCall, whole: str) -> str:
-    """A call on a line: what was asked for, how it ended, and the beginning of its `whole` result, with the numbers of
-    requests that stand further behind."""
-    asked = shorten_text(
-        ", ".join(f"{name}={shorten_text(str(one), 40)}" for name, one in call.args.items()), LINE_ARGUMENTS
+    """A call on one line: arguments, end, and the beginning of its `whole` result, with the request numbers further on
+    in it."""
+    arguments = shorten_text(
+        ", ".join(f"{name}={shorten_text(str(one), 40)}" for name, one in call.args.items()), MAX_LINE_ARGUMENTS
     )
-    ended = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
+    ending = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
     if call.status == CallStatus.AWAITING:
-        return f"{call.tool}({asked}) → {WAITS}"
+        return f"{call.tool}({arguments}) → {WAITING_RESULT}"
     text = " · ".join(_walk_leaves(_parse_result_object(whole))) or whole
-    told = shorten_text(text, LINE)
+    told = shorten_text(text, MAX_LINE)
     more = [one for one in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(whole)) if one not in told]
-    return " ".join([f"{call.tool}({asked}) → {ended}{told}", *more[:IDS_MOST]])
+    return " ".join([f"{call.tool}({arguments}) → {ending}{told}", *more[:MAX_IDS]])
 
 
 def _parse_result_object(text: str) -> dict[str, Any]:
@@ -86,7 +92,7 @@ def _parse_result_object(text: str) -> dict[str, Any]:
 
 
 def _walk_leaves(value: Any, name: str = "", depth: int = 8) -> Iterator[str]:
-    """The words and numbers of a value; numbers with what they are of."""
+    """The words and numbers of a value; numbers with their names."""
     if isinstance(value, dict) and depth:
         for key, one in value.items():
             yield from _walk_leaves(one, key, depth - 1)

@@ -1,4 +1,4 @@
-"""What a model's tokens cost: a table by model, in one currency. Exact; what has no price is not taken to be free.
+"""Prices of a model's tokens: a table by model, in one currency. Exact; a missing price does not mean free.
 
 currency = "USD"
 
@@ -20,20 +20,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bot.agent.model import ModelReply
 from bot.core.run_state import DECIMALS, Usage
 
-MILLION = 6
-"""Decimals that a price per million tokens has more of, once it is one of a token."""
-Amount = Annotated[Decimal, Field(ge=0, le=1_000_000, decimal_places=DECIMALS - MILLION)]
-"""Per million tokens. With at most four decimals every cost is a whole number of 10⁻¹⁰."""
+MILLION_DECIMALS = 6
+"""Extra decimals that turn a price per million tokens into the price of one."""
+Amount = Annotated[Decimal, Field(ge=0, le=1_000_000, decimal_places=DECIMALS - MILLION_DECIMALS)]
+"""Per million tokens. With at most four decimals, every cost is a whole number of 10⁻¹⁰."""
 
 
 class ModelPrice(BaseModel):
-    """Of one model, per million tokens."""
+    """The price of one model, per million tokens."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     input: Amount
     cached: Amount | None = None
-    """What the endpoint knew from an earlier request; None: as any other input."""
+    """Input that the endpoint had cached; None: as any other input."""
     output: Amount
 
     def compute_cost(self, reply: ModelReply) -> Decimal:
@@ -41,11 +41,11 @@ class ModelPrice(BaseModel):
         cached = min(reply.tokens_cached, reply.tokens_in)
         known = self.input if self.cached is None else self.cached
         total = self.input * (reply.tokens_in - cached) + known * cached + self.output * reply.tokens_out
-        return total.scaleb(-MILLION)
+        return total.scaleb(-MILLION_DECIMALS)
 
 
 class PriceTable(BaseModel):
-    """The table; by default an empty one."""
+    """The price table; empty by default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,7 +54,7 @@ class PriceTable(BaseModel):
     models: Mapping[str, ModelPrice] = Field(default_factory=dict, min_length=1)
 
     def compute_usage(self, reply: ModelReply) -> Usage:
-        """What a reply took."""
+        """The usage of a reply."""
         price = self.models.get(reply.model)
         cost = price.compute_cost(reply) if price else None
         currency = self.currency if price else ""
@@ -62,7 +62,7 @@ class PriceTable(BaseModel):
 
 
 def parse_prices(text: str) -> PriceTable:
-    """The table as TOML. Raises ValueError that says what is wrong with it."""
+    """The table in a TOML text. Raises ValueError, which says what is wrong with it."""
     try:
         read = tomllib.loads(text, parse_float=Decimal)
         return PriceTable.model_validate({"currency": "", "models": {}, **read})

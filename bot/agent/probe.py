@@ -1,4 +1,4 @@
-"""What a model can do, asked once: endpoints and their models differ, and none of them says so."""
+"""Tests once what a model can do: endpoints and their models differ, and none of them says so."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from bot.core.errors import ModelRejectedError, ModelUnavailableError
 
 log = logs.get_logger(__name__)
 
-Wish = Literal["auto", "native", "text", "json"]
+FormatSetting = Literal["auto", "native", "text", "json"]
 WEEK_MS = 7 * 24 * 3_600_000
-"""How long an answer is remembered."""
-ASKED_S = 30.0
-NONE = "refused"
-"""How a reply ended that there was none of."""
+"""How long a result is remembered."""
+PROBE_TIMEOUT_S = 30.0
+NO_REPLY = "refused"
+"""The `finish` of a reply that does not exist."""
 ECHO = {
     "type": "function",
     "function": {
@@ -39,14 +39,14 @@ OBJECT = 'Answer with this JSON object and nothing else: {"word": "hello"}'
 
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
-    """What works. Endpoints refuse what they do not know, or pass over it."""
+    """What works. Endpoints reject what they do not know, or ignore it."""
 
     tools: bool
     json: bool
 
 
-async def choose_formats(wish: Wish, model: Model, memory: TextStore, name: str) -> tuple[ReplyFormat, ...]:
-    """Every style, that for fresh runs first. `name`: endpoint and model, under which the answer is remembered."""
+async def choose_formats(wish: FormatSetting, model: Model, memory: TextStore, name: str) -> tuple[ReplyFormat, ...]:
+    """Every reply format, the one for new runs first. `name`: endpoint and model, under which the result is stored."""
     able = (
         await _load_or_probe(model, memory, name)
         if wish in ("auto", "json")
@@ -58,14 +58,14 @@ async def choose_formats(wish: Wish, model: Model, memory: TextStore, name: str)
     return tuple(sorted(known, key=lambda style: style.name != first))
 
 
-def choose_format_name(wish: Wish, able: ModelCapabilities) -> str:
+def choose_format_name(wish: FormatSetting, able: ModelCapabilities) -> str:
     if wish != "auto":
         return wish
     return "native" if able.tools else "json" if able.json else "text"
 
 
 async def _load_or_probe(model: Model, memory: TextStore, name: str) -> ModelCapabilities:
-    """A model that is away is taken for one that calls tools, until the next start."""
+    """A model that cannot be reached is assumed to call tools, until the next start."""
     if (text := await memory.load_text(name)) is not None:
         return ModelCapabilities(**json.loads(text))
     try:
@@ -83,8 +83,8 @@ async def probe_model(model: Model) -> ModelCapabilities:
 
 
 async def can_call_tools(model: Model) -> bool:
-    """Whether it calls a tool and takes the result: what has to come back with a call shows at the second step only,
-    and so does what its chat template says of a later note of the system. Raises `ModelUnavailableError`."""
+    """True if it calls a tool and takes the result. The second step is needed to see which details must come back with
+    a call, and what its chat template does with a later system note. Raises `ModelUnavailableError`."""
     tools, question = f'"tools":{json.dumps([ECHO])}', json.dumps({"role": "user", "content": WORD})
     reply = await _request_probe_reply(model, [question], tools)
     if not any(call.name == "echo" for call in reply.calls):
@@ -93,14 +93,14 @@ async def can_call_tools(model: Model) -> bool:
         {"id": one.id or f"call_{n}", "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
         for n, one in enumerate(reply.calls)
     ]
-    asked = json.dumps({"role": "assistant", "content": "", "tool_calls": calls})
+    message = json.dumps({"role": "assistant", "content": "", "tool_calls": calls})
     results = [json.dumps({"role": "tool", "tool_call_id": one["id"], "content": "hello"}) for one in calls]
     note = json.dumps({"role": "system", "content": NOTE})
     return (
         await _request_probe_reply(
-            model, [question, attach_details(asked, reply.provider_details), *results, note], tools
+            model, [question, attach_details(message, reply.provider_details), *results, note], tools
         )
-    ).finish != NONE
+    ).finish != NO_REPLY
 
 
 async def _can_write_json(model: Model) -> bool:
@@ -113,8 +113,8 @@ async def _can_write_json(model: Model) -> bool:
 
 
 async def _request_probe_reply(model: Model, messages: Sequence[str], extra: str) -> ModelReply:
-    """What it replies; nothing if it refuses to."""
+    """The reply; empty if the endpoint refuses."""
     try:
-        return await model.request_reply(messages, extra, timeout_s=ASKED_S)
+        return await model.request_reply(messages, extra, timeout_s=PROBE_TIMEOUT_S)
     except ModelRejectedError:
-        return ModelReply(finish=NONE)
+        return ModelReply(finish=NO_REPLY)

@@ -1,5 +1,5 @@
-"""What a conversation remembers, as a model reads it: the calls and results of the latest runs in the style of the run
-that goes on, older ones as a line each, and what happened as events, quoted, in the user role: no style answers so."""
+"""The history as a model reads it: the calls and results of the latest runs in the current run's reply format, older
+ones as a line each, and events. Lines and events are quoted in the user role, which no answer has."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from bot.core.i18n import shorten_text
 from bot.core.run_state import CallStatus, RunState
 
 EVENT_MAX = 300
-"""Characters of a line of an event."""
+"""Most characters of a line of an event."""
 EVENT, CALLED = "<event ", '<event kind="calls" '
-"""How the messages begin that tell of events, and of calls."""
-ARGUMENTS = "arguments"
-"""Role of what a call was given, where an answer is held against it: no model is sent that."""
-WAITS = "a card waits for its button"
-"""What a line says that a call has come to which waits, or waited then."""
+"""The start of the messages that contain events, and calls."""
+ARGUMENTS_ROLE = "arguments"
+"""Role of a call's arguments when an answer is checked; no model is sent it."""
+WAITING_RESULT = "a card waits for its button"
+"""The result, in a line, of a call that waits or waited at the time."""
 NOT_VERIFIED = "not verified: "
-"""How the line of an event begins that says what of the answer before it nothing supported."""
-NO_RESULTS = ("assistant", "system", "developer")
-"""Roles of messages of a run that are no result of a call."""
+"""The start of the line of an event with the unsupported parts of the answer before it."""
+NON_RESULT_ROLES = ("assistant", "system", "developer")
+"""Roles of a run's messages that are no result of a call."""
 _OBSERVED = re.compile(r"\AObservation(?: [^\s:]{1,64}+)?: ")
 _QUOTES = (("“", "”"), ('"', '"'), ("「", "」"))
 
 
 def format_history(sent: Sequence[HistoryMessage], style: ReplyFormat) -> list[str]:
-    """Messages as JSON, in a style."""
+    """Messages as JSON, in a reply format."""
     return [message for one in sent for message in _format_history_message(one.message, one.calls, style)]
 
 
@@ -45,41 +45,44 @@ def _format_history_message(message: str, calls: Sequence[PastCall] | None, styl
         return
     for call in calls:
         model_id = hashlib.sha256(call.uid.encode()).hexdigest()[:9]  # some endpoints take no longer ones
-        act = ToolCalls((ToolCallRequest(model_id, call.tool, call.args, call.reason),))
+        act = ToolCalls((ToolCallRequest(model_id=model_id, tool=call.tool, args=call.args, reason=call.reason),))
         yield json.dumps(style.build_assistant_message(act), ensure_ascii=False)
         yield json.dumps(style.build_tool_message(model_id, call.result), ensure_ascii=False)
 
 
 def list_grounding_messages(sent: Sequence[HistoryMessage]) -> list[str]:
-    """Messages as JSON that an answer may rest on: also what calls were given and what they came to, whatever the
-    style. Of a call that waits, only what it was given."""
-    found = list[str]()
+    """Messages as JSON that may support an answer, in any reply format: with the arguments and results of calls. A
+    waiting call has only its arguments."""
+    messages = list[str]()
     for one in sent:
         for call in one.calls or ():
-            told = [(ARGUMENTS, json.dumps(call.args, ensure_ascii=False)), ("tool", call.result)]
+            told = [(ARGUMENTS_ROLE, json.dumps(call.args, ensure_ascii=False)), ("tool", call.result)]
             told = told[:1] if call.status == CallStatus.AWAITING else told
-            found += [json.dumps({"role": role, "content": text}, ensure_ascii=False) for role, text in told]
-        found.append(one.message)
-    return found
+            messages += [json.dumps({"role": role, "content": text}, ensure_ascii=False) for role, text in told]
+        messages.append(one.message)
+    return messages
 
 
 # Results
 
 
 def list_call_results(state: RunState) -> list[str]:
-    """What each call of a run has come to: by the id that the model gave it where messages have one, otherwise in
-    order; empty for one that waits."""
-    left = [one for one in map(json.loads, state.messages[1:]) if one.get("role") not in NO_RESULTS]
-    found = list[str]()
+    """The result of each call of a run: by the model's id if messages have one, otherwise in order; empty for a waiting
+    call."""
+    result_messages = [one for one in map(json.loads, state.messages[1:]) if one.get("role") not in NON_RESULT_ROLES]
+    results = list[str]()
     for call in state.calls:
         ended = call.status is not CallStatus.AWAITING
-        index = next((i for i, one in enumerate(left) if one.get("tool_call_id", call.model_id) == call.model_id), None)
-        found.append(parse_observation(left.pop(index)) if ended and index is not None else "")
-    return found
+        index = next(
+            (i for i, one in enumerate(result_messages) if one.get("tool_call_id", call.model_id) == call.model_id),
+            None,
+        )
+        results.append(parse_observation(result_messages.pop(index)) if ended and index is not None else "")
+    return results
 
 
 def parse_observation(message: dict[str, Any]) -> str:
-    """What a tool told, without what its style puts before it."""
+    """A tool's result, without the prefix of its reply format."""
     return _OBSERVED.sub("", str(message.get("content") or ""), count=1)
 
 
@@ -87,7 +90,7 @@ def parse_observation(message: dict[str, Any]) -> str:
 
 
 def build_event_entry(text: str, at_ms: int, zone: tzinfo, *, run: str = "", said: str | None = None) -> HistoryEntry:
-    """Something that happened: data, at its time."""
+    """An event: data, with its time."""
     told = "\n".join(shorten_text(line, EVENT_MAX) for line in text.splitlines() if line.strip())
     return _build_quoted_entry(EVENT, told, EntryKind.EVENT, at_ms, zone, run, told if said is None else said)
 
@@ -95,46 +98,45 @@ def build_event_entry(text: str, at_ms: int, zone: tzinfo, *, run: str = "", sai
 def build_calls_entry(
     lines: Sequence[str], at_ms: int, zone: tzinfo, *, run: str, said: str | None = None
 ) -> HistoryEntry:
-    """What a run has called, a line each."""
+    """The calls of a run, one line each."""
     return _build_quoted_entry(CALLED, "\n".join(lines), EntryKind.CALLS, at_ms, zone, run, said)
 
 
 def _build_quoted_entry(
-    head: str, told: str, kind: EntryKind, at_ms: int, zone: tzinfo, run: str, said: str | None
+    head: str, told: str, kind: EntryKind, at_ms: int, zone: tzinfo, run: str, shown_text: str | None
 ) -> HistoryEntry:
     at = prompt.format_minute(datetime.fromtimestamp(at_ms / 1000, zone))
     content = f'{head}at="{at}">\n{prompt.escape_tags(told)}\n</event>'
-    return replace(HistoryEntry.from_content("user", content, run=run, said=said, at_ms=at_ms), kind=kind)
+    return replace(HistoryEntry.from_content("user", content, run=run, said=shown_text, at_ms=at_ms), kind=kind)
 
 
 def parse_event_lines(content: str) -> list[str]:
-    """The lines of an event; none of anything else."""
+    """The lines of an event; empty for any other message."""
     return content.removesuffix("\n</event>").split("\n")[1:] if content.startswith(EVENT) else []
 
 
 def parse_call_results(content: str) -> list[str]:
-    """What the calls of an event came to, a line each: not what they were given, and nothing of one that waits."""
+    """The results of an event's calls, one line each, without arguments and without waiting calls."""
     lines = parse_event_lines(content) if content.startswith(CALLED) else []
-    return [line.rpartition("→")[2].strip() for line in lines if not line.endswith(WAITS)]
+    return [line.rpartition("→")[2].strip() for line in lines if not line.endswith(WAITING_RESULT)]
 
 
 def parse_own_words(content: str) -> list[str]:
-    """What an event tells in words of our own: without what somebody is quoted with, and nothing that tools have
-    told."""
+    """The words of an event that are ours: without quotations of people and results of tools."""
     if content.startswith(CALLED):
         return []
     return [_cut_quotation(line) for line in parse_event_lines(content) if not line.startswith(NOT_VERIFIED)]
 
 
 def cut_unverified_lines(content: str) -> str:
-    """What of a message may support an answer: an event's words about what was not verified may not."""
+    """The part of a message that may support an answer: not an event's words about unsupported parts."""
     if NOT_VERIFIED not in content or not content.startswith(EVENT):
         return content
     return "\n".join(line for line in content.split("\n") if not line.startswith(NOT_VERIFIED))
 
 
 def _cut_quotation(line: str) -> str:
-    """From the first opening quote to the last closing one nothing is left: who is quoted may have quotes too."""
+    """Removes everything from the first opening quote to the last closing one: a quoted text may contain quotes."""
     for opening, closing in _QUOTES:
         start, end = line.find(opening), line.rfind(closing)
         line = line[:start] + line[end + 1 :] if 0 <= start < end else line
@@ -142,5 +144,5 @@ def _cut_quotation(line: str) -> str:
 
 
 def is_marked_unverified(content: str) -> bool:
-    """True for an event that says of the answer before it that something in it was not verified."""
+    """True for an event that marks part of the answer before it as unsupported."""
     return any(line.startswith(NOT_VERIFIED) for line in parse_event_lines(content))

@@ -1,7 +1,6 @@
-"""A style of ReAct: how tools are offered to a model, how its replies are read, and how a run is told back to it.
+"""A reply format: how tools are offered to a model, how its replies are parsed, and how a run is written back to it.
 
-The styles are in `bot.agent.formats`; each turns a reply into one `Decision` and raises nothing, whatever is written.
-"""
+The formats are in `bot.agent.formats`. Each turns any reply into one `Decision`, and never raises."""
 
 from __future__ import annotations
 
@@ -18,26 +17,26 @@ class ReplyFormat(Protocol):
     def name(self) -> str: ...
 
     def build_extra_body(self, tools: Sequence[Tool]) -> str:
-        """What a request has besides its messages: members of its JSON body, with commas between, or nothing."""
+        """The members of a request besides its messages, as JSON separated by commas, or empty."""
 
     def render_instructions(self, tools: Sequence[Tool]) -> str:
-        """What the system message says about replies, and about tools where the endpoint is not given them. The same
+        """The system message's instructions about replies, and about tools if the endpoint takes no schemas. The same
         for every run, so that providers cache it."""
 
     def describe_server_tools(self, tools: Sequence[Tool]) -> str:
-        """What is said of tools whose cards others have written, where the endpoint is not given them: in a message of
-        its own, since it has no place in the system message."""
+        """The description of tools whose cards others have written, if the endpoint takes no schemas. It needs a
+        message of its own, because untrusted text may not enter the system message."""
 
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
-        """What a reply asks for; `most`: calls of one reply. `tools` are those it may ask for: an input without a name
-        is meant for the one argument that a tool needs. Whether there is such a tool is for the loop to say."""
+        """The decision in a reply. `most`: calls in one reply. `tools`: those it may call; an input without a name
+        belongs to the one argument that a tool requires. The loop checks that a tool exists."""
 
     def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
-        """The assistant's message of an action, as it goes back to the model."""
+        """The assistant message of an action, as it goes back to the model."""
 
     def build_tool_message(self, model_id: str, observation: str) -> dict[str, Any]:
-        """The message that carries an observation."""
+        """The message of an observation."""
 
     def format_history_message(self, message: str) -> str:
-        """A remembered message, as JSON: an answer in the form that the style's answers have, anything else as it
-        is."""
+        """A message of the history, as JSON: an answer in the form of this format's answers, anything else
+        unchanged."""

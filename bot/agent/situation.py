@@ -1,9 +1,8 @@
-"""What is so while a run goes on, and was otherwise a message ago: now, the days around it, the place, open cards.
+"""The situation of a run, which changes from message to message: now, the days around it, the place, open cards.
 
-It stands behind the history and directly before the run's own messages, is written once when a run begins or goes on
-after a button, and is the only part of a request that a minute or a card changes: everything before it is the same,
-byte by byte, so that an endpoint has it in its cache.
-"""
+It comes after the history and directly before the run's own messages, and is written once when a run begins or goes on
+after a button. It is the only part of a request that a minute or a card changes. Everything before it stays the same,
+byte by byte, so that an endpoint can cache it."""
 
 from __future__ import annotations
 
@@ -19,66 +18,65 @@ from bot.core.history_entries import PausedRun
 from tools.spec import Caller
 from tools.workflow.process.calendar import WorkCalendar
 
-SHOWN = 21
-"""Days that the calendar shows, from today on."""
-NAME = 60
-"""Characters of a holiday's name."""
+CALENDAR_DAYS = 21
+"""Days in the calendar, from today on."""
+MAX_HOLIDAY_NAME = 60
+"""Most characters of a holiday's name."""
 DAY = timedelta(days=1)
-CARDS = "<cards "
-"""How the message begins that tells of open cards."""
+CARDS_START = "<cards "
+"""The start of the message with open cards."""
 PROPOSED = "As they were proposed; the person may have edited one since."
-CARDS_MOST = 10
-"""So many cards are told of, the newest."""
-WHERE = {True: "This is a direct message.", False: "This is a thread of a channel: others read along."}
+MAX_CARDS = 10
+"""Most cards in it, the newest."""
+PLACE_SENTENCES = {True: "This is a direct message.", False: "This is a thread of a channel: others read along."}
 """By whether it is a DM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSituation:
-    """What a run is in when it begins or goes on."""
+    """The situation of a run when it begins or goes on."""
 
     caller: Caller
     now: datetime
     """In the person's time zone."""
     now_ms: int
-    """Epoch, of the clock by which cards are made."""
+    """Epoch ms, of the clock that stamps cards."""
     calendar: WorkCalendar
     direct: bool
     """In a DM."""
     cards: Sequence[PausedRun] = ()
-    """Those of this conversation that wait for a button of the person's."""
+    """Cards of this conversation that wait for the person's button."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """What the model is told of it: by the system what code knows, as data what cards say."""
+        """For the model: what code knows as a system message, what cards say as data."""
         note = build_now_message(self.caller, self.now, self.calendar, direct=self.direct)
         return [note, *([build_cards_message(self.cards, self.now_ms)] if self.cards else [])]
 
     @property
     def grounding_texts(self) -> list[str]:
-        """What of it an answer may rest on, besides the days."""
+        """The texts that may support an answer, besides the days."""
         cards = [build_cards_message(self.cards, self.now_ms)["content"]] if self.cards else []
         return [describe_today(self.caller, self.now), *cards]
 
     @property
     def days(self) -> str:
-        """The days that it tells of, each with its weekday."""
+        """The days in it, each with its weekday."""
         return describe_calendar_days(self.calendar, self.now.date())
 
 
 def build_now_message(caller: Caller, now: datetime, calendar: WorkCalendar, *, direct: bool) -> dict[str, Any]:
-    """The note of the system: the day and the minute, whom the model speaks with and where, the calendar. `now`: in
-    the person's time zone."""
+    """The system note: day and minute, the person and the place, the calendar. `now`: in the person's time zone."""
     lines = [
         describe_today(caller, now),
-        WHERE[direct],
+        PLACE_SENTENCES[direct],
         _describe_calendar(calendar.country, tuple(calendar.overrides.items()), now.date())[0],
     ]
     return {"role": "system", "content": "\n".join(lines)}
 
 
 def describe_today(caller: Caller, now: datetime) -> str:
-    """The day and the minute, and whom the model speaks with."""
+    """Day and minute, and whom the model speaks with."""
     return (
         f"Today is {now:%Y-%m-%d} ({now:%A}), {now:%H:%M}, {caller.person.timezone}.\n"
         f"You speak with the person whose id is {caller.id}, language {caller.person.language}."
@@ -86,15 +84,16 @@ def describe_today(caller: Caller, now: datetime) -> str:
 
 
 def describe_calendar_days(calendar: WorkCalendar, today: date) -> str:
-    """The days that the calendar tells of, each with its weekday: what an answer may rest on."""
+    """The days of the calendar, each with its weekday, which may support an answer."""
     return _describe_calendar(calendar.country, tuple(calendar.overrides.items()), today)[1]
 
 
 @lru_cache(maxsize=64)
 def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], today: date) -> tuple[str, str]:
-    """The calendar as the model reads it, and its days, one a line. Written once a day: it takes some milliseconds."""
+    """The calendar as the model reads it, and its days, one per line. Rendered once a day: it takes some
+    milliseconds."""
     calendar = WorkCalendar(country, dict(overrides))
-    days, monday = [today + n * DAY for n in range(SHOWN)], today - today.weekday() * DAY
+    days, monday = [today + n * DAY for n in range(CALENDAR_DAYS)], today - today.weekday() * DAY
     guessed = [one for one in days if calendar.get_day_status(one)[1]]
     until = f"; holidays from {guessed[0]} on are guesses, not published yet" if guessed else ""
     lines = [f"Calendar, worked where it does not say off{until}:"]
@@ -102,10 +101,10 @@ def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], t
         name = ("this week", "next week")[week] if week < 2 else f"in {week} weeks"
         lines.append(f"{name}: {', '.join(_describe_week(calendar, list(several)))}")
     later = list[date]()
-    for holiday in calendar.list_holiday_breaks(today + SHOWN * DAY, 1):
+    for holiday in calendar.list_holiday_breaks(today + CALENDAR_DAYS * DAY, 1):
         first, last, later = holiday.first, holiday.last, list(holiday.list_days())
         until = f" to {last} ({last:%a})" if last > first else ""
-        name = ", ".join(one["en"] for one in holiday.holiday_names)[:NAME] or "a day off of the company"
+        name = ", ".join(one["en"] for one in holiday.holiday_names)[:MAX_HOLIDAY_NAME] or "a day off of the company"
         guess = ", not published yet" if holiday.is_estimated else ""
         lines.append(f"next holiday after that: {first} ({first:%a}){until}, {name}{guess}")
     told = [f"{day} {day:%A} {_find_holiday_name(calendar, day)}".rstrip() for day in (*days, *later)]
@@ -113,27 +112,27 @@ def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], t
 
 
 def _describe_week(calendar: WorkCalendar, days: Sequence[date]) -> Iterator[str]:
-    """`Mon 11-30`, the others of a month by their day alone; a holiday's name stands at its first day."""
-    before = ""
+    """`Mon 11-30`, further days of a month by their number alone; a holiday's name stands at its first day."""
+    previous_name = ""
     for n, day in enumerate(days):
         number = f"{day:%m-%d}" if n == 0 or day.day == 1 else f"{day:%d}"
         name, works = _find_holiday_name(calendar, day), calendar.get_day_status(day)[0]
-        off = f" off ({name})" if name and name != before else " off"
+        off = f" off ({name})" if name and name != previous_name else " off"
         yield f"{day:%a} {number}" + (off if not works else " worked" if day.weekday() > 4 else "")
-        before = name
+        previous_name = name
 
 
 def _find_holiday_name(calendar: WorkCalendar, day: date) -> str:
-    """The holiday that a day off belongs to; empty for a day that is worked, and for one without a name."""
-    return "" if calendar.get_day_status(day)[0] else calendar.name_holiday(day).get("en", "")[:NAME]
+    """The holiday of a day off; empty for a working day, and for a day off without a name."""
+    return "" if calendar.get_day_status(day)[0] else calendar.name_holiday(day).get("en", "")[:MAX_HOLIDAY_NAME]
 
 
 def build_cards_message(cards: Sequence[PausedRun], now_ms: int) -> dict[str, Any]:
-    """Open cards with what they say, as data: people's words are in it."""
+    """Open cards with their words, as data: people's own words are in them."""
     told = "\n".join(
-        _describe_open_card(one, now_ms) for one in sorted(cards, key=lambda one: one.made_ms)[-CARDS_MOST:]
+        _describe_open_card(one, now_ms) for one in sorted(cards, key=lambda one: one.made_ms)[-MAX_CARDS:]
     )
-    return {"role": "user", "content": f'{CARDS}waiting="{len(cards)}">\n{PROPOSED}\n{told}\n</cards>'}
+    return {"role": "user", "content": f'{CARDS_START}waiting="{len(cards)}">\n{PROPOSED}\n{told}\n</cards>'}
 
 
 def _describe_open_card(card: PausedRun, now_ms: int) -> str:

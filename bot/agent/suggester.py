@@ -1,8 +1,7 @@
-"""A model's opinion on somebody's request, for who decides it: words on their card, without any power.
+"""Asks a model for its opinion on a request, for the decider: words on their card, without any power.
 
-No tool is offered and nothing is done with what comes back but to show it under a label. What the request says was
-written by somebody who wants it approved, so all of it travels quoted.
-"""
+No tool is offered, and the reply is only shown, under a label. The author of a request wants it approved, so all of its
+text is quoted."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ from tools.handbook.folder import Handbook, HandbookError
 
 log = logs.get_logger(__name__)
 
-REASONS, REASON, ASKED = 3, 200, 6_000
-"""At most so many reasons, of so many characters; characters of a request that are sent."""
+MAX_REASONS, MAX_REASON, MAX_REQUEST_LENGTH = 3, 200, 6_000
+"""Most reasons, characters of each, and characters of a request that are sent."""
 LANGUAGES = {"zh": "Chinese", "en": "English"}
 RULES = """\
 You help a person who has to decide on a colleague's request. You do not decide, and nothing you write has any effect:
@@ -38,8 +37,8 @@ Answer with one JSON object and nothing else:
 The reasons are in {language}.
 """
 HANDBOOK = "From the handbook of the company:\n"
-RELEVANT = 20_000
-"""Characters of the handbook that are sent: whole sections, those that have most to do with the request."""
+MAX_HANDBOOK_LENGTH = 20_000
+"""Characters of the handbook that are sent: whole sections, the most relevant ones."""
 
 
 class Recommendation(StrEnum):
@@ -49,7 +48,7 @@ class Recommendation(StrEnum):
 
 
 class Suggestion(BaseModel):
-    """What the model thinks of it."""
+    """The model's suggestion on a request."""
 
     recommendation: Recommendation
     reasons: list[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]] = Field(min_length=1)
@@ -57,7 +56,7 @@ class Suggestion(BaseModel):
     @property
     def reasons_line(self) -> str:
         """The reasons, in one bounded line."""
-        return " · ".join(shorten_text(reason, REASON) for reason in self.reasons[:REASONS])
+        return " · ".join(shorten_text(reason, MAX_REASON) for reason in self.reasons[:MAX_REASONS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +68,13 @@ class Suggester:
     async def request_suggestion(
         self, facts: Sequence[tuple[str, str]], author: str, language: str
     ) -> Suggestion | None:
-        """What the model thinks of a request, given as (label, value) pairs. None: nothing usable in time."""
+        """The model's suggestion on a request, given as (label, value) pairs. None if there is no usable one in
+        time."""
         try:
             async with asyncio.timeout(self.timeout_s):
-                rules = await self.handbook.quote_relevant_sections("\n".join(value for _, value in facts), RELEVANT)
+                rules = await self.handbook.quote_relevant_sections(
+                    "\n".join(value for _, value in facts), MAX_HANDBOOK_LENGTH
+                )
                 asked = self._build_messages(facts, author, language, rules)
                 reply = await self.model.request_reply(asked, "", timeout_s=self.timeout_s)
         except HandbookError as wrong:
@@ -84,9 +86,9 @@ class Suggester:
         return parse_suggestion(reply)
 
     def _build_messages(self, facts: Sequence[tuple[str, str]], author: str, language: str, handbook: str) -> list[str]:
-        rules = RULES.format(most=REASONS, language=LANGUAGES[language])
+        rules = RULES.format(most=MAX_REASONS, language=LANGUAGES[language])
         system = rules + (HANDBOOK + handbook if handbook else "")
-        told = "\n".join(f"{label}: {value}" for label, value in facts)[:ASKED]
+        told = "\n".join(f"{label}: {value}" for label, value in facts)[:MAX_REQUEST_LENGTH]
         content = f'<message from="{quote_name(author)}">\n{escape_tags(told)}\n</message>'
         return [
             _dump_message({"role": "system", "content": system}),
@@ -95,7 +97,7 @@ class Suggester:
 
 
 def parse_suggestion(reply: ModelReply) -> Suggestion | None:
-    """The advice in a reply. A reply that was cut off, calls a tool or is no such object is none."""
+    """The suggestion in a reply. None if the reply was cut off, calls a tool or is no such object."""
     start, end = reply.text.find("{"), reply.text.rfind("}")
     if reply.calls or reply.finish == "length" or not 0 <= start < end:
         return None

@@ -1,10 +1,9 @@
-"""What older turns of a conversation came to, put by a model: all that will be remembered of them.
+"""The summary of a conversation's older turns, written by a model: it is all that remains of them.
 
-No tool is offered, and nothing is done with what comes back but to keep it. It is made of untrusted text by a model
-that may believe it, so each of its lines is held against the turns themselves: a number, a day, an amount or a name
-that they do not have, or a deed that none of their receipts tells of, has the model asked once more; what then still
-has one is left out. So whatever is kept may be relied on as much as the turns that it stands for.
-"""
+No tool is offered, and the reply is only stored. A model that may believe its input writes it from untrusted text, so
+each line is checked against the turns themselves. If a line has a number, day, amount or name that they do not have, or
+an action that no receipt reports, the model is asked once more; a line that still has one is dropped. So a summary is
+as reliable as the turns that it replaces."""
 
 from __future__ import annotations
 
@@ -31,10 +30,10 @@ from bot.core.errors import ChatError, ModelRejectedError, ModelUnavailableError
 from bot.core.history_entries import HistoryEntry, estimate_tokens
 from tools.spec import Person
 
-LINE = 300
-"""Characters of a line, at most."""
-COUNTS = frozenset(f"#{n}" for n in range(13))
-"""Small numbers, which count something and need not stand anywhere."""
+MAX_LINE = 300
+"""Most characters of a line."""
+SMALL_NUMBERS = frozenset(f"#{n}" for n in range(13))
+"""Small numbers, which count something and need no source."""
 RULES = """\
 You keep the notes of a conversation between people and Countersign, an assistant for leave, expenses, tasks and mail.
 The turns below are about to be removed: your notes are all that will be remembered of them. What the notes so far say
@@ -57,11 +56,11 @@ LONG = "That is too long. Write it again, shorter."
 
 @dataclass(frozen=True, slots=True)
 class EarlierTurns:
-    """What is to be put in short."""
+    """The turns to summarize."""
 
     entries: Sequence[HistoryEntry]
     zone: tzinfo
-    """In whose days and hours it is told."""
+    """The time zone of its days and hours."""
     notes: str = ""
     """The summary so far, as a model reads it."""
 
@@ -77,8 +76,8 @@ class EarlierTurns:
         return datetime.fromtimestamp(entry.at_ms / 1000, self.zone)
 
     def collect_known_values(self, people: Sequence[Spellings]) -> set[str]:
-        """What a line can rest on: what people wrote, what was answered unless it was marked, and the notes so far.
-        Days are counted from when it was said."""
+        """What may support a line: people's messages, unmarked answers, and the summary so far. Days are relative to
+        the time of each message."""
         behind = [*(one.content for one in self.entries), ""][1:]
         pairs = zip(self.entries, behind, strict=True)
         told = [one for one, after in pairs if not (one.is_answer and is_doubtful(one.content, after))]
@@ -87,7 +86,7 @@ class EarlierTurns:
         return {value for text, day in dated for value in collect_source_values(text, day, people)}
 
     def list_action_records(self) -> Iterator[str]:
-        """What tells that something was done: receipts, other events and results, and what the notes so far tell so."""
+        """The records of actions: receipts, other events and results, and the actions in the summary so far."""
         yield from list_action_statements(self.notes)
         for entry in self.entries:
             if entry.is_answer:
@@ -96,18 +95,18 @@ class EarlierTurns:
                 yield from (*parse_call_results(entry.content), *parse_own_words(entry.content))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class SummaryDraft:
-    """What came of it."""
+    """The result of a summary request."""
 
     lines: tuple[str, ...] = ()
-    """All that is left of it that holds; none, and nothing is to be folded."""
+    """The supported lines; empty if nothing is to be compacted."""
     failure: str = ""
     """Why there are none: `away`, `refused`, `unusable`, `unsupported`."""
     dropped: int = 0
-    """How many lines were left out, because they did not hold or were too many."""
+    """How many lines were dropped because they were unsupported or too many."""
     replies: list[ModelReply] = field(default_factory=list)
-    """All that it took, also those of no use."""
+    """All replies of the model, also unusable ones."""
 
     @property
     def tokens_in(self) -> int:
@@ -123,24 +122,24 @@ class SummaryDraft:
 
 
 class SummaryLines(BaseModel):
-    """What a model answers."""
+    """The reply of a model."""
 
     lines: list[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]] = Field(min_length=1)
 
     def flatten_lines(self) -> list[str]:
         """Each on one line, and bounded."""
-        return [" ".join(line.split()).removeprefix("- ")[:LINE] for line in self.lines]
+        return [" ".join(line.split()).removeprefix("- ")[:MAX_LINE] for line in self.lines]
 
 
 @dataclass(frozen=True, slots=True)
 class Summarizer:
     model: Model
     people: Callable[[], Awaitable[Sequence[Person]]] = field(default=list_nobody)
-    """The directory."""
+    """The people in the directory."""
     timeout_s: float = 40.0
 
     async def draft_summary(self, old: EarlierTurns, tokens: int) -> SummaryDraft:
-        """Lines that cost at most so many tokens, or why there are none."""
+        """Lines that cost at most `tokens`, or why there are none."""
         draft = SummaryDraft()
         try:
             async with asyncio.timeout(self.timeout_s):
@@ -154,20 +153,20 @@ class Summarizer:
     async def _fill_draft(self, draft: SummaryDraft, old: EarlierTurns, tokens: int) -> None:
         people = list_spellings(await self.people())
         rules = RULES.format(words=tokens * 2 // 3)
-        asked = [_dump_message("system", rules), _dump_message("user", old.render_turns())]
-        first = await self._request_lines(draft, asked)
+        messages = [_dump_message("system", rules), _dump_message("user", old.render_turns())]
+        first = await self._request_lines(draft, messages)
         if first is None:
             draft.failure = "unusable"
             return
-        lines, doubted = first, await asyncio.to_thread(find_unsupported_values, first, old, people)
-        if wrong := _describe_problems(first, doubted, tokens):
+        lines, doubts = first, await asyncio.to_thread(find_unsupported_values, first, old, people)
+        if wrong := _describe_problems(first, doubts, tokens):
             again = [
                 _dump_message("assistant", json.dumps({"lines": first}, ensure_ascii=False)),
                 _dump_message("system", wrong),
             ]
-            if better := await self._request_lines(draft, [*asked, *again]):
-                lines, doubted = better, await asyncio.to_thread(find_unsupported_values, better, old, people)
-        kept = select_newest_lines([line for line, wrong in zip(lines, doubted, strict=True) if not wrong], tokens)
+            if better := await self._request_lines(draft, [*messages, *again]):
+                lines, doubts = better, await asyncio.to_thread(find_unsupported_values, better, old, people)
+        kept = select_newest_lines([line for line, wrong in zip(lines, doubts, strict=True) if not wrong], tokens)
         draft.lines, draft.dropped = tuple(kept), len(lines) - len(kept)
         draft.failure = "" if kept else "unsupported"
 
@@ -179,44 +178,46 @@ class Summarizer:
 
 
 def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: Sequence[Spellings]) -> list[list[str]]:
-    """What of each line nothing supports, whether it is claimed or only mentioned: later it would support a claim. A
-    long conversation has much to look through, so this is no work for the thread that everybody waits for."""
+    """The unsupported parts of each line, claimed or only mentioned: later they would support a claim. A long
+    conversation takes long to search, so this runs outside the event loop's thread."""
     today = max(old.get_entry_time(entry) for entry in old.entries).date()
-    mentioned = [collect_source_values(line, today, people) for line in lines]
-    meant = {value for values in mentioned for value in values}
-    known = COUNTS | old.collect_known_values([one for one in people if format_person_value(one) in meant])
+    mentioned_values = [collect_source_values(line, today, people) for line in lines]
+    meant = {value for values in mentioned_values for value in values}
+    known_values = SMALL_NUMBERS | old.collect_known_values(
+        [one for one in people if format_person_value(one) in meant]
+    )
     records = list(old.list_action_records())
 
     def list_missing_values(line: str, values: set[str]) -> list[str]:
         claims = list_claims(line, today, people, whole=True)
-        unsaid = [one.text for one in claims if known.isdisjoint(one.values)]
-        loose = [value[1:].partition("/")[0] for value in sorted(values - known) if value.startswith(("#", "@"))]
+        unsaid = [one.text for one in claims if known_values.isdisjoint(one.values)]
+        loose = [value[1:].partition("/")[0] for value in sorted(values - known_values) if value.startswith(("#", "@"))]
         undone = [line] if find_false_actions(line, ActionEvidence(earlier_lines=records)) else []
         return list(dict.fromkeys([*unsaid, *loose, *list_relative_days(normalize_text(line)), *undone]))
 
-    return [list_missing_values(line, values) for line, values in zip(lines, mentioned, strict=True)]
+    return [list_missing_values(line, values) for line, values in zip(lines, mentioned_values, strict=True)]
 
 
 def _describe_problems(lines: Sequence[str], doubted: Sequence[Sequence[str]], tokens: int) -> str:
-    """What the model is told of its lines, if anything."""
+    """What the model is told about its lines, if anything."""
     if told := [doubt for line in doubted for doubt in line]:
         return WRONG + "; ".join(shorten_findings(told))
     return LONG if len(select_newest_lines(lines, tokens)) < len(lines) else ""
 
 
 def select_newest_lines(lines: Sequence[str], tokens: int) -> list[str]:
-    """The newest lines that cost no more than so many tokens together."""
-    kept = list[str]()
+    """The newest lines that together cost at most `tokens`."""
+    newest = list[str]()
     for line in reversed(lines):
         tokens -= estimate_tokens(line) + 1
         if tokens < 0:
             break
-        kept.insert(0, line)
-    return kept
+        newest.insert(0, line)
+    return newest
 
 
 def parse_summary_lines(reply: ModelReply) -> list[str] | None:
-    """The lines in a reply. One that was cut off or kept back, calls a tool, or is no such object has none."""
+    """The lines in a reply. None if it was cut off or withheld, calls a tool, or is no such object."""
     if reply.calls or reply.refusal or reply.finish in ("length", "content_filter"):
         return None
     text = strip_thinking(reply.text) or ""

@@ -1,5 +1,5 @@
-"""What a reply asks for, done: what only reads runs, what has consequences is planned for its card, and whatever goes
-wrong is a result like any other."""
+"""Executes the calls of a reply: reading calls run, gated ones become proposals for cards, and every error is a result
+like any other."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ log = logs.get_logger(__name__)
 OBSERVATION_MAX = 6_000
 """Characters of one observation in the prompt; tools page well below this."""
 
-Result = ToolOutcome | Proposal | ToolError
-Screen = Callable[[str, Proposal], Awaitable[None]]
-"""Looks at what a tool has planned before it gets a card. Raises `ToolError` if it must not get one."""
+ToolResult = ToolOutcome | Proposal | ToolError
+ProposalCheck = Callable[[str, Proposal], Awaitable[None]]
+"""Checks a tool's proposal before it gets a card. Raises `ToolError` if it must not."""
 
 
 async def allow_any_proposal(tool: str, proposal: Proposal) -> None:
-    """The screen of who knows of nothing else that waits."""
+    """The check for callers without other waiting cards."""
 
 
 @dataclass(slots=True)
 class ReadCache:
-    """What was read since the run began, or went on after a button: asked the same, nothing is looked up again."""
+    """Results of reads since the run began, or went on after a button: the same read is not repeated."""
 
     results: dict[str, ToolOutcome | Proposal] = field(default_factory=dict)
     locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    """Of several calls in one reply that are the same, one looks it up."""
+    """Of several identical calls in one reply, one does the read."""
 
     async def read_once(
         self, key: str, read: Callable[[], Awaitable[ToolOutcome | Proposal]]
     ) -> ToolOutcome | Proposal:
-        """Raises what `read` raises; that is not kept."""
+        """Raises what `read` raises; exceptions are not cached."""
         async with self.locks[key]:
             if key not in self.results:
                 self.results[key] = await read()
             return self.results[key]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutor:
-    """The tools of a loop, and how a call of one becomes a result."""
+    """The tools of a loop. Turns a call of one into a result."""
 
     tools: Sequence[Tool]
     reraised: tuple[type[Exception], ...] = (CountersignError,)
-    """What a tool may raise that ends the delivery and not the call: Redis is away, the lane is lost."""
+    """Exceptions of a tool that end the delivery instead of the call: Redis is away, the lane is lost."""
     server_tools: Mapping[str, Tool] = field(default_factory=dict)
-    """Further ones by name, of servers; none of them takes the place of one of ours."""
+    """Further tools by name, of servers; none of them replaces one of ours."""
     start_tools: Mapping[str, Tool] = field(default_factory=dict)
     """The start tools of the processes, by name."""
 
@@ -74,7 +74,7 @@ class ToolExecutor:
         return own or self.start_tools.get(name) or self.server_tools.get(name)
 
     def find_error_advice(self, tool: Tool | None, result: ToolOutcome | ToolError) -> str:
-        """What the cards say to do about an error: that of its tool, else of another one that knows it; or nothing."""
+        """The advice of the cards about an error: of its own tool, else of another one that has it; or empty."""
         if not isinstance(result, ToolError) or tool is None:
             return ""
         errors = result.errors if isinstance(result, InvalidFieldsError) else [result]
@@ -90,83 +90,83 @@ class ToolExecutor:
         context: ToolContext,
         reads: ReadCache,
         uid: str,
-        proposed: ToolCallRequest,
+        request: ToolCallRequest,
         *,
         refuse_gated: bool,
         offered: Collection[str],
-        check_proposal: Screen = allow_any_proposal,
-    ) -> tuple[CallRecord, Result]:
-        """One call: run if it reads, planned if it is gated. Errors are results, also those that no tool should have;
-        only `reraised` passes. `offered`: names of the tools whose cards the model has read."""
-        result: Result
-        name, given = self._to_stored_call(proposed)
+        check_proposal: ProposalCheck = allow_any_proposal,
+    ) -> tuple[CallRecord, ToolResult]:
+        """Executes one call: runs it if it reads, proposes it if it is gated. Errors become results, even unexpected
+        ones; only `reraised` passes. `offered`: names of the tools whose cards the model has read."""
+        result: ToolResult
+        name, stored_args = self._to_stored_call(request)
         try:
-            tool = self._require_known_tool(proposed, offered)
-            result = await self._run_with_cache(tool, context, reads, proposed, held=refuse_gated)
+            tool = self._require_known_tool(request, offered)
+            result = await self._run_with_cache(tool, context, reads, request, held=refuse_gated)
             if isinstance(result, Proposal):
                 await check_proposal(name, result)
         except ToolError as error:
-            is_unread = error.code == "bad_arguments" and proposed.tool not in offered and self.find_tool(proposed.tool)
+            is_unread = error.code == "bad_arguments" and request.tool not in offered and self.find_tool(request.tool)
             result = add_card_to_error(is_unread, error) if is_unread else error
         except self.reraised:
             raise
         except Exception as error:
-            # A tool's mistake is one observation, not the end of the run.
-            log.exception("tool.broken", tool=proposed.tool[:60], uid=uid)
-            result = ToolError("tool_failed", f"{proposed.tool[:60]} did not work ({type(error).__name__}).")
+            # A bug in a tool is one observation, not the end of the run.
+            log.exception("tool.broken", tool=request.tool[:60], uid=uid)
+            result = ToolError("tool_failed", f"{request.tool[:60]} did not work ({type(error).__name__}).")
         status = CallStatus.AWAITING if isinstance(result, Proposal) else CallStatus.SUCCEEDED
         status = CallStatus.FAILED if isinstance(result, ToolError) else status
-        args = result.args if isinstance(result, Proposal) else given
+        args = result.args if isinstance(result, Proposal) else stored_args
         return CallRecord(
             uid=uid,
             tool=name,
             args=args,
-            reason=proposed.reason,
+            reason=request.reason,
             status=status,
-            model_id=proposed.model_id,
+            model_id=request.model_id,
         ), result
 
-    def _to_stored_call(self, proposed: ToolCallRequest) -> tuple[str, dict[str, Any]]:
-        """The tool and the arguments as they are kept."""
-        tool = self.find_tool(proposed.tool)
+    def _to_stored_call(self, request: ToolCallRequest) -> tuple[str, dict[str, Any]]:
+        """The tool and the arguments as stored."""
+        tool = self.find_tool(request.tool)
         if tool is None or tool.alias_of is None:
-            return proposed.tool, proposed.args
-        return tool.alias_of.tool, tool.alias_of.to_args(proposed.args)
+            return request.tool, request.args
+        return tool.alias_of.tool, tool.alias_of.to_args(request.args)
 
-    def _require_known_tool(self, proposed: ToolCallRequest, offered: Collection[str]) -> Tool:
-        """Raises `ToolError` if there is no such tool, or if it is of a server and the model has not read its card."""
-        tool = self.find_tool(proposed.tool)
+    def _require_known_tool(self, request: ToolCallRequest, offered: Collection[str]) -> Tool:
+        """Raises `ToolError` if there is no such tool, or if it is a server's and the model has not read its card."""
+        tool = self.find_tool(request.tool)
         if tool is None:
             names = ", ".join(offered)
-            raise ToolError("unknown_tool", f"There is no tool {proposed.tool[:60]!r}. Tools: {names}.")
+            raise ToolError("unknown_tool", f"There is no tool {request.tool[:60]!r}. Tools: {names}.")
         if tool.server and tool.name not in offered:
             raise build_not_offered_error(tool)
         return tool
 
     async def _run_with_cache(
-        self, tool: Tool, context: ToolContext, reads: ReadCache, proposed: ToolCallRequest, *, held: bool
+        self, tool: Tool, context: ToolContext, reads: ReadCache, request: ToolCallRequest, *, held: bool
     ) -> ToolOutcome | Proposal:
-        """The call, or what the same call gave in this run before anything could change. A tool that is not kept may
-        change what others read."""
+        """The call's result, or the cached result of the same call in this run before anything could change. An
+        uncached tool may change what others read."""
         if not tool.is_cacheable:
             reads.results.clear()
         if tool.gate is not Gate.NONE or not tool.is_cacheable:
-            return await self._run_or_propose(tool, proposed, context, held=held)
-        key = fingerprint_call(proposed.tool, proposed.args)
-        return await reads.read_once(key, lambda: self._run_or_propose(tool, proposed, context, held=held))
+            return await self._run_or_propose(tool, request, context, held=held)
+        key = fingerprint_call(request.tool, request.args)
+        return await reads.read_once(key, lambda: self._run_or_propose(tool, request, context, held=held))
 
     async def _run_or_propose(
-        self, tool: Tool, proposed: ToolCallRequest, context: ToolContext, *, held: bool
+        self, tool: Tool, request: ToolCallRequest, context: ToolContext, *, held: bool
     ) -> ToolOutcome | Proposal:
         if tool.gate is Gate.NONE:
-            return await tool.run(context, validate_args(tool.args, proposed.args))
+            return await tool.run(context, validate_args(tool.args, request.args))
         if tool.prepare is None:  # fail closed: what cannot be shown is not run
             raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
-        if not proposed.reason:
+        if not request.reason:
             raise ToolError("bad_arguments", "`note` is missing: say in one short sentence why.")
         if held:
             raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
-        return await propose_call(tool, context, proposed.args)
+        return await propose_call(tool, context, request.args)
 
 
 def format_observation(result: ToolOutcome | ToolError, advice: str = "") -> str:

@@ -1,12 +1,10 @@
-"""Which tools a run is offered.
+"""Chooses the tools that a run is offered.
 
-Ours that are asked for every day are always there, in the same order; of tools of servers, and of our rare ones, those
-whose cards go best with the conversation (BM25), where there are more than a model reads well. The choice belongs to
-the run (`RunState.offered`): wherever it goes on, it has the same tools, and with the same tools its requests begin
-with the same bytes. `find_tools` brings further ones in. A tool of ours may be called without having been found; of a
-server's, the call of one that was not offered is answered with its card instead of being run: nobody calls well what
-they have not read.
-"""
+Our everyday tools are always offered, in the same order. Of server tools and our rare ones, those whose cards fit the
+conversation best (BM25) are offered, if there are more than a model reads well. The choice belongs to the run
+(`RunState.offered_tools`): it has the same tools wherever it goes on, and with the same tools its requests begin with
+the same bytes. `find_tools` adds further ones. A tool of ours may be called without an offer. A server tool that was
+not offered is answered with its card instead: a model cannot call well what it has not read."""
 
 from __future__ import annotations
 
@@ -32,28 +30,29 @@ CORE = frozenset(
         *("send_email", "cancel_card", "calculate", "search_handbook", "read_handbook", "think"),
     }
 )
-"""What this program is for, and what nearly every run needs: offered where there is room for nothing else of ours."""
+"""What this program is for, and what nearly every run needs: offered even if there is no room for other tools of
+ours."""
 LISTS = "list_processes"
-GENERAL = frozenset({LISTS, "start_process"})
-"""What the start tools of the processes make superfluous, if every process has one."""
-FIND, FOUND, FOUND_MOST = "find_tools", 5, 20
+GENERAL_START_TOOLS = frozenset({LISTS, "start_process"})
+"""Tools that the start tools replace, if every process has one."""
+FIND, FOUND_AT_ONCE, MAX_FOUND = "find_tools", 5, 20
 """The tool that finds tools; how many at a time, and in one run."""
-SEARCHING = frozenset({"search", "find", "query", "lookup"})
-"""In the names of tools that search."""
-SHEETS = 64
-"""Sets of tools that are kept written."""
-BEFORE = 4
-"""So much of what is offered besides goes by what was said before."""
-LATELY = 8
-"""So many of the tools that were called lately are offered again."""
+SEARCH_WORDS = frozenset({"search", "find", "query", "lookup"})
+"""Words in the names of tools that search."""
+MAX_PROMPTS = 64
+"""Most sets of tools whose prompt is kept."""
+EARLIER_MATCHES = 4
+"""One part in this many of the variable offers goes by the earlier messages."""
+RECENT_TOOLS = 8
+"""How many recently called tools are offered again."""
 NOT_READ = "You had not read this tool's card, so it was not run. It is yours from now on: call it if it fits."
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-Find = Callable[[str], Sequence[Tool]]
+FindToolsFunction = Callable[[str], Sequence[Tool]]
 
 
 @dataclass(slots=True)
 class ToolIndex:
-    """Tools by what their cards say. Written once for the same tools."""
+    """Tools by the words of their cards. Built once for the same tools."""
 
     tools: Sequence[Tool] = ()
     index: Bm25Index = field(default_factory=lambda: build_index(()))
@@ -64,44 +63,44 @@ class ToolIndex:
         return self
 
     def rank_tools(self, query: str) -> list[Tool]:
-        """Those that have to do with it, the best first."""
+        """The relevant tools, the best first."""
         return [self.tools[n] for n in self.index.rank_texts(expand_query(query))]
 
 
 def choose_tool_names(
-    shelf: ToolIndex, room: int, asked: str, before: str = "", called: Sequence[str] = ()
+    shelf: ToolIndex, room: int, question: str, earlier_text: str = "", called_tools: Sequence[str] = ()
 ) -> list[str]:
-    """Names of so many tools of the shelf, in its order: those that were `called` lately, then the best for what is
-    `asked`, then for what was said `before`, then what searches."""
+    """Names of as many tools as there is `room` for, in the shelf's order: those in `called_tools`, the latest first;
+    then the best for the `question`, then for `earlier_text`, then tools that search."""
     there = {tool.name for tool in shelf.tools}
-    lately = [name for name in dict.fromkeys(reversed(called)) if name in there][:LATELY]
-    by_asked, by_before = shelf.rank_tools(asked), shelf.rank_tools(before) if before else []
-    first = by_asked[: max(room - len(lately) - BEFORE, 0)] if by_before else by_asked
+    recent = [name for name in dict.fromkeys(reversed(called_tools)) if name in there][:RECENT_TOOLS]
+    by_asked, by_before = shelf.rank_tools(question), shelf.rank_tools(earlier_text) if earlier_text else []
+    first = by_asked[: max(room - len(recent) - EARLIER_MATCHES, 0)] if by_before else by_asked
     order = dict.fromkeys(
-        [*lately, *(tool.name for tool in (*first, *by_before, *by_asked, *_sort_search_first(shelf.tools)))]
+        [*recent, *(tool.name for tool in (*first, *by_before, *by_asked, *_sort_search_first(shelf.tools)))]
     )
     names = set(list(order)[:room])
     return [tool.name for tool in shelf.tools if tool.name in names]
 
 
 def _sort_search_first(tools: Iterable[Tool]) -> Sequence[Tool]:
-    """What is taken when nothing speaks for anything: first what searches, since that may hold whatever is asked."""
+    """The order without any match: first tools that search, because they may find anything."""
     return sorted(tools, key=lambda tool: not _is_search_tool(tool))
 
 
 def _is_search_tool(tool: Tool) -> bool:
-    return tool.gate is Gate.NONE and not SEARCHING.isdisjoint(extract_terms(_HUMPS.sub(" ", tool.name)))
+    return tool.gate is Gate.NONE and not SEARCH_WORDS.isdisjoint(extract_terms(_HUMPS.sub(" ", tool.name)))
 
 
 def build_index_text(tool: Tool) -> str:
-    """What a tool is found by: its name twice, its card, its arguments, and what people call it."""
+    """The searchable text of a tool: its name twice, its card, its arguments, and its display name."""
     name = _HUMPS.sub(" ", tool.name)
-    called = (
+    display_names = (
         [translate(f"tool.{tool.name}", one) for one in LANGUAGES] if f"tool.{tool.name}" in load_sentences() else []
     )
     fields = tool.schema.get("properties", {}).items()
     told = [f"{_HUMPS.sub(' ', field)} {about.get('description', '')}" for field, about in fields]
-    return " ".join([name, name, tool.purpose, *([] if tool.server else [tool.use_when]), *called, *told])
+    return " ".join([name, name, tool.purpose, *([] if tool.server else [tool.use_when]), *display_names, *told])
 
 
 class FindTools(FrozenModel):
@@ -110,20 +109,20 @@ class FindTools(FrozenModel):
     )
 
 
-def build_find_tool(find: Find, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -> Tool:
-    """The tool that finds tools. What it returns is the model's to read, and offered from then on
-    (`ToolSelector.extend_offered_names`). `servers`: whose tools there are; `rare`: ours that are not offered; so that
-    the model knows what can be found."""
-    whose = f" There are tools of: {', '.join(servers)}." if servers else ""
-    ours = f" Of ours: {'; '.join(map(_format_tool_label, rare))}." if rare else ""
+def build_find_tool(find: FindToolsFunction, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -> Tool:
+    """The tool that finds tools. Its results are for the model to read, and offered from then on
+    (`ToolSelector.extend_offered_names`). `servers`: the servers with tools; `rare`: tools of ours that are not
+    offered. Both tell the model what can be found."""
+    server_sentence = f" There are tools of: {', '.join(servers)}." if servers else ""
+    rare_sentence = f" Of ours: {'; '.join(map(_format_tool_label, rare))}." if rare else ""
 
     async def run(context: ToolContext, args: FindTools) -> ToolOutcome:
-        found = [_build_found_tool(tool) for tool in find(args.query)[:FOUND]]
+        found = [_build_found_tool(tool) for tool in find(args.query)[:FOUND_AT_ONCE]]
         return ToolOutcome(data={"tools": found}, summary=TextRef(key="result.tools_found", params={"n": len(found)}))
 
     return Tool(
         name=FIND,
-        purpose=f"Find further tools; what is found is yours.{ours}{whose}",
+        purpose=f"Find further tools; what is found is yours.{rare_sentence}{server_sentence}",
         use_when="None of your tools does it; always before you say that something cannot be done.",
         avoid_when="One of your tools does it.",
         args=FindTools,
@@ -136,7 +135,7 @@ def build_find_tool(find: Find, servers: Sequence[str] = (), rare: Sequence[Tool
 
 
 def _format_tool_label(tool: Tool) -> str:
-    """A tool of ours by its name and what people call it."""
+    """A tool of ours: its name and its display name."""
     key = f"tool.{tool.name}"
     return (
         f"{tool.name} ({translate(key, 'zh')}: {translate(key, 'en').lower()})"
@@ -146,65 +145,65 @@ def _format_tool_label(tool: Tool) -> str:
 
 
 def _build_found_tool(tool: Tool) -> dict[str, Any]:
-    """What of a card does not stand among the tools that are offered from then on."""
+    """The parts of a card that are not in the prompt of offered tools."""
     return {"name": tool.name, "card": tool.description, "returns": tool.returns}
 
 
 def build_card_data(tool: Tool) -> dict[str, Any]:
     """A card as data."""
-    needed = tool.schema.get("required", ())
+    required = tool.schema.get("required", ())
     return {
         **_build_found_tool(tool),
         "arguments": {
-            name: f"{one.get('type', 'any')}{', required' if name in needed else ''}: {one.get('description', '')}"
+            name: f"{one.get('type', 'any')}{', required' if name in required else ''}: {one.get('description', '')}"
             for name, one in tool.schema.get("properties", {}).items()
         },
     }
 
 
 def build_not_offered_error(tool: Tool) -> ToolError:
-    """In answer to the call of a tool that the run was not offered."""
+    """The answer to a call of a tool that the run was not offered."""
     card = json.dumps(build_card_data(tool), ensure_ascii=False)
     return ToolError("not_offered", f"{NOT_READ} Its card: {card}")
 
 
 def add_card_to_error(tool: Tool, error: ToolError) -> ToolError:
-    """The error of a call of ours that the model was not offered, and so has not read, with its card."""
+    """The error of a call of ours that was not offered, with the tool's card, which the model has not read."""
     error.text = f"{error.text}. Its card: {json.dumps(build_card_data(tool), ensure_ascii=False)}"
     return error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPrompt:
-    """What a style makes of a set of tools."""
+    """The prompt of a set of tools in a reply format."""
 
     tools: Sequence[Tool]
     extra_body: str
-    """What every request of a run has besides its messages."""
+    """The members of every request besides its messages."""
     instructions: str
-    """What the system message says about replies."""
+    """The system message's instructions about replies."""
     server_tools: str
-    """What a message of its own says about the tools of others."""
+    """The message about tools of others."""
     callable_tools: Sequence[Tool]
-    """Those whose calls are read: ours may be called by name also where they are not offered."""
+    """Tools whose calls are read: ours may be called by name even without an offer."""
 
 
 class PriorConversation(Protocol):
-    """What a conversation was about before a message."""
+    """The conversation before a message."""
 
     def join_earlier_messages(self) -> str:
-        """What was said."""
+        """The text of earlier messages."""
 
     def list_called_tools(self) -> Sequence[str]:
-        """Names of the tools that were called, the newest last."""
+        """Names of the called tools, the newest last."""
 
 
 class ToolSelector:
-    """What the runs of a loop are offered. `offered` in what follows: a run's own (`RunState.offered`).
+    """The tools offered to the runs of a loop. `offered` below: a run's own (`RunState.offered_tools`).
 
-    First comes what is the same with every message of everybody, so that requests begin with the same bytes: the start
-    tools of the processes, ours that are asked for every day, and `find_tools`, which names the others. Then tools of
-    servers and rare ones of ours; what is found while a run goes on comes behind all of them."""
+    First comes what is the same in every message of everybody, so that requests begin with the same bytes: the start
+    tools of the processes, our everyday tools, and `find_tools`, which names the others. Then server tools and our rare
+    ones; tools that are found during a run come last."""
 
     def __init__(
         self,
@@ -221,8 +220,8 @@ class ToolSelector:
         self._sheets: dict[tuple[str, tuple[int, ...]], ToolPrompt] = {}
         self._daily: tuple[object, Sequence[Tool]] = (), ()
 
-    def choose_offered_tools(self, asked: str, before: PriorConversation | None = None) -> list[str] | None:
-        """What a fresh run is offered: None for what is the same for all, where there is no choice to make."""
+    def choose_offered_tools(self, question: str, conversation: PriorConversation | None = None) -> list[str] | None:
+        """What a new run is offered. None: the same as all, if there is no choice to make."""
         daily = [tool.name for tool in self._list_common_tools()]
         if not self.more:
             return None
@@ -230,19 +229,21 @@ class ToolSelector:
         if not self._has_too_many_tools():
             return [*daily, *(tool.name for tool in theirs)]
         beside = self._beside.update_tools([*(tool for tool in self.own if tool.name not in daily), *theirs])
-        words, called = (before.join_earlier_messages(), before.list_called_tools()) if before else ("", ())
-        return [*daily, *choose_tool_names(beside, max(self.most - len(daily), 0), asked, words, called)]
+        words, called = (
+            (conversation.join_earlier_messages(), conversation.list_called_tools()) if conversation else ("", ())
+        )
+        return [*daily, *choose_tool_names(beside, max(self.most - len(daily), 0), question, words, called)]
 
     def rank_tools(self, query: str) -> Sequence[Tool]:
-        """All that have to do with it, the best first."""
+        """All relevant tools, the best first."""
         return self._get_full_index().rank_tools(query)
 
     def list_offered_names(self, offered: Sequence[str] | None) -> Sequence[str]:
-        """Of the tools whose cards the model has read."""
+        """Names of the tools whose cards the model has read."""
         return [tool.name for tool in self._list_common_tools()] if offered is None else offered
 
     def list_offered_tools(self, offered: Sequence[str] | None) -> Sequence[Tool]:
-        """Those of them that are here: a server may have taken one away, or not have been reached yet."""
+        """Those of them that exist now: a server may have removed one, or not be connected yet."""
         if offered is None:
             return self._list_common_tools()
         there = {
@@ -251,7 +252,7 @@ class ToolSelector:
         return [there[name] for name in offered if name in there]
 
     def _list_common_tools(self) -> Sequence[Tool]:
-        """Those that everybody is offered with every message. Put together anew when any tool comes or goes."""
+        """The tools offered with every message of everybody. Rebuilt when any tool comes or goes."""
         known = (self.starts.change_count, *self.more)
         if self._daily[0] != known:
             self._daily = known, [*self._list_own_common_tools(), self._get_find_tool()]
@@ -264,14 +265,14 @@ class ToolSelector:
         return [*self.starts.values(), *daily]
 
     def _is_superseded(self, tool: Tool) -> bool:
-        return tool.name in GENERAL and self.starts.is_complete
+        return tool.name in GENERAL_START_TOOLS and self.starts.is_complete
 
     def _has_too_many_tools(self) -> bool:
-        """Whether there are more tools of servers than are offered at once."""
+        """True if there are more server tools than are offered at once."""
         return len(self._list_own_common_tools()) + 1 + len(self.more) > self.most
 
     def _get_find_tool(self) -> Tool:
-        """The finder, naming what is there to be found: it changes only with that."""
+        """`find_tools`, with the names of what can be found: it changes only with them."""
         servers = tuple(sorted({tool.server for tool in self.more.values()})) if self._has_too_many_tools() else ()
         rare = [tool for tool in self.own if tool.is_rare or (tool.name == LISTS and self._is_superseded(tool))]
         key = servers, tuple(tool.name for tool in rare)
@@ -280,32 +281,32 @@ class ToolSelector:
         return self._finders[key]
 
     def extend_offered_names(self, names: Iterable[str], offered: Sequence[str] | None) -> list[str]:
-        """What is offered from now on, with those that were found or called."""
-        known = self.list_offered_names(offered)
-        server_tools = [name for name in dict.fromkeys(names) if name not in known]
+        """The new offer, with the tools that were found or called."""
+        offered_names = self.list_offered_names(offered)
+        server_tools = [name for name in dict.fromkeys(names) if name not in offered_names]
         return [
-            *known,
-            *server_tools[: max(max(self.most, len(self._list_common_tools())) + FOUND_MOST - len(known), 0)],
+            *offered_names,
+            *server_tools[: max(max(self.most, len(self._list_common_tools())) + MAX_FOUND - len(offered_names), 0)],
         ]
 
     def get_tool_prompt(self, style: ReplyFormat, offered: Sequence[str] | None) -> ToolPrompt:
-        """Written once for the same tools, so that the same are told in the same bytes."""
+        """Rendered once for the same tools, so that they have the same bytes."""
         tools = self.list_offered_tools(offered)
-        key = style.name, tuple(map(id, tools))  # ids last as long as the tools, which the sheet keeps
+        key = style.name, tuple(map(id, tools))  # ids last as long as the tools, which the prompt keeps alive
         if key not in self._sheets:
-            if len(self._sheets) >= SHEETS:
+            if len(self._sheets) >= MAX_PROMPTS:
                 self._sheets.clear()
-            own, theirs = [one for one in tools if not one.server], [one for one in tools if one.server]
-            known = [*tools, *(one for one in self.own if one not in tools)]
+            own, server_tools = [one for one in tools if not one.server], [one for one in tools if one.server]
+            callable_tools = [*tools, *(one for one in self.own if one not in tools)]
             self._sheets[key] = ToolPrompt(
-                tools,
-                style.build_extra_body(tools),
-                style.render_instructions(own),
-                style.describe_server_tools(theirs),
-                known,
+                tools=tools,
+                extra_body=style.build_extra_body(tools),
+                instructions=style.render_instructions(own),
+                server_tools=style.describe_server_tools(server_tools),
+                callable_tools=callable_tools,
             )
         return self._sheets[key]
 
     def _get_full_index(self) -> ToolIndex:
-        """All tools that there are now, in an order that depends on nothing else."""
+        """All current tools, in a fixed order."""
         return self._filled.update_tools([*self.own, *(self.more[name] for name in sorted(self.more))])

@@ -1,9 +1,8 @@
-"""The composition root: settings → outside services → stores → tools → loop → channel. Only this room
-constructs: here, in `bot.app.build_approvals` and `bot.app.build_conversation`; what has to be opened first, and closed
-again, in `bot.app.resources`.
+"""The composition root: settings → outside services → stores → tools → loop → channel. Only `bot.app` constructs: this
+file, `bot.app.build_approvals` and `bot.app.build_conversation`. `bot.app.resources` opens and closes what needs
+opening.
 
-Read `build_app` to see what the bot is made of, `bot.app.lifecycle` to see how it lives.
-"""
+Read `build_app` to see what the bot consists of, and `bot.app.lifecycle` to see how it runs."""
 
 from __future__ import annotations
 
@@ -62,7 +61,7 @@ from tools.workflow.engine.port import Engine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """Everything put together."""
+    """The parts of a running bot."""
 
     bolt_app: AsyncApp
     worker: Worker
@@ -78,8 +77,8 @@ class Application:
 async def build_app(
     settings: Settings, services: Services, *, timing: Timing | None = None, model: Model | None = None
 ) -> AsyncIterator[Application]:
-    """The bot, ready to run. Raises `UnsafeStoreError`, `StoreUnavailableError`, `SettingsError` or `ChatError` with
-    the way out."""
+    """The bot, ready to run. Raises `UnsafeStoreError`, `StoreUnavailableError`, `SettingsError` or `ChatError`; each
+    says how to fix it."""
     async with (
         open_resources(settings, services, timing, model) as base,
         open_engine_from_settings(settings, base.stores.redis, base.platform.directory) as engine,
@@ -252,18 +251,18 @@ def _build_slack_app(resources: Resources, ingress: LaneIngress) -> AsyncApp:
 
 
 async def _choose_reply_formats(resources: Resources) -> Sequence[ReplyFormat]:
-    """How the first model speaks ReAct; the rehearsal knows one way. What it costs to ask is counted."""
+    """The reply formats of the first model; the rehearsal model knows one. The cost of testing the model is counted."""
     outside, stores = resources.services, resources.stores
-    asked = MeteredModel(resources.model.first if isinstance(resources.model, FallbackModel) else resources.model)
+    metered = MeteredModel(resources.model.first if isinstance(resources.model, FallbackModel) else resources.model)
     wish = "native" if "model" in outside.standins else resources.settings.react_style
     memory = TextCache(stores.redis, stores.keys)
-    name = f"two steps {outside.model_url} {outside.model_name}"  # an earlier version asked for one
-    styles = await choose_formats(wish, asked, memory, name)
-    await stores.usage.record_usage(SYSTEM, [resources.prices.compute_usage(reply) for reply in asked.replies])
+    name = f"two steps {outside.model_url} {outside.model_name}"  # an earlier version tested with one step
+    styles = await choose_formats(wish, metered, memory, name)
+    await stores.usage.record_usage(SYSTEM, [resources.prices.compute_usage(reply) for reply in metered.replies])
     return styles
 
 
 async def _build_company_rules(settings: Settings, engine: Engine) -> str:
-    """As of the start: who approves what may change with a deployed process. The engine always knows."""
+    """As of the start: a deployed process may change who approves what. The engine always knows."""
     forms = [process.form for process in await engine.list_processes()]
     return prompt.render_company_rules(load_persona(settings), describe_policies(forms, load_policy(settings, forms)))

@@ -1,4 +1,4 @@
-"""Puts together what deals with cards."""
+"""Builds the objects that handle cards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bot.approvals.suggestions import SuggestionHandler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approvals:
-    """What deals with cards."""
+    """The objects that handle cards."""
 
     card_delivery: CardDelivery
     lifecycle: ApprovalLifecycle

@@ -1,4 +1,4 @@
-"""Puts together what deals with messages and runs."""
+"""Builds the objects that handle messages and runs."""
 
 from __future__ import annotations
 

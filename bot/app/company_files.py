@@ -1,4 +1,4 @@
-"""The company's own rules, from the files that the settings name: its calendar, policy table and handbook."""
+"""Loads the company's own rules from the files that the settings name: calendar, policy table, handbook."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 from bot.agent.limits import DailyBudget
 from bot.agent.prices import PriceTable, parse_prices
-from bot.agent.prompt import PERSONA
+from bot.agent.prompt import MAX_PERSONA
 from bot.app.settings import Settings, load_environment
 from bot.core.errors import SettingsError
-from bot.core.redaction import SHORTEST, is_secret_name, read_url_secrets, remember_secrets
+from bot.core.redaction import MIN_SECRET_LENGTH, is_secret_name, read_url_secrets, remember_secrets
 from tools.handbook.folder import Handbook, HandbookError
 from tools.mcp.config import McpServer, read_servers
 from tools.workflow.process.calendar import WorkCalendar, read_calendar
@@ -21,7 +21,7 @@ from tools.workflow.process.policy import PolicyRow, parse_policy
 
 
 def load_calendar(settings: Settings) -> WorkCalendar:
-    """Raises SettingsError naming the setting or the file and what is wrong with it."""
+    """Raises SettingsError, which names the setting or the file and the problem."""
     calendar = WorkCalendar()
     for setting, overrides in (
         ("CALENDAR_COUNTRY", ""),
@@ -35,7 +35,7 @@ def load_calendar(settings: Settings) -> WorkCalendar:
 
 
 def load_policy(settings: Settings, forms: Iterable[Form]) -> tuple[PolicyRow, ...]:
-    """The rows of the policy file, checked against the forms they are about. Raises SettingsError."""
+    """The rows of the policy file, checked against their forms. Raises SettingsError."""
     try:
         rows = parse_policy(_read_setting_file("POLICY_FILE", settings.policy_file))
         check_policy(rows, forms)
@@ -45,7 +45,7 @@ def load_policy(settings: Settings, forms: Iterable[Form]) -> tuple[PolicyRow, .
 
 
 def build_form_numbers(settings: Settings) -> dict[str, Decimal]:
-    """What replaces the forms' own numbers."""
+    """The settings that replace numbers in the forms."""
     return {
         "threshold": Decimal(settings.finance_threshold),
         "annual_days": Decimal(settings.annual_leave_days),
@@ -53,8 +53,8 @@ def build_form_numbers(settings: Settings) -> dict[str, Decimal]:
 
 
 def load_prices(settings: Settings) -> PriceTable:
-    """What tokens cost. Raises SettingsError for a file that cannot be used, and for a budget of money that a model
-    without a price would not keep."""
+    """The prices of tokens. Raises SettingsError for an unusable file, and for a money budget with a model without a
+    price."""
     try:
         prices = (
             parse_prices(_read_setting_file("PRICES_FILE", settings.prices_file))
@@ -77,7 +77,8 @@ def build_daily_budget(settings: Settings) -> DailyBudget:
 
 
 def open_handbook(folder: Path | None) -> Handbook:
-    """Read once here, so that a file that cannot be used is known at the start. Raises SettingsError naming it."""
+    """Reads the handbook once, so that an unusable file is reported at the start. Raises SettingsError, which names
+    it."""
     handbook = Handbook(folder)
     try:
         handbook.load_snapshot()
@@ -87,15 +88,15 @@ def open_handbook(folder: Path | None) -> Handbook:
 
 
 def load_persona(settings: Settings) -> str:
-    """The tone that the company wishes. Raises SettingsError."""
+    """The tone that the company wants. Raises SettingsError."""
     text = _read_setting_file("PERSONA_FILE", settings.persona_file).strip()
-    if len(text) > PERSONA:
-        raise SettingsError(f"PERSONA_FILE: {len(text)} characters, at most {PERSONA}")
+    if len(text) > MAX_PERSONA:
+        raise SettingsError(f"PERSONA_FILE: {len(text)} characters, at most {MAX_PERSONA}")
     return text
 
 
 def load_mcp_servers(settings: Settings) -> tuple[McpServer, ...]:
-    """The MCP servers that the settings name; their file may refer to the environment. Raises SettingsError."""
+    """The MCP servers that the settings name. Their file may use environment variables. Raises SettingsError."""
     try:
         servers = read_servers(_read_setting_file("MCP_FILE", settings.mcp_file), load_environment())
     except ValueError as wrong:
@@ -105,8 +106,8 @@ def load_mcp_servers(settings: Settings) -> tuple[McpServer, ...]:
 
 
 def list_server_secrets(server: McpServer) -> Iterator[str]:
-    """What of a server's table is secret: what is sent in headers, and of its environment whatever is not plainly a
-    word, a number, a path or an address, which logs have to be able to say."""
+    """The secrets in a server's table: all headers, and every environment value that is not plainly a word, a number, a
+    path or an address. Logs must be able to show the plain ones."""
     for value in server.headers.values():
         yield from (value, value.partition(" ")[2])
     for name, value in server.env.items():
@@ -114,24 +115,24 @@ def list_server_secrets(server: McpServer) -> Iterator[str]:
             yield value
         yield from read_url_secrets(value)
     yield from read_url_secrets(server.url)
-    for before, value in zip(server.command, server.command[1:], strict=False):
+    for previous, value in zip(server.command, server.command[1:], strict=False):
         name, _, given = value.partition("=")
         if given and is_secret_name(name):
             yield given
-        elif before.startswith("-") and is_secret_name(before):
+        elif previous.startswith("-") and is_secret_name(previous):
             yield value
 
 
 def _is_plain_value(value: str) -> bool:
-    """True for what is no secret by its looks: short words, numbers, versions, paths and addresses."""
+    """True for a value that looks like no secret: a short word, a number, a version, a path or an address."""
     if value.startswith(("/", "./", "../", "~/", "http://", "https://")):
         return "@" not in value and "?" not in value
     signs = "".join(value.split()).translate(str.maketrans("", "", "._,:-"))
-    return len(value) <= 40 and (signs.isalpha() or signs.isdecimal() or not signs or len(signs) < SHORTEST)
+    return len(value) <= 40 and (signs.isalpha() or signs.isdecimal() or not signs or len(signs) < MIN_SECRET_LENGTH)
 
 
 def _read_setting_file(setting: str, path: Path | None) -> str:
-    """Nothing without a file. Raises SettingsError."""
+    """The file's text; empty without a file. Raises SettingsError."""
     try:
         return path.read_text(encoding="utf-8") if path else ""
     except OSError as error:

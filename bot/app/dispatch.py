@@ -1,4 +1,4 @@
-"""One item of a lane, whatever its kind: handled, put off, or given up. Which kinds there are: `bot.app.work_kinds`."""
+"""Dispatches one item of a lane: handled, postponed, or given up. The kinds of work are in `bot.app.work_kinds`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bot.storage.journal import Journal
 log = logs.get_logger(__name__)
 
 AWAY_MAX_MS = 3_600_000
-"""After an hour of a platform that is away, tries are counted again."""
-NEWER_MAX_MS = 24 * 3_600_000
+"""After an hour without the platform, tries are counted again."""
+NEWER_RECORD_MAX_MS = 24 * 3_600_000
 """After a day of waiting for a process that can read a record, tries are counted again."""
 ACCOUNT_TIMES = 6
 """So many times as long as in an outage an item waits while the platform does not accept our token: half a minute."""
@@ -27,10 +27,10 @@ ACCOUNT_ADVICE = (
     "the platform does not accept the bot's token (any more); nothing is lost. Install the app again, set the new "
     "token and restart: what waits is then said"
 )
-NEWER = "of a newer version"
+NEWER_RECORD = "of a newer version"
 _UNKNOWN = frozenset({"union_tag_invalid", "extra_forbidden", "enum", "literal_error"})
-"""What pydantic says of a kind, a field or a value that this version has never heard of. Anything else (no JSON, no
-kind, a field missing) no version can read."""
+"""pydantic's error types for a kind, a field or a value that this version does not know. Any other error (no JSON, no
+kind, a missing field) means that no version can read the item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class WorkDispatcher:
     journal: Journal
     clock: Clock
     away_ms: int = 5_000
-    """How long an item waits before a platform that is away is tried again."""
+    """How long an item waits before the next try while the platform cannot be reached."""
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
         """One item of a lane. Returns the writes of the commit that pops it. While the platform is away the item
@@ -59,10 +59,10 @@ class WorkDispatcher:
             raise RetryLater(self.away_ms, str(down)) from down
         except ValidationError as unread:
             age_ms = self._compute_age_ms(lease.item)
-            if age_ms > NEWER_MAX_MS or not is_newer_record(unread):
+            if age_ms > NEWER_RECORD_MAX_MS or not is_newer_record(unread):
                 raise
             await self._journal_newer_record(lease)
-            raise RetryLater(int(min(self.away_ms + age_ms / 8, 60_000)), NEWER) from unread
+            raise RetryLater(int(min(self.away_ms + age_ms / 8, 60_000)), NEWER_RECORD) from unread
 
     async def _journal_refused_account(self, lease: Lease, refused: ChatAccountError) -> None:
         """Said once an item; in chat nobody could be told."""
@@ -77,20 +77,20 @@ class WorkDispatcher:
         )
 
     async def _journal_newer_record(self, lease: Lease) -> None:
-        """Said once: the reason why the item came back tells that it was."""
-        if lease.item.error == NEWER:
+        """Journalled once: the stored reason of the last retry shows that it has been."""
+        if lease.item.error == NEWER_RECORD:
             return
         log.warning("item.newer", text="waits for a process of the version that has written it")
         await lease.checkpoint(
-            "newer", self.journal.build_record_write(lease.lane, "item.newer", text=NEWER, item=lease.item.id)
+            "newer", self.journal.build_record_write(lease.lane, "item.newer", text=NEWER_RECORD, item=lease.item.id)
         )
 
     def _compute_age_ms(self, item: LaneItem) -> float:
         return self.clock.now_ms() - item.put_ms
 
     async def give_up_item(self, item: LaneItem, error: str) -> Sequence[Write]:
-        """An item that failed every time: its writer is told, whoever waits for it goes on, and so does the lane. What
-        cannot be read concerns nobody that we could tell."""
+        """An item that failed every time: its author is told, the waiting runs and the lane go on. Nobody can be told
+        about an unreadable item."""
         try:
             work = parse_work(item.body)
         except ValidationError:
@@ -99,5 +99,5 @@ class WorkDispatcher:
 
 
 def is_newer_record(unread: ValidationError) -> bool:
-    """Nothing is wrong with a record but kinds, fields or values that are new to us."""
+    """True if nothing is wrong with a record except kinds, fields or values that this version does not know."""
     return all(one["type"] in _UNKNOWN for one in unread.errors(include_input=False, include_url=False))

@@ -1,4 +1,4 @@
-"""`countersign doctor`: every outside service is asked once, and what is wrong comes with its cure."""
+"""`countersign doctor`: asks every outside service once and reports each problem with its cure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.agent.models.model_profile import ModelProfile
-from bot.agent.probe import Wish, can_call_tools, choose_format_name, probe_model
+from bot.agent.probe import FormatSetting, can_call_tools, choose_format_name, probe_model
 from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
@@ -57,16 +57,16 @@ SCOPES = frozenset(
         *("files:write", "im:history", "im:write", "users:read", "users:read.email"),
     }
 )
-"""What the manifest asks for and the bot cannot do without."""
+"""Scopes in the manifest that the bot cannot work without."""
 NOTICE_DAYS = 60
-"""So long before a model is shut down it is time to choose another."""
-NAMED = 5
-"""So many people are named where something is wrong with more."""
+"""How many days before a model's shutdown a warning appears."""
+MAX_NAMES = 5
+"""Most people named in one finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One thing looked at. `text` says what was found and, if it is wrong, what to do."""
+    """One thing that was checked. `text` says what was found and, if something is wrong, what to do."""
 
     level: Literal["ok", "warn", "fail"]
     subject: str
@@ -74,7 +74,7 @@ class DoctorFinding:
 
 
 async def check_services(
-    services: Services, style: Wish, servers: Sequence[McpServer] = ()
+    services: Services, style: FormatSetting, servers: Sequence[McpServer] = ()
 ) -> AsyncIterator[DoctorFinding]:
     """Findings as they come: Slack, Redis, both models, mail, servers. A stand-in is only named."""
     model, second = partial(_check_first_model, style), partial(_check_fallback_model, style)
@@ -100,14 +100,14 @@ async def check_services(
 
 
 def check_variable_names() -> Iterator[DoctorFinding]:
-    """Names in the environment that are nearly those of settings. Those in `.env` are refused before anything else."""
+    """Names in the environment that resemble settings. Such names in `.env` are refused before anything else."""
     for wrong in find_misspelt_variables():
         yield DoctorFinding("warn", "settings", wrong)
 
 
 def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
-    """The company's own files, read as the start reads them. A policy is checked by the start alone: it is about the
-    processes that the engine has."""
+    """The company's own files, read as at the start. Only the start checks a policy, because that needs the engine's
+    processes."""
     looks: tuple[tuple[str, Path | None, Callable[[], object]], ...] = (
         ("DIRECTORY_FILE", settings.directory_file, lambda: read_directory_file(settings.directory_file)),
         ("CALENDAR_FILE", settings.calendar_file, lambda: load_calendar(settings)),
@@ -126,7 +126,8 @@ def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 async def check_approvers(settings: Settings, services: Services) -> AsyncIterator[DoctorFinding]:
-    """Whether there is somebody to decide for everybody, in each process. What is not reached is told of elsewhere."""
+    """Checks for each process that everybody has an approver. Services that cannot be reached are reported
+    elsewhere."""
     if "workspace" in services.standins:
         return
     team = ""
@@ -152,7 +153,7 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
 
 
 async def _load_processes_in_use(services: Services, directory: Directory) -> Sequence[Process]:
-    """Those in use: deployed, or shipped."""
+    """The processes in use: deployed, or shipped."""
     redis = await connect_redis(services.redis_url, retries=1)
     try:
         with translate_redis_errors():
@@ -164,7 +165,7 @@ async def _load_processes_in_use(services: Services, directory: Directory) -> Se
 def _build_approver_finding(process: Process, people: Sequence[Person], everybody: int) -> DoctorFinding:
     if not people:
         return DoctorFinding("ok", "approvers", f"{process.key}: somebody can decide for each of {everybody} people")
-    some = ", ".join(one.email or one.name for one in people[:NAMED]) + (", …" if len(people) > NAMED else "")
+    some = ", ".join(one.email or one.name for one in people[:MAX_NAMES]) + (", …" if len(people) > MAX_NAMES else "")
     cure = 'enter their managers in DIRECTORY_FILE, or let them choose by a row with others = "flagged" in POLICY_FILE'
     lacking = f"{process.key}: nobody can decide for {len(people)} of {everybody} people ({some})"
     return DoctorFinding("warn", "approvers", f"{lacking}; {cure}")
@@ -174,7 +175,7 @@ async def _check_mcp_servers(servers: Sequence[McpServer]) -> AsyncIterator[Doct
     """Each server's tools, and who presses a button for which."""
     if not servers:
         return
-    from tools.mcp.fleet import open_toolset  # the SDK takes its time to import
+    from tools.mcp.fleet import open_toolset  # the SDK is slow to import
 
     async with open_toolset(servers, lambda event, **about: None) as fleet:
         with suppress(TimeoutError):
@@ -198,7 +199,7 @@ def _check_picture_font() -> DoctorFinding:
 
 
 def explain_error(error: CountersignError) -> str:
-    """What is wrong in one line, and what to do about it."""
+    """What is wrong, in one line, and how to fix it."""
     match error:
         case StoreUnavailableError():
             return translate("store.down", "en", error=redact_text(str(error)))
@@ -260,7 +261,7 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
 
 
 def _check_embedded_redis() -> DoctorFinding:
-    """Neither a setting nor data of an embedded server: the start makes it. To look is not to make one."""
+    """With neither a setting nor the data of an embedded server, only the start creates one; a check must not."""
     binary = find_server_program()
     if not binary:
         return DoctorFinding("fail", "redis", translate("local_store.no_server", "en"))
@@ -282,74 +283,76 @@ async def _describe_redis(redis: Redis) -> str:
     return "one server"
 
 
-async def _check_first_model(wish: Wish, services: Services) -> AsyncIterator[DoctorFinding]:
-    """What the model can do, and which style is used for it."""
+async def _check_first_model(wish: FormatSetting, services: Services) -> AsyncIterator[DoctorFinding]:
+    """What the model can do, and the reply format used for it."""
     async for finding in _check_one_model(wish, "model", services.first_model):
         yield finding
 
 
-async def _check_fallback_model(wish: Wish, services: Services) -> AsyncIterator[DoctorFinding]:
-    """The same of the model behind it, whatever becomes of the first."""
+async def _check_fallback_model(wish: FormatSetting, services: Services) -> AsyncIterator[DoctorFinding]:
+    """The same for the fallback model, whatever the first one's state."""
     if services.fallback_name:
         async for finding in _check_one_model(wish, "fallback", services.fallback_model):
             yield finding
 
 
-async def _check_one_model(wish: Wish, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
-    """Asks one model; what is wrong with it is a finding about this one."""
+async def _check_one_model(wish: FormatSetting, label: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
+    """Checks one model; a problem becomes a finding about this model."""
     try:
-        async for finding in _probe_endpoint(wish, what, endpoint):
+        async for finding in _probe_endpoint(wish, label, endpoint):
             yield finding
     except (ModelUnavailableError, ModelRejectedError) as error:
-        of = "OPENAI_" if what == "model" else "OPENAI_FALLBACK_"
+        of = "OPENAI_" if label == "model" else "OPENAI_FALLBACK_"
         cure = f"check {of}BASE_URL, {of}API_KEY and {of}MODEL"
-        yield DoctorFinding("fail", what, f"no answer of {endpoint.name} ({error}); {cure}")
+        yield DoctorFinding("fail", label, f"no answer of {endpoint.name} ({error}); {cure}")
 
 
-async def _probe_endpoint(wish: Wish, what: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
-    """What it can do, how it wants to be asked, and for how long there will be such a model. Raises
-    ModelUnavailableError and ModelRejectedError."""
-    from bot.agent.models.openai_model import open_model  # takes as long to import as all the rest
+async def _probe_endpoint(wish: FormatSetting, label: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
+    """What the model can do, how it wants to be asked, and when it will be shut down. Raises ModelUnavailableError and
+    ModelRejectedError."""
+    from bot.agent.models.openai_model import open_model  # as slow to import as all the rest
 
     async with open_model(
         endpoint.url, endpoint.key, endpoint.name, retries=0, api=endpoint.api, effort=endpoint.effort
     ) as model:
         if wish == "native":
             calls = await can_call_tools(model)
-            yield _build_tool_calls_finding(what, endpoint.name, calls, model.profile)
+            yield _build_tool_calls_finding(label, endpoint.name, calls, model.profile)
         else:
             able = await probe_model(model)
             tools, json = _format_yes_or_no(able.tools), _format_yes_or_no(able.json)
             can = f"tool calls: {tools}, JSON mode: {json}; style: {choose_format_name(wish, able)}"
-            yield DoctorFinding("ok", what, f"{endpoint.name} answers; {can}; {_describe_model_profile(model.profile)}")
+            yield DoctorFinding(
+                "ok", label, f"{endpoint.name} answers; {can}; {_describe_model_profile(model.profile)}"
+            )
         if (day := await model.catalog.find_shutdown_date(endpoint.name)) is not None:
-            yield _build_shutdown_finding(what, endpoint.name, (day - datetime.now(UTC).date()).days, day)
+            yield _build_shutdown_finding(label, endpoint.name, (day - datetime.now(UTC).date()).days, day)
 
 
-def _build_tool_calls_finding(what: str, name: str, calls: bool, profile: ModelProfile) -> DoctorFinding:
+def _build_tool_calls_finding(label: str, name: str, calls: bool, profile: ModelProfile) -> DoctorFinding:
     """An endpoint that only chats cannot drive the bot by tool calls."""
     if calls:
         return DoctorFinding(
             "ok",
-            what,
+            label,
             f"{name} answers and calls tools, in two steps; style: native; {_describe_model_profile(profile)}",
         )
     cure = "choose a model that does, or set REACT_STYLE=auto"
-    return DoctorFinding("fail", what, f"{name} answers but does not call tools; {cure}")
+    return DoctorFinding("fail", label, f"{name} answers but does not call tools; {cure}")
 
 
 def _describe_model_profile(profile: ModelProfile) -> str:
-    """How it is asked."""
+    """How the model is asked."""
     return "; ".join([f"API: {profile.api}", *profile.summary_lines])
 
 
-def _build_shutdown_finding(what: str, name: str, days: int, day: date) -> DoctorFinding:
-    """When its provider shuts it down."""
+def _build_shutdown_finding(label: str, name: str, days: int, day: date) -> DoctorFinding:
+    """When its provider shuts the model down."""
     if days > NOTICE_DAYS:
-        return DoctorFinding("ok", what, f"{name} is shut down on {day}, in {days} days")
+        return DoctorFinding("ok", label, f"{name} is shut down on {day}, in {days} days")
     when = f"is shut down on {day}, in {days} days" if days >= 0 else f"was shut down on {day}"
-    setting = "OPENAI_MODEL" if what == "model" else "OPENAI_FALLBACK_MODEL"
-    return DoctorFinding("warn", what, f"{name} {when}; choose its successor as {setting} before then")
+    setting = "OPENAI_MODEL" if label == "model" else "OPENAI_FALLBACK_MODEL"
+    return DoctorFinding("warn", label, f"{name} {when}; choose its successor as {setting} before then")
 
 
 def _format_yes_or_no(able: bool) -> str:

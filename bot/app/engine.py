@@ -1,4 +1,4 @@
-"""The workflow engine that the settings name: the embedded one, or a remote one."""
+"""Opens the workflow engine that the settings name: embedded or remote."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tools.workflow.remote.open_engine import EngineAddress, open_engine
 
 @asynccontextmanager
 async def open_engine_from_settings(settings: Settings, redis: Redis, directory: Directory) -> AsyncIterator[Engine]:
-    """For as long as the context is open. Raises `SettingsError`."""
+    """The engine, while the context is open. Raises `SettingsError`."""
     processes = load_shipped_processes()
     calendar, numbers = load_calendar(settings), build_form_numbers(settings)
     address, store = _build_engine_address(settings), RedisStore(redis)
@@ -47,7 +47,7 @@ async def open_engine_from_settings(settings: Settings, redis: Redis, directory:
 
 
 def _build_engine_address(settings: Settings) -> EngineAddress | None:
-    """Of the remote engine, if it is one."""
+    """The address of the remote engine, if it is one."""
     if settings.workflow_engine == "embedded":
         return None
     return EngineAddress(

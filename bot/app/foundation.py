@@ -17,7 +17,7 @@ class Foundation:
     resources: Resources
     tool_services: ToolServices
     tools: Mapping[str, Tool]
-    """All of them by name: ours, and those of servers as they come and go."""
+    """All tools by name: ours, and those of servers as they come and go."""
     memory: ConversationMemory
     ingress_gate: IngressGate
     overflows: LaneOverflows

@@ -1,4 +1,4 @@
-"""What platforms hand in: made durable, or answered, before the platform is told *received*."""
+"""Ingress: makes what a platform delivers durable, or answers it, before the platform gets *received*."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tools.people.names import get_person_language
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneIngress:
-    """`bot.chat.messages.Ingress` over the lanes."""
+    """Implements `bot.chat.messages.Ingress` over the lanes."""
 
     worker: Worker
     lanes: Lanes
@@ -48,8 +48,9 @@ class LaneIngress:
             await self._notify_lane_full(message)
 
     async def _notify_lane_full(self, message: Message) -> None:
-        """Not taken: better than a queue without an end. Said once, with the first one; and what says that the queue is
-        worked off takes its place in it, so that nobody wonders what became of the others."""
+        """The lane is full and the message is not taken: better than an endless queue. Announced once, with the first
+        refused message. An item in the lane announces the end of the backlog, so nobody wonders what became of the
+        others."""
         redis, keys, lane = self.lanes.redis, self.lanes.keys, message.place.conversation
         if not await self.overflows.start_overflow(lane, message.id):
             return
@@ -63,7 +64,7 @@ class LaneIngress:
         )
 
     async def accept_click(self, click: Click) -> None:
-        """A press takes the lane of its approval: nobody's slow conversation holds a decision up."""
+        """A press goes into the lane of its approval, so that no slow conversation delays a decision."""
         accepted = await self.worker.accept_item(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
         if accepted is EnqueueResult.FULL:
             raise StoreUnavailableError(f"too many presses wait for {click.approval}")
@@ -80,8 +81,8 @@ class LaneIngress:
         return commands.is_stop_word(text)
 
     async def is_engaged(self, place: Place) -> bool:
-        """The bot is at work in this thread, remembers it, or a run of it waits. Work is looked for first: the
-        commit that ends it is the one that writes the history."""
+        """True if the bot works in this thread, remembers it, or has a paused run in it. Work is checked first, because
+        the commit that ends it also writes the history."""
         if await self.lanes.has_pending_items(place.conversation):
             return True
         recalled = await self.runs.load_conversation(place.conversation, self.history)
@@ -100,17 +101,17 @@ class LaneIngress:
         return await self.home_builder.build_home(person)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CardCanceller:
-    """`tools.cancel_card.Cards` over the approvals."""
+    """Implements `tools.cancel_card.Cards` over the approvals."""
 
     lanes: Lanes
     approvals: ApprovalStore
     clock: Clock
 
     async def cancel_card(self, card: str, person: str) -> bool:
-        """Only what this person proposed, and only while it is open. The card's own lane carries it out; it is decided
-        here, once, against any press that may come first."""
+        """Only what this person proposed, and only while it is open. The cancellation is decided here, once, against
+        any press that may come first; the card's own lane carries it out."""
         approval = await self.approvals.load_approval(card)
         if approval is None or approval.state is not ApprovalState.OPEN or approval.owner != person:
             return False

@@ -1,5 +1,5 @@
-"""How the bot lives: from its start to SIGTERM or Ctrl-C. Read `serve_until_stopped`; what it is made of,
-`bot.app.build` says."""
+"""Runs the bot from its start to SIGTERM or Ctrl-C. Read `serve_until_stopped`; `bot.app.build` shows what the bot
+consists of."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ log = logs.get_logger(__name__)
 
 
 async def serve_until_stopped(settings: Settings) -> None:
-    """`countersign run`: until SIGTERM or Ctrl-C. Then Slack is let go first, so that it brings its events to others;
-    what runs is finished meanwhile, or handed over. Asked for a second time, the end is at once."""
+    """`countersign run`: until SIGTERM or Ctrl-C. Then it disconnects from Slack first, so that Slack sends its events
+    to other processes, and meanwhile finishes or hands over running work. A second signal ends it at once."""
     logs.configure_logging(settings.log_level, None if settings.log_format == "auto" else settings.log_format == "json")
     for warning in find_misspelt_variables():
         log.warning(warning)
@@ -44,8 +44,8 @@ async def serve_until_stopped(settings: Settings) -> None:
 
 
 def freeze_garbage_collector() -> None:
-    """What has been put together stays: the collector need not look at it ever again. Every such look would hold up
-    each acknowledgement for a tenth of a second."""
+    """Excludes everything built so far from garbage collection: it lives as long as the process, and every scan of it
+    would delay each acknowledgement by a tenth of a second."""
     gc.collect()
     gc.freeze()
 
@@ -53,8 +53,8 @@ def freeze_garbage_collector() -> None:
 async def _work_until_asked(
     bot: Application, settings: Settings, services: Services, shutdown_requested: asyncio.Event
 ) -> None:
-    """Takes events and works on them until asked to end. No lane is claimed from then on; events are taken until the
-    platform is told, since whoever is left does the work."""
+    """Takes events and works until asked to end. From then on it claims no lane, but still accepts events until the
+    platform knows: other processes do that work."""
     working = asyncio.create_task(bot.worker.run())
     stopping = asyncio.create_task(shutdown_requested.wait())
     try:
@@ -65,20 +65,20 @@ async def _work_until_asked(
         await asyncio.wait({working})
     finally:
         bot.worker.stop()
-        working.cancel()  # once: it gives back what it holds, and takes its time for that
+        working.cancel()  # once: it releases what it holds, which takes time
         await asyncio.wait({working})
         await cancel_and_wait([stopping])
     working.result()
 
 
 def _count_server_tools(settings: Settings, bot: Application) -> dict[str, int]:
-    """MCP servers that are configured → how many tools each has, as far as it was reached."""
+    """Each configured MCP server → number of its tools, if it was reached."""
     counted = Counter(tool.server for tool in bot.mcp_tools.values())
     return {one.name: counted[one.name] for one in load_mcp_servers(settings)}
 
 
 class _ShutdownRequest:
-    """What SIGTERM and Ctrl-C ask for: an end; at the second time, an end at once."""
+    """The request of SIGTERM and Ctrl-C: to end, and at the second time to end at once."""
 
     def __init__(self) -> None:
         self.requested, self.is_immediate = asyncio.Event(), False
@@ -99,7 +99,7 @@ class _ShutdownRequest:
 
 @asynccontextmanager
 async def open_slack_connection(bot: Application, settings: Settings, services: Services) -> AsyncIterator[None]:
-    """Slack's events come in as long as the context is open: Socket Mode, or signed HTTP by setting."""
+    """Receives Slack's events while the context is open: Socket Mode, or signed HTTP by setting."""
     if settings.slack_mode == "socket":
         async with slack.open_socket_mode(bot.bolt_app, services.app_token, bot.ingress_gate):
             yield

@@ -1,5 +1,5 @@
-"""What has to be opened before anything works, and closed at the end: Redis, the platform, the model, servers of tools,
-the way out for traces. What is built on it, `bot.app.build` says."""
+"""Opens what must be open before anything works, and closes it at the end: Redis, the platform, the model, tool
+servers, the trace exporter. `bot.app.build` builds on it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DAY_MS = 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Times that tests shorten and nobody else changes."""
+    """Times that only tests change."""
 
     poll_s: float = 1.0
     grace_s: float = 25.0
@@ -58,7 +58,7 @@ class Timing:
     timer_pause_s: float = 1.0
     outage_retry_s: float = 5.0
     person_max_age_s: float = FRESH_S
-    """How old what is known of a person may be when they press."""
+    """The maximum age of a person's data when they press."""
     max_tries: int = 5
     max_lane_items: int = 500
     backoff_ms: int = 500
@@ -67,7 +67,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:
-    """What Redis keeps."""
+    """The stores in Redis."""
 
     redis: Redis
     keys: Keys
@@ -81,19 +81,19 @@ class Stores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlackPlatform:
-    """The platform: who we are on it, its people, and how we speak."""
+    """The platform: the bot's identity on it, its people, and its channel."""
 
     client: AsyncWebClient
     identity: BotIdentity
     channel: SlackChannel
     directory: SlackDirectory
     delivery: MessageDelivery
-    """Says things where they may stand."""
+    """Posts text where it may be shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What all the rest stands on: settings and times, and what is open as long as the bot lives."""
+    """The base of everything else: settings and times, and what stays open as long as the bot runs."""
 
     settings: Settings
     services: Services
@@ -103,17 +103,17 @@ class Resources:
     model: Model
     prices: PriceTable
     mcp_tools: Mapping[str, Tool]
-    """Tools of MCP servers, by name, as they come and go."""
+    """Tools of MCP servers by name, as they come and go."""
     on_run_ended: Callable[[Run], object]
-    """Is told of every run that ends (`bot.tracing`)."""
+    """Gets every run that ends (`bot.tracing`)."""
 
 
 @asynccontextmanager
 async def open_resources(
     settings: Settings, services: Services, timing: Timing | None = None, model: Model | None = None
 ) -> AsyncIterator[Resources]:
-    """All of it. Raises `UnsafeStoreError`, `StoreUnavailableError`, `SettingsError` or `ChatError` with the way
-    out."""
+    """Opens all of it. Raises `UnsafeStoreError`, `StoreUnavailableError`, `SettingsError` or `ChatError`; each says
+    how to fix it."""
     timing = timing or Timing()
     remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
     async with AsyncExitStack() as stack:
@@ -121,7 +121,7 @@ async def open_resources(
         platform = await stack.enter_async_context(_open_slack(settings, services, stores, timing))
         model = await stack.enter_async_context(_open_models(settings, services, stores)) if model is None else model
         servers = await stack.enter_async_context(_open_mcp_tools(settings))
-        ended = await stack.enter_async_context(_open_run_listener(settings, services, stores))
+        on_run_ended = await stack.enter_async_context(_open_run_listener(settings, services, stores))
         yield Resources(
             settings=settings,
             services=services,
@@ -131,13 +131,13 @@ async def open_resources(
             model=model,
             prices=load_prices(settings),
             mcp_tools=servers,
-            on_run_ended=ended,
+            on_run_ended=on_run_ended,
         )
 
 
 @asynccontextmanager
 async def _open_stores(settings: Settings, services: Services, timing: Timing) -> AsyncIterator[Stores]:
-    """Everything in Redis, after a look at whether it keeps what it is given."""
+    """The stores, after a check that this Redis keeps its data."""
     redis, keys = await connect_redis(services.redis_url), Keys()
     try:
         for finding in await require_fit_redis(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
@@ -188,16 +188,16 @@ async def _open_slack(
 
 @asynccontextmanager
 async def _open_models(settings: Settings, services: Services, stores: Stores) -> AsyncIterator[Model]:
-    """The model, with a second one behind it if there is one by setting."""
-    # Only now: the SDK takes as long to import as all the rest, and not everybody needs a model.
+    """The model, with a fallback model if the settings name one."""
+    # Only now: the SDK takes as long to import as all the rest, and not every start needs a model.
     from bot.agent.models.openai_model import open_model
 
-    asked = [services.first_model, *([services.fallback_model] if services.fallback_name else [])]
+    endpoints = [services.first_model, *([services.fallback_model] if services.fallback_name else [])]
     retries, memory = settings.openai_retries, TextCache(stores.redis, stores.keys)
     async with AsyncExitStack() as stack:
         opening = [
             open_model(one.url, one.key, one.name, retries=retries, api=one.api, effort=one.effort, memory=memory)
-            for one in asked
+            for one in endpoints
         ]
         first, *second = [await stack.enter_async_context(one) for one in opening]
         yield FallbackModel(first=first, second=second[0]) if second else first
@@ -205,18 +205,18 @@ async def _open_models(settings: Settings, services: Services, stores: Stores) -
 
 @asynccontextmanager
 async def _open_mcp_tools(settings: Settings) -> AsyncIterator[Mapping[str, Tool]]:
-    """The tools of the MCP servers, by name, as they come and go."""
+    """Tools of MCP servers by name, as they come and go."""
     if not (servers := load_mcp_servers(settings)):
         yield {}
         return
-    from tools.mcp.fleet import open_toolset  # the SDK takes its time to import
+    from tools.mcp.fleet import open_toolset  # the SDK is slow to import
 
     async with open_toolset(servers, _log_server_event) as fleet:
         yield fleet
 
 
 def _log_server_event(event: str, **about: object) -> None:
-    """What a server does goes to the log."""
+    """Logs the events of a server."""
     (log.info if event in ("server.tools", "server.said") else log.warning)(event, **about)
 
 
@@ -224,8 +224,8 @@ def _log_server_event(event: str, **about: object) -> None:
 async def _open_run_listener(
     settings: Settings, services: Services, stores: Stores
 ) -> AsyncIterator[Callable[[Run], object]]:
-    """Who is told of every run that ends: by setting, a sender of spans. What it needs is installed by the extra `ops`,
-    and imported only then."""
+    """The listener for runs that end: by setting, a sender of spans. The extra `ops` installs what it needs, imported
+    only here."""
     if settings.traces == "off":
         yield lambda run: None
         return

@@ -1,4 +1,4 @@
-"""The outside services: the real ones by setting, and for each missing one its stand-in on this machine."""
+"""The outside services: the real ones by setting, and a local stand-in for each missing one."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from bot.queue.worker import Job
 
 OPENAI = "api.openai.com"
 LOOPBACK = "127.0.0.1"
-"""Where stand-ins listen."""
-KEEP_S = 2.0
-"""How often the embedded server is looked after."""
+"""The address that stand-ins listen on."""
+UPKEEP_INTERVAL_S = 2.0
+"""How often the embedded server is checked."""
 READY_S, END_S = 20.0, 10.0
 """How long the local stand-ins may take to start, and to end."""
 
@@ -49,7 +49,7 @@ class ModelEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The outside services in use. `standins` names those that are not the real thing."""
+    """The outside services in use. `standins` names those that are not real."""
 
     redis_url: str
     slack_api_url: str
@@ -63,16 +63,16 @@ class Services:
     fallback_url: str = ""
     fallback_key: str = ""
     fallback_name: str = ""
-    """Of the second model; without a name there is none."""
+    """The name of the fallback model. Empty: there is none."""
     model_api: Literal["auto", "chat", "responses"] = "auto"
     model_effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
-    """How the first model is asked, and the second if it is at the same address."""
+    """The reasoning effort for the first model, and for the fallback if it is at the same address."""
     directory_file: Path | None = None
     handbook_dir: Path | None = None
     page_url: str = ""
     standins: tuple[str, ...] = ()
     upkeep_jobs: tuple[Job, ...] = ()
-    """What keeps local services alive while the bot runs."""
+    """Jobs that keep local services alive while the bot runs."""
 
     @property
     def first_model(self) -> ModelEndpoint:
@@ -82,7 +82,7 @@ class Services:
 
     @property
     def fallback_model(self) -> ModelEndpoint:
-        """The one behind it. What is set for one address is not true of another."""
+        """The fallback model. Settings for one address do not apply to another."""
         at = ModelEndpoint(url=self.fallback_url, key=self.fallback_key, name=self.fallback_name)
         same = self.fallback_url == self.model_url
         return replace(at, api=self.model_api, effort=self.model_effort) if same else at
@@ -90,8 +90,8 @@ class Services:
 
 @asynccontextmanager
 async def open_services(settings: Settings, *, start: bool = True) -> AsyncIterator[Services]:
-    """The real services by setting; each missing one replaced by its local stand-in. Not `start`: nothing is started
-    or made; `redis_url` is empty if there is no Redis yet."""
+    """The real services by setting; a local stand-in replaces each missing one. Without `start`, nothing is started or
+    created, and `redis_url` is empty if there is no Redis yet."""
     missing, services = [] if settings.redis_url else ["redis"], _list_missing_services(settings)
     async with AsyncExitStack() as stack:
         if not start:
@@ -110,23 +110,23 @@ async def open_services(settings: Settings, *, start: bool = True) -> AsyncItera
 
 
 def _list_missing_services(settings: Settings) -> list[str]:
-    """Those that a stand-in takes the place of."""
+    """The services that a stand-in replaces."""
     services = {"workspace": settings.has_real_slack, "model": settings.has_real_model, "mail": settings.has_real_mail}
     return [name for name, real in services.items() if not real]
 
 
 def _has_stateful_standin(services: Sequence[str]) -> bool:
-    """Whether one of these stand-ins keeps its state in the data folder; the rehearsal model has none."""
+    """True if one of these stand-ins keeps state in the data folder. The rehearsal model keeps none."""
     return bool({"workspace", "mail"} & {*services})
 
 
 def _needs_data_folder(settings: Settings, services: Sequence[str]) -> bool:
-    """Whether anything is kept in the data folder."""
+    """True if anything is kept in the data folder."""
     return not settings.redis_url or _has_stateful_standin(services)
 
 
 def _claim_data_folder(settings: Settings, services: Sequence[str]) -> AbstractAsyncContextManager[int]:
-    """The data folder, as this process's own or shared. Raises LocalStartError when another one has it."""
+    """The data folder, exclusive or shared. Raises LocalStartError if another process has it."""
     page = f"http://{LOOPBACK}:{settings.local_port}/" if "workspace" in services else ""
     folder = settings.data_dir.absolute()
     return claim_folder(
@@ -135,14 +135,14 @@ def _claim_data_folder(settings: Settings, services: Sequence[str]) -> AbstractA
 
 
 def has_redis(settings: Settings) -> bool:
-    """Whether there is a Redis to look into: one by setting, or what an embedded one has kept."""
+    """True if there is a Redis to read: one by setting, or the data of an embedded one."""
     return bool(settings.redis_url) or _build_embedded_redis(settings).has_data
 
 
 @asynccontextmanager
 async def open_existing_redis(settings: Settings) -> AsyncIterator[str]:
-    """The URL of the Redis that a bot keeps its work in, for whoever only looks: nothing is made where there is none.
-    Raises NoInstallationError, and LocalStartError if what is there cannot be opened."""
+    """The URL of the bot's Redis, for commands that only read: creates nothing. Raises NoInstallationError, and
+    LocalStartError if the Redis that exists cannot be opened."""
     if not has_redis(settings):
         folder = settings.data_dir.absolute()
         raise NoInstallationError(translate("local_store.no_bot", detect_terminal_language(), folder=folder))
@@ -152,16 +152,16 @@ async def open_existing_redis(settings: Settings) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_redis_from_settings(settings: Settings) -> AsyncIterator[tuple[str, tuple[Job, ...]]]:
-    """The Redis by setting, or else the embedded one, for as long as the context is open; and what keeps it alive."""
+    """The Redis by setting, or else the embedded one, while the context is open; also the job that keeps it alive."""
     if settings.redis_url:
         yield settings.redis_url, ()
         return
-    embedded = _build_embedded_redis(settings)
-    url = await embedded.ensure_running()
+    server = _build_embedded_redis(settings)
+    url = await server.ensure_running()
     try:
-        yield url, (partial(_restart_embedded_redis, embedded),)
+        yield url, (partial(_restart_embedded_redis, server),)
     finally:
-        await embedded.close()
+        await server.close()
 
 
 def _build_embedded_redis(settings: Settings) -> EmbeddedRedis:
@@ -169,7 +169,7 @@ def _build_embedded_redis(settings: Settings) -> EmbeddedRedis:
 
 
 def _require_writable_folder(folder: Path) -> None:
-    """Everything local is kept there. Raises SettingsError."""
+    """Checks the folder for everything local. Raises SettingsError."""
     try:
         make_private_folder(folder)
         (folder / ".writable").touch()
@@ -179,8 +179,8 @@ def _require_writable_folder(folder: Path) -> None:
 
 
 async def _restart_embedded_redis(embedded: EmbeddedRedis) -> None:
-    """The embedded server is started again should it have died; whatever was acknowledged is on disk."""
-    await asyncio.sleep(KEEP_S)
+    """Restarts the embedded server if it has died. Everything acknowledged is on disk."""
+    await asyncio.sleep(UPKEEP_INTERVAL_S)
     await embedded.ensure_running()
 
 
@@ -212,7 +212,7 @@ def _build_services(settings: Settings, redis_url: str, local: dict[str, str], s
 
 
 def _choose_fallback_key(settings: Settings) -> SecretStr | None:
-    """Its own. The first's goes to the first's address only."""
+    """The fallback model's own key. The first model's key goes only to the first model's address."""
     elsewhere = settings.openai_fallback_base_url not in ("", settings.openai_base_url)
     return settings.openai_fallback_api_key or (None if elsewhere else settings.openai_api_key)
 
@@ -225,22 +225,22 @@ def _get_demo_path(name: str) -> Path:
 async def _run_standins(
     settings: Settings, services: list[str], redis_url: str, lock: int | None
 ) -> AsyncIterator[dict[str, str]]:
-    """A child process that speaks the real protocols; it ends with us, whatever becomes of us, and holds the folder's
-    `lock` until then."""
+    """A child process that speaks the real protocols. It ends with this process, whatever happens to it, and holds the
+    folder's `lock` until then."""
     tokens = {"bot_token": f"xoxb-local-{secrets.token_hex(12)}", "app_token": f"xapp-local-{secrets.token_hex(12)}"}
     command = [
         sys.executable, "-m", "bot.local.standins",
         "--data", str(settings.data_dir), "--port", str(settings.local_port),
         *(f"--{name}" for name in services),
     ]  # fmt: skip
-    told = {"STANDIN_BOT_TOKEN": tokens["bot_token"], "STANDIN_APP_TOKEN": tokens["app_token"]}
-    told["STANDIN_JOURNAL"] = redis_url  # may hold a password
+    variables = {"STANDIN_BOT_TOKEN": tokens["bot_token"], "STANDIN_APP_TOKEN": tokens["app_token"]}
+    variables["STANDIN_JOURNAL"] = redis_url  # may contain a password
     child = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for us; we end the child after the last word has been said
-        env={**os.environ, **told},
+        start_new_session=True,  # Ctrl-C is for this process, which ends the child after its own last message
+        env={**os.environ, **variables},
         pass_fds=() if lock is None else (lock,),
     )
     try:
@@ -268,14 +268,14 @@ async def _wait_for_standins(child: asyncio.subprocess.Process) -> dict[str, str
     except TimeoutError as error:
         raise LocalStartError(f"the local stand-ins did not start within {READY_S:.0f} s") from error
     if not line:
-        with suppress(TimeoutError):  # a signal to a child in the instant of its end makes asyncio warn about it
+        with suppress(TimeoutError):  # a signal to a child that is just ending makes asyncio warn
             await asyncio.wait_for(child.wait(), END_S)
         raise LocalStartError("the local stand-ins could not start (see above)")
     return dict(json.loads(line))
 
 
 def format_banner(services: Services, servers: Mapping[str, int] | None = None) -> str:
-    """What runs, which of it is a stand-in, and where to look. `servers`: MCP servers and how many tools each has."""
+    """What runs, which of it is a stand-in, and where to look. `servers`: MCP servers and their number of tools."""
     rows = [
         ("workspace", services.slack_api_url if "workspace" not in services.standins else "local stand-in for Slack"),
         ("model", describe_models(services) if "model" not in services.standins else "rehearsal: rules, not a model"),
@@ -296,14 +296,14 @@ def format_banner(services: Services, servers: Mapping[str, int] | None = None) 
 
 
 def describe_models(services: Services) -> str:
-    """Which models are asked, and where."""
+    """The models in use and their addresses."""
     first = f"{services.model_name} at {services.model_url or OPENAI}"
     second = f"; while it is down {services.fallback_name} at {services.fallback_url or OPENAI}"
     return redact_text(first + (second if services.fallback_name else ""))
 
 
 def _format_own_command() -> str:
-    """How this installation's `countersign` is called from here."""
+    """The command line of this installation's `countersign`."""
     if shutil.which("countersign"):
         return "countersign"
     script, here = Path(sys.executable).with_name("countersign"), Path.cwd()

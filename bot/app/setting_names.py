@@ -1,7 +1,7 @@
-"""Names in `.env` and in the environment that are meant to be settings and are none.
+"""Finds names in `.env` and the environment that look like settings but are not.
 
-A wrong name is silent otherwise: the bot starts with the default, or with a stand-in for what was to be used.
-"""
+A wrong name has no effect otherwise: the bot would start with the default, or with a stand-in for a service that was
+configured."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from dotenv.parser import parse_stream
 
 from bot.core.errors import SettingsError
 
-ALIKE = 0.8
-"""So much of two names has to be the same (as `difflib` measures it) for one to be taken for the other."""
-OURS = frozenset(
+MIN_SIMILARITY = 0.8
+"""How similar two names must be (by `difflib`) for one to count as a misspelling of the other."""
+OUR_FIRST_WORDS = frozenset(
     {
         *("SLACK", "OPENAI", "REACT", "SMTP", "REDIS", "BUDGET", "PRICES", "ENGINE", "WORKFLOW", "APPROVAL"),
         *("HANDBOOK", "PERSONA", "DIRECTORY", "POLICY", "FINANCE", "LEASE", "TRACES"),
     }
 )
-"""First words that make a name in our own `.env` look like a setting, whatever follows them."""
-OTHERS = frozenset(
+"""First words that make any name in our own `.env` look like a setting."""
+FOREIGN_NAMES = frozenset(
     {
         *("OPENAI_ORG_ID", "OPENAI_ORGANIZATION", "OPENAI_PROJECT_ID", "OPENAI_PROJECT", "OPENAI_LOG"),
         *("OPENAI_CUSTOM_HEADERS", "OPENAI_WEBHOOK_SECRET", "OPENAI_ADMIN_KEY"),
@@ -34,8 +34,8 @@ OTHERS = frozenset(
         *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "EMBED_BIN"),
     }
 )
-"""Names of the OpenAI SDK, of Slack's own page of credentials, and of proxies: not settings, and not mistaken ones."""
-OTHERS_BEGIN = (
+"""Names of the OpenAI SDK, of Slack's page of credentials, and of proxies: neither settings nor mistakes."""
+FOREIGN_PREFIXES = (
     *("OTEL_", "AWS_", "AZURE_", "GOOGLE_", "COMPOSE_", "DOCKER_", "KUBERNETES_", "PYTHON", "PIP_", "UV_", "LC_"),
 )
 _NAME = re.compile(r"\s*(?:export\s+)?([^\s=:#]+)")
@@ -44,7 +44,7 @@ _REFERENCE = re.compile(r"\$\{(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentName:
-    """A name as it stands in a file. `line`: 0 for the environment. `is_set`: a value follows that can be read."""
+    """A name as it stands in a file. `line`: 0 for the environment. `is_set`: a readable value follows."""
 
     name: str
     line: int = 0
@@ -52,48 +52,49 @@ class EnvironmentName:
 
 
 def read_env_file(file: Path) -> tuple[EnvironmentName, ...]:
-    """Every name in it. Empty where there is none. Raises SettingsError for a file that cannot be read."""
+    """Every name in the file; empty without a file. Raises SettingsError for an unreadable file."""
     text = _read_optional_text(file)
-    found: list[EnvironmentName] = []
+    names: list[EnvironmentName] = []
     for binding in parse_stream(io.StringIO(text)):
         token = _NAME.match(binding.original.string)
         name = binding.key or (token[1] if token and binding.error else "")
         if name:
-            found.append(EnvironmentName(name, binding.original.line, not binding.error and binding.value is not None))
-    return tuple(found)
+            names.append(EnvironmentName(name, binding.original.line, not binding.error and binding.value is not None))
+    return tuple(names)
 
 
 def find_variable_references(*files: Path | None) -> frozenset[str]:
-    """Names that are used as `${NAME}` in these files, which makes them somebody's."""
+    """Names used as `${NAME}` in these files, which are therefore no mistakes."""
     return frozenset(name for file in files if file for name in _REFERENCE.findall(_read_optional_text(file)))
 
 
 def find_wrong_names(
-    names: Iterable[EnvironmentName], known: Collection[str], used: Collection[str] = ()
+    names: Iterable[EnvironmentName], setting_names: Collection[str], used: Collection[str] = ()
 ) -> Iterator[str]:
-    """What is wrong with each name that looks like one of `known` and is not, in words. Values are never repeated."""
-    for one in names:
-        tidy = _normalize_name(one.name)
-        if one.name.upper() in known and one.is_set:
+    """What is wrong with each name that looks like one of `setting_names` and is not, in words. Values are never
+    repeated."""
+    for wrong_name in names:
+        tidy = _normalize_name(wrong_name.name)
+        if wrong_name.name.upper() in setting_names and wrong_name.is_set:
             continue
-        near = _find_nearest(tidy, known)
-        if one.name.upper() in known or (near == tidy and not one.is_set):
-            yield f"{_describe_place(one)} has no value that can be read; write {tidy}=… on one line"
-        elif one.name in used or tidy in OTHERS or tidy.startswith(OTHERS_BEGIN):
+        near = _find_nearest(tidy, setting_names)
+        if wrong_name.name.upper() in setting_names or (near == tidy and not wrong_name.is_set):
+            yield f"{_describe_place(wrong_name)} has no value that can be read; write {tidy}=… on one line"
+        elif wrong_name.name in used or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
             continue
         elif near:
-            yield f"{_describe_place(one)} is not a setting; did you mean {near}?"
-        elif kin := _list_same_prefix(tidy, known):
-            yield f"{_describe_place(one)} is not a setting; those of this kind are {', '.join(kin)}"
+            yield f"{_describe_place(wrong_name)} is not a setting; did you mean {near}?"
+        elif kin := _list_same_prefix(tidy, setting_names):
+            yield f"{_describe_place(wrong_name)} is not a setting; those of this kind are {', '.join(kin)}"
 
 
-def find_misspelt_names(names: Iterable[str], known: Collection[str]) -> Iterator[str]:
-    """The same of the environment, which is everybody's: only what is nearly the name of a setting."""
+def find_misspelt_names(names: Iterable[str], setting_names: Collection[str]) -> Iterator[str]:
+    """The same for the environment, which all programs share: only close misspellings of a setting."""
     for name in sorted(names):
         tidy = _normalize_name(name)
-        if name.upper() in known or tidy in OTHERS or tidy.startswith(OTHERS_BEGIN):
+        if name.upper() in setting_names or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
             continue
-        if near := _find_nearest(tidy, known):
+        if near := _find_nearest(tidy, setting_names):
             yield f"{_format_visible_name(name)} in the environment is not a setting; did you mean {near}?"
 
 
@@ -111,38 +112,40 @@ def _describe_place(one: EnvironmentName) -> str:
 
 
 def _format_visible_name(name: str) -> str:
-    """On one line, at most 60 characters, and nothing in it that cannot be seen."""
+    """On one line, at most 60 characters, without invisible characters."""
     return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in name[:60])
 
 
 def _normalize_name(name: str) -> str:
-    """As it would be written here: capitals, no signs that nobody sees, no full-width ones, `_` for `-` and `.`."""
+    """The name in our spelling: capitals, no invisible or full-width characters, `_` for `-` and `.`."""
     plain = unicodedata.normalize("NFKC", name).partition("=")[0]
     seen = "".join(sign for sign in plain if not unicodedata.category(sign).startswith(("C", "Z")))
     return re.sub(r"[-.]", "_", seen).upper()
 
 
-def _find_nearest(tidy: str, known: Collection[str]) -> str:
-    """The setting that is written so or nearly so, or those that are equally near; the same first word counts."""
-    if tidy in known:
+def _find_nearest(tidy: str, setting_names: Collection[str]) -> str:
+    """The setting with this or nearly this name, or several that are equally near. The same first word counts."""
+    if tidy in setting_names:
         return tidy
     bare = tidy.replace("_", "")
-    if same := [name for name in known if name.replace("_", "") == bare]:
+    if same := [name for name in setting_names if name.replace("_", "") == bare]:
         return same[0]
     word = tidy.partition("_")[0]
-    likeness = {name: _compute_likeness(tidy, name) + 0.05 * (name.partition("_")[0] == word) for name in known}
+    likeness = {name: _compute_likeness(tidy, name) + 0.05 * (name.partition("_")[0] == word) for name in setting_names}
     best = max(likeness.values())
-    return " or ".join(sorted(name for name in known if likeness[name] == best)) if best >= ALIKE else ""
+    return (
+        " or ".join(sorted(name for name in setting_names if likeness[name] == best)) if best >= MIN_SIMILARITY else ""
+    )
 
 
 def _compute_likeness(one: str, other: str) -> float:
-    """0 to 1. A short name needs more in common: one letter of four is another word."""
+    """0 to 1. A short name needs more in common: one letter of four makes another word."""
     if abs(len(one) - len(other)) > max(len(one), len(other)) // 3:
         return 0.0
     return SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
-def _list_same_prefix(tidy: str, known: Collection[str]) -> Sequence[str]:
-    """Settings with the same first word, where that word is ours."""
+def _list_same_prefix(tidy: str, setting_names: Collection[str]) -> Sequence[str]:
+    """Settings with the same first word, if that word is ours."""
     word = tidy.partition("_")[0]
-    return sorted(name for name in known if word in OURS and name.partition("_")[0] == word)
+    return sorted(name for name in setting_names if word in OUR_FIRST_WORDS and name.partition("_")[0] == word)

@@ -1,7 +1,6 @@
-"""Every setting, read once from the environment and `.env`.
+"""All settings, read once from the environment and `.env`.
 
-Secrets are `SecretStr`: they print as asterisks wherever a setting is shown.
-"""
+Secrets are `SecretStr`: they print as asterisks wherever a setting is shown."""
 
 from __future__ import annotations
 
@@ -19,23 +18,23 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bot.app.setting_names import find_misspelt_names, find_variable_references, find_wrong_names, read_env_file
 from bot.core.errors import SettingsError
-from bot.core.redaction import SHORTEST, is_secret_name, read_url_secrets, remember_secrets, spell_secret
+from bot.core.redaction import MIN_SECRET_LENGTH, is_secret_name, read_url_secrets, remember_secrets, spell_secret
 
 ENV_FILE = Path(".env")
-"""Of the folder in which the program is started."""
+"""In the folder where the program was started."""
 MASK = "••••••"
-NO_SECRETS = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
-"""Names that look so and are where somebody stands."""
-PATH_LENGTH = 16
-"""Characters from which a part of an address with letters and digits counts as a secret: tokens stand in paths too."""
+PATH_VARIABLES = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
+"""Names that look secret and hold folders or sockets."""
+MIN_PATH_TOKEN = 16
+"""A part of an address with letters and digits counts as a secret from this length on: paths can contain tokens."""
 REDIS = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
 Capture = Literal["false", "true", "no_content", "span_only", "event_only", "span_and_event"]
-"""As instrumentations of OpenTelemetry take it. Content goes into spans or nowhere here."""
+"""The values that OpenTelemetry instrumentations accept. Content goes into spans, or nowhere here."""
 
 
 class Settings(BaseSettings):
-    """The environment variable of a setting is its name in capitals."""
+    """The environment variable of each setting is its name in capitals."""
 
     model_config = SettingsConfigDict(env_file=ENV_FILE, extra="ignore", frozen=True, env_ignore_empty=True)
 
@@ -219,7 +218,7 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Every secret in it, as it is sent: also those inside addresses."""
+        """Every secret in the settings, as it is sent: also those inside addresses."""
         hidden = [value.get_secret_value() for _, value in self if isinstance(value, SecretStr)]
         addresses = [*hidden, *(value for _, value in self if isinstance(value, str))]
         inside = [secret for one in addresses if "://" in one for secret in read_url_secrets(one)]
@@ -229,17 +228,17 @@ class Settings(BaseSettings):
         return frozenset(one for one in (*hidden, *inside, *values, *words) if one)
 
     def list_masked_values(self) -> dict[str, str]:
-        """Every setting as an administrator may see it: secrets masked, also where they stand inside another value."""
+        """Every setting as an administrator may see it: secrets masked, also inside other values."""
         secrets = self._list_secret_spellings()
         return {name: _mask_value(value, secrets) for name, value in self}
 
     def _list_secret_spellings(self) -> tuple[str, ...]:
-        """Known secret values, of ours and of the environment, in every spelling; longest first."""
+        """Known secrets of the settings and the environment, in every spelling, longest first."""
         others = [
-            value for name, value in load_environment().items() if is_secret_name(name) and name not in NO_SECRETS
+            value for name, value in load_environment().items() if is_secret_name(name) and name not in PATH_VARIABLES
         ]
         spelled = {spelling for one in (*self.secrets, *others) for spelling in spell_secret(one)}
-        return tuple(sorted((one for one in spelled if len(one) >= SHORTEST), key=len, reverse=True))
+        return tuple(sorted((one for one in spelled if len(one) >= MIN_SECRET_LENGTH), key=len, reverse=True))
 
 
 def _mask_value(value: object, secrets: Iterable[str]) -> str:
@@ -253,8 +252,8 @@ def _mask_value(value: object, secrets: Iterable[str]) -> str:
 
 
 def _mask_address(rest: str) -> str:
-    """An address behind its scheme: hosts, ports and short names stay; user, password, the values of its query, its
-    fragment and what looks like a token in its path do not. Where it cannot be told which is which, nothing stays."""
+    """An address after its scheme. Hosts, ports and short names stay; user, password, query values, fragment and
+    token-like parts of the path do not. If the parts cannot be told apart, nothing stays."""
     user, at, place = rest.rpartition("@")
     if set(user) & set("/?#"):
         return MASK
@@ -266,21 +265,21 @@ def _mask_address(rest: str) -> str:
 
 
 def _is_token_like(part: str) -> bool:
-    """True for a long part with letters and digits and no dot or colon: no host, no port, no file."""
+    """True for a long part with letters and digits and no dot or colon: no host, port or file."""
     mixed = any(c.isdigit() for c in part) and any(c.isalpha() for c in part)
-    return len(part) >= PATH_LENGTH and mixed and not set(part) & set(".:,")
+    return len(part) >= MIN_PATH_TOKEN and mixed and not set(part) & set(".:,")
 
 
 def load_environment() -> dict[str, str]:
-    """What `.env` and the environment say beside the settings: files that settings name may refer to it."""
+    """The variables in `.env` and the environment, for files of the settings that refer to them."""
     said = dotenv_values(ENV_FILE)
     return {**{name: value for name, value in said.items() if value}, **os.environ}
 
 
 def load_settings() -> Settings:
-    """The settings; what is secret in them is redacted from now on. Raises `SettingsError` naming the variable and what
-    it should be: every wrong name in `.env` and every value that cannot be read, at once."""
-    names, wrong = read_env_file(ENV_FILE), list[str]()  # first: it says so if the file cannot be read at all
+    """The settings. Their secrets are redacted from now on. Raises `SettingsError` with each wrong name in `.env` and
+    each unreadable value at once, and what it should be."""
+    names, wrong = read_env_file(ENV_FILE), list[str]()  # first: it fails if the file is unreadable
     settings: Settings | None = None
     try:
         settings = Settings()
@@ -296,8 +295,8 @@ def load_settings() -> Settings:
 
 
 def find_misspelt_variables() -> tuple[str, ...]:
-    """What in the environment is nearly the name of a setting, in words. It belongs to all programs of the machine, so
-    this is a warning and no error."""
+    """Near misspellings of settings in the environment, in words. All programs of the machine share it, so this is a
+    warning and no error."""
     used = find_variable_references(_find_mcp_file(None))
     return tuple(find_misspelt_names(os.environ.keys() - used, _list_known_names()))
 
@@ -307,7 +306,7 @@ def _list_known_names() -> frozenset[str]:
 
 
 def _find_mcp_file(settings: Settings | None) -> Path | None:
-    """What it refers to is somebody's, whatever it looks like."""
+    """The variables that this file refers to are in use, whatever they look like."""
     if settings is not None:
         return settings.mcp_file
     named = load_environment().get("MCP_FILE")
@@ -367,7 +366,7 @@ def _require_engine_settings(settings: Settings) -> None:
 
 
 def _require_known_schemes(settings: Settings) -> None:
-    """Addresses are named, not repeated: they may hold a password."""
+    """Names the setting instead of the address, which may contain a password."""
     smtp = settings.smtp_url.get_secret_value() if settings.smtp_url else ""
     web = ("http://", "https://")
     for name, value, beginnings in (

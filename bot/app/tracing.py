@@ -1,4 +1,4 @@
-"""The sender of spans by setting: all that others need of it, without what it needs being installed."""
+"""Opens the sender of spans by setting. Everything else uses this file, so OpenTelemetry need not be installed."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ GATES = {tool.name: tool.gate for tool in TOOLS}
 async def open_sender_from_settings(
     settings: Settings, approvals: ApprovalStore, *, model: str = "", url: str = ""
 ) -> AsyncIterator[SpanSender]:
-    """At work as long as the context is open. `model`, `url`: of the endpoint, if they are those of every run that is
-    sent. Raises SettingsError if OpenTelemetry is not installed."""
+    """The sender, working while the context is open. `model`, `url`: of the endpoint, if all sent runs share it. Raises
+    SettingsError if OpenTelemetry is not installed."""
     try:
         from bot.tracing.sending import build_exporter, open_span_sender
         from bot.tracing.spans import SpanBuilder, TracedEndpoint
     except ModuleNotFoundError as error:
         raise SettingsError(MISSING) from error
     spans = SpanBuilder(TracedEndpoint(model, url), settings.otel_service_name)
-    read = partial(export_run, approvals=approvals, gates=GATES, content=settings.captures_content)
+    export = partial(export_run, approvals=approvals, gates=GATES, content=settings.captures_content)
     headers = settings.otel_exporter_otlp_headers
     sink = build_exporter(
         settings.otel_exporter_otlp_endpoint,
         settings.otel_exporter_otlp_traces_endpoint,
         headers.get_secret_value() if headers else "",
     )
-    async with open_span_sender(sink, spans, read) as sender:
+    async with open_span_sender(sink, spans, export) as sender:
         yield sender

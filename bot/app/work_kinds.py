@@ -1,8 +1,7 @@
-"""Every kind of work that a lane can hold: who handles it, and what is done when it fails every time.
+"""Every kind of work that a lane can hold: its handler, and what happens when it fails every time.
 
-A new kind is a class (`bot.core.work_items`, or beside its handler), a handler, and its row here; a handler that is an
-object of its own gets a field in `WorkHandlers`.
-"""
+To add a kind, write its class (in `bot.core.work_items`, or beside its handler), a handler, and a row here. A handler
+that is an object of its own gets a field in `WorkHandlers`."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 from pydantic import Field, TypeAdapter
 
-from bot.approvals.authorization import ANEW
+from bot.approvals.authorization import RETRY_CHOICE
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
@@ -53,7 +52,7 @@ from tools.spec import FrozenModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkHandlers:
-    """Who handles work."""
+    """The handlers of work."""
 
     turn_handler: TurnHandler
     retry_handler: RetryHandler
@@ -82,14 +81,14 @@ class WorkKind(Generic[W]):
     """One kind. Both functions return the writes of the commit that pops the item."""
 
     model: type[W]
-    """What is stored; its `kind` is a literal."""
+    """The stored form; its `kind` is a literal."""
     handle: Callable[[WorkHandlers, Lease, W], Awaitable[Sequence[Write]]]
     give_up: Callable[[WorkHandlers, LaneItem, W], Awaitable[Sequence[Write]]] = end_silently
-    """After the last try: whoever waits for it goes on, or is told."""
+    """After the last try: waiting runs go on, or the person is told."""
 
 
 async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
-    if work.click.choice == ANEW:
+    if work.click.choice == RETRY_CHOICE:
         return await to.retry_handler.retry_message(lease, work.click)
     return await to.press_handler.handle_press(lease, work.click)
 
@@ -134,7 +133,7 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         handle=lambda to, lease, work: to.turn_handler.resume_run(lease, work),
         give_up=lambda to, item, work: to.turn_handler.give_up_resume(item, work),
     ),
-    # What happens to a card besides being pressed
+    # What happens to a card besides presses
     WorkKind(
         model=OpenCard,
         handle=lambda to, lease, work: to.card_opener.open_card(lease, work),
@@ -159,7 +158,7 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
     WorkKind(model=RefreshCard, handle=lambda to, lease, work: to.lifecycle.refresh_card(lease)),
     WorkKind(model=DraftSuggestion, handle=_draft_suggestion),
     WorkKind(model=ShowSuggestion, handle=_show_suggestion),
-    # What happens to a conversation besides being spoken in
+    # What happens to a conversation besides messages
     WorkKind(model=CompactConversation, handle=lambda to, lease, work: to.compactor.compact_history(lease, work)),
     WorkKind(model=AppendDirectHistory, handle=_append_history),
     WorkKind(model=RecordDirectEvent, handle=lambda to, lease, work: to.notices.record_direct_event(lease, work)),
@@ -176,7 +175,7 @@ _ITEMS: TypeAdapter[FrozenModel] = TypeAdapter(
 
 
 def parse_work(body: str) -> FrozenModel:
-    """What a lane's item holds. Raises pydantic's `ValidationError`."""
+    """The work in a lane's item. Raises pydantic's `ValidationError`."""
     return _ITEMS.validate_json(body)
 
 

@@ -1,8 +1,7 @@
-"""Who may press a button, and why not. Pure: everything it judges by is passed in.
+"""Decides who may press a button, and says why not. Pure: callers pass in everything it judges by.
 
-The order of the checks is the contract: what is over is over for everybody; nobody decides on their own request,
-whatever else they are; only then does it matter who the card is for.
-"""
+The order of the checks is the contract. First, a card that is over is over for everybody. Then, nobody decides on their
+own request, whatever other roles they have. Only after that does it matter who the card is for."""
 
 from __future__ import annotations
 
@@ -10,19 +9,19 @@ from bot.approvals.state import find_refusal
 from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
 from tools.spec import FrozenModel, Gate, TextRef
 
-RENEWALS = frozenset({"again"})
-"""Presses on a card that expired: ask again."""
-LOOKS = frozenset({"show"})
-"""Presses that decide nothing: see the process."""
-RECOVERIES = frozenset({"retry", "redo", "happened"})
+RENEWAL_CHOICES = frozenset({"again"})
+"""Presses on an expired card: ask again."""
+DIAGRAM_CHOICES = frozenset({"show"})
+"""Presses that decide nothing: show the process."""
+RECOVERY_CHOICES = frozenset({"retry", "redo", "happened"})
 """Presses on a card whose effect failed or is unknown."""
 
-ANEW = "anew"
-"""The press on a stop: the same message, begun anew."""
+RETRY_CHOICE = "anew"
+"""The press on a stop message: retry the same message."""
 
 
 class PressRefusal(FrozenModel):
-    """Why a press does nothing. The text is `refused.<code>`, unless there is a note of its own."""
+    """Why a press does nothing. The sentence is `refused.<code>`, unless the refusal carries a note."""
 
     code: str
     text: TextRef | None = None
@@ -31,21 +30,21 @@ class PressRefusal(FrozenModel):
 def authorize_press(
     approval: Approval, person: str, choice: str, version: int, now_ms: int, standing: frozenset[str] = frozenset()
 ) -> PressRefusal | None:
-    """None if this person may press this now. `standing`: the people whom they stand in for now. That counts for
-    decisions about somebody else's request; what people confirm for themselves nobody confirms for them."""
+    """None if this person may press this button now. `standing`: the people they are a deputy for now. A deputy counts
+    for decisions about somebody else's request. What people confirm for themselves, only they can confirm."""
     standing = standing if approval.gate is Gate.APPROVE else frozenset()
-    if choice in RENEWALS:
+    if choice in RENEWAL_CHOICES:
         return _check_renewal(approval, person, standing)
-    if choice in LOOKS:
+    if choice in DIAGRAM_CHOICES:
         return _check_concern(approval, person, standing)
-    if choice in RECOVERIES:
+    if choice in RECOVERY_CHOICES:
         return _check_recovery(approval, person, choice, version)
     return _check_time(approval, choice, version, now_ms) or _check_authority(approval, person, standing)
 
 
 def authorize_retry(run: Run | None, person: str, latest: str) -> PressRefusal | None:
-    """None if this person may have the message of this run tried again. `latest`: the run that the conversation has
-    ended with. Who has written something since, by another way, does not want it twice."""
+    """None if this person may retry the message of this run. `latest`: the last run of the conversation. A person who
+    has written something since then has moved on and gets no retry."""
     if run is None or run.status is not RunStatus.STOPPED:
         return PressRefusal(code="gone")
     if run.retry_press:
@@ -72,12 +71,12 @@ def _check_authority(approval: Approval, person: str, standing: frozenset[str]) 
 
 
 def _has_received_copy(approval: Approval, person: str) -> bool:
-    """True for who stood in for a decider when the card was brought."""
+    """True for a person who was a deputy when the card was delivered."""
     return approval.gate is Gate.APPROVE and person in dict(approval.copies)
 
 
 def _check_renewal(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
-    """Anybody concerned may ask again; asking decides nothing."""
+    """Everybody concerned may renew the card: that decides nothing."""
     if approval.state is not ApprovalState.EXPIRED:
         return PressRefusal(code="already")
     return _check_concern(approval, person, standing)
@@ -90,7 +89,7 @@ def _check_concern(approval: Approval, person: str, standing: frozenset[str]) ->
 
 
 def _check_recovery(approval: Approval, person: str, choice: str, version: int) -> PressRefusal | None:
-    """Only who decided says what became of an effect, or tries it again; a button counts for one try."""
+    """Only the person who decided may recover the effect. A recovery button is valid for one attempt."""
     fits = EffectState.FAILED if choice == "retry" else EffectState.UNKNOWN
     if approval.effect is not fits:
         return PressRefusal(code="already")

@@ -1,4 +1,4 @@
-"""The arguments of a pressed card: what was shown, with what the press adds."""
+"""The arguments of a pressed card: what the card showed, and what the press adds."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tools.spec import CardChoice
 
 
 def merge_args(approval: Approval, choice: CardChoice | None, form: Mapping[str, str]) -> dict[str, Any]:
-    """What was shown, plus what the pressed button and its dialog add: the same when it is checked and when it runs."""
+    """The card's arguments with what the pressed button and its dialog add. The check and the effect both use this."""
     return {**approval.proposal.args, **(choice.fixed_args if choice else {}), **form}
 
 
 def edit_args(approval: Approval, click: Click) -> dict[str, Any]:
-    """What was shown, with what its dialog has changed."""
+    """The card's arguments with the changes from its dialog."""
     return {**approval.proposal.args, **(click.form or {})}

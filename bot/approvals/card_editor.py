@@ -1,7 +1,6 @@
-"""A card in a new version: edited, renewed after it expired, or open again because more has to be confirmed.
+"""Opens a new version of a card: edited, renewed after it expired, or reopened because more has to be confirmed.
 
-A new version is validated, shown and sealed anew; the buttons of the one before are stale.
-"""
+Every new version is validated, shown and sealed. The buttons of older versions are then stale."""
 
 from __future__ import annotations
 
@@ -33,10 +32,11 @@ class CardEditor:
     tools: Mapping[str, Tool]
     clock: Clock
     open_for: timedelta
-    """How long a card is open."""
+    """How long a card stays open."""
 
     async def edit_card(self, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
-        """The card shows the edited arguments. What will not do is told to the person, and the card stays."""
+        """Shows the edited arguments on the card. If they are invalid, the person gets the reason and the card stays as
+        it is."""
         tool = self.tools[approval.tool]
         if tool.prepare is None:
             return []
@@ -52,15 +52,14 @@ class CardEditor:
         return self.lifecycle.write_shown_effects(lease.item, shown, effects)
 
     async def renew_card(self, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
-        """Ask again after expiry: the same arguments, a fresh card in front of the same people."""
+        """Renews an expired card: the same arguments, open again, for the same people."""
         renewal = CardRenewed(proposal=approval.proposal, lasts=self.open_for, person=person.id)
         renewed, effects = transition(approval, renewal, self.clock.now())
         shown = await self.card_delivery.post_card(renewed, "renewed", again=lease.item.is_redelivery)
         return self.lifecycle.write_shown_effects(lease.item, shown, effects)
 
     async def reopen_card(self, lease: Lease, approval: Approval, proposal: Proposal) -> Sequence[Write]:
-        """Nothing was done, and the card is open again: it says what the presser did not know, and takes another
-        press."""
+        """Reopens a card whose tool did nothing: it now says what the presser did not know, and needs another press."""
         required = ConfirmationRequired(proposal=proposal, lasts=self.open_for)
         reopened, effects = transition(approval, required, self.clock.now())
         asked, again = f"again:{approval.version}", lease.item.is_redelivery

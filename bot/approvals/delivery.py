@@ -1,4 +1,4 @@
-"""Cards in front of people: posted, rewritten, reminded of; and presses refused with words."""
+"""Delivers cards to people: posts, updates and reminders, and the words for a refused press."""
 
 from __future__ import annotations
 
@@ -19,157 +19,166 @@ from tools.spec import Gate, Person, Privacy, TextRef
 
 log = logs.get_logger(__name__)
 
-LONG = 2_000
-"""Characters of a body that one message holds on every platform, facts and title beside it."""
+MAX_BODY_LENGTH = 2_000
+"""Characters of a body that fit into one message on every platform, with fields and title."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveredCard:
-    """A card as people have it in front of them."""
+    """A card after delivery."""
 
     approval: Approval
-    """With the copies that are to be kept up to date."""
+    """With the copies to keep up to date."""
     is_outdated: bool = False
-    """Some copy does not say what is true: the platform was away."""
+    """Some copy is out of date because the platform could not be reached."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CardDelivery:
     chat: Channel
     directory: ChatDirectory
     list_deputies: Callable[[str], Awaitable[Sequence[str]]]
     """Who may decide a task now in place of its assignee."""
 
-    async def post_card(self, approval: Approval, asked: str, *, again: bool) -> DeliveredCard:
-        """A fresh card in front of everybody it is for."""
-        return await self._post_fresh_copies(approval, await self._list_recipients(approval), asked, again=again)
+    async def post_card(self, approval: Approval, key_part: str, *, again: bool) -> DeliveredCard:
+        """Posts a new card to everybody it is for."""
+        return await self._post_fresh_copies(approval, await self._list_recipients(approval), key_part, again=again)
 
-    async def post_copy_again(self, approval: Approval, reader: str, asked: str, *, again: bool) -> DeliveredCard:
-        """A fresh copy for one reader; everybody else's copies say where they stand what is true now."""
-        return await self._post_fresh_copies(approval, [reader], asked, again=again)
+    async def post_copy_again(self, approval: Approval, reader: str, key_part: str, *, again: bool) -> DeliveredCard:
+        """Posts a new copy for one reader, and updates all other copies where they are."""
+        return await self._post_fresh_copies(approval, [reader], key_part, again=again)
 
-    async def post_missing_copies(self, approval: Approval, asked: str, *, again: bool) -> DeliveredCard:
-        """A card that is there already, in front of those who have no copy of it."""
-        have = dict(approval.copies)
-        readers = [one for one in await self._list_recipients(approval) if one not in have]
-        return await self._post_fresh_copies(approval, readers, asked, again=again)
+    async def post_missing_copies(self, approval: Approval, key_part: str, *, again: bool) -> DeliveredCard:
+        """Posts an existing card to its recipients who have no copy yet."""
+        copies = dict(approval.copies)
+        readers = [one for one in await self._list_recipients(approval) if one not in copies]
+        return await self._post_fresh_copies(approval, readers, key_part, again=again)
 
     async def _list_recipients(self, approval: Approval) -> list[str]:
-        """Who asked, where a card stands in a conversation; otherwise whoever decides, and who stands in for them."""
+        """In a conversation, the requester; otherwise the deciders and their deputies."""
         if approval.place:
             return [approval.caller]
         return list(dict.fromkeys((*approval.proposal.deciders, *await self._list_deputies(approval))))
 
     async def can_decide_card(self, approval: Approval, person: str) -> bool:
-        """True for who decides, and who stands in for them."""
+        """True for a decider or a deputy of one."""
         return person in approval.proposal.deciders or bool(await self.list_represented(approval, person))
 
     async def _list_deputies(self, approval: Approval) -> Sequence[str]:
-        """Nobody stands in for what people confirm themselves."""
+        """Nobody is a deputy for what people confirm themselves."""
         return await self.list_deputies(approval.proposal.subject) if approval.gate is Gate.APPROVE else ()
 
     async def list_represented(self, approval: Approval, person: str) -> frozenset[str]:
-        """The deciders whom this person stands in for now."""
+        """The deciders for whom this person is a deputy now."""
         if approval.gate is not Gate.APPROVE or person in approval.proposal.deciders:
             return frozenset()
         return frozenset(approval.proposal.deciders if person in await self._list_deputies(approval) else ())
 
-    async def replace_card(self, before: Approval, approval: Approval, asked: str, *, again: bool) -> DeliveredCard:
-        """An edited card, where it stands. One that may take several messages is shown anew instead: of those only the
-        last can be rewritten, and what is shown must be what will be done."""
-        if max(len(before.proposal.body), len(approval.proposal.body)) > LONG or not _can_show_in_full(approval.place):
-            return await self.post_card(approval, asked, again=again)
+    async def replace_card(
+        self, previous: Approval, approval: Approval, key_part: str, *, again: bool
+    ) -> DeliveredCard:
+        """Updates an edited card in place. A card that may need several messages gets new copies instead: only the last
+        of several messages can be updated, and the card must show what will be done."""
+        if max(len(previous.proposal.body), len(approval.proposal.body)) > MAX_BODY_LENGTH or not _can_show_in_full(
+            approval.place
+        ):
+            return await self.post_card(approval, key_part, again=again)
         return await self.update_copies(record_copies(approval, CardDelivered()))
 
     async def _post_fresh_copies(
-        self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool
+        self, approval: Approval, readers: Sequence[str], key_part: str, *, again: bool
     ) -> DeliveredCard:
-        """A new copy for each of these readers, whose older copies then point to it; everybody else's copies say what
-        is true now. However often a card is shown, there is one copy a person to keep up to date."""
-        fresh = await self._post_copies(approval, readers, asked, again=again)
-        before = [ref for _, ref in approval.copies if ref not in fresh.values()]
-        return await self.update_copies(record_copies(approval, CardDelivered(fresh)), before)
+        """Posts a new copy for each of these readers, whose older copies then point to it, and updates everybody
+        else's. However often a card is shown, each person has one copy to keep up to date."""
+        copies = await self._post_copies(approval, readers, key_part, again=again)
+        older_copies = [ref for _, ref in approval.copies if ref not in copies.values()]
+        return await self.update_copies(record_copies(approval, CardDelivered(copies)), older_copies)
 
     async def _post_copies(
-        self, approval: Approval, readers: Sequence[str], asked: str, *, again: bool
+        self, approval: Approval, readers: Sequence[str], key_part: str, *, again: bool
     ) -> dict[str, MessageRef]:
-        """Who cannot be reached at all keeps it from nobody else. Raises ChatError if nobody can."""
-        names, fresh, failed = await self.list_names_on_card(approval), dict[str, MessageRef](), list[ChatError]()
+        """Posts a copy for each reader. One unreachable reader does not stop the others. Raises ChatError if nobody can
+        be reached."""
+        names, copies, errors = await self.list_names_on_card(approval), dict[str, MessageRef](), list[ChatError]()
         for reader in await self._find_known_people(readers):
-            key = f"{approval.id}:{approval.version}:{reader.id}:{asked}"[:200]
+            key = f"{approval.id}:{approval.version}:{reader.id}:{key_part}"[:200]
             try:
                 place, post = (
                     await self._choose_card_place(approval, reader),
                     render.render_card(approval, reader, names),
                 )
-                fresh[reader.id] = await self.chat.post_message(place, post, key=key, again=again)
+                copies[reader.id] = await self.chat.post_message(place, post, key=key, again=again)
             except ChatUnavailableError:
                 raise
             except ChatError as error:
                 log.warning("card.not_brought", approval=approval.id, person=reader.id, error=error.code)
-                failed.append(error)
-        if failed and not fresh:
-            raise failed[0]
-        return fresh
+                errors.append(error)
+        if errors and not copies:
+            raise errors[0]
+        return copies
 
     async def _choose_card_place(self, approval: Approval, reader: Person) -> Place:
-        """A card shows all of its matter, so it belongs into a DM. What stood in a channel before that was so, stays
-        there and is rewritten there; whatever is shown anew is not."""
+        """A card shows everything, so a new copy goes to a DM unless its place may show everything. An older copy in a
+        channel is updated there."""
         if approval.place is not None and _can_show_in_full(approval.place):
             return approval.place
         return await self.chat.open_dm(reader.id)
 
     async def update_copies(self, approval: Approval, copies: Collection[MessageRef] | None = None) -> DeliveredCard:
-        """Every copy (or each of these) says what is true now. Never fails: one that is gone (a deleted message) is no
-        reason to stop, and one that cannot be reached now is told of."""
+        """Updates every copy, or only these. Never fails: a deleted message is dropped, and a copy that cannot be
+        reached now makes the card outdated."""
         newest = dict(approval.copies)
-        behind = [
+        outdated = [
             (reader, ref)
             for reader, ref in approval.copies
             if (copies is None or ref in copies)
-            and not await self._update_copy(approval, reader, ref, moved=newest[reader] != ref)
+            and not await self._update_copy(approval, reader, ref, is_replaced=newest[reader] != ref)
         ]
-        untouched = [] if copies is None else [one for one in approval.copies if one[1] not in copies]
-        kept = (one for one in approval.copies if newest[one[0]] == one[1] or one in behind or one in untouched)
-        return DeliveredCard(record_copies(approval, CopiesUpdated(tuple(kept))), is_outdated=bool(behind))
+        other_copies = [] if copies is None else [one for one in approval.copies if one[1] not in copies]
+        current = (one for one in approval.copies if newest[one[0]] == one[1] or one in outdated or one in other_copies)
+        return DeliveredCard(record_copies(approval, CopiesUpdated(tuple(current))), is_outdated=bool(outdated))
 
-    async def _update_copy(self, approval: Approval, reader: str, ref: MessageRef, *, moved: bool) -> bool:
-        """True when nothing is left to do about this copy."""
+    async def _update_copy(self, approval: Approval, reader: str, ref: MessageRef, *, is_replaced: bool) -> bool:
+        """True when this copy needs no more work."""
         try:
             person = await self.directory.find_person(reader)
             if person is not None:
                 names = await self.list_names_on_card(approval)
                 post = (
-                    render.render_moved_card(approval, person) if moved else render.render_card(approval, person, names)
+                    render.render_moved_card(approval, person)
+                    if is_replaced
+                    else render.render_card(approval, person, names)
                 )
-                left = moved and approval.place is not None and ref.channel == approval.place.channel
+                is_former = is_replaced and approval.place is not None and ref.channel == approval.place.channel
                 await self.chat.update_message(
-                    ref, _strip_card(post) if left and not _can_show_in_full(approval.place) else post
+                    ref, _strip_card(post) if is_former and not _can_show_in_full(approval.place) else post
                 )
         except ChatError as error:
             log.warning("card.not_rewritten", approval=approval.id, error=error.code)
             return not isinstance(error, ChatUnavailableError)
         return True
 
-    async def list_card_events(self, approval: Approval, but: Collection[str]) -> dict[str, str]:
-        """By person: how the card stands now, for the DMs that it is in; but not for these people. Nothing while the
-        platform is away: what has happened does not hang on what is remembered of it."""
+    async def list_card_events(self, approval: Approval, excluded: Collection[str]) -> dict[str, str]:
+        """By person: how the card stands now, for every DM that has a copy, except the DMs of these people. Empty while
+        the platform cannot be reached: DM history is worth less than the change itself."""
         try:
             names, readers = await self.list_names_on_card(approval), await self._list_readers(approval)
         except ChatError as error:
             log.warning("card.not_remembered", approval=approval.id, error=error.code)
             return {}
-        return {one.id: render.describe_card_event(approval, one, names) for one, _ in readers if one.id not in but}
+        return {
+            one.id: render.describe_card_event(approval, one, names) for one, _ in readers if one.id not in excluded
+        }
 
     async def post_reminder(self, approval: Approval, *, again: bool) -> dict[str, str]:
-        """Half of a card's time is over. By person: what they were told."""
+        """Reminds the deciders at half time. By person: the sentence they got."""
         return await self.post_note(approval, TextRef(key="card.reminder"), f"{approval.version}:remind", again=again)
 
-    async def post_note(self, approval: Approval, note: TextRef, asked: str, *, again: bool) -> dict[str, str]:
-        """A word, under the card, to those who have not decided. By person: what they were told."""
-        mine, told = await self._list_recipients(approval), dict[str, str]()
+    async def post_note(self, approval: Approval, note: TextRef, key_part: str, *, again: bool) -> dict[str, str]:
+        """Posts a note under the card for everybody who has not decided. By person: the sentence they got."""
+        recipients, sentences = await self._list_recipients(approval), dict[str, str]()
         for reader, ref in await self._list_readers(approval):
-            if reader.id not in mine:
+            if reader.id not in recipients:
                 continue
             text = translate(
                 note.key,
@@ -178,34 +187,34 @@ class CardDelivery:
                 until=format_local_time(approval.expires_ms, reader),
                 **note.params,
             )
-            here = approval.place if approval.place and approval.place.channel == ref.channel else None
-            place = here or Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
-            key = f"{approval.id}:{asked}:{reader.id}"[:200]
+            shared_place = approval.place if approval.place and approval.place.channel == ref.channel else None
+            place = shared_place or Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
+            key = f"{approval.id}:{key_part}:{reader.id}"[:200]
             await self.chat.post_message(place, Post(text), key=key, again=again)
-            told[reader.id] = text
-        return told
+            sentences[reader.id] = text
+        return sentences
 
     async def post_expiry(self, approval: Approval, *, again: bool) -> DeliveredCard:
-        """The card expired, and says so. The person whose request it is hears of it on a copy of their own, with
-        which they can ask again. (Who confirms something themselves sees the expired card itself.)"""
+        """Shows that the card expired. The requester of a task gets a copy of their own with a button to ask again. (A
+        person who confirms for themselves already sees the expired card.)"""
         requester = await self.directory.find_person(approval.proposal.requester or "")
         if requester is None or not render.is_watcher(approval, requester):
             return await self.update_copies(approval)
         return await self._post_fresh_copies(approval, [requester.id], "nobody", again=again)
 
     async def post_refusal(self, click: Click, approval: Approval | None, refusal: PressRefusal) -> None:
-        """Tells one person privately why their press does nothing, and who can."""
+        """Tells one person privately why their press does nothing, and who can press."""
         person = await self.directory.find_person(click.person)
         language = person.language if person else "en"
         if refusal.text is not None:
             await self.post_ephemeral(click, render_value(refusal.text, language))
             return
         names = await self.list_names_on_card(approval) if approval else {}
-        who = [names[one] for one in approval.proposal.deciders if one in names] if approval else []
-        over = approval is not None and approval.state is not ApprovalState.OPEN
-        what = describe_outcome(approval, person, names) if approval and person and over else ""
+        deciders = [names[one] for one in approval.proposal.deciders if one in names] if approval else []
+        is_over = approval is not None and approval.state is not ApprovalState.OPEN
+        outcome = describe_outcome(approval, person, names) if approval and person and is_over else ""
         text = translate(
-            f"refused.{refusal.code}", language, who=translate("card.comma", language).join(who), what=what
+            f"refused.{refusal.code}", language, who=translate("card.comma", language).join(deciders), what=outcome
         )
         await self.post_ephemeral(click, text)
 
@@ -213,26 +222,26 @@ class CardDelivery:
         await self.chat.post_ephemeral(click.place, click.person, text)
 
     async def _find_known_people(self, ids: Sequence[str]) -> list[Person]:
-        found = [await self.directory.find_person(one) for one in ids]
-        return [one for one in found if one is not None]
+        people = [await self.directory.find_person(one) for one in ids]
+        return [one for one in people if one is not None]
 
     async def _list_readers(self, approval: Approval) -> list[tuple[Person, MessageRef]]:
-        """Each with the copy to use."""
-        found = [(await self.directory.find_person(reader), ref) for reader, ref in dict(approval.copies).items()]
-        return [(reader, ref) for reader, ref in found if reader is not None]
+        """Each reader with the copy to use."""
+        readers = [(await self.directory.find_person(reader), ref) for reader, ref in dict(approval.copies).items()]
+        return [(reader, ref) for reader, ref in readers if reader is not None]
 
     async def list_names_on_card(self, approval: Approval) -> dict[str, str]:
-        concerned = (*approval.proposal.deciders, approval.decided_by)
-        return {one.id: one.name for one in await self._find_known_people([one for one in concerned if one])}
+        ids = (*approval.proposal.deciders, approval.decided_by)
+        return {one.id: one.name for one in await self._find_known_people([one for one in ids if one])}
 
 
 def _can_show_in_full(place: Place | None) -> bool:
-    """True where a card may be shown in full; None: in DMs."""
+    """True where a card may be shown in full. None (a DM) counts as such a place."""
     surroundings = ChannelReaders.DIRECT if place is None or place.direct else ChannelReaders.INSIDE
     return disclosure.decide_disclosure(Privacy.PRIVATE, surroundings) is disclosure.Disclosure.HERE
 
 
 def _strip_card(post: Post) -> Post:
-    """A copy in a channel that says no more than that it was sent again: what was edited since is not shown there."""
+    """Reduces a copy in a channel to the sentence that the card was sent again: it shows no later edits."""
     title = post.card.title if post.card else ""
     return Post(title, card=Card(title))

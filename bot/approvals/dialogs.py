@@ -1,4 +1,4 @@
-"""The dialog of a button: what it asks, and whether what was entered will do. Nothing is decided here."""
+"""The dialog of a button: what it asks, and whether the answers are valid. Nothing is decided here."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class CardDialogs:
         return approval is not None and self._find_dialog_choice(approval, click) is not None
 
     async def build_dialog(self, click: Click) -> Dialog | None:
-        """The dialog that a press opens; None when it opens none or may not be pressed (then the click says why)."""
+        """The dialog that a press opens. None when the button opens none or the person may not press (the click then
+        says why)."""
         approval = await self.approvals.load_approval(click.approval)
         choice = self._find_dialog_choice(approval, click) if approval else None
         if approval is None or choice is None:
@@ -62,9 +63,9 @@ class CardDialogs:
         if approval is None or person is None or choice is None or approval.tool not in self.tools:
             return {}  # the click itself is answered with words
         if not await self._is_authorized(approval, click):
-            return {}  # so is one that is not theirs, or too late: nothing is looked up for it
+            return {}  # the click answers a refused press: no lookups here
         if not choice.inputs:
-            return {}  # and a dialog that asks for nothing
+            return {}  # this dialog asks for nothing
         click = click.with_form(read_form_answers(approval.proposal, choice, click))
         try:
             await self._validate_form(approval, choice, person, click)
@@ -79,7 +80,7 @@ class CardDialogs:
         return authorize_press(approval, click.person, click.choice, click.version, now_ms, standing) is None
 
     async def _validate_form(self, approval: Approval, choice: CardChoice, person: Caller, click: Click) -> None:
-        """Validates what a dialog brought, without any effect. Raises `ToolError`."""
+        """Validates the answers of a dialog, without any effect. Raises `ToolError`."""
         tool = self.tools[approval.tool]
         context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
         if choice.edits and tool.prepare is not None:

@@ -1,8 +1,7 @@
-"""The effect of a decided card: started, run with the stored arguments, ended.
+"""Runs the effect of a decided card with the stored arguments: start, execute, end.
 
-A crash after *started* is looked at, never repeated
-blindly: what is not safe to repeat ends as unknown, and a person says on the card what became of it.
-"""
+After a crash, a started effect is never repeated blindly: if it is not safe to repeat, it ends as unknown, and a person
+says on the card what became of it."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ class EffectRunner:
     """How long an effect takes before its card says that it has begun."""
 
     async def carry_out_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
-        """From decided to done, failed or unknown. Comes here again after a crash, with the stored record."""
+        """Takes the effect from decided to done, failed or unknown. After a crash it goes on from the stored record."""
         if approval.state is not ApprovalState.DECIDED:
             return await self.lifecycle.end_approval(lease.item, approval)
         if approval.effect is not EffectState.STARTED:
@@ -61,12 +60,13 @@ class EffectRunner:
         return await self.lifecycle.end_approval(lease.item, self._end_effect(approval, EffectLost()))
 
     async def is_repeatable(self, approval: Approval) -> bool:
-        """True when what was started can be run again with its key, and comes to the same."""
+        """True when a started effect can run again with its key and give the same result."""
         tool = self.tools.get(approval.tool)
         return tool is not None and tool.is_idempotent and await self._find_presser(approval) is not None
 
     async def _start_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
-        """What must not be repeated: a process that dies before the checkpoint has surely not run it."""
+        """Checkpoints the start of an effect that must not be repeated: a process that dies before this has not run
+        it."""
         started, effects = transition(approval, EffectStarted(), self.clock.now())
         presser = await self._find_presser(approval)
         await lease.checkpoint(f"begin:{started.attempts}", *self.lifecycle.write_effects(started, effects))
@@ -77,12 +77,12 @@ class EffectRunner:
         return await self._finish_effect(lease, approval, await self._find_presser(approval))
 
     async def _find_presser(self, approval: Approval) -> Caller | None:
-        """Who pressed, as they are now: who has lost their membership since has nothing run in their name."""
+        """The presser as they are now. Nothing runs in the name of a person who is no longer a member."""
         await self.directory.refresh_people([approval.decided_by])
         return await self.directory.find_caller(approval.decided_by)
 
     async def _finish_effect(self, lease: Lease, approval: Approval, presser: Caller | None) -> Sequence[Write]:
-        """What was started comes to its end, or has to be confirmed once more."""
+        """Ends a started effect, or reopens the card for another confirmation."""
         try:
             async with self._show_started(approval):
                 ended = await self._execute_tool(lease, approval, presser)
@@ -111,8 +111,8 @@ class EffectRunner:
             showing.cancel()
 
     async def _execute_tool(self, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
-        """Runs exactly what was shown, plus what the pressed button and its dialog add; not if the lane was lost
-        since it was started."""
+        """Runs exactly what the card showed, with what the pressed button and its dialog add. Does not run if the lease
+        was lost since the start."""
         tool = self.tools.get(approval.tool)
         if tool is None or tool.stored_args is None or presser is None:
             gone = EffectFailed(failure=TextRef(key="error.gone"), why="The tool or the person is not here any more.")
@@ -138,7 +138,7 @@ class EffectRunner:
         return self._end_effect(approval, EffectSucceeded(outcome, parts.states))
 
     def _track_parts(self, lease: Lease, approval: Approval) -> EffectParts:
-        """The parts of the effect. Each is on record before the tool goes on."""
+        """The parts of the effect. Each is saved before the tool goes on."""
 
         async def save_part(name: str, state: PartState) -> None:
             changed, effects = transition(approval, PartsChanged(parts.states), self.clock.now())
@@ -148,12 +148,12 @@ class EffectRunner:
         return parts
 
     def _end_effect(self, approval: Approval, end: EffectSucceeded | EffectFailed | EffectLost) -> Approval:
-        """The approval with how its effect has ended. It is written when its copies say so."""
+        """The approval with the end of its effect. It is stored once the copies say so."""
         return transition(approval, end, self.clock.now())[0]
 
     async def recover_effect(self, lease: Lease, approval: Approval, click: Click) -> Sequence[Write]:
-        """After *failed* or *unknown*: a person says that it happened, or has it done again. From here on the pressed
-        buttons are stale: one press, hurried into two, does it again once."""
+        """After *failed* or *unknown*: a person confirms that it happened, or has it done again. Either makes the
+        pressed buttons stale, so a double press does it again only once."""
         if click.choice != "happened":
             retried, _ = transition(approval, EffectRetried(click), self.clock.now())
             return await self.carry_out_effect(lease, retried)
@@ -162,5 +162,5 @@ class EffectRunner:
 
 
 def _choose_idempotency_key(tool: Tool, approval: Approval) -> str:
-    """What may be repeated is, done again, the same effect; what may not is another one."""
+    """A repeatable effect keeps its key when it is done again; any other effect gets a new one."""
     return approval.effect_key if tool.is_idempotent else approval.attempt_key

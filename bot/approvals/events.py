@@ -1,4 +1,4 @@
-"""What happens to a card, and what has to be written then: the events and effects of `state.transition`."""
+"""The events and effects of `state.transition`: what happens to a card, and what has to be written then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.spec import CardField, Gate, Proposal, ReceiptLine, TextRef, ToolOutc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardRequested:
-    """A fresh card, in place of none or of one that was not carried out."""
+    """Somebody asked for a new card. There is no card yet, or one that was not carried out."""
 
     approval: str
     """Id of the card."""
@@ -22,7 +22,7 @@ class CardRequested:
     gate: Gate
     proposal: Proposal
     caller: str
-    """Person id; empty when the engine asks."""
+    """Person id; empty for the engine."""
     place: Place | None
     run: str
     """Id of the run that proposed it, or empty."""
@@ -31,60 +31,60 @@ class CardRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalReplaced:
-    """The next version of the card: open, with all its time, whatever was pressed on the one before."""
+    """The next version of the card: open, with its full time, and without any earlier press."""
 
     proposal: Proposal
     lasts: timedelta
 
 
 class CardRedrafted(ProposalReplaced):
-    """Somebody has drafted another opinion for it."""
+    """Somebody drafted another opinion for the card."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardEdited(ProposalReplaced):
-    """Somebody has edited its arguments in its dialog."""
+    """Somebody edited the card's arguments in its dialog."""
 
     person: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardRenewed(ProposalReplaced):
-    """It expired, and somebody asks again."""
+    """The card had expired, and somebody asks again."""
 
     person: str
 
 
 class ConfirmationRequired(ProposalReplaced):
-    """The tool has done nothing: what it found has to be confirmed as well."""
+    """The tool did nothing: what it found has to be confirmed as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaiterAdded:
-    """One more run wants to know how it ends."""
+    """One more run waits for the card's end."""
 
     waiter: ApprovalWaiter
 
 
 @dataclass(frozen=True, slots=True)
 class CardDelivered:
-    """This version is in front of people."""
+    """This version was delivered."""
 
     copies: Mapping[str, MessageRef] = field(default_factory=dict)
-    """The new copies by person id; empty when it stands where the one before stood."""
+    """The new copies by person id; empty when the card was updated in place."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopiesUpdated:
-    """The copies were rewritten."""
+    """The copies were updated."""
 
     kept: tuple[tuple[str, MessageRef], ...]
-    """Those that are still to be kept up to date."""
+    """The copies to keep up to date."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFound:
-    """A copy that nobody knew of was pressed."""
+    """Somebody pressed a copy that was not on record."""
 
     reader: str
     """Person id."""
@@ -93,21 +93,21 @@ class CopyFound:
 
 @dataclass(frozen=True, slots=True)
 class ReminderDue:
-    """Half of the time of this version is over."""
+    """Half of this version's time is over."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class CardExpired:
-    """The time of this version is over."""
+    """This version's time is over."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class SuggestionAdded:
-    """The model has a suggestion about what this version shows. It is no part of what is sealed."""
+    """The model has a suggestion about this version. The seal does not cover it."""
 
     version: int
     card_field: CardField
@@ -116,7 +116,7 @@ class SuggestionAdded:
 
 @dataclass(frozen=True, slots=True)
 class SubjectClosed:
-    """What the card is about ended elsewhere."""
+    """The subject of the card ended elsewhere."""
 
     by: str
     """Person id, or empty for a rule or a timer."""
@@ -125,38 +125,38 @@ class SubjectClosed:
 
 @dataclass(frozen=True, slots=True)
 class CardTakenBack:
-    """Whoever proposed it takes it back in chat."""
+    """The proposer cancelled the card in chat."""
 
     person: str
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionMade:
-    """A button was pressed by somebody who may."""
+    """An authorized person pressed a button."""
 
     click: Click
-    """With the cleaned answers to its dialog as its form."""
+    """Its form holds the cleaned answers to the dialog."""
     removed: int
-    """Characters that nobody can see, taken out of the answers."""
+    """Number of invisible characters removed from the answers."""
     runs: bool
-    """The button runs the tool; otherwise it cancels the card."""
+    """True: the button runs the tool. False: it cancels the card."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectStarted:
-    """What was decided is about to be done."""
+    """The decided effect is about to run."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartsChanged:
-    """One of several parts has come further."""
+    """One of several parts has made progress."""
 
     parts: Mapping[str, PartState]
 
 
 @dataclass(frozen=True, slots=True)
 class EffectSucceeded:
-    """The tool has done it."""
+    """The tool succeeded."""
 
     outcome: ToolOutcome
     parts: Mapping[str, PartState]
@@ -164,64 +164,64 @@ class EffectSucceeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectFailed:
-    """The tool says that it was not done."""
+    """The tool says that nothing was done."""
 
     failure: TextRef
     """For people."""
     why: str
     """For the model."""
     possible_change: ReceiptLine | None = None
-    """What may have changed all the same."""
+    """What may have changed nevertheless."""
     parts: Mapping[str, PartState] | None = None
-    """None: as they were."""
+    """None: unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectLost:
-    """Nobody can say whether it was done."""
+    """Nobody can say whether the effect happened."""
 
     parts: Mapping[str, PartState] | None = None
-    """None: as they were."""
+    """None: unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectAbandoned:
-    """Carrying out the decision has failed every time: begun, it may have happened; otherwise it surely did not."""
+    """Every attempt to carry out the decision failed. A started effect may have happened; any other did not."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectRetried:
-    """After *failed* or *unknown*, who decided has it done again."""
+    """After *failed* or *unknown*, the decider has the effect done again."""
 
     click: Click
 
 
 @dataclass(frozen=True, slots=True)
 class EffectConfirmed:
-    """After *unknown*, who decided says that it happened."""
+    """After *unknown*, the decider says that the effect happened."""
 
     click: Click
 
 
 @dataclass(frozen=True, slots=True)
 class CardSettled:
-    """It has ended and its copies say so: the record is closed, and whoever waits is notified, once."""
+    """The card has ended and its copies say so. The record is closed, and the waiting runs are notified once."""
 
     silent: bool = False
-    """Their runs end with that and say nothing."""
+    """The waiting runs end here and say nothing."""
 
 
-PlanEvent = CardRedrafted | CardEdited | CardRenewed | ConfirmationRequired
-"""What opens the next version of a card."""
+ProposalEvent = CardRedrafted | CardEdited | CardRenewed | ConfirmationRequired
+"""Events that open the next version of a card."""
 VersionEvent = ReminderDue | CardExpired | SuggestionAdded
-"""What is about one version of an open card, and comes too late for any other."""
+"""Events about one version of an open card. They come too late for any other version."""
 CopyEvent = CardDelivered | CopiesUpdated | CopyFound
-"""What changes only where its copies are: at any time, whatever has become of the card."""
+"""Events that change only the copies. They are legal at any time, whatever state the card is in."""
 EffectEvent = EffectStarted | PartsChanged | EffectSucceeded | EffectFailed | EffectLost | EffectAbandoned
-"""What becomes of what was decided."""
+"""Events of the effect after a decision."""
 ApprovalEvent = (
     CardRequested
-    | PlanEvent
+    | ProposalEvent
     | WaiterAdded
     | CopyEvent
     | VersionEvent
@@ -237,22 +237,22 @@ ApprovalEvent = (
 
 @dataclass(frozen=True, slots=True)
 class SaveOpening:
-    """The record, its place among the open ones, and the timers of this version."""
+    """Saves the record, lists it as open, and sets the timers of this version."""
 
 
 @dataclass(frozen=True, slots=True)
 class SaveRecord:
-    """The record."""
+    """Saves the record."""
 
 
 @dataclass(frozen=True, slots=True)
 class SaveEnd:
-    """The record; it is among the open ones no longer, and has no timers."""
+    """Saves the record, unlists it and cancels its timers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimDecision:
-    """The one deciding write: first of its checkpoint, and nothing is done unless it succeeds."""
+    """The one deciding write. It comes first in its checkpoint; if it refuses, nothing is done."""
 
     click: Click
     becomes: ApprovalState
@@ -261,25 +261,25 @@ class ClaimDecision:
 
 @dataclass(frozen=True, slots=True)
 class JournalLine:
-    """A line of the journal about the card."""
+    """A journal line about the card."""
 
     kind: str
     person: str = ""
     """Person id."""
     run: str = ""
-    """Id of the run that it belongs to."""
+    """Id of its run."""
     details: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class NotifyWaiter:
-    """A paused run goes on with how the card ended."""
+    """A paused run goes on with the card's end."""
 
     waiter: ApprovalWaiter
     silent: bool
 
 
 ApprovalEffect = SaveOpening | SaveRecord | SaveEnd | ClaimDecision | JournalLine | NotifyWaiter
-"""What a transition has stored, journalled and notified, in this order. Stored is the approval as it is when that is
-written, with the copies it has by then."""
+"""What a transition stores, journals and notifies, in this order. The record is stored with the copies it has when the
+write is made."""
 ApprovalEffects = tuple[ApprovalEffect, ...]

@@ -1,7 +1,6 @@
-"""How a card ends without a press: reminded of in vain, expired, closed elsewhere, taken back, given up.
+"""Ends cards without a press: expired, closed elsewhere, cancelled in chat, given up. Also reminds deciders.
 
-Whoever waits for it hears of the end in the very commit that closes the record.
-"""
+The commit that closes the record also notifies the runs that wait for the card."""
 
 from __future__ import annotations
 
@@ -46,25 +45,25 @@ class ApprovalLifecycle:
     clock: Clock
 
     async def end_approval(self, item: LaneItem, approval: Approval, *, silent: bool = False) -> Sequence[Write]:
-        """The card says how it ended; then the writes of `build_approval_end_writes`."""
+        """Shows on the card how it ended, then returns `build_approval_end_writes`."""
         return await self.build_approval_end_writes(
             item, await self.card_delivery.update_copies(approval), silent=silent
         )
 
     async def build_approval_end_writes(
-        self, item: LaneItem, shown: DeliveredCard, *, silent: bool = False
+        self, item: LaneItem, card: DeliveredCard, *, silent: bool = False
     ) -> Sequence[Write]:
-        """In one commit, waiting runs hear how it ended and the record is closed. `silent`: they end with that, because
-        their person knows it already and has been answered."""
-        settled, effects = transition(shown.approval, CardSettled(silent=silent), self.clock.now())
+        """One commit notifies the waiting runs and closes the record. `silent`: those runs end here without a word,
+        because their person has already been answered."""
+        approval, effects = transition(card.approval, CardSettled(silent=silent), self.clock.now())
         events = build_event_writes(
-            item, await self.card_delivery.list_card_events(shown.approval, _list_run_readers(shown.approval))
+            item, await self.card_delivery.list_card_events(card.approval, _list_run_readers(card.approval))
         )
-        return [*self.write_effects(settled, effects), *events, *self.build_refresh_request(item, shown)]
+        return [*self.write_effects(approval, effects), *events, *self.build_refresh_request(item, card)]
 
     def write_effects(self, approval: Approval, effects: Iterable[ApprovalEffect]) -> list[Write]:
-        """What transitions have led to, as writes in this order. `approval`: as it is to be stored, with the copies
-        that people have."""
+        """The effects of transitions as writes, in the same order. `approval`: the record to store, with the copies
+        people have."""
         return [write for effect in effects for write in self._write_effect(approval, effect)]
 
     def _write_effect(self, approval: Approval, effect: ApprovalEffect) -> Sequence[Write]:
@@ -83,97 +82,97 @@ class ApprovalLifecycle:
                 return [notify_waiter(approval, waiter, silent=silent)]
 
     def write_shown_effects(
-        self, item: LaneItem, shown: DeliveredCard, effects: Iterable[ApprovalEffect]
+        self, item: LaneItem, card: DeliveredCard, effects: Iterable[ApprovalEffect]
     ) -> Sequence[Write]:
-        """The same of a card that people have in front of them, with the copies that could not be reached."""
-        return [*self.write_effects(shown.approval, effects), *self.build_refresh_request(item, shown)]
+        """The same for a delivered card, plus an item that updates the copies that could not be reached."""
+        return [*self.write_effects(card.approval, effects), *self.build_refresh_request(item, card)]
 
-    def build_refresh_request(self, item: LaneItem, shown: DeliveredCard) -> Sequence[Write]:
-        """Copies that could not be reached catch up by an item of their own, which waits for the platform."""
+    def build_refresh_request(self, item: LaneItem, card: DeliveredCard) -> Sequence[Write]:
+        """Outdated copies are updated by an item of their own, which waits for the platform."""
         return (
-            [EnqueueItem(shown.approval.id, f"refresh:{item.id}", RefreshCard().model_dump_json())]
-            if shown.is_outdated
+            [EnqueueItem(card.approval.id, f"refresh:{item.id}", RefreshCard().model_dump_json())]
+            if card.is_outdated
             else []
         )
 
     async def refresh_card(self, lease: Lease) -> Sequence[Write]:
-        """The copies catch up with the record as it is by now. Raises ChatUnavailableError while the platform is
-        away."""
+        """Updates the copies from the record as it is now. Raises ChatUnavailableError while the platform cannot be
+        reached."""
         approval = self.approvals.read_from_lease(lease)
         if approval is None:
             return []
-        shown = await self.card_delivery.update_copies(approval)
-        if shown.is_outdated:
+        card = await self.card_delivery.update_copies(approval)
+        if card.is_outdated:
             raise ChatUnavailableError("unreachable", "chat.update")
-        return [self.approvals.build_delivery_write(shown.approval)]
+        return [self.approvals.build_delivery_write(card.approval)]
 
     async def remind_deciders(self, lease: Lease, version: int) -> Sequence[Write]:
-        """Half of the time is over: a word to those who have not decided."""
-        reminded = try_transition(self.approvals.read_from_lease(lease), ReminderDue(version), self.clock.now())
-        if reminded is None:
+        """At half time, sends a reminder to everybody who has not decided."""
+        result = try_transition(self.approvals.read_from_lease(lease), ReminderDue(version), self.clock.now())
+        if result is None:
             return []
-        approval, effects = reminded
-        told = await self.card_delivery.post_reminder(approval, again=lease.item.is_redelivery)
-        return [*self.write_effects(approval, effects), *build_event_writes(lease.item, told)]
+        approval, effects = result
+        sentences = await self.card_delivery.post_reminder(approval, again=lease.item.is_redelivery)
+        return [*self.write_effects(approval, effects), *build_event_writes(lease.item, sentences)]
 
     async def expire_card(self, lease: Lease, version: int) -> Sequence[Write]:
-        """Time is over. Silence is not a no, and says so in words of its own."""
-        expired = try_transition(self.approvals.read_from_lease(lease), CardExpired(version), self.clock.now())
-        if expired is None:
+        """The card's time is over. Silence is not a rejection, and the card says so."""
+        result = try_transition(self.approvals.read_from_lease(lease), CardExpired(version), self.clock.now())
+        if result is None:
             return []
         return await self.build_approval_end_writes(
-            lease.item, await self.card_delivery.post_expiry(expired[0], again=lease.item.is_redelivery)
+            lease.item, await self.card_delivery.post_expiry(result[0], again=lease.item.is_redelivery)
         )
 
     async def close_card(self, item: LaneItem, close: CloseCard) -> Sequence[Write]:
-        """The task behind a card ended elsewhere (withdrawn, decided by another way): nobody can ask again either."""
+        """The task behind a card ended elsewhere (withdrawn, decided in another way): nobody can ask again."""
         approval = await self._load_closed_approval(close)
         return await self.end_approval(item, approval) if approval else []
 
     async def cancel_card(self, item: LaneItem, cancel: CancelOpenCard) -> Sequence[Write]:
-        """Whoever proposed a card takes it back by saying so in chat, and is answered there: the run that has proposed
-        it says nothing more."""
+        """The proposer cancels the card in chat and is answered there, so the run that proposed it says nothing
+        more."""
         approval = await self._cancel_approval(cancel)
         return await self.end_approval(item, approval, silent=True) if approval else []
 
     def give_up_opening(self, requested_card: OpenCard) -> Sequence[Write]:
-        """The card could not be brought to anybody: whoever waits for it goes on."""
+        """The card could not be delivered to anybody: the waiting runs go on."""
         return notify_undelivered(requested_card)
 
     async def give_up_press(self, item: LaneItem, click: Click) -> Sequence[Write]:
-        """What this press has decided could not be carried out. The record says what is known, and the card too if it
-        can be reached."""
+        """The decision of this press could not be carried out. The record says what is known, and so does the card if
+        it can be reached."""
         approval = await self.approvals.load_approval(item.lane)
         if approval is None or approval.press_id != click.id:
             return []
-        stranded = self._resolve_stranded(approval)
-        return await self.end_approval(item, stranded) if stranded else []
+        ended_approval = self._resolve_stranded(approval)
+        return await self.end_approval(item, ended_approval) if ended_approval else []
 
     async def give_up_expiry(self, item: LaneItem, version: int) -> Sequence[Write]:
-        """It has expired, though not everybody can be told."""
+        """The card expires even if not everybody can be notified."""
         approval = await self.approvals.load_approval(item.lane)
-        expired = try_transition(approval, CardExpired(version), self.clock.now())
-        return await self.end_approval(item, expired[0]) if expired else []
+        result = try_transition(approval, CardExpired(version), self.clock.now())
+        return await self.end_approval(item, result[0]) if result else []
 
     async def _load_closed_approval(self, close: CloseCard) -> Approval | None:
         approval = await self.approvals.load_approval(close.approval)
-        closed = try_transition(approval, SubjectClosed(close.by, close.why), self.clock.now())
-        return closed[0] if closed else None
+        result = try_transition(approval, SubjectClosed(close.by, close.why), self.clock.now())
+        return result[0] if result else None
 
     async def _cancel_approval(self, cancel: CancelOpenCard) -> Approval | None:
         approval, now = await self.approvals.load_approval(cancel.approval), self.clock.now()
-        cancelled = try_transition(approval, CardTakenBack(cancel.person), now)
-        if approval is None or cancelled is None:
+        result = try_transition(approval, CardTakenBack(cancel.person), now)
+        if approval is None or result is None:
             return None
         verdict = await self.approvals.decide_cancellation(approval, cancel.person, to_ms(now))
-        return cancelled[0] if verdict is Verdict.OK else None
+        return result[0] if verdict is Verdict.OK else None
 
     def _resolve_stranded(self, approval: Approval) -> Approval | None:
-        """A decision that was never carried out to its end; None when it was."""
+        """Ends a decision that was not fully carried out. None if it was."""
         if approval.state is not ApprovalState.DECIDED:
             return approval
-        abandoned = try_transition(approval, EffectAbandoned(), self.clock.now())
-        return abandoned[0] if abandoned else None
+        result = try_transition(approval, EffectAbandoned(), self.clock.now())
+        return result[0] if result else None
 
     def build_journal_write(
         self, approval: Approval, kind: str, *, person: str = "", run: str = "", **more: Any
@@ -192,9 +191,9 @@ class ApprovalLifecycle:
         )
 
 
-def build_event_writes(item: LaneItem, told: Mapping[str, str]) -> list[Write]:
-    """What DMs are to remember, by person. It goes on from a lane of the person's: nobody waits for it here."""
-    events = {person: RecordDirectEvent(person=person, text=text) for person, text in told.items()}
+def build_event_writes(item: LaneItem, sentences: Mapping[str, str]) -> list[Write]:
+    """Events for people's DM history, by person. Each goes through the lane of that DM: nobody waits for it here."""
+    events = {person: RecordDirectEvent(person=person, text=text) for person, text in sentences.items()}
     return [
         EnqueueItem(f"notice:{person}", f"{item.id}:{person}:direct_event", event.model_dump_json())
         for person, event in events.items()
@@ -202,7 +201,7 @@ def build_event_writes(item: LaneItem, told: Mapping[str, str]) -> list[Write]:
 
 
 def _list_run_readers(approval: Approval) -> set[str]:
-    """Those whose DM hears how the card ended from the run that goes on."""
+    """People whose DM gets the card's end from the run that goes on."""
     lanes = {one.lane.rpartition(":")[2] for one in approval.waiters}
     there = {reader for reader, ref in approval.copies if ref.channel in lanes}
     return {*there, approval.caller} if approval.waiters else set()

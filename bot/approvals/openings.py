@@ -1,4 +1,4 @@
-"""How a card comes to people: fresh, once more, or anew after it was edited or has expired."""
+"""Delivers a card: a new one, the same one once more, or a new version after an edit or expiry."""
 
 from __future__ import annotations
 
@@ -27,74 +27,78 @@ class CardOpener:
     lifecycle: ApprovalLifecycle
     clock: Clock
     open_for: timedelta = timedelta(hours=72)
-    """How long a card is open; people are reminded at half time."""
+    """How long a card stays open. Reminders go out at half time."""
     advice: bool = False
-    """A model's suggestion is added to the cards of approvals."""
+    """Adds a model's suggestion to the cards of approvals."""
 
     async def open_card(self, lease: Lease, requested_card: OpenCard) -> Sequence[Write]:
-        """Brings a card to those who may press. Asked for again while it is open, it is shown again, not doubled; asked
-        for when its matter has just ended, the answer is how it ended."""
+        """Delivers a card to the people who may press it. An open card is shown again, never doubled. If the card's
+        subject has just ended, the waiting run gets that end instead."""
         approval = self.approvals.read_from_lease(lease)
         if approval is not None and approval.is_settled:
             return [notify_waiter(approval, requested_card.waiter)] if requested_card.waiter else []
         approval, effects = await self._bring_up_to_date(requested_card, approval)
-        if effects:  # kept before it is shown: whoever presses at once finds it
+        if effects:  # stored before it is shown: an immediate press finds it
             await lease.checkpoint("open", *self.lifecycle.write_effects(approval, effects))
         unseen = approval.delivered_version != approval.version
-        shown, word = await self._deliver_card(lease, requested_card, approval)
-        asked = self.lifecycle.build_journal_write(
+        card, notes = await self._deliver_card(lease, requested_card, approval)
+        journal_write = self.lifecycle.build_journal_write(
             approval, "approval.requested", person=requested_card.caller, sha=approval.seal[:12]
         )
-        advice = (
+        suggestion_request = (
             suggestions.build_suggestion_request(approval)
             if unseen and self.advice and not suggestions.has_suggestion(approval.proposal)
             else []
         )
         events = build_event_writes(
-            lease.item, await self._list_card_events(requested_card, approval, shown.approval) | word
+            lease.item, await self._list_card_events(requested_card, approval, card.approval) | notes
         )
         return [
-            self.approvals.build_delivery_write(shown.approval),
-            asked,
-            *advice,
+            self.approvals.build_delivery_write(card.approval),
+            journal_write,
+            *suggestion_request,
             *events,
-            *self.lifecycle.build_refresh_request(lease.item, shown),
+            *self.lifecycle.build_refresh_request(lease.item, card),
         ]
 
-    async def _list_card_events(self, requested_card: OpenCard, before: Approval, shown: Approval) -> dict[str, str]:
-        """By person: the card, for those who have got it now, but not for who waits for it: their run tells of it."""
-        known = {reader for reader, ref in shown.copies if (reader, ref) in before.copies}
-        had = known - {reader for reader, ref in shown.copies if (reader, ref) not in before.copies}
+    async def _list_card_events(
+        self, requested_card: OpenCard, previous: Approval, current: Approval
+    ) -> dict[str, str]:
+        """By person: the card, for everybody who got it now. The person of a waiting run is left out: the run itself
+        says where the card is."""
+        unchanged_readers = dict(current.copies).keys() - {
+            reader for reader, ref in current.copies if (reader, ref) not in previous.copies
+        }
         return await self.card_delivery.list_card_events(
-            shown, {*had, requested_card.caller} if requested_card.waiter else had
+            current, {*unchanged_readers, requested_card.caller} if requested_card.waiter else unchanged_readers
         )
 
     async def _deliver_card(
         self, lease: Lease, requested_card: OpenCard, approval: Approval
     ) -> tuple[DeliveredCard, dict[str, str]]:
-        """Who decides and asks for it is shown it again. Of what others ask for, and the engine tells of, there is one
-        copy a person, with a word under it if there is one to say. A draft of one of them is news to nobody else. With
-        what that word was, by person."""
+        """Delivers the card, and returns the notes posted under it by person. A decider who asks for the card is shown
+        it again. For other requests there is one copy per person, with a note under it if there is one. A decider's own
+        draft notifies nobody else."""
         board, item = self.card_delivery, lease.item
         if approval.delivered_version and get_draft(approval.proposal, requested_card.caller):
-            shown = await board.post_copy_again(approval, requested_card.caller, item.id, again=item.is_redelivery)
+            card = await board.post_copy_again(approval, requested_card.caller, item.id, again=item.is_redelivery)
         elif approval.delivered_version != approval.version or await board.can_decide_card(
             approval, requested_card.caller
         ):
-            shown = await board.post_card(approval, item.id, again=item.is_redelivery)
+            card = await board.post_card(approval, item.id, again=item.is_redelivery)
         else:
-            shown = await board.post_missing_copies(approval, item.id, again=item.is_redelivery)
-        word = (
-            await board.post_note(shown.approval, requested_card.follow_up, item.id, again=item.is_redelivery)
+            card = await board.post_missing_copies(approval, item.id, again=item.is_redelivery)
+        notes = (
+            await board.post_note(card.approval, requested_card.follow_up, item.id, again=item.is_redelivery)
             if requested_card.follow_up
             else {}
         )
-        return shown, word
+        return card, notes
 
     async def _bring_up_to_date(
         self, requested_card: OpenCard, approval: Approval | None
     ) -> tuple[Approval, ApprovalEffects]:
-        """The card with who waits for it: a fresh one, the next version for a new draft, or as it is."""
+        """The record with its new waiter: a new card, the next version for a new draft, or unchanged."""
         now = self.clock.now()
         effects: ApprovalEffects = ()
         if approval is None or approval.state is not ApprovalState.OPEN:

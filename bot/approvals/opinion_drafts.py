@@ -1,9 +1,8 @@
-"""An opinion that somebody has drafted in chat, on the card on which they decide.
+"""An opinion that a person drafted in chat, on the card they decide.
 
-The draft is part of what is shown and sealed, and it belongs to one person: only who has drafted it is shown it, finds
-it in the dialogs, and has it recorded by their own press. The arguments of a task's card hold it as `draft`,
-`drafted_by` (person id) and `meant` (`approve`, `reject`, `return`, or empty when they did not say).
-"""
+The draft is shown and sealed with the card, and it belongs to one person: only its author sees it, finds it in the
+dialogs, and records it with their own press. The arguments of a task's card hold it as `draft`, `drafted_by` (person
+id) and `meant` (`approve`, `reject`, `return`, or empty if the author did not say)."""
 
 from __future__ import annotations
 
@@ -13,20 +12,20 @@ from bot.chat.messages import Click
 from bot.core.records import Approval, ApprovalState
 from tools.spec import CardChoice, CardField, Gate, Proposal
 
-OPINION = "opinion"
+OPINION_FIELD = "opinion"
 """The field of a task's dialogs that asks for one."""
-BACK = frozenset({"reject", "return"})
+NEGATIVE_DECISIONS = frozenset({"reject", "return"})
 
 
 def get_draft(proposal: Proposal, person: str) -> str:
-    """What this person has drafted for this card; empty for everybody else."""
+    """This person's draft for this card; empty for everybody else."""
     return str(proposal.args.get("draft", "")) if person and proposal.args.get("drafted_by") == person else ""
 
 
 def can_take_draft(proposal: Proposal, choice: CardChoice) -> bool:
-    """True for the buttons that go with what the draft was meant for; one meant for nothing goes with all."""
+    """True for the buttons that fit the draft's meaning. A draft without a meaning fits every button."""
     meant, decision = proposal.args.get("meant", ""), choice.fixed_args.get("decision")
-    return not meant or decision == meant or (decision in BACK and meant in BACK)
+    return not meant or decision == meant or (decision in NEGATIVE_DECISIONS and meant in NEGATIVE_DECISIONS)
 
 
 def fill_draft(proposal: Proposal, choice: CardChoice, person: str) -> CardChoice:
@@ -35,23 +34,23 @@ def fill_draft(proposal: Proposal, choice: CardChoice, person: str) -> CardChoic
     if not draft or not can_take_draft(proposal, choice):
         return choice
     fields = tuple(
-        field.model_copy(update={"value": draft}) if field.name == OPINION else field for field in choice.fields
+        field.model_copy(update={"value": draft}) if field.name == OPINION_FIELD else field for field in choice.fields
     )
     return choice.model_copy(update={"fields": fields})
 
 
 def list_draft_fields(approval: Approval, person: str) -> tuple[CardField, ...]:
-    """The line of an open card that shows the draft to who has drafted it, and says what becomes of it."""
+    """The line of an open card that shows the draft to its author and says what becomes of it."""
     draft = get_draft(approval.proposal, person) if approval.state is ApprovalState.OPEN else ""
     meant = approval.proposal.args.get("meant") or "approve"
     return (CardField(label=f"draft_{meant}", value=draft),) if draft else ()
 
 
 def read_form_answers(proposal: Proposal, choice: CardChoice, click: Click) -> dict[str, str]:
-    """What a press brings: the answers to the dialog's own fields and nothing else, so that a form never adds to, or
-    overrides, what was shown; for *Approve*, which asks nothing, the draft that the presser was shown."""
-    asked = {field.name for field in choice.inputs}
-    form = {name: text for name, text in (click.form or {}).items() if name in asked}
+    """The answers to the dialog's own fields and nothing else: a form never adds to what was shown or overrides it.
+    *Approve* has no dialog, so it takes the draft that the presser was shown."""
+    names = {field.name for field in choice.inputs}
+    form = {name: text for name, text in (click.form or {}).items() if name in names}
     draft = get_draft(proposal, click.person)
     if (
         draft
@@ -59,12 +58,12 @@ def read_form_answers(proposal: Proposal, choice: CardChoice, click: Click) -> d
         and choice.fixed_args.get("decision") == "approve"
         and can_take_draft(proposal, choice)
     ):
-        form[OPINION] = draft
+        form[OPINION_FIELD] = draft
     return form
 
 
-def has_new_draft(before: Approval, proposal: Proposal, person: str) -> bool:
-    """True when this person has drafted something for an open card that does not show it yet."""
+def has_new_draft(approval: Approval, proposal: Proposal, person: str) -> bool:
+    """True when this person has a draft that the open card does not show yet."""
     drafted: Mapping[str, object] = {name: proposal.args.get(name) for name in ("draft", "drafted_by", "meant")}
-    shows = all(before.proposal.args.get(name) == value for name, value in drafted.items())
-    return before.gate is Gate.APPROVE and bool(get_draft(proposal, person)) and not shows
+    shows = all(approval.proposal.args.get(name) == value for name, value in drafted.items())
+    return approval.gate is Gate.APPROVE and bool(get_draft(proposal, person)) and not shows

@@ -1,4 +1,4 @@
-"""The engine's news, brought to the lanes of those whom they concern; and its timers, which make some of them."""
+"""Relays the engine's events to the lanes of the people they concern, and runs the engine's timers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bot.core.work_items import CloseCard, NotifyPerson, RelayEngineEvent
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.redis.connect import GONE
+from bot.redis.connect import UNAVAILABLE_ERRORS
 from bot.storage.approvals import derive_task_card_id
 from tools.cards.fields import build_mail_draft
 from tools.mail.send_email import SendEmailArgs, prepare_send_email
@@ -30,12 +30,13 @@ from tools.workflow.process.definition import format_request_line
 
 log = logs.get_logger(__name__)
 
-PAGE = 50
+PAGE_SIZE = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRelay:
-    """Brings what the engine announces to the lanes. At least once here, once there: lanes drop duplicates."""
+    """Relays what the engine announces to lanes. Every event is sent at least once, and arrives once: lanes drop
+    duplicates."""
 
     tool_services: ToolServices
     directory: ChatDirectory
@@ -44,9 +45,9 @@ class OutboxRelay:
     clock: Clock
 
     async def relay_events(self) -> None:
-        """Everything announced so far. What cannot be brought holds nothing else up: it gets a lane of its own, where
-        it is tried again, and kept for an administrator if it fails every time."""
-        while events := await self.tool_services.engine.list_outbox(PAGE):
+        """Relays everything announced so far. An event that fails does not block the others: it moves to a lane of its
+        own for retries, and becomes a dead letter if it fails every time."""
+        while events := await self.tool_services.engine.list_outbox(PAGE_SIZE):
             for event in events:
                 await self._relay_or_set_aside(event)
             await self.tool_services.engine.mark_sent([event.id for event in events])
@@ -54,15 +55,18 @@ class OutboxRelay:
     async def _relay_or_set_aside(self, event: OutboxEvent) -> None:
         try:
             await self.relay_event(event)
-        except (CountersignError, *GONE):  # Redis or the platform is away: that concerns all of them
+        except (
+            CountersignError,
+            *UNAVAILABLE_ERRORS,
+        ):  # Redis or the platform cannot be reached: that concerns all of them
             raise
-        except Exception:  # one event that cannot be read must not stop the others
+        except Exception:  # one unreadable event must not stop the others
             log.exception("outbox.set_aside", kind=event.kind, id=event.id)
             lane = f"engine_event:{event.id}"
             await self._enqueue_work(lane, lane, RelayEngineEvent(event=event))
 
     async def relay_event(self, event: OutboxEvent) -> None:
-        """One announcement to the lanes of those whom it concerns."""
+        """Relays one event to the lanes of the people it concerns."""
         match event.kind:
             case "assigned" | "deputy":
                 await self._enqueue_task_card(event)
@@ -88,7 +92,7 @@ class OutboxRelay:
     # Cards
 
     async def _enqueue_task_card(self, event: OutboxEvent, follow_up: TextRef | None = None) -> None:
-        """The card of a task, by itself, in front of its assignee and whoever stands in: no model is involved."""
+        """Sends a task's card to its assignee and their deputies. No model is involved."""
         task = event.data["task"]
         reader = await self._find_reader(event)
         if reader is None:
@@ -98,7 +102,7 @@ class OutboxRelay:
         try:
             kind = (await self.tool_services.engine.get_task(task)).task.kind
             proposal = await propose_decision(ToolContext(self.tool_services, reader, self.clock.today()), task)
-        except ToolError as error:  # closed before its card was brought
+        except ToolError as error:  # closed before its card was delivered
             log.info("outbox.no_card", task=task, code=error.code)
             return
         gate, card = Gate.CONFIRM if kind is TaskKind.REVISE else Gate.APPROVE, derive_task_card_id(self.keys, task)
@@ -114,7 +118,7 @@ class OutboxRelay:
         await self._enqueue_work(card, event.id, requested_card)
 
     async def _enqueue_mail_cards(self, event: OutboxEvent) -> None:
-        """The mails that a process proposes: its author sees each, and sends it, edits it or does not."""
+        """Sends the cards of the emails that a process proposes. Their author sends, edits or rejects each one."""
         author = await self.directory.find_caller(event.data["person"])
         if author is None:
             return
@@ -142,7 +146,7 @@ class OutboxRelay:
         await self._enqueue_work(card, event.id, requested_card)
 
     async def _find_reader(self, event: OutboxEvent) -> Caller | None:
-        """The assignee, or, if they have left, who stands in for them."""
+        """The assignee or, if they have left, their deputy."""
         if caller := await self.directory.find_caller(event.data["person"]):
             return caller
         stand_ins = await self.tool_services.engine.list_task_deputies(event.data["task"], self.clock.today())
@@ -150,7 +154,7 @@ class OutboxRelay:
         return next((one for one in found if one), None)
 
     async def _notify_requester_undelivered(self, event: OutboxEvent) -> None:
-        """The assignee has left: the requester hears it now, instead of waiting for nobody."""
+        """The assignee has left: the requester is notified now instead of waiting for nobody."""
         task = event.data["task"]
         person = (await self.tool_services.engine.get_task(task)).request.initiator
         await self._enqueue_notice(event, TextRef(key="notice.undelivered", params={"task": task}), person)
@@ -164,11 +168,11 @@ class OutboxRelay:
 
     async def _notify_request_ended(self, event: OutboxEvent) -> None:
         detail = {language: _describe_request_end(event.data, language) for language in LANGUAGES}
-        params: Params = {"request": event.data["request"], "detail": detail}
+        params: NoticeParams = {"request": event.data["request"], "detail": detail}
         await self._enqueue_notice(event, TextRef(key=f"notice.{event.data['status']}", params=params))
 
-    async def _build_notice_params(self, event: OutboxEvent) -> Params:
-        """What a notice may say of its request, and who did it."""
+    async def _build_notice_params(self, event: OutboxEvent) -> NoticeParams:
+        """What a notice may say about its request, and who acted."""
         engine, directory, data = self.tool_services.engine, self.directory, event.data
         request = await engine.get_request(data["request"])
         process = await engine.get_process(request)
@@ -189,42 +193,44 @@ class OutboxRelay:
     async def _enqueue_work(
         self, lane: str, id: str, work: OpenCard | CloseCard | NotifyPerson | RelayEngineEvent
     ) -> None:
-        """Into a lane, once; unlike a person's message never refused because the lane is full."""
-        put = EnqueueItem(lane, id, work.model_dump_json())
-        await apply_writes(self.lanes.redis, self.keys, self.keys.get_partition(lane), [put])
+        """Enqueues work once. Unlike a person's message, it is never refused because the lane is full."""
+        write = EnqueueItem(lane, id, work.model_dump_json())
+        await apply_writes(self.lanes.redis, self.keys, self.keys.get_partition(lane), [write])
 
 
-Params = dict[str, str | int | dict[str, str]]
+NoticeParams = dict[str, str | int | dict[str, str]]
 
 
 def _describe_actor(data: Mapping[str, str]) -> str | dict[str, str]:
-    """Who did it: somebody's name, else the system."""
+    """Who acted: a person's name, or the system."""
     return data.get("by_name") or {language: translate("card.system", language) for language in LANGUAGES}
 
 
 def _describe_request_end(data: Mapping[str, str], language: str) -> str:
-    """Who ended a request, or that a rule did; and what they said."""
+    """Who or which rule ended a request, and the opinion given."""
     by, opinion = data.get("by_name", ""), data.get("opinion", "")
     key = "notice.by_for" if data.get("for_name") else "notice.by"
-    said = translate(key, language, by=by, who=data.get("for_name", "")) if by else translate("notice.rule", language)
-    return said + (translate("notice.opinion", language, opinion=_flatten_text(opinion)) if opinion else "")
+    sentence = (
+        translate(key, language, by=by, who=data.get("for_name", "")) if by else translate("notice.rule", language)
+    )
+    return sentence + (translate("notice.opinion", language, opinion=_flatten_text(opinion)) if opinion else "")
 
 
 def _flatten_text(text: str) -> str:
-    """What somebody wrote, inside a sentence of ours: it begins no paragraph of its own."""
+    """A person's text on one line, for use within a sentence."""
     return " ".join(text.split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerJob:
-    """Lets the engine's timers go off. Any number of processes may do so: each timer goes off once."""
+    """Fires the engine's timers. Any number of processes may run it: each timer fires once."""
 
     tool_services: ToolServices
     clock: Clock
     pause_s: float = 1.0
 
     async def run_timers(self) -> None:
-        """For as long as the process lives."""
+        """Runs until the process stops."""
         while True:
             await self.tool_services.engine.run_due_jobs(self.clock.today())
             await asyncio.sleep(self.pause_s)

@@ -1,9 +1,9 @@
-"""One click through.
+"""Handles one click.
 
-`PressHandler.handle_press` is the whole way of a press, top to bottom: which card → has a crash left it half done → who
-is it, and may they → what the button stands for → decided once, by one write under the lane's token → carried out with
-the stored arguments and no model in between. What comes of it is written together with the pop of the click.
-"""
+`PressHandler.handle_press` is the whole path of a press, top to bottom: find the card → finish what a crash interrupted
+→ identify and authorize the person → find what the button stands for → decide once, with one write under the lane's
+token → carry out the stored arguments, with no model in between. The commit that pops the click also writes the
+result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 from bot.agent.proposals import clean_form, count_removed_characters
 from bot.approvals import render
-from bot.approvals.authorization import LOOKS, RECOVERIES, RENEWALS, PressRefusal, authorize_press
+from bot.approvals.authorization import (
+    DIAGRAM_CHOICES,
+    RECOVERY_CHOICES,
+    RENEWAL_CHOICES,
+    PressRefusal,
+    authorize_press,
+)
 from bot.approvals.call_args import merge_args
 from bot.approvals.card_editor import CardEditor
 from bot.approvals.delivery import CardDelivery
@@ -33,10 +39,10 @@ from bot.storage.approvals import ApprovalStore
 from tools.spec import Caller, CardChoice, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
 
-UNDECIDED = RENEWALS | LOOKS | RECOVERIES
+CHOICES_WITHOUT_DECISION = RENEWAL_CHOICES | DIAGRAM_CHOICES | RECOVERY_CHOICES
 """Presses that decide nothing about an open card."""
-UNAUTHORIZED = frozenset({"not_named", "nobody_named"})
-"""What `Tool.authorize` says of somebody whom the rules no longer name. The effect tells anything else."""
+UNAUTHORIZED_CODES = frozenset({"not_named", "nobody_named"})
+"""Codes of `Tool.authorize` for a person whom the rules no longer name. The effect reports any other code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +61,7 @@ class PressHandler:
     async def handle_press(self, lease: Lease, click: Click) -> Sequence[Write]:
         """From a click to the writes that end it."""
         approval, standing = await self._read_pressed_card(lease, click)
-        if approval is not None and approval.press_id == click.id:  # ours, begun before a crash
+        if approval is not None and approval.press_id == click.id:  # this click decided before a crash
             return await self._go_on_with_press(lease, approval)
         await self.directory.refresh_people([click.person])
         person = await self.directory.find_caller(click.person)
@@ -68,11 +74,12 @@ class PressHandler:
         choice = render.find_choice(approval.proposal, click.choice)
         if click.form is not None and not (choice and choice.fields):  # a dialog that nobody was shown
             return await self._refuse_press(lease, click, approval, "no_form")
-        if click.choice in UNDECIDED:
+        if click.choice in CHOICES_WITHOUT_DECISION:
             return await self._handle_undecided_press(lease, approval, person, click)
-        if choice is not None and choice.edits and approval.tool not in self.tools:  # a deploy has taken it away
+        assert choice is not None, "authorize_press refuses what the card does not offer"
+        if choice.edits and approval.tool not in self.tools:  # a deploy has removed the tool
             return await self._refuse_press(lease, click, approval, "no_tool")
-        if choice is None or (choice.fields and click.form is None):
+        if choice.fields and click.form is None:
             return await self._refuse_press(lease, click, approval, "no_form")
         click = click.with_form(read_form_answers(approval.proposal, choice, click))
         if choice.edits:
@@ -82,7 +89,7 @@ class PressHandler:
         return await self._decide_approval(lease, approval, choice, click)
 
     async def _read_pressed_card(self, lease: Lease, click: Click) -> tuple[Approval | None, frozenset[str]]:
-        """The card as it is by now, and whom the presser stands in for."""
+        """The card as it is now, and the people the presser is a deputy for."""
         approval = self.approvals.read_from_lease(lease)
         if approval is None:
             return None, frozenset()
@@ -90,8 +97,8 @@ class PressHandler:
         return _add_pressed_copy(approval, click, standing), standing
 
     async def _go_on_with_press(self, lease: Lease, approval: Approval) -> Sequence[Write]:
-        """Decided by this very click. What has ended is committed: whoever brings the click again, it is not carried
-        out again."""
+        """This very click decided the card. If the effect has ended, it is only committed: a redelivered click never
+        runs it again."""
         if approval.effect in ENDED_EFFECTS:
             return []
         return await self.effect_runner.carry_out_effect(lease, approval)
@@ -102,15 +109,15 @@ class PressHandler:
     async def _handle_undecided_press(
         self, lease: Lease, approval: Approval, person: Caller, click: Click
     ) -> Sequence[Write]:
-        """Ask again, see the process, or say what became of an effect."""
-        if click.choice in RENEWALS:
+        """Renews the card, shows the process, or recovers an effect."""
+        if click.choice in RENEWAL_CHOICES:
             return await self.card_editor.renew_card(lease, approval, person)
-        if click.choice in LOOKS:
+        if click.choice in DIAGRAM_CHOICES:
             return await self._build_request_diagram(approval, click)
         return await self.effect_runner.recover_effect(lease, approval, click)
 
     async def _build_request_diagram(self, approval: Approval, click: Click) -> Sequence[Write]:
-        """The way of the request, in the DM of who wants to see it."""
+        """The request's process diagram, for the DM of the person who asked."""
         request = (await self.tool_services.engine.get_task(approval.proposal.subject)).request.id
         draw = RenderDiagram(person=click.person, place=None, name=request)
         return [EnqueueItem(f"diagram:{click.person}", f"diagram:{click.id}", draw.model_dump_json())]
@@ -118,7 +125,8 @@ class PressHandler:
     async def _check_authorization(
         self, approval: Approval, person: Caller, choice: CardChoice, click: Click
     ) -> PressRefusal | None:
-        """The rules no longer name who was asked. Nothing is decided: the card stays as it is, for whoever may."""
+        """The refusal if the rules no longer name the person asked. Nothing is decided: the card stays open for the
+        others."""
         tool = self.tools.get(approval.tool)
         if tool is None or tool.authorize is None or tool.stored_args is None:
             return None
@@ -127,35 +135,35 @@ class PressHandler:
             args = validate_args(tool.stored_args, merge_args(approval, choice, click.form or {}))
             await tool.authorize(context, args)
         except ToolError as error:
-            return PressRefusal(code=error.code, text=error.note) if error.code in UNAUTHORIZED else None
+            return PressRefusal(code=error.code, text=error.note) if error.code in UNAUTHORIZED_CODES else None
         return None
 
     async def _decide_approval(
         self, lease: Lease, approval: Approval, choice: CardChoice, click: Click
     ) -> Sequence[Write]:
-        """Decided once, by one write. What may be repeated is started in the same breath."""
+        """Decides once, with one write. A repeatable effect starts in the same write."""
         removed, click = count_removed_characters(click.form or {}), click.with_form(clean_form(click.form or {}))
-        made = DecisionMade(click, removed, runs=choice.executes)
+        decision = DecisionMade(click, removed, runs=choice.executes)
         try:
-            decided, effects = transition(approval, made, self.clock.now())
-        except IllegalTransitionError as illegal:  # its time has run out since the look
+            decided, effects = transition(approval, decision, self.clock.now())
+        except IllegalTransitionError as illegal:  # its time ran out since the check
             return await self._refuse_press(lease, click, approval, illegal.code)
         writes, started = self.lifecycle.write_effects(decided, effects), None
         if choice.executes and await self.effect_runner.is_repeatable(decided):
             started, effects = transition(decided, EffectStarted(), self.clock.now())
             writes += self.lifecycle.write_effects(started, effects)
-        kept = await lease.checkpoint("decide", *writes)
-        if kept.refused:
-            return await self._refuse_press(lease, click, approval, kept.refused)
+        result = await lease.checkpoint("decide", *writes)
+        if result.refused:
+            return await self._refuse_press(lease, click, approval, result.refused)
         if started:
             return await self.effect_runner.run_started_effect(lease, started)
         return await self.effect_runner.carry_out_effect(lease, decided)
 
 
 def _add_pressed_copy(approval: Approval, click: Click, standing: frozenset[str]) -> Approval:
-    """The approval, with the pressed copy if nobody knew of it: two processes may have posted the card when one of them
-    was held up. It comes first, so that it will point to the copy that is known. Only copies of people whom the card
-    concerns, where they belong."""
+    """Adds the pressed copy to the record if it was missing. A process that was held up may have posted the card a
+    second time. The copy goes first in the list, so that it will point to the recorded one. Only copies of people the
+    card concerns count, and only in the right place."""
     if click.card is None or click.card in [ref for _, ref in approval.copies]:
         return approval
     concerned = {*approval.proposal.deciders, approval.proposal.requester, approval.caller}

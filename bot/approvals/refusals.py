@@ -1,4 +1,4 @@
-"""A press that does nothing: its person is told why, the journal too, and a card that is wrong is put right."""
+"""Refuses a press: tells the person why, journals it, and corrects an outdated copy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bot.storage.approvals import ApprovalStore
 from bot.storage.journal import Journal
 
 SETTLED_MS = 60_000
-"""So long after a change its card may still be on the way to people: a press on the old one is only late."""
+"""How long after a change an update may still be on its way to people. A press in that time is only late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,10 @@ class PressRefuser:
     async def refuse_press(
         self, lease: Lease, click: Click, approval: Approval | None, refusal: PressRefusal
     ) -> Sequence[Write]:
-        """Never silent: the person is told privately why, and who can; and it is on record. If it is the card that is
-        wrong, that ends here."""
+        """Tells the person privately why the press does nothing and who can press, and journals it. An outdated copy is
+        corrected here."""
         await self.card_delivery.post_refusal(click, approval, refusal)
-        noted = self.journal.build_record_write(
+        journal_write = self.journal.build_record_write(
             click.approval,
             "approval.refused",
             person=click.person,
@@ -43,17 +43,17 @@ class PressRefuser:
             approval=click.approval,
             choice=click.choice,
         )
-        return [noted, *await self._correct_pressed_copy(lease, click, approval)]
+        return [journal_write, *await self._correct_pressed_copy(lease, click, approval)]
 
     async def _correct_pressed_copy(self, lease: Lease, click: Click, approval: Approval | None) -> Sequence[Write]:
-        """A copy that nobody knew of, and one that was never brought up to date, say from now on what is true."""
+        """Updates a copy that was not on record or is out of date."""
         if approval is None or click.card is None:
             return []
-        known = self.approvals.read_from_lease(lease)
+        stored = self.approvals.read_from_lease(lease)
         settled_ms = max(approval.created_ms, approval.decided_ms) + SETTLED_MS
-        outdated = approval.state is not ApprovalState.OPEN or click.version != approval.version
-        if approval == known and not (outdated and self.clock.now_ms() > settled_ms):
+        is_outdated = approval.state is not ApprovalState.OPEN or click.version != approval.version
+        if approval == stored and not (is_outdated and self.clock.now_ms() > settled_ms):
             return []
-        shown = await self.card_delivery.update_copies(approval, [click.card])
-        refresh = self.lifecycle.build_refresh_request(lease.item, shown)
-        return [self.approvals.build_delivery_write(shown.approval), *refresh]
+        delivered_card = await self.card_delivery.update_copies(approval, [click.card])
+        refresh = self.lifecycle.build_refresh_request(lease.item, delivered_card)
+        return [self.approvals.build_delivery_write(delivered_card.approval), *refresh]

@@ -1,4 +1,4 @@
-"""Cards in words: every sentence on a card is chosen here, by code, from stored and validated arguments."""
+"""Renders cards. Code chooses every sentence on a card, from stored and validated arguments."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from tools.people.names import get_person_name
 from tools.spec import CardChoice, CardField, DialogField, Gate, Identities, Identity, Person, Proposal
 from tools.tasks.todo import DECIDE_TASK
 
-HOPELESS = frozenset(
+UNRECOVERABLE_ERRORS = frozenset(
     {"error.altered", "error.request_changed", "error.task_closed", "error.own_level", "error.tool_changed"}
 )
-"""Problems that no second try mends: the card has no *Try Again* then."""
+"""Errors that no retry can fix: such a card has no *Try Again*."""
 
-LINE, PART = 400, 80
-"""Characters of what a model is told of a card, and of one of its facts."""
+MAX_LINE, MAX_FIELD = 400, 80
+"""Characters a model gets of a whole card, and of one of its fields."""
 VALUE_MAX = 60
-"""Characters of a fact in an event."""
-ADVICE = "advice"
-"""Label of what a model thinks of it."""
+"""Characters of a field value in an event."""
+ADVICE_LABEL = "advice"
+"""Label of the model's suggestion."""
 
 
 def render_card(approval: Approval, reader: Person, names: Names) -> Post:
-    """The card as it stands now, for one reader. Once it is over it leads with what became of it; what it asked for is
-    below, as a fact."""
+    """The card as it stands now, for one reader. A closed card leads with its outcome and lists what it asked for
+    below."""
     language = reader.language
     is_open = approval.state is ApprovalState.OPEN
     fields = render_card_fields(_list_current_fields(approval, reader), language)
-    shown = Card(
+    card = Card(
         title=render_title(approval, reader) if is_open else describe_outcome(approval, reader, names),
         lead="" if is_open else describe_consequence(approval, language),
         facts=fields if is_open else (_render_matter_field(approval, reader), *fields),
@@ -42,11 +42,11 @@ def render_card(approval: Approval, reader: Person, names: Names) -> Post:
         buttons=_build_buttons(approval, reader, language),
         footer=_render_footer(approval, reader, names) if is_open else "",
     )
-    return Post(render_notification(approval, reader, names), card=shown)
+    return Post(render_notification(approval, reader, names), card=card)
 
 
 def render_moved_card(approval: Approval, reader: Person) -> Post:
-    """A copy that a newer one has taken the place of: what it was about, and nothing of how that stands."""
+    """A copy that a newer one replaces: the subject of the card, and nothing about its state."""
     fields = (
         _render_matter_field(approval, reader),
         *render_card_fields(_list_visible_fields(approval, reader, "status"), reader.language),
@@ -62,16 +62,16 @@ def _render_matter_field(approval: Approval, reader: Person) -> tuple[str, str]:
 
 
 def describe_card_event(approval: Approval, reader: Person, names: Names) -> str:
-    """How the card stands now, for what its reader's DM remembers: what it is about while it is open, and with which
-    words it was decided. Both may be what somebody wrote, so they are quoted."""
+    """How the card stands now, as an event for its reader's DM history: the fields while it is open, the opinion once
+    it is decided. Both may hold people's own text, so they are quoted."""
     opinion = " ".join(approval.form.get("opinion", "").split())
-    said = translate("notice.opinion", reader.language, opinion=opinion) if opinion else ""
+    details = translate("notice.opinion", reader.language, opinion=opinion) if opinion else ""
     if approval.state is ApprovalState.OPEN:
         facts = [one for one in _list_visible_fields(approval, reader, "status") if one.label != "request"]
-        facts.sort(key=lambda one: one.label != "opinion")  # what was said before comes first: the end may be cut
+        facts.sort(key=lambda one: one.label != "opinion")  # the opinion comes first: the end may be cut
         fields = describe_card_fields(facts, reader.language)
-        said = f"“{'; '.join(f'{name}: {shorten_text(value, VALUE_MAX)}' for name, value in fields)}”"
-    return f"{render_notification(approval, reader, names)} {said}".strip()
+        details = f"“{'; '.join(f'{name}: {shorten_text(value, VALUE_MAX)}' for name, value in fields)}”"
+    return f"{render_notification(approval, reader, names)} {details}".strip()
 
 
 def render_notification(approval: Approval, reader: Person, names: Names) -> str:
@@ -79,46 +79,46 @@ def render_notification(approval: Approval, reader: Person, names: Names) -> str
     language = reader.language
     if approval.state is ApprovalState.OPEN:
         return translate("card.notification", language, title=render_title(approval, reader))
-    matter = describe_matter(approval.proposal, reader)
+    subject = describe_matter(approval.proposal, reader)
     if approval.state is ApprovalState.EXPIRED and is_watcher(approval, reader):
         return translate(
-            "card.nobody", language, title=matter, who=_join_people_names(approval.proposal.deciders, names, language)
+            "card.nobody", language, title=subject, who=_join_people_names(approval.proposal.deciders, names, language)
         )
-    return translate("card.over", language, outcome=describe_outcome(approval, reader, names), matter=matter)
+    return translate("card.over", language, outcome=describe_outcome(approval, reader, names), matter=subject)
 
 
 def render_title(approval: Approval, reader: Person) -> str:
-    """What the card is called for this reader."""
+    """The card's title for this reader."""
     return render_value(approval.proposal.get_title_for(reader.id), reader.language)
 
 
 def is_watcher(approval: Approval, reader: Person) -> bool:
-    """True for the requester of what somebody else decides: sees how it stands and has nothing to press."""
+    """True for the requester of what somebody else decides: they see the state and have no buttons."""
     return approval.gate is Gate.APPROVE and reader.id == approval.proposal.requester
 
 
 def is_deputy(approval: Approval, reader: Person) -> bool:
-    """True for who has the card because they stand in for who decides."""
+    """True for a reader who has the card as a deputy of a decider."""
     mine = (*approval.proposal.deciders, approval.proposal.requester)
     return approval.gate is Gate.APPROVE and reader.id not in mine
 
 
 def _list_current_fields(approval: Approval, reader: Person) -> tuple[CardField, ...]:
-    """The facts: without *waiting for a decision* on a card that has been decided; without the model's suggestion for
-    whose request it is; with the draft of who has one."""
+    """The fields to show: without *waiting for a decision* once the card is decided, without the model's suggestion for
+    the requester, with the draft for its author."""
     left_out = "status" if approval.state is not ApprovalState.OPEN else ""
     return (*_list_visible_fields(approval, reader, left_out), *list_draft_fields(approval, reader.id))
 
 
 def _list_visible_fields(approval: Approval, reader: Person, left_out: str) -> tuple[CardField, ...]:
-    hidden = {left_out, ADVICE} if is_watcher(approval, reader) else {left_out}
+    hidden = {left_out, ADVICE_LABEL} if is_watcher(approval, reader) else {left_out}
     return tuple(
         fact for fact in approval.proposal.fields if not isinstance(fact.label, str) or fact.label not in hidden
     )
 
 
 def render_card_fields(fields: Iterable[CardField], language: str) -> tuple[tuple[str, str | NamedPeople], ...]:
-    """Labels and values as a card has them: persons so that the reader can check who they are."""
+    """Labels and values as on the card. Persons are rendered so that the reader can tell who they are."""
     return tuple((translate_label(fact.label, language), _render_field_value(fact.value, language)) for fact in fields)
 
 
@@ -132,22 +132,24 @@ def _render_field_value(value: object, language: str) -> str | NamedPeople:
 
 
 async def render_candidates(directory: ChatDirectory, people: Sequence[str], language: str) -> NamedPeople | None:
-    """Those whom a name may mean, with what they cannot choose themselves; None for nobody."""
+    """The people whom a name may mean, with details they cannot choose themselves. None if there are none."""
     if not people:
         return None
-    shown = []
-    for one in (await identify_people(directory, people)).people:
-        found = await directory.find_person(one.id)
-        manager = await get_person_name(directory, found.manager) if found and found.manager else ""
-        more = [
-            found.department if found else "",
+    candidates = []
+    for identity in (await identify_people(directory, people)).people:
+        person = await directory.find_person(identity.id)
+        manager = await get_person_name(directory, person.manager) if person and person.manager else ""
+        details = [
+            person.department if person else "",
             translate("card.manager_is", language, name=manager) if manager else "",
         ]
-        marks = tuple(_list_identity_marks(one, language))
-        shown.append(
-            NamedPerson(id=one.id, name=one.name, email=one.email, more=tuple(filter(None, more)), marks=marks)
+        marks = tuple(_list_identity_marks(identity, language))
+        candidates.append(
+            NamedPerson(
+                id=identity.id, name=identity.name, email=identity.email, more=tuple(filter(None, details)), marks=marks
+            )
         )
-    return NamedPeople(tuple(shown), translate("card.candidates", language))
+    return NamedPeople(tuple(candidates), translate("card.candidates", language))
 
 
 def _list_identity_marks(person: Identity, language: str) -> Iterator[str]:
@@ -165,19 +167,19 @@ def describe_card_fields(fields: Iterable[CardField], language: str) -> tuple[tu
 
 
 def describe_proposal(proposal: Proposal, reader: Person) -> str:
-    """What a card asks for, in one bounded line for a model: what it is called, its facts, how its text begins. Data:
-    people's words are in it."""
+    """What a card asks for, in one bounded line for a model: title, fields, beginning of the text. This is data: it
+    holds people's words."""
     title = render_value(proposal.get_title_for(reader.id), reader.language)
     fields = [
-        f"{name}: {shorten_text(redact_known_secrets(value), PART)}"
+        f"{name}: {shorten_text(redact_known_secrets(value), MAX_FIELD)}"
         for name, value in describe_card_fields(proposal.fields, reader.language)
     ]
-    body = [shorten_text(redact_known_secrets(proposal.body), PART)] if proposal.body else []
-    return redact_known_secrets(" · ".join([shorten_text(title, LINE), *fields, *body]))[:LINE]
+    body = [shorten_text(redact_known_secrets(proposal.body), MAX_FIELD)] if proposal.body else []
+    return redact_known_secrets(" · ".join([shorten_text(title, MAX_LINE), *fields, *body]))[:MAX_LINE]
 
 
 def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:
-    """Only what this reader can press now; a decided card has no buttons."""
+    """Only the buttons that this reader can press now. A decided card has none."""
     if approval.state is ApprovalState.OPEN and is_watcher(approval, reader):
         return ()
     if approval.state is ApprovalState.OPEN:
@@ -193,8 +195,8 @@ def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[B
 
 
 def is_unrecoverable(approval: Approval) -> bool:
-    """True when trying the same again can only fail the same way."""
-    return approval.failure is not None and approval.failure.key in HOPELESS
+    """True when a retry of the same can only fail the same way."""
+    return approval.failure is not None and approval.failure.key in UNRECOVERABLE_ERRORS
 
 
 def _build_button(approval: Approval, choice: str, language: str, style: str = "") -> Button:
@@ -208,7 +210,7 @@ def _build_button(approval: Approval, choice: str, language: str, style: str = "
 
 
 def _render_footer(approval: Approval, reader: Person, names: Names) -> str:
-    """Who must act until when."""
+    """Who must act, and until when."""
     language = reader.language
     who = _join_people_names(approval.proposal.deciders, names, language)
     key = "card.open_for" if is_deputy(approval, reader) else "card.open"
@@ -220,7 +222,7 @@ def _join_people_names(people: tuple[str, ...], names: Names, language: str) -> 
 
 
 def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click: Click) -> Dialog:
-    """The form that a button opens, with what this reader has drafted for it."""
+    """The form that a button opens, filled with this reader's draft."""
     language, choice = reader.language, fill_draft(approval.proposal, choice, reader.id)
     name = translate(f"choice.{choice.name}", language)
     return Dialog(

@@ -1,9 +1,8 @@
-"""How a card changes: `transition(approval, event, now) -> (approval, effects)`.
+"""The state machine of a card: `transition(approval, event, now) -> (approval, effects)`.
 
-Pure: no clock, no store, no platform. Every change of an `Approval` is an event, and every legal one is a case of one
-`match`; anything else raises `IllegalTransitionError` and changes nothing. Who may press is judged before, by
-`authorize_press`; between processes the deciding write stays the arbiter.
-"""
+Pure: no clock, no store, no platform. Every change of an `Approval` is an event, and every legal event is a case of one
+`match`. Any other raises `IllegalTransitionError` and changes nothing. `authorize_press` has already judged who may
+press. Between processes, the deciding write remains the arbiter."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ from bot.approvals.events import (
     JournalLine,
     NotifyWaiter,
     PartsChanged,
-    PlanEvent,
+    ProposalEvent,
     ReminderDue,
     SaveEnd,
     SaveOpening,
@@ -56,18 +55,18 @@ from tools.effect_parts import PartState
 from tools.spec import Proposal, ReceiptLine, TextRef, ToolOutcome
 
 ENDED_EFFECTS = (EffectState.DONE, EffectState.FAILED, EffectState.UNKNOWN)
-"""Nothing more happens to an effect in one of these by itself."""
-GIVEN_UP = "It could not be begun after several tries; nothing was done."
-"""For the model, of an effect that was decided and never begun."""
+"""Final states of an effect: it does not change by itself any more."""
+GIVEN_UP_MESSAGE = "It could not be begun after several tries; nothing was done."
+"""For the model, about an effect that was decided and never started."""
 
 
 class IllegalTransitionError(CountersignError):
-    """The event does not fit what the card is by now; nothing has changed."""
+    """The event does not fit the card's state. Nothing has changed."""
 
     def __init__(self, event: ApprovalEvent, code: str) -> None:
         super().__init__(f"{type(event).__name__}: {code}")
         self.code = code
-        """`gone`, `expired`, `already` or `stale`, as the deciding write and the words of a refusal say it."""
+        """`gone`, `expired`, `already` or `stale`, as in the deciding write and in the sentences of a refusal."""
 
 
 def transition(approval: Approval | None, event: ApprovalEvent, now: datetime) -> tuple[Approval, ApprovalEffects]:
@@ -120,7 +119,7 @@ def transition(approval: Approval | None, event: ApprovalEvent, now: datetime) -
 def try_transition(
     approval: Approval | None, event: ApprovalEvent, now: datetime
 ) -> tuple[Approval, ApprovalEffects] | None:
-    """The same for what may come too late: None if it does."""
+    """`transition` for an event that may come too late: None if it does."""
     try:
         return transition(approval, event, now)
     except IllegalTransitionError:
@@ -128,11 +127,11 @@ def try_transition(
 
 
 def record_copies(approval: Approval, event: CopyEvent) -> Approval:
-    """The approval with the copies that people have by now. That is legal at any time and changes nothing else."""
+    """The approval with the current copies. This is legal at any time and changes nothing else."""
     match event:
         case CardDelivered(copies):
-            before = (one for one in approval.copies if one[1] not in copies.values())
-            return _change_fields(approval, copies=(*before, *copies.items()), delivered_version=approval.version)
+            older_copies = (one for one in approval.copies if one[1] not in copies.values())
+            return _change_fields(approval, copies=(*older_copies, *copies.items()), delivered_version=approval.version)
         case CopiesUpdated(kept):
             return _change_fields(approval, copies=kept)
         case CopyFound(reader, card):
@@ -140,7 +139,7 @@ def record_copies(approval: Approval, event: CopyEvent) -> Approval:
 
 
 def find_refusal(approval: Approval | None, version: int, now_ms: int) -> str:
-    """Why this version cannot be decided now, in the order of the deciding write; empty when it can."""
+    """Why this version cannot be decided now, checked in the order of the deciding write; empty when it can."""
     if approval is None:
         return "gone"
     if approval.state is ApprovalState.EXPIRED:
@@ -153,7 +152,7 @@ def find_refusal(approval: Approval | None, version: int, now_ms: int) -> str:
 
 
 def has_ended(approval: Approval) -> bool:
-    """Nothing more will happen by itself: it was closed without a decision, or its effect has come to an end."""
+    """True once nothing more happens by itself: closed without a decision, or with an ended effect."""
     undecided = approval.state not in (ApprovalState.OPEN, ApprovalState.DECIDED)
     return undecided or approval.effect in ENDED_EFFECTS
 
@@ -194,12 +193,12 @@ def _is_open(approval: Approval, version: int) -> bool:
 
 
 def _is_replaceable(approval: Approval | None) -> bool:
-    """True where a fresh card may come: there is none, or nobody can press it any more and nothing came of it."""
+    """True where a new card may come: there is none, or it can no longer be pressed and had no effect."""
     return approval is None or not (approval.state is ApprovalState.OPEN or approval.is_settled)
 
 
 def _is_retractable(approval: Approval, person: str, now_ms: int) -> bool:
-    """True for who proposed it, while it can be decided; and again when that was what decided it."""
+    """True for the proposer while the card can be decided, and again after their own cancellation."""
     taken_back = approval.state is ApprovalState.CANCELLED and approval.press_id == approval.take_back_press
     return approval.owner == person and (taken_back or not find_refusal(approval, approval.version, now_ms))
 
@@ -210,12 +209,12 @@ def _explain_refusal(approval: Approval | None, event: ApprovalEvent, now_ms: in
     return find_refusal(approval, pressed, now_ms) or "already"
 
 
-def _open_card(before: Approval | None, event: CardRequested, now: datetime) -> tuple[Approval, ApprovalEffects]:
-    """A fresh card. The copies of the one before it, which expired or failed, will point to it."""
+def _open_card(previous: Approval | None, event: CardRequested, now: datetime) -> tuple[Approval, ApprovalEffects]:
+    """A new card. The copies of the one before it, which expired or failed, will point to it."""
     card = Approval(
         id=event.approval,
-        version=before.version + 1 if before else 1,
-        copies=before.copies if before else (),
+        version=previous.version + 1 if previous else 1,
+        copies=previous.copies if previous else (),
         tool=event.tool,
         gate=event.gate,
         proposal=event.proposal,
@@ -229,8 +228,8 @@ def _open_card(before: Approval | None, event: CardRequested, now: datetime) -> 
     return card, (SaveOpening(),)
 
 
-def _replace_proposal(approval: Approval, event: PlanEvent, now: datetime) -> tuple[Approval, ApprovalEffects]:
-    """The next version: sealed anew, open, and as if nobody had pressed."""
+def _replace_proposal(approval: Approval, event: ProposalEvent, now: datetime) -> tuple[Approval, ApprovalEffects]:
+    """The next version: sealed again and open, with every earlier press forgotten."""
     reopened = _change_fields(
         approval,
         version=approval.version + 1,
@@ -270,7 +269,7 @@ def _apply_to_version(approval: Approval, event: VersionEvent, now_ms: int) -> t
 
 
 def _end_undecided(approval: Approval, state: ApprovalState, by: str, now_ms: int) -> Approval:
-    """Ended without a decision."""
+    """Ends the card without a decision."""
     return _change_fields(approval, state=state, decided_by=by, decided_ms=now_ms)
 
 
@@ -290,7 +289,7 @@ def _record_decision(approval: Approval, event: DecisionMade, now_ms: int) -> tu
 
 
 def _advance_effect(approval: Approval, event: EffectEvent) -> tuple[Approval, ApprovalEffects]:
-    """A beginning and a part are saved at once; an end when the copies say it (`CardSettled`)."""
+    """A start and a part are saved at once. An end is saved when the copies say so (`CardSettled`)."""
     match event:
         case EffectStarted():
             started = _change_fields(approval, effect=EffectState.STARTED, attempts=approval.attempts + 1)
@@ -309,7 +308,7 @@ def _advance_effect(approval: Approval, event: EffectEvent) -> tuple[Approval, A
             return _change_fields(approval, effect=EffectState.UNKNOWN), ()
         case EffectAbandoned():
             failed = _change_fields(approval, effect=EffectState.FAILED)
-            return _change_fields(failed, failure=TextRef(key="error.given_up"), failure_for_model=GIVEN_UP), ()
+            return _change_fields(failed, failure=TextRef(key="error.given_up"), failure_for_model=GIVEN_UP_MESSAGE), ()
 
 
 def _compute_parts(approval: Approval, event: EffectFailed | EffectLost) -> dict[str, PartState]:
@@ -317,7 +316,7 @@ def _compute_parts(approval: Approval, event: EffectFailed | EffectLost) -> dict
 
 
 def _record_recovery(approval: Approval, event: EffectRetried | EffectConfirmed) -> Approval:
-    """From here on the pressed buttons are stale: one press, hurried into two, does it again once."""
+    """Makes the pressed buttons stale, so a double press does it again only once."""
     effect = EffectState.NONE if isinstance(event, EffectRetried) else EffectState.DONE
     return _change_fields(approval, press_id=event.click.id, version=approval.version + 1, effect=effect)
 

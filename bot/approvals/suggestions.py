@@ -1,5 +1,7 @@
-"""A suggestion on a card of an approval. The card comes first: what the model thinks is added when it is there, and
-if it never is, nobody has waited for it. It is drafted in a lane of its own, so that no press waits either."""
+"""Adds a model's suggestion to the card of an approval.
+
+The card comes first: the suggestion is added when it is ready, and nobody waits for it. It is drafted in a lane of its
+own, so no press waits for it either."""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from bot.agent.suggester import Suggester
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.events import SuggestionAdded
 from bot.approvals.lifecycle import ApprovalLifecycle
-from bot.approvals.render import ADVICE, describe_card_fields
+from bot.approvals.render import ADVICE_LABEL, describe_card_fields
 from bot.approvals.state import try_transition
 from bot.chat.messages import ChatDirectory
 from bot.core.clock import Clock
@@ -28,7 +30,7 @@ from tools.spec import CardField, Gate, Proposal, TextRef
 
 
 def build_suggestion_request(approval: Approval) -> list[Write]:
-    """What has a suggestion drafted for a fresh card of an approval."""
+    """Has a suggestion drafted for a new card of an approval."""
     if approval.gate is not Gate.APPROVE:
         return []
     advise = DraftSuggestion(approval=approval.id, version=approval.version)
@@ -36,12 +38,14 @@ def build_suggestion_request(approval: Approval) -> list[Write]:
 
 
 def has_suggestion(proposal: Proposal) -> bool:
-    return any(fact.label == ADVICE for fact in proposal.fields)
+    return any(fact.label == ADVICE_LABEL for fact in proposal.fields)
 
 
-def carry_over_suggestion(proposal: Proposal, before: Proposal) -> Proposal:
-    """A card's next version keeps what the model thought of the same request."""
-    return proposal.with_card_fields((*proposal.fields, *(fact for fact in before.fields if fact.label == ADVICE)))
+def carry_over_suggestion(proposal: Proposal, previous: Proposal) -> Proposal:
+    """Copies the suggestion to the next version of the card if the request is the same."""
+    return proposal.with_card_fields(
+        (*proposal.fields, *(fact for fact in previous.fields if fact.label == ADVICE_LABEL))
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,8 @@ class SuggestionHandler:
     prices: PriceTable = field(default_factory=PriceTable)
 
     async def draft_suggestion(self, lease: Lease, advise: DraftSuggestion) -> Sequence[Write]:
-        """Asks the model, while the card can be pressed. Nobody has asked for it, so it is on nobody's account."""
+        """Asks the model while the card can be pressed. No person asked for this, so it counts on the system's
+        account."""
         approval = await self.approvals.load_approval(advise.approval)
         if not _is_open_version(approval, advise.version):
             return []
@@ -64,19 +69,21 @@ class SuggestionHandler:
         language = await get_person_language(self.directory, proposal.deciders[0])
         author = await get_person_name(self.directory, proposal.requester or "")
         model = MeteredModel(self.suggester.model)
-        advice = await replace(self.suggester, model=model).request_suggestion(
+        suggestion = await replace(self.suggester, model=model).request_suggestion(
             describe_card_fields(proposal.fields, language), author, language
         )
-        counted = self.spending.build_usage_writes(lease.lane, SYSTEM, map(self.prices.compute_usage, model.replies))
-        if advice is None:
-            return counted
-        note = TextRef(key=f"advice.{advice.recommendation}", params={"reasons": advice.reasons_line})
-        advised = ShowSuggestion(version=advise.version, text=note)
-        return [*counted, EnqueueItem(approval.id, f"show_suggestion:{lease.item.id}", advised.model_dump_json())]
+        usage_writes = self.spending.build_usage_writes(
+            lease.lane, SYSTEM, map(self.prices.compute_usage, model.replies)
+        )
+        if suggestion is None:
+            return usage_writes
+        note = TextRef(key=f"advice.{suggestion.recommendation}", params={"reasons": suggestion.reasons_line})
+        work = ShowSuggestion(version=advise.version, text=note)
+        return [*usage_writes, EnqueueItem(approval.id, f"show_suggestion:{lease.item.id}", work.model_dump_json())]
 
     async def show_suggestion(self, lease: Lease, advised: ShowSuggestion) -> Sequence[Write]:
-        """Adds it to the card, if that still waits. What a press runs is sealed without it."""
-        fact = CardField(label=ADVICE, value=advised.text)
+        """Adds the suggestion to the card if it still waits. The seal does not cover it."""
+        fact = CardField(label=ADVICE_LABEL, value=advised.text)
         suggestion = SuggestionAdded(advised.version, fact, advised.text.key)
         added = try_transition(self.approvals.read_from_lease(lease), suggestion, self.clock.now())
         if added is None:

@@ -1,4 +1,4 @@
-"""What a paused run hears of its card: how the call ended, as data, and what changed in the world."""
+"""Notifies a paused run of its card's end: how the call ended, as data, and what changed in the world."""
 
 from __future__ import annotations
 
@@ -11,25 +11,35 @@ from bot.core.work_items import NotifyPerson, ResumeRun
 from bot.queue.writes import EnqueueItem, Write
 from tools.spec import Privacy, ReceiptLine, TextRef
 
-UNKNOWN = (
+UNKNOWN_MESSAGE = (
     "It was begun and nobody can say whether it happened. The person is asked on the card. "
     "Do not propose it again; say honestly that it is unknown."
 )
-EXPIRED = "Nobody answered in time. That is not a no: nothing was decided. The card can be renewed with one press."
-UNDELIVERED = "The card could not be brought to the person who decides (they may have left). Nothing was done; say so."
-CANCELLED = "The person has cancelled the card; nothing was done. Do not propose it again unless they ask for it."
-NOTHING = "The matter of the card ended elsewhere; nothing was done here."
+HAPPENED_MESSAGE = (
+    "It was not known whether it happened; a person has looked and says that it did. Do not propose it again."
+)
+EXPIRED_MESSAGE = (
+    "Nobody answered in time. That is not a no: nothing was decided. The card can be renewed with one press."
+)
+UNDELIVERED_MESSAGE = (
+    "The card could not be brought to the person who decides (they may have left). Nothing was done; say so."
+)
+CANCELLED_MESSAGE = (
+    "The person has cancelled the card; nothing was done. Do not propose it again unless they ask for it."
+)
+CLOSED_MESSAGE = "The matter of the card ended elsewhere; nothing was done here."
 
 
 def notify_waiter(approval: Approval, waiter: ApprovalWaiter, *, silent: bool = False) -> Write:
-    """What a waiting run hears; `silent`: and ends with."""
+    """The end of the card for a waiting run. `silent`: the run ends with it."""
     return _build_resume_write(waiter, *_describe_card_end(approval), silent=silent)
 
 
 def notify_undelivered(requested_card: OpenCard) -> list[Write]:
-    """A card could not be brought to anybody: whoever waits for it hears so at once, not when it would have expired."""
+    """A card could not be delivered to anybody: its waiting runs are notified at once, not when it would have
+    expired."""
     if requested_card.waiter:
-        observation = {"error": "undelivered", "message": UNDELIVERED}
+        observation = {"error": "undelivered", "message": UNDELIVERED_MESSAGE}
         return [_build_resume_write(requested_card.waiter, CallStatus.FAILED, observation, None, Privacy.PUBLIC)]
     if not requested_card.proposal.requester:
         return []
@@ -53,7 +63,7 @@ def _build_resume_write(
     *,
     silent: bool = False,
 ) -> Write:
-    heard = ResumeRun(
+    resume = ResumeRun(
         run=waiter.run,
         uid=waiter.uid,
         status=status,
@@ -62,14 +72,16 @@ def _build_resume_write(
         privacy=privacy,
         is_silent=silent,
     )
-    return EnqueueItem(waiter.lane, f"resume:{waiter.uid}", heard.model_dump_json())
+    return EnqueueItem(waiter.lane, f"resume:{waiter.uid}", resume.model_dump_json())
 
 
 def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], ReceiptLine | None, Privacy]:
-    """What is said by code is public; what the tool itself has said is as private as that says."""
+    """What code says is public. What the tool said has the privacy that it states."""
     if approval.effect is EffectState.DONE and approval.outcome is not None:
         privacy = approval.outcome.privacy or Privacy.PRIVATE
         return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.receipt_line, privacy
+    if approval.effect is EffectState.DONE:  # somebody has said so, after nobody could know
+        return CallStatus.SUCCEEDED, {"result": "done", "message": HAPPENED_MESSAGE}, None, Privacy.PUBLIC
     if approval.effect is EffectState.FAILED:
         code = approval.failure.key.removeprefix("error.") if approval.failure else "failed"
         observation = {"error": code, "message": approval.failure_for_model, **_build_parts_data(approval)}
@@ -77,11 +89,11 @@ def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], 
     if approval.effect is EffectState.UNKNOWN:
         unknown = ReceiptLine(text=TextRef(key="effect.unknown"), privacy=Privacy.PUBLIC)
         parts = _build_parts_data(approval)
-        observation = {"error": "unknown", "message": UNKNOWN, **parts}
+        observation = {"error": "unknown", "message": UNKNOWN_MESSAGE, **parts}
         return CallStatus.UNKNOWN, observation, unknown, Privacy.PRIVATE if parts else Privacy.PUBLIC
     if approval.state is ApprovalState.EXPIRED:
-        return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED}, None, Privacy.PUBLIC
-    message = CANCELLED if approval.state is ApprovalState.CANCELLED else NOTHING
+        return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED_MESSAGE}, None, Privacy.PUBLIC
+    message = CANCELLED_MESSAGE if approval.state is ApprovalState.CANCELLED else CLOSED_MESSAGE
     return CallStatus.DENIED, {"error": approval.state.value, "message": message}, None, Privacy.PUBLIC
 
 

@@ -1,4 +1,4 @@
-"""The directory file: what a company knows of its people and the chat platform does not. TOML or CSV."""
+"""The directory file: the company's data about people that the chat platform does not have. TOML or CSV."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tools.spec import FrozenModel
 
 log = logs.get_logger(__name__)
 
-LOOK_S = 2.0
-"""How often, at most, it is looked whether the file has changed."""
+CHECK_INTERVAL_S = 2.0
+"""Shortest time between two checks whether the file has changed."""
 COLUMNS = ("email", "manager", "roles", "title", "department", "annual_days", "names")
-LISTS = ("roles", "names")
-"""Columns whose cells hold several, with `;` between."""
+LIST_COLUMNS = ("roles", "names")
+"""Columns whose cells hold several values, separated by `;`."""
 TABLE = "[[person]]"
 
 Stamp: TypeAlias = tuple[int, int, int, int] | None
@@ -33,16 +33,16 @@ Rows: TypeAlias = Iterator[tuple[int, Mapping[str, Any]]]
 
 
 class DirectoryEntry(FrozenModel):
-    """What the directory file says of one person. Empty: nothing."""
+    """The directory file's data about one person."""
 
     email: str = ""
     manager: str = ""
-    """E-mail of the manager."""
+    """The manager's e-mail address."""
     roles: frozenset[str] = frozenset()
     title: str = ""
     department: str = ""
     annual_days: Decimal | None = Field(None, ge=0, le=366, multiple_of=0.5)
-    """Days of annual leave a year."""
+    """Days of annual leave per year."""
     names: tuple[str, ...] = ()
 
     @model_validator(mode="after")
@@ -54,24 +54,24 @@ class DirectoryEntry(FrozenModel):
         return self
 
 
-NOTHING = DirectoryEntry.model_construct(email="")
+EMPTY_ENTRY = DirectoryEntry.model_construct(email="")
 
 
 class DirectoryFile:
-    """The directory file, read again when it changes. A new version that cannot be used changes nothing, and is logged
-    once; `countersign doctor` says what is wrong with it."""
+    """The directory file, read again when it changes. An unusable new version changes nothing and is logged once;
+    `countersign doctor` says what is wrong with it."""
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
         """Raises `SettingsError`, as `read_directory_file` does."""
         self._path, self._clock = path, clock
         self._stamp, self.entries = _load_with_stamp(path)
-        """`known`: e-mail → facts, as last read."""
+        """`entries`: e-mail → data, as last read."""
         self._looked_at = clock()
 
     async def reload_if_changed(self, *, at_once: bool = False) -> bool:
-        """True if there are new facts. Looks at the file every few seconds at most, or `at_once`; reads it beside the
-        event loop."""
-        if self._path is None or (not at_once and self._clock() < self._looked_at + LOOK_S):
+        """True if there is new data. Checks the file every few seconds at most, or now with `at_once`; reads it in
+        another thread."""
+        if self._path is None or (not at_once and self._clock() < self._looked_at + CHECK_INTERVAL_S):
             return False
         self._looked_at = self._clock()
         if await asyncio.to_thread(_read_file_stamp, self._path) == self._stamp:
@@ -87,12 +87,12 @@ class DirectoryFile:
 
 
 def _load_with_stamp(path: Path | None) -> tuple[Stamp, Mapping[str, DirectoryEntry]]:
-    """The stamp first: what changes while the file is read is noticed at the next look."""
+    """Reads the stamp first, so a change while the file is read is noticed at the next check."""
     return _read_file_stamp(path), read_directory_file(path)
 
 
 def _read_file_stamp(path: Path | None) -> Stamp:
-    """What differs as soon as the file is written or replaced; None while it cannot be looked at."""
+    """A value that changes as soon as the file is written or replaced. None while the file is unreadable."""
     try:
         found = path.stat() if path else None
     except OSError:
@@ -101,8 +101,8 @@ def _read_file_stamp(path: Path | None) -> Stamp:
 
 
 def read_directory_file(path: Path | None) -> Mapping[str, DirectoryEntry]:
-    """e-mail → facts, from a file of `[[person]]` tables or, by its ending `.csv`, a table with a header row; nothing
-    without a file. Raises SettingsError, with the line, when the file is missing or odd."""
+    """e-mail → data, from a file of `[[person]]` tables or, if its name ends in `.csv`, a table with a header row.
+    Empty without a file. Raises SettingsError, with the line, if the file is missing or invalid."""
     if path is None:
         return {}
     try:
@@ -115,15 +115,15 @@ def read_directory_file(path: Path | None) -> Mapping[str, DirectoryEntry]:
 
 
 def _index_by_email(rows: Rows) -> Mapping[str, DirectoryEntry]:
-    known: dict[str, DirectoryEntry] = {}
+    entries: dict[str, DirectoryEntry] = {}
     lines: dict[str, int] = {}
     for line, row in rows:
         facts = _parse_directory_entry(line, row)
         key = facts.email.lower()
-        if key in known:
+        if key in entries:
             raise ValueError(f"line {line}: {facts.email} stands on line {lines[key]} already")
-        known[key], lines[key] = facts, line
-    return known
+        entries[key], lines[key] = facts, line
+    return entries
 
 
 def _parse_directory_entry(line: int, row: Mapping[str, Any]) -> DirectoryEntry:
@@ -157,7 +157,10 @@ def _parse_csv_rows(text: str) -> Rows:
         if None in row or None in row.values():
             raise ValueError(f"line {reader.line_num}: {len(header)} cells are needed, as in the first line")
         cells = {name: cell.strip() for name, cell in row.items() if cell.strip()}
-        yield reader.line_num, {name: _split_list_cell(cell) if name in LISTS else cell for name, cell in cells.items()}
+        yield (
+            reader.line_num,
+            {name: _split_list_cell(cell) if name in LIST_COLUMNS else cell for name, cell in cells.items()},
+        )
 
 
 def _split_list_cell(cell: str) -> list[str]:

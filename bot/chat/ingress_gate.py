@@ -1,4 +1,4 @@
-"""Who comes in goes first: an event is acknowledged before the work that is here already goes on."""
+"""Gives incoming events priority: each is acknowledged before present work goes on."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import math
 from contextlib import suppress
 
 CROWD_S = 0.02
-"""Two events within so long are a crowd, until nobody has come for as long."""
-MOST_S = 0.1
-"""One piece of work goes on after so long, however many come in."""
-READ_S = 0.002
-"""So long a piece of work waits for what has come and is not read yet."""
+"""Two events within this time are a crowd, which lasts until none has come for as long."""
+MAX_WAIT_S = 0.1
+"""One piece of work goes on after this time, however many events come in."""
+READ_WAIT_S = 0.002
+"""How long a piece of work waits for events that have arrived and are not read yet."""
 
 
 class IngressGate:
-    """A burst of events, and the turns that they begin, share one thread. Without a door sixty turns would compete with
-    every event; with it they go on one after another, in the moments when everybody is in."""
+    """A burst of events and the turns that they start share one thread. Without this gate, sixty turns would compete
+    with every event. With it they go on one after another, whenever no event waits."""
 
     def __init__(self) -> None:
         self.coming = 0
-        """Events received and not yet dealt with."""
+        """Events received and not yet handled."""
         self._all_in = asyncio.Event()
         self._all_in.set()
         self._latest, self._before = -math.inf, -math.inf
@@ -38,11 +38,11 @@ class IngressGate:
             self._all_in.set()
 
     async def wait_until_quiet(self) -> None:
-        """Returns at once when there is no crowd, otherwise to one after another."""
+        """Returns at once without a crowd; otherwise to one caller after another."""
         if not self._one.locked() and asyncio.get_running_loop().time() - self._before > CROWD_S:
             return
         async with self._one:
-            await asyncio.sleep(READ_S)
+            await asyncio.sleep(READ_WAIT_S)
             with suppress(TimeoutError):
-                async with asyncio.timeout(MOST_S):
+                async with asyncio.timeout(MAX_WAIT_S):
                     await self._all_in.wait()

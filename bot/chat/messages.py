@@ -1,7 +1,6 @@
-"""What travels between the floors: who wrote or pressed what, where, and what is shown in return.
+"""The types between the rooms: who wrote or pressed what and where, and what is shown in return.
 
-Untyped platform payloads become these frozen types at the edge (`bot.chat`); nothing untyped goes inward.
-"""
+Untyped platform payloads become these frozen types at the edge (`bot.chat`); nothing untyped goes further inside."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from tools.spec import Caller, DialogField, FrozenModel, Person
 
 
 class Place(FrozenModel):
-    """Where in a workspace something is said."""
+    """A place in a workspace where messages are posted."""
 
     platform: str = "slack"
     team: str
@@ -24,11 +23,11 @@ class Place(FrozenModel):
     direct: bool = False
     """A DM between one person and the bot."""
     shared: bool = False
-    """The platform said with the message that another company reads here too."""
+    """The platform said with the message that another company reads this place too."""
 
     @property
     def conversation(self) -> str:
-        """One lane, one history: the whole channel in a DM, a thread elsewhere."""
+        """One lane and one history: the whole channel in a DM, a thread elsewhere."""
         base = f"{self.platform}:{self.team}:{self.channel}"
         return base if self.direct else f"{base}:{self.thread}"
 
@@ -37,7 +36,7 @@ class Message(FrozenModel):
     """Something a person wrote to the bot, from a verified payload."""
 
     id: str
-    """The platform's event id: what duplicates are told by."""
+    """The platform's event id, which identifies duplicates."""
     place: Place
     person: str
     """Person id."""
@@ -47,7 +46,7 @@ class Message(FrozenModel):
     command: bool = False
     """A slash command: `text` is what follows the command's name."""
     unread: int = 0
-    """Characters, as the platform counts them, of a message that was too long to be read: then `text` is empty."""
+    """Length of a message that was too long to read, as the platform counts characters; then `text` is empty."""
 
     @property
     def thread_place(self) -> Place:
@@ -58,7 +57,7 @@ class Message(FrozenModel):
 
 
 class MessageRef(FrozenModel):
-    """A message of ours, so that it can be rewritten."""
+    """A message of ours, for updates."""
 
     channel: str
     ts: str
@@ -68,17 +67,17 @@ class Click(FrozenModel):
     """A button pressed or a dialog submitted, from a verified payload."""
 
     id: str
-    """The platform's id of the interaction: what duplicates are told by."""
+    """The platform's id of the interaction, which identifies duplicates."""
     approval: str
     version: int
-    """Version of the card that was pressed; an older one is stale."""
+    """Version of the pressed card; an older one is stale."""
     choice: str
     person: str
     place: Place
     form: dict[str, str] | None = None
     """Values of the dialog, or None for a bare press."""
     card: MessageRef | None = None
-    """The message that has the button, where the platform says so."""
+    """The message with the button, if the platform says so."""
 
     def with_form(self, form: dict[str, str]) -> Click:
         """The same press with these values of the dialog."""
@@ -96,27 +95,27 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class NamedPerson:
-    """A person on a card, to be shown so that the reader can check who it is: by the platform's own mention, too."""
+    """A person on a card, rendered so that the reader can tell who it is, with the platform's own mention."""
 
     id: str
     name: str
     email: str = ""
     more: tuple[str, ...] = ()
-    """What else the company says of them, in the reader's language."""
+    """Further company data about them, in the reader's language."""
     marks: tuple[str, ...] = ()
-    """Why they may be mistaken, in the reader's language."""
+    """Reasons why they may be mistaken for somebody else, in the reader's language."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedPeople:
     people: tuple[NamedPerson, ...]
     text: str = ""
-    """The sentence that names them; empty: their names are all that is said."""
+    """The sentence that names them; empty: only their names are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A card in the reader's language: every word already chosen, by code."""
+    """A card in the reader's language. Code has chosen every word."""
 
     title: str
     facts: tuple[tuple[str, str | NamedPeople], ...] = ()
@@ -124,7 +123,7 @@ class Card:
     buttons: tuple[Button, ...] = ()
     footer: str = ""
     lead: str = ""
-    """Right under the title, before the facts: what came of it."""
+    """Directly under the title, before the fields: the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +148,14 @@ class StepList:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """One message of the bot. `text` is Markdown-ish prose or, with a card, what a notification shows."""
+    """One message of the bot. `text`: Markdown-like prose or, with a card, the text of a notification."""
 
     text: str
     card: Card | None = None
     receipt: str = ""
-    """Written by code under an answer: what this run changed."""
+    """Under an answer, written by code: what this run changed."""
     plain: bool = False
-    """Nothing in the text is formatting: somebody's own words are in it."""
+    """Nothing in the text is formatting: it contains somebody's own words."""
     buttons: tuple[Button, ...] = ()
     """Under an answer without a card."""
     people: NamedPeople | None = None
@@ -165,9 +164,9 @@ class Post:
     """In place of the text, where the platform can show steps; `text` says the same in words."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dialog:
-    """A form that opens in front of a person; submitting it comes back as a `Click` with a form."""
+    """A form that opens for a person. Its submission comes back as a `Click` with a form."""
 
     title: str
     submit: str
@@ -182,12 +181,12 @@ class Dialog:
     options: tuple[tuple[tuple[str, str], ...], ...] = ()
     """Per field: (value, label) pairs of a choice in the reader's language."""
     card: MessageRef | None = None
-    """The message whose button opened it: its submission comes back with it."""
+    """The message whose button opened it; the submission returns it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateSlot:
-    """A rate that the platform allows: one post every `spacing_ms`, `burst` at once after a pause."""
+    """A rate limit of the platform: one post every `spacing_ms`, `burst` at once after a pause."""
 
     key: str
     spacing_ms: int
@@ -195,20 +194,20 @@ class RateSlot:
 
 
 class Channel(Protocol):
-    """A chat platform, as everything above it sees it. Every call may raise `ChatError`."""
+    """A chat platform as the rest of the bot sees it. Every call may raise `ChatError`."""
 
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
     ) -> MessageRef:
-        """Say something. `key` names this very post; with `again` (the work is being redone after a crash)
-        the place is searched for that key first, and what is already there is not said twice. `wait_ms`: a
-        slot of the place's rate is reserved already, in so many ms; None: reserve one."""
+        """Posts a message. `key` names this very post. With `again` (the work is repeated after a crash), the place is
+        searched for that key first, so nothing is posted twice. `wait_ms`: a slot of the place's rate is already
+        reserved and comes in that many ms; None: reserve one."""
 
     async def update_message(self, ref: MessageRef, post: Post) -> None:
-        """Rewrite a message of ours."""
+        """Updates a message of ours."""
 
     async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
-        """Tell one person privately, in the place if the platform can, otherwise in a DM."""
+        """Posts a message that one person sees: in the place if the platform can, otherwise in a DM."""
 
     async def open_dm(self, person: str) -> Place:
         """The DM with a person."""
@@ -220,11 +219,11 @@ class Channel(Protocol):
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
     ) -> None:
-        """Show a PNG. `name`: of the file, e.g. `process.png`; `title` is shown with it; `alt` says the same in words,
-        for those who cannot see it. `key`, `again`: as for `post`."""
+        """Posts a PNG. `name`: file name, e.g. `process.png`; `title`: shown with it; `alt`: the same in words, for
+        people who cannot see it. `key`, `again`: as for `post_message`."""
 
     def find_rate_slot(self, place: Place) -> RateSlot | None:
-        """The rate that posts to this place keep, if any."""
+        """The rate limit for posts to this place, if any."""
 
 
 class ChannelReaders(StrEnum):
@@ -235,18 +234,18 @@ class ChannelReaders(StrEnum):
     INSIDE = "inside"
     """Full members of the company's workspace, and nobody else."""
     OUTSIDE = "outside"
-    """Guests or another company, or nobody can say."""
+    """Guests or another company, or unknown."""
 
 
 class ReaderClassifier(Protocol):
-    """Who reads a place."""
+    """Finds out who reads a place."""
 
     async def classify_readers(self, place: Place) -> ChannelReaders:
-        """What cannot be found out is `OUTSIDE`. Raises nothing; keeps what it has found for some minutes."""
+        """An unknown answer is `OUTSIDE`. Raises nothing; caches the answer for some minutes."""
 
 
 class ChatDirectory(Protocol):
-    """People, as everything above the platform sees them."""
+    """The platform's people as the rest of the bot sees them."""
 
     def find_known_person(self, person: str) -> Person | None:
         """What is known of somebody without asking anybody: for what the platform waits for."""
@@ -256,40 +255,40 @@ class ChatDirectory(Protocol):
     async def list_people(self) -> tuple[Person, ...]: ...
 
     async def refresh_people(self, people: Iterable[str]) -> None:
-        """What `find_person`, `list_people` and `find_caller` say of these persons is at most 30 s old from here on.
+        """From here on, `find_person`, `list_people` and `find_caller` use data at most 30 s old for these persons.
         Raises `ChatUnavailableError` if the platform cannot be asked: then a decision waits."""
 
     async def find_caller(self, person: str) -> Caller | None:
         """The caller behind a verified payload; None for bots, guests and the deactivated."""
 
     async def is_inside(self, person: str) -> bool:
-        """True for full members and for bots of the workspace; False for guests and whoever is not known."""
+        """True for full members and for bots of the workspace; False for guests and unknown ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class HomeView:
-    """A person's own page on the platform, in their language."""
+    """A person's Home page on the platform, in their language."""
 
     title: str
     sections: tuple[tuple[str, tuple[Card, ...], str], ...]
-    """(heading, cards, what to say when there are none)."""
+    """(heading, cards, text if there are none)."""
 
 
 class Ingress(Protocol):
-    """What a platform may hand in. Everything here is durable or answered before it returns;
-    `StoreUnavailableError` means it is neither, and then the platform must not acknowledge the event."""
+    """What a platform delivers. Each call makes it durable or answers it before it returns. After
+    `StoreUnavailableError` it has done neither, and the platform must not acknowledge the event."""
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
-        """Put a message in its lane. `aliases` are further names duplicates are told by."""
+        """Puts a message into its lane. `aliases`: further names that identify duplicates."""
 
     async def accept_click(self, click: Click) -> None:
-        """Put a press in its lane."""
+        """Puts a press into its lane."""
 
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:
-        """Stop what runs in this place; acts at once, before the queue. `at`: when it was said."""
+        """Stops what runs in this place, at once and ahead of the queue. `at`: when *stop* was written."""
 
     def is_stop_word(self, text: str) -> bool:
-        """True when these words, alone, mean *stop*."""
+        """True if this text alone means *stop*."""
 
     async def is_engaged(self, place: Place) -> bool:
         """True when the bot has taken part in this thread."""
@@ -298,10 +297,10 @@ class Ingress(Protocol):
         """True for a press that may open a dialog; asks nobody but the store, because the platform waits."""
 
     async def build_dialog(self, click: Click) -> Dialog | None:
-        """The dialog this press opens, or None: then hand it in as a click."""
+        """The dialog that this press opens. None: pass the press on as a click."""
 
     async def check_dialog(self, click: Click) -> dict[str, str]:
         """What is wrong with a submitted dialog (field → sentence), before it is accepted."""
 
     async def build_home(self, person: str) -> HomeView | None:
-        """The person's own page, or None for people it is not for."""
+        """The person's Home page. None for people without one."""

@@ -21,7 +21,7 @@ from bot.cli.name_lookup import open_name_lookup
 from bot.core.clock import Clock
 from bot.core.i18n import format_amount, translate
 from bot.storage.journal import parse_age_ms
-from bot.storage.spending import KEPT_DAYS, SYSTEM, UsageRow, UsageStore
+from bot.storage.spending import RETENTION_DAYS, SYSTEM, UsageRow, UsageStore
 
 app = typer.Typer()
 DAY_MS = 24 * 3_600_000
@@ -60,7 +60,7 @@ def _parse_day_count(since: str) -> int:
 @app.command()
 def usage(
     since: Annotated[
-        str, typer.Option(help=f"How far back in days, e.g. 1d (today), 7d; at most {KEPT_DAYS}d.")
+        str, typer.Option(help=f"How far back in days, e.g. 1d (today), 7d; at most {RETENTION_DAYS}d.")
     ] = "30d",
     by: Annotated[UsageGrouping, typer.Option(help="A line for each of these.")] = UsageGrouping.PERSON,
     as_json: Json = False,

@@ -1,4 +1,4 @@
-"""A run asks for a card: what the card's lane is to bring, and where its person finds it."""
+"""Requests a card for a run: what the card's lane has to deliver, and where the person finds the card."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class CardRequester:
     clock: Clock
 
     async def request_card(self, context: TurnContext, event: RunPaused) -> OpenCard:
-        """The run is paused, and knows which card it waits for."""
+        """Pauses the run. The run knows which card it waits for."""
         run, place = context.run, context.run.message.place
-        here = await self.delivery.can_show_in(place, Privacy.PRIVATE)
-        requested_card = build_open_card(self.keys, run, event.call, event.proposal, event.gate, here=here)
+        can_show_here = await self.delivery.can_show_in(place, Privacy.PRIVATE)
+        requested_card = build_open_card(self.keys, run, event.call, event.proposal, event.gate, here=can_show_here)
         index = run.state.calls.index(event.call)
         run.state.calls[index] = replace(event.call, approval=requested_card.approval)
         run.requested_card, run.status = requested_card, RunStatus.PAUSED
         text = describe_proposal(event.proposal, context.caller.person)
         run.card_summary = CardSummary(text=text, made_ms=self.clock.now_ms())
-        if not here and event.gate is Gate.CONFIRM:
+        if not can_show_here and event.gate is Gate.CONFIRM:
             run.dm_place = await self.chat.open_dm(run.message.person)
         return requested_card
 
     async def post_card_location(self, context: TurnContext, requested_card: OpenCard, *, quiet: bool) -> None:
-        """Who asks is told where the card is, if it does not come to this very place and no step says so. `quiet`: no
+        """Tells the requester where the card is, unless it comes to this very place or a step line says so. `quiet`: no
         steps are shown."""
         run, list_deputies = context.run, self.tool_services.engine.list_task_deputies
         deputies = (
@@ -52,5 +52,5 @@ class CardRequester:
         )
         theirs = run.message.person in (*requested_card.proposal.deciders, *deputies)
         await self.replies.post_card_location(
-            run, requested_card, theirs=theirs, quiet=quiet, again=context.is_redelivery
+            run, requested_card, can_press=theirs, quiet=quiet, again=context.is_redelivery
         )

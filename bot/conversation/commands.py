@@ -1,4 +1,4 @@
-"""Plain commands: answered by code alone, as a slash command or as the words themselves in a DM, in zh and en."""
+"""Plain commands, answered by code alone: as a slash command, or as the bare words in a DM, in zh and en."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.runs import RunStore
 from tools.people.names import get_person_name
 from tools.spec import Caller
-from tools.tasks.task_actions import AGREED
+from tools.tasks.task_actions import WITHDRAWAL_WORDS
 from tools.tool import ToolServices
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import TaskKind
 
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
-CONCERNING = ("steps", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
-"""Settings that everybody may know, because they are about what people see; all others are for administrators."""
-LATELY = 20
-"""Entries of a conversation that are looked through for what a *stop* has ended."""
+PUBLIC_SETTINGS = ("steps", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
+"""Settings that everybody may know, because they explain what people see. All others are for administrators."""
+RECENT_ENTRIES = 20
+"""How many entries of a conversation are searched for a run that a *stop* ended."""
 SKEW_MS = 5_000
-"""How far the platform's clock and ours may be apart."""
+"""How far the platform's clock may differ from ours."""
 HISTORY_SHOWN = 10
 TASKS_SHOWN = 20
-SAID_MAX = 120
-"""Characters that are shown of what was said."""
-_FORMATS = re.compile(r"([\\*_~`])")
-"""What would be formatting: what people wrote is shown as they wrote it (`2*3*4`)."""
+QUOTE_MAX = 120
+"""Characters shown of a message."""
+_FORMATTING = re.compile(r"([\\*_~`])")
+"""Formatting characters. What people wrote is shown as they wrote it (`2*3*4`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """A command's answer, and what it changes."""
+    """The answer to a command, and the writes it makes."""
 
     command: str
     text: str
@@ -51,7 +51,7 @@ class CommandReply:
 
 @cache
 def list_command_words() -> Mapping[str, str]:
-    """What people type → command."""
+    """Word that people type → command."""
     return {
         word.strip(): command
         for command in COMMANDS
@@ -61,7 +61,7 @@ def list_command_words() -> Mapping[str, str]:
 
 
 def parse_command(text: str) -> str | None:
-    """The command a text is, if it is nothing but a command."""
+    """The command, if the text is nothing but a command."""
     return list_command_words().get(text.strip().strip("/!！。.?？").strip().lower())
 
 
@@ -74,12 +74,12 @@ class CommandHandler:
     tool_services: ToolServices
     history: HistoryStore
     settings: Callable[[], Mapping[str, str]]
-    """All settings as an administrator may see them: secrets masked."""
+    """All settings as an administrator may see them, with masked secrets."""
     runs: RunStore
     clock: Clock
 
     async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
-        """The answer if this is a command. In shared channels only *stop* is taken as a plain word."""
+        """The answer, if this is a command. In shared channels only *stop* works as a plain word."""
         name = parse_command(message.text)
         if message.command and not message.text.strip():
             name = "help"
@@ -104,9 +104,12 @@ class CommandHandler:
         language = caller.person.language
         todo = await self.tool_services.engine.list_todo_tasks(caller.id, self.clock.today(), TASKS_SHOWN)
         lines = [await self._describe_task(_choose_task_key(one, caller), one, language) for one in todo.tasks]
-        more = todo.total_count - len(todo.tasks)
-        told = _format_listing("tasks", lines, language)
-        return CommandReply("tasks", told + ("\n" + translate("command.more_tasks", language, n=more) if more else ""))
+        hidden_count = todo.total_count - len(todo.tasks)
+        listing = _format_listing("tasks", lines, language)
+        return CommandReply(
+            "tasks",
+            listing + ("\n" + translate("command.more_tasks", language, n=hidden_count) if hidden_count else ""),
+        )
 
     async def _answer_decided_tasks(self, message: Message, caller: Caller) -> CommandReply:
         language = caller.person.language
@@ -121,34 +124,34 @@ class CommandHandler:
             translate(
                 "command.request",
                 language,
-                request=one.id,
-                summary=await load_request_summary(self.tool_services, one, language),
-                status=translate(f"status.{one.display_status}", language),
+                request=request.id,
+                summary=await load_request_summary(self.tool_services, request, language),
+                status=translate(f"status.{request.display_status}", language),
             )
-            for one in requests
+            for request in requests
         ]
         return CommandReply("requests", _format_listing("requests", lines, language))
 
     async def _answer_history(self, message: Message, caller: Caller) -> CommandReply:
         language = caller.person.language
-        known = await self.history.load_history(message.place.conversation)
-        shown = [entry for entry in known.entries if entry.is_visible][-HISTORY_SHOWN:]
-        lines = [_describe_entry(entry, language) for entry in shown]
-        told = _format_listing("history", lines, language)
+        history = await self.history.load_history(message.place.conversation)
+        entries = [entry for entry in history.entries if entry.is_visible][-HISTORY_SHOWN:]
+        lines = [_describe_entry(entry, language) for entry in entries]
+        listing = _format_listing("history", lines, language)
         zone = caller.person.zone
-        return CommandReply("history", "\n".join([*_describe_summary(known, zone, language), told]))
+        return CommandReply("history", "\n".join([*_describe_summary(history, zone, language), listing]))
 
     async def _answer_settings(self, message: Message, caller: Caller) -> CommandReply:
-        """For an administrator all of them; for everybody else what concerns them."""
+        """All settings for an administrator; for everybody else, those that concern them."""
         language, values = caller.person.language, self.settings()
         if caller.person.is_administrator:
             lines = [f"`{name}` = {redact_text(value) or '—'}" for name, value in values.items()]
             return CommandReply("settings", _format_listing("settings", lines, language))
         own = {"language": translate("setting.in_language", language), "timezone": caller.person.timezone}
-        known = own | {name: values[name] for name in CONCERNING if values.get(name)}
+        settings = own | {name: values[name] for name in PUBLIC_SETTINGS if values.get(name)}
         lines = [
             translate(f"setting.{name}", language, value=_describe_setting_value(name, value, language))
-            for name, value in known.items()
+            for name, value in settings.items()
         ]
         return CommandReply("settings", _format_listing("own_settings", lines, language))
 
@@ -157,42 +160,46 @@ class CommandHandler:
         return CommandReply("forget", translate("command.forgotten", caller.person.language), tuple(writes))
 
     async def _answer_stop(self, message: Message, caller: Caller) -> CommandReply:
-        """Stopping itself happened before the queue; by the time this is read, nothing of theirs runs here."""
+        """The stop itself happened before the queue. By the time this is read, nothing of the person's runs here."""
         key = "stopped"
         if not message.place.direct and not caller.person.is_administrator:
             key = "stopped_own" if await self._has_stopped_own_run(message) else "stopped_nothing"
         return CommandReply("stop", translate(f"command.{key}", caller.person.language))
 
     async def _has_stopped_own_run(self, message: Message) -> bool:
-        """True when something of who says *stop* was ended by it."""
-        entries = (await self.history.load_history(message.place.conversation)).entries[-LATELY:]
+        """True when this *stop* ended a run of its own author."""
+        entries = (await self.history.load_history(message.place.conversation)).entries[-RECENT_ENTRIES:]
         runs = [await self.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
-        theirs = [run for run in runs if run is not None and run.message.person == message.person]
+        own_runs = [run for run in runs if run is not None and run.message.person == message.person]
         said_ms = float(message.at) * 1000 if _is_timestamp(message.at) else 0.0
         return any(
             run.result is not None and run.result.stop_reason == StopReason.USER and run.ended_ms >= said_ms - SKEW_MS
-            for run in theirs
+            for run in own_runs
         )
 
-    async def _describe_task(self, key: str, one: AssignedTask, language: str) -> str:
-        requester = await get_person_name(self.tool_services.directory, one.request.initiator)
-        about = await load_request_summary(self.tool_services, one.request, language)
-        outcome = AGREED.get(one.task.outcome, "") if one.task.kind is TaskKind.REVOKE else one.task.outcome
+    async def _describe_task(self, key: str, assigned: AssignedTask, language: str) -> str:
+        requester = await get_person_name(self.tool_services.directory, assigned.request.initiator)
+        about = await load_request_summary(self.tool_services, assigned.request, language)
+        outcome = (
+            WITHDRAWAL_WORDS.get(assigned.task.outcome, "")
+            if assigned.task.kind is TaskKind.REVOKE
+            else assigned.task.outcome
+        )
         decision = translate(f"decision.{outcome}", language) if outcome else ""
         return translate(
             key,
             language,
-            request=one.request.id,
+            request=assigned.request.id,
             requester=requester,
             summary=about,
-            task=one.task.id,
+            task=assigned.task.id,
             decision=decision,
-            who=await get_person_name(self.tool_services.directory, one.task.assignee),
+            who=await get_person_name(self.tool_services.directory, assigned.task.assignee),
         )
 
 
 def _describe_setting_value(name: str, value: str, language: str) -> str:
-    """A value in words, where it has some."""
+    """A setting's value, in words where it has some."""
     key = f"setting.{name}_{value}"
     return translate(key, language) if key in load_sentences() else value
 
@@ -201,9 +208,9 @@ def _is_timestamp(at: str) -> bool:
     return at.replace(".", "", 1).isdigit()
 
 
-def _choose_task_key(one: AssignedTask, caller: Caller) -> str:
-    """One's own task, or that of somebody who is away."""
-    return "command.task" if one.task.assignee == caller.id else "command.task_for"
+def _choose_task_key(assigned: AssignedTask, caller: Caller) -> str:
+    """The key for a person's own task, or for a task they decide as a deputy."""
+    return "command.task" if assigned.task.assignee == caller.id else "command.task_for"
 
 
 def _format_listing(name: str, lines: Sequence[str], language: str) -> str:
@@ -213,20 +220,20 @@ def _format_listing(name: str, lines: Sequence[str], language: str) -> str:
 
 
 def _describe_entry(entry: HistoryEntry, language: str) -> str:
-    """An entry as people know it: their own words, what they were told, and a card instead of a note to the model."""
+    """An entry as people know it: their own words, the answers, and a card instead of a note to the model."""
     is_ours = entry.is_answer or bool(entry.kind)
     by = "bot" if is_ours else "person"
-    short = shorten_text(entry.visible_text, SAID_MAX)
-    text = short if is_ours else _FORMATS.sub(r"\\\1", short)
+    short = shorten_text(entry.visible_text, QUOTE_MAX)
+    text = short if is_ours else _FORMATTING.sub(r"\\\1", short)
     return translate(f"command.said_by_{by}", language, text=text or translate("command.waits", language))
 
 
-def _describe_summary(known: ConversationHistory, zone: tzinfo, language: str) -> list[str]:
-    """The summary of what was before, with what it stands for; and what it does not."""
-    summary = known.summary
+def _describe_summary(history: ConversationHistory, zone: tzinfo, language: str) -> list[str]:
+    """The summary of older turns: what it covers, and what it misses."""
+    summary = history.summary
     if summary is None:
         return []
     since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (summary.since_ms, summary.until_ms))
     range_ = {"since": f"{since:%Y-%m-%d %H:%M}", "until": f"{until:%Y-%m-%d %H:%M}", "turns": summary.turns}
-    missed = [translate("command.summary_missed", language)] if summary.has_gap or known.has_gap else []
+    missed = [translate("command.summary_missed", language)] if summary.has_gap or history.has_gap else []
     return [translate("command.summary", language, **range_), *(f"- {line}" for line in summary.lines), *missed, ""]

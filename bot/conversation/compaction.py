@@ -1,10 +1,9 @@
-"""A conversation that has grown long: its older turns are put in short by the model, in the background.
+"""Compaction: in the background, the model summarizes the older turns of a long conversation.
 
-The commit of the turn that makes it so puts the work into a lane of the conversation's own, so that no message waits
-for it. What comes of it replaces these turns in one script, if they are still there as they were: whoever forgets them
-meanwhile, or is killed at any moment, loses nothing and brings nothing back. If nothing comes of it, they stay until
-there is no room for them any more.
-"""
+The commit of the turn that makes the conversation too long enqueues the work in a lane of its own, so no message waits
+for it. One script then replaces these turns by the summary, if they are still unchanged. A conversation that is
+forgotten meanwhile, or a process killed at any moment, therefore loses nothing and brings nothing back. Without a
+summary, the turns stay until there is no more room for them."""
 
 from __future__ import annotations
 
@@ -29,19 +28,19 @@ from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from bot.storage.spending import SYSTEM, UsageStore
 
-AT_ONCE = 4
-"""Summaries drafted at once in one process: the other hands are for people."""
-TRIES = 4
-"""After so many it is given up, until the next turn."""
+MAX_CONCURRENT_DRAFTS = 4
+"""Summaries drafted at once in one process. The other places are for people."""
+MAX_TRIES = 4
+"""After this many tries it gives up until the next turn."""
 BUSY_MS = 1_000
 
 
 def build_compaction_request(
-    history: HistoryStore, known: ConversationHistory, turn: AppendHistory, run: Run
+    history: HistoryStore, conversation_history: ConversationHistory, turn: AppendHistory, run: Run
 ) -> list[Write]:
-    """What has the older turns folded, if with this one there are enough. The lane is of the conversation's own
-    partition, so it is put in the commit of the turn or not at all."""
-    if not history.needs_compaction(known, turn):
+    """The item that compacts the conversation, if this turn makes it long enough. Its lane is in the conversation's own
+    partition, so the commit of the turn writes it or nothing does."""
+    if not history.needs_compaction(conversation_history, turn):
         return []
     place, keys = run.message.place, history.keys
     lane = keys.derive_id("F", keys.get_partition(place.conversation), place.conversation)
@@ -60,19 +59,19 @@ class HistoryCompactor:
     prices: PriceTable = field(default_factory=PriceTable)
     budget: DailyBudget = field(default_factory=DailyBudget)
     pause_ms: int = 60_000
-    """Between the first two tries; each further one takes four times as long."""
-    draft_semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    """Pause between the first two tries. Each further pause is four times as long."""
+    draft_semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_DRAFTS))
 
     async def compact_history(self, lease: Lease, fold: CompactConversation) -> Sequence[Write]:
-        """Folds about half of what is remembered. Raises `RetryLater` while the model is away or its answer is of no
-        use."""
+        """Compacts about half of the history. Raises `RetryLater` while the model cannot be reached or its summary is
+        unusable."""
         if self.draft_semaphore.locked():
             raise RetryLater(BUSY_MS, "enough is folded at once")
         async with self.draft_semaphore:
-            recalled = await self.runs.load_conversation(fold.place.conversation, self.history)
-            if recalled.history.tokens <= self.history.compaction_threshold:
+            conversation = await self.runs.load_conversation(fold.place.conversation, self.history)
+            if conversation.history.tokens <= self.history.compaction_threshold:
                 return []
-            part = recalled.history.choose_compaction_range({one.run for one in recalled.waiting})
+            part = conversation.history.choose_compaction_range({one.run for one in conversation.waiting})
             if part is None:
                 return []
             if await self._is_budget_used_up(fold.person):
@@ -82,19 +81,19 @@ class HistoryCompactor:
             draft = await self.summarizer.draft_summary(
                 EarlierTurns(part.entries, zone, notes), self.history.summary_tokens
             )
-            # Nobody has asked for it, so it is on nobody's account.
-            counted = self.spending.build_usage_writes(
+            # No person asked for this, so it counts on the system's account.
+            usage_writes = self.spending.build_usage_writes(
                 lease.lane, SYSTEM, map(self.prices.compute_usage, draft.replies)
             )
             if not draft.lines:
-                return await self._retry_or_give_up(lease, fold, draft, counted)
+                return await self._retry_or_give_up(lease, fold, draft, usage_writes)
             return await self._replace_with_summary(
-                lease, fold, build_summary(part, draft.lines, zone), part, draft, counted
+                lease, fold, build_summary(part, draft.lines, zone), part, draft, usage_writes
             )
 
     async def _is_budget_used_up(self, person: str) -> bool:
-        """True when the person whose turn asked for it may take no more of the model today. Then nothing is asked of
-        it; the first turn that ends while there is a budget asks again."""
+        """True when the person whose turn caused this has used up today's budget. Then the model is not asked; the
+        first turn that ends with budget left asks again."""
         if not self.budget:
             return False
         used = await self.spending.load_daily_usage(self.spending.build_daily_query(person, self.prices.currency))
@@ -107,52 +106,55 @@ class HistoryCompactor:
         summary: HistorySummary,
         part: CompactionRange,
         draft: SummaryDraft,
-        counted: Sequence[Write],
+        usage_writes: Sequence[Write],
     ) -> Sequence[Write]:
-        written = self.history.build_compaction_write(fold.place.conversation, part, summary)
+        write = self.history.build_compaction_write(fold.place.conversation, part, summary)
         about = {"turns": len({entry.run for entry in part.entries}), "in_all": summary.turns, "dropped": draft.dropped}
-        kept = await lease.checkpoint(
-            "fold", written, *counted, self._build_journal_write(fold, "history.folded", draft, **about)
+        result = await lease.checkpoint(
+            "fold", write, *usage_writes, self._build_journal_write(fold, "history.folded", draft, **about)
         )
         return (
-            [*counted, self._build_journal_write(fold, "history.not_folded", draft, why=kept.refused)]
-            if kept.refused
+            [*usage_writes, self._build_journal_write(fold, "history.not_folded", draft, why=result.refused)]
+            if result.refused
             else []
         )
 
     async def _retry_or_give_up(
-        self, lease: Lease, fold: CompactConversation, draft: SummaryDraft, counted: Sequence[Write]
+        self, lease: Lease, fold: CompactConversation, draft: SummaryDraft, usage_writes: Sequence[Write]
     ) -> Sequence[Write]:
-        """What it has cost is written down with every try."""
-        noted, tries = self._build_journal_write(fold, "history.not_folded", draft, why=draft.failure), lease.item.tries
-        if tries >= TRIES:
-            return [*counted, noted]
-        await lease.checkpoint(f"failed:{tries}", *counted, noted)
+        """Every try records what it cost."""
+        journal_write, tries = (
+            self._build_journal_write(fold, "history.not_folded", draft, why=draft.failure),
+            lease.item.tries,
+        )
+        if tries >= MAX_TRIES:
+            return [*usage_writes, journal_write]
+        await lease.checkpoint(f"failed:{tries}", *usage_writes, journal_write)
         raise RetryLater(self.pause_ms * 4 ** (tries - 1), f"no summary: {draft.failure}", counts_try=True)
 
     async def _find_timezone(self, person: str) -> tzinfo:
-        known = await self.directory.find_person(person)
-        return known.zone if known is not None else UTC
+        member = await self.directory.find_person(person)
+        return member.zone if member is not None else UTC
 
     def _build_journal_write(self, fold: CompactConversation, kind: str, draft: SummaryDraft, **more: Any) -> Write:
         place = fold.place
-        spent: dict[str, Any] = {
+        usage: dict[str, Any] = {
             "tokens_in": draft.tokens_in,
             "cached": draft.tokens_cached,
             "tokens_out": draft.tokens_out,
         }
         return self.journal.build_record_write(
-            place.conversation, kind, person=fold.person, channel=place.channel, **more, **spent
+            place.conversation, kind, person=fold.person, channel=place.channel, **more, **usage
         )
 
 
 def build_summary(part: CompactionRange, lines: Sequence[str], zone: tzinfo) -> HistorySummary:
-    """What stands for a part from now on. Its range is that of what was folded, and of nothing else."""
+    """The summary for a part of the history. Its range is that of the compacted entries, and nothing else."""
     since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (part.since_ms, part.until_ms))
     message = prompt.build_summary_message(lines, since, until, part.turn_count, missed=part.missed)
-    told = json.dumps(message, ensure_ascii=False)
+    text = json.dumps(message, ensure_ascii=False)
     return HistorySummary(
-        message=told,
+        message=text,
         lines=tuple(lines),
         since_ms=part.since_ms,
         until_ms=part.until_ms,

@@ -1,5 +1,5 @@
-"""The picture of a process, brought where it was asked for: an item of its own, so that neither a crash nor a platform
-that is away loses it, and nobody's answer waits for the drawing."""
+"""Posts process diagrams. Each is an item of its own, so a crash or an outage of the platform loses none, and no answer
+waits for the drawing."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tools.spec import Caller, Privacy, ProcessDiagram, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
 from tools.workflow.diagram.render import render_picture
 
-SHOWS = "show_process"
-"""The tool whose outcome is a picture."""
+SHOW_PROCESS = "show_process"
+"""The tool whose outcome is a diagram."""
 FILE = "process.png"
-Paint = Callable[[bytes, Collection[str], Collection[str], str], Awaitable[bytes]]
-"""(process file, nodes and flows taken, current ones, language) → PNG. Raises `ToolError` where there can be none."""
+PaintDiagram = Callable[[bytes, Collection[str], Collection[str], str], Awaitable[bytes]]
+"""(process file, nodes and flows taken, current ones, language) → PNG. Raises `ToolError` if it cannot draw one."""
 
 
 def is_diagram_call(call: CallRecord) -> bool:
-    """True for a step that people see a picture of."""
-    return call.tool == SHOWS and call.status is CallStatus.SUCCEEDED
+    """True for a call whose result people see as a diagram."""
+    return call.tool == SHOW_PROCESS and call.status is CallStatus.SUCCEEDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,23 +41,23 @@ class DiagramPoster:
     tools: Mapping[str, Tool]
     journal: Journal
     clock: Clock
-    paint: Paint = render_picture
+    paint: PaintDiagram = render_picture
 
     async def post_diagram(self, lease: Lease, draw: RenderDiagram) -> Sequence[Write]:
-        """What the person may see, as it is by now; why there is none, if there is none."""
+        """Posts the diagram that the person may see now, or the reason why there is none."""
         caller = await self.directory.find_caller(draw.person)
         if caller is None:
             return []
         language, key, again = caller.person.language, lease.item.id, lease.item.is_redelivery
         try:
-            shown, privacy = await self._load_diagram(caller, draw.name)
+            diagram, privacy = await self._load_diagram(caller, draw.name)
             place = await self._choose_diagram_place(draw, privacy)
-            png = await self.paint(shown.bpmn, shown.done, shown.active, language)
+            png = await self.paint(diagram.bpmn, diagram.done, diagram.active, language)
         except ToolError as error:
-            place = await self._choose_diagram_place(draw, classify_result(self.tools[SHOWS], error))
+            place = await self._choose_diagram_place(draw, classify_result(self.tools[SHOW_PROCESS], error))
             await self.chat.post_message(place, Post(render_value(error.note, language)), key=key, again=again)
             return []
-        title, alt = render_value(shown.title, language), render_value(shown.alt, language)
+        title, alt = render_value(diagram.title, language), render_value(diagram.alt, language)
         await self.chat.upload_picture(place, png, name=FILE, title=title, alt=alt, key=key, again=again)
         return [
             self.journal.build_record_write(
@@ -66,14 +66,15 @@ class DiagramPoster:
         ]
 
     async def _choose_diagram_place(self, draw: RenderDiagram, privacy: Privacy) -> Place:
-        """Where it was asked for, if it may stand there: if not, the answer of the same run says where it is."""
+        """The place where the person asked, if the diagram may stand there; otherwise their DM. The answer of the same
+        run says where it is."""
         if draw.place is not None and await self.delivery.can_show_in(draw.place, privacy):
             return draw.place
         return await self.chat.open_dm(draw.person)
 
     async def _load_diagram(self, caller: Caller, name: str) -> tuple[ProcessDiagram, Privacy]:
-        """Raises `ToolError` for who may not see it."""
-        tool, local = self.tools[SHOWS], self.clock.today(caller.person.zone)
+        """Raises `ToolError` if the caller may not see it."""
+        tool, local = self.tools[SHOW_PROCESS], self.clock.today(caller.person.zone)
         outcome = await tool.run(
             ToolContext(self.tool_services, caller, local), validate_args(tool.args, {"name": name})
         )

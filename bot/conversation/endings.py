@@ -1,4 +1,4 @@
-"""What a person is told of their run: its last word, where its card is, notices. Each is said where it may be said."""
+"""The messages that end a run: its answer, where its card is, notices. Each goes only where it may be shown."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ class RunReplies:
     directory: ChatDirectory
 
     async def post_notice(self, lease: Lease, message: Message, text: str, *, key: str) -> None:
-        """Words of our own, which tell nothing of anybody. `key`: of what is said of this message."""
+        """Posts a sentence of ours that says nothing about anybody. `key`: names the sentence among those about this
+        message."""
         again, key = lease.item.is_redelivery, f"{message.id}:{key}"
         await self.delivery.deliver_message(message.place, message.person, Post(text), key=key, again=again)
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
-        """The rate that the last word of a run keeps."""
+        """The rate limit for the run's answer."""
         return self.chat.find_rate_slot(run.message.place)
 
     async def post_run_result(self, run: Run, result: RunResult, *, again: bool, wait_ms: int | None) -> DeliveryResult:
-        """The last word, in the conversation if what the run has seen may be told there."""
+        """Posts the answer: in the conversation if what the run has seen may be shown there."""
         place, privacy, key = run.message.place, get_result_privacy(run, result), f"{run.id}:final"
         here, aside = await self.delivery.can_show_in(place, privacy), render_receipt(run, in_channel=True)
         in_channel = here and not place.direct
-        asked = () if in_channel or result.stop_reason else run.candidates  # in a channel a mention would call them
+        asked = () if in_channel or result.stop_reason else run.candidates  # a mention in a channel would notify them
         candidates = await render_candidates(self.directory, asked, run.language)
         post = render_run_result(run, result, candidates, in_channel=in_channel)
         return await self.delivery.deliver_message(
@@ -44,7 +45,8 @@ class RunReplies:
         )
 
     async def post_failure(self, item: LaneItem, message: Message, run: Run | None) -> tuple[str, DeliveryResult]:
-        """Of what failed every time: what was said, and where. If nothing can be said where it was asked, in the DM."""
+        """Posts that the message failed every time, and returns the text and where it went. If the conversation takes
+        nothing, it goes to the DM."""
         text = translate("turn.given_up", await get_person_language(self.directory, message.person), id=item.id)
         privacy, key = Privacy.PUBLIC, f"dead:{item.id}"
         if run is not None and run.result is not None:
@@ -62,24 +64,24 @@ class RunReplies:
             )
 
     async def post_card_location(
-        self, run: Run, requested_card: OpenCard, *, theirs: bool, quiet: bool, again: bool
+        self, run: Run, requested_card: OpenCard, *, can_press: bool, quiet: bool, again: bool
     ) -> None:
-        """Whose an asked-for decision is, and where its card is; nothing where the card comes to this very place, or
-        where a line of the steps says so. `theirs`: who asks may press it."""
+        """Says who decides and where the card is. Says nothing if the card comes to this very place or a step line says
+        so. `can_press`: the requester may press the card."""
         place, person, key = run.message.place, run.message.person, f"{run.id}:card:{len(run.state.calls)}"
-        if requested_card.place == place or (theirs and place.direct):
+        if requested_card.place == place or (can_press and place.direct):
             return
         if place.direct:
             if quiet:
                 who = (await format_people_names(self.directory, requested_card.proposal.deciders))[run.language]
                 text = translate("turn.brought", run.language, who=who)
                 await self.chat.post_message(place, Post(text), key=f"{run.id}:brought", again=again)
-        elif theirs:
+        elif can_press:
             await self.delivery.post_pointer(place, person, "pointer.card", key=key, again=again)
         elif quiet or not await self.delivery.can_show_in(place):
             await self.delivery.post_pointer(place, person, "pointer.brought", key=key, again=again)
 
 
 def get_result_privacy(run: Run, result: RunResult) -> Privacy:
-    """A stop is in words of our own; an answer may be about all that the run has seen."""
+    """A stop is in our own words; an answer may be about everything the run has seen."""
     return Privacy.PUBLIC if result.stop_reason else run.state.privacy

@@ -1,4 +1,4 @@
-"""A person's own page: what waits for them, and how their requests stand."""
+"""A person's Home page: their tasks, and the state of their requests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Request
 from tools.workflow.process.definition import format_request_line
 
-SHOWN = 20
-"""Tasks on the page; more are only counted."""
+MAX_TASKS = 20
+"""Tasks on the page. Further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class HomeBuilder:
         if caller is None:
             return None
         language = caller.person.language
-        waiting = await self.tool_services.engine.list_todo_tasks(person_id, self.clock.today(), SHOWN)
-        tasks = [await self._build_task_card(one, person_id, language) for one in waiting.tasks]
-        if more := waiting.total_count - len(waiting.tasks):
-            tasks.append(Card(title=translate("home.more", language, n=more)))
+        todo = await self.tool_services.engine.list_todo_tasks(person_id, self.clock.today(), MAX_TASKS)
+        tasks = [await self._build_task_card(one, person_id, language) for one in todo.tasks]
+        if hidden_count := todo.total_count - len(todo.tasks):
+            tasks.append(Card(title=translate("home.more", language, n=hidden_count)))
         requests = [
             await self._build_request_card(one, language)
             for one in await self.tool_services.engine.list_own_requests(person_id)
@@ -45,17 +45,21 @@ class HomeBuilder:
             ),
         )
 
-    async def _build_task_card(self, one: AssignedTask, person: str, language: str) -> Card:
-        requester = await get_person_name(self.tool_services.directory, one.request.initiator)
-        body = await load_request_summary(self.tool_services, one.request, language)
-        if one.task.assignee == person:
-            return Card(title=f"{one.request.id} · {requester}", body=body)
-        who = await get_person_name(self.tool_services.directory, one.task.assignee)
-        return Card(title=f"{one.request.id} · {requester}", body=body, footer=translate("home.for", language, who=who))
+    async def _build_task_card(self, assigned: AssignedTask, person: str, language: str) -> Card:
+        requester = await get_person_name(self.tool_services.directory, assigned.request.initiator)
+        body = await load_request_summary(self.tool_services, assigned.request, language)
+        if assigned.task.assignee == person:
+            return Card(title=f"{assigned.request.id} · {requester}", body=body)
+        who = await get_person_name(self.tool_services.directory, assigned.task.assignee)
+        return Card(
+            title=f"{assigned.request.id} · {requester}", body=body, footer=translate("home.for", language, who=who)
+        )
 
-    async def _build_request_card(self, one: Request, language: str) -> Card:
-        status = translate(f"status.{one.display_status}", language)
-        return Card(title=f"{one.id} · {status}", body=await load_request_summary(self.tool_services, one, language))
+    async def _build_request_card(self, request: Request, language: str) -> Card:
+        status = translate(f"status.{request.display_status}", language)
+        return Card(
+            title=f"{request.id} · {status}", body=await load_request_summary(self.tool_services, request, language)
+        )
 
 
 async def load_request_summary(services: ToolServices, request: Request, language: str) -> str:

@@ -1,6 +1,8 @@
-"""What conversations remember of a run: the one in which it was asked, and, where something of it was brought to its
-person's DM, that DM; and of a DM, what has happened there besides. What may not stand in a channel is not remembered
-there either: whoever writes next in a thread has a model that reads its history."""
+"""What conversations remember of a run: the conversation where the person asked and, if something went to their DM,
+that DM. A DM also remembers events.
+
+What may not be shown in a channel is not remembered there either: the next person in a thread has a model that reads
+the history."""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ from bot.storage.history import HistoryStore
 from bot.storage.runs import RunStore
 from tools.spec import Person, Privacy
 
-WAITS = "a card was brought and waits for its button: {tool}"
-TAKEN_BACK = "the person took the card back: nothing was done"
+WAITING_NOTE = "a card was brought and waits for its button: {tool}"
+CANCELLED_NOTE = "the person took the card back: nothing was done"
 
 
 @dataclass(slots=True)
@@ -35,108 +37,120 @@ class RunMemory:
 
     entries: list[HistoryEntry] = field(default_factory=list)
     calls: Sequence[PastCall] = ()
-    """Of the entry with calls, if there is one."""
+    """Belong to the entry with calls, if there is one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationMemory:
     history: HistoryStore
     runs: RunStore
     clock: Clock
-    """What is remembered is dated by the day that people mean."""
+    """Dates what is remembered by the day that people mean."""
 
-    def build_answer_writes(self, run: Run, text: str, told: DeliveryResult) -> tuple[AppendHistory, list[Write]]:
-        """What was asked, called, said and changed: for the conversation, and for the DM if there is one."""
+    def build_answer_writes(
+        self, run: Run, text: str, delivery_result: DeliveryResult
+    ) -> tuple[AppendHistory, list[Write]]:
+        """The question, the calls, the answer and the changes: for the conversation, and for the DM if there is one."""
         place = run.message.place
-        asked = [] if run.is_in_history else [self._build_question_entry(run)]
-        known = run.dm_place is not None  # its card has been in the DM
-        run.dm_place = told.direct or run.dm_place
+        question = [] if run.is_in_history else [self._build_question_entry(run)]
+        was_in_dm = run.dm_place is not None  # its card has been in the DM
+        run.dm_place = delivery_result.direct or run.dm_place
         answer = [self._build_answer_entry(run, text), *self._build_effect_entries(run)]
-        if told.in_conversation:
-            calls = self._build_call_entries(run, place) if self._can_show_details(run, told) else RunMemory()
-            here = RunMemory([*asked, *calls.entries, *answer], calls.calls)
-        else:
-            here = RunMemory(
-                [*asked, self._build_answer_entry(run, told.pointer), *self._build_effect_entries(run, in_channel=True)]
+        if delivery_result.in_conversation:
+            calls = (
+                self._build_call_entries(run, place) if self._can_show_details(run, delivery_result) else RunMemory()
             )
-        remembered, *more = self._build_history_writes(place, here)
-        assert isinstance(remembered, AppendHistory)
+            entries_here = RunMemory([*question, *calls.entries, *answer], calls.calls)
+        else:
+            entries_here = RunMemory(
+                [
+                    *question,
+                    self._build_answer_entry(run, delivery_result.pointer),
+                    *self._build_effect_entries(run, in_channel=True),
+                ]
+            )
+        append, *writes = self._build_history_writes(place, entries_here)
+        assert isinstance(append, AppendHistory)
         if run.dm_place is None:
-            return remembered, more
+            return append, writes
         calls = self._build_call_entries(run, run.dm_place)
-        entries = [*calls.entries, *answer] if known else [self._build_question_entry(run), *calls.entries, *answer]
-        return remembered, [*more, self._build_direct_history_item(run, "end", RunMemory(entries, calls.calls))]
+        entries = [*calls.entries, *answer] if was_in_dm else [self._build_question_entry(run), *calls.entries, *answer]
+        return append, [*writes, self._build_direct_history_item(run, "end", RunMemory(entries, calls.calls))]
 
     def build_waiting_writes(self, run: Run) -> list[Write]:
-        """What is remembered while a card of the run waits. Where the card is in a DM, it is an open one there."""
+        """What is remembered while a card of the run waits. If the card is in a DM, that DM lists it as open."""
         requested_card, place = run.requested_card, run.message.place
         if requested_card is None:
             return []
-        asked, first = [] if run.is_in_history else [self._build_question_entry(run)], not run.is_in_history
+        question, first = [] if run.is_in_history else [self._build_question_entry(run)], not run.is_in_history
         run.is_in_history = True
         if place.direct:
             calls = self._build_call_entries(run, place)
-            return self._build_history_writes(place, RunMemory([*asked, *calls.entries], calls.calls))
-        waits = [
+            return self._build_history_writes(place, RunMemory([*question, *calls.entries], calls.calls))
+        waiting_events = [
             build_event_entry(
-                WAITS.format(tool=requested_card.tool), self.clock.today_ms(), _get_timezone(run), run=run.id, said=""
+                WAITING_NOTE.format(tool=requested_card.tool),
+                self.clock.today_ms(),
+                _get_timezone(run),
+                run=run.id,
+                said="",
             )
         ]
-        here = self._build_history_writes(place, RunMemory([*asked, *waits])) if first else []
+        writes = self._build_history_writes(place, RunMemory([*question, *waiting_events])) if first else []
         if run.dm_place is None:
-            return here
+            return writes
         calls = self._build_call_entries(run, run.dm_place)
-        part = RunMemory([*asked, *calls.entries], calls.calls)
-        return [*here, self._build_direct_history_item(run, str(len(run.state.calls)), part, requested_card)]
+        part = RunMemory([*question, *calls.entries], calls.calls)
+        return [*writes, self._build_direct_history_item(run, str(len(run.state.calls)), part, requested_card)]
 
     def build_cancelled_writes(self, run: Run) -> list[Write]:
-        """Of a run whose card its person has taken back in words: a run that says no more."""
-        said = translate("command.taken_back", run.language)
-        event = build_event_entry(TAKEN_BACK, self.clock.today_ms(), _get_timezone(run), run=run.id, said=said)
-        asked = [] if run.is_in_history else [self._build_question_entry(run)]
-        here = self._build_history_writes(run.message.place, RunMemory([*asked, event]))
-        return [*here, self._build_direct_history_item(run, "end", RunMemory([event]))] if run.dm_place else here
+        """Ends the run of a card that its person cancelled in chat. This run says nothing more."""
+        sentence = translate("command.taken_back", run.language)
+        event = build_event_entry(CANCELLED_NOTE, self.clock.today_ms(), _get_timezone(run), run=run.id, said=sentence)
+        question = [] if run.is_in_history else [self._build_question_entry(run)]
+        writes = self._build_history_writes(run.message.place, RunMemory([*question, event]))
+        return [*writes, self._build_direct_history_item(run, "end", RunMemory([event]))] if run.dm_place else writes
 
     def build_event_write(self, place: Place, person: Person, text: str, id: str) -> EnqueueItem:
-        """Something that has happened in a DM, into its lane; `id`: of what has happened, so that it is there once."""
+        """Sends an event of a DM to the lane of that DM. `id` names the event, so it is remembered once."""
         event = build_event_entry(text, self.clock.today_ms(), person.zone)
-        kept = ((event.message, event.shown_text, event.at_ms, event.kind.value),)
-        work = AppendDirectHistory(run="", place=place, person=person.id, entries=kept)
+        entries = ((event.message, event.shown_text, event.at_ms, event.kind.value),)
+        work = AppendDirectHistory(run="", place=place, person=person.id, entries=entries)
         return EnqueueItem(place.conversation, f"direct_event:{id}", work.model_dump_json())
 
-    def build_direct_history_writes(self, one: AppendDirectHistory) -> Sequence[Write]:
+    def build_direct_history_writes(self, work: AppendDirectHistory) -> Sequence[Write]:
         """The writes of an item in the DM's own lane."""
-        conversation = one.place.conversation
+        conversation = work.place.conversation
         entries = [
-            HistoryEntry(message=message, run=one.run, shown_text=said, at_ms=at_ms, kind=EntryKind("".join(kind)))
-            for message, said, at_ms, *kind in one.entries
+            HistoryEntry(message=message, run=work.run, shown_text=said, at_ms=at_ms, kind=EntryKind("".join(kind)))
+            for message, said, at_ms, *kind in work.entries
         ]
-        kept = (
-            self._build_history_writes(one.place, RunMemory(entries, [PastCall(*row) for row in one.calls]))
+        writes = (
+            self._build_history_writes(work.place, RunMemory(entries, [PastCall(*row) for row in work.calls]))
             if entries
             else []
         )
-        if not one.run:
-            return kept
-        if one.approval:
-            waits = self.runs.build_add_paused_write(
-                conversation, one.run, one.approval, one.tool, one.person, one.card_summary
+        if not work.run:
+            return writes
+        if work.approval:
+            paused_write = self.runs.build_add_paused_write(
+                conversation, work.run, work.approval, work.tool, work.person, work.card_summary
             )
-            return [*kept, waits]
-        return [*kept, self.runs.build_remove_paused_write(conversation, one.run)]
+            return [*writes, paused_write]
+        return [*writes, self.runs.build_remove_paused_write(conversation, work.run)]
 
     def _build_history_writes(self, place: Place, part: RunMemory) -> list[Write]:
-        """Of a conversation in its own lane. The first adds the entries."""
+        """The writes of a conversation in its own lane. The first one adds the entries."""
         conversation = place.conversation
-        of_calls = [one for one in part.entries if one.kind is EntryKind.CALLS] if part.calls else []
-        kept = [self.history.build_calls_write(conversation, one, part.calls) for one in of_calls]
-        return [self.history.build_turn_write(conversation, part.entries), *kept]
+        call_entries = [one for one in part.entries if one.kind is EntryKind.CALLS] if part.calls else []
+        call_writes = [self.history.build_calls_write(conversation, one, part.calls) for one in call_entries]
+        return [self.history.build_turn_write(conversation, part.entries), *call_writes]
 
     def _build_direct_history_item(
-        self, run: Run, at: str, part: RunMemory, requested_card: OpenCard | None = None
+        self, run: Run, step: str, part: RunMemory, requested_card: OpenCard | None = None
     ) -> EnqueueItem:
-        """Into the lane of the DM, once: what is remembered there is written by who holds it. `ask`: of the card that
-        waits there."""
+        """Sends entries to the lane of the DM, once: only the holder of that lane writes its history. `requested_card`:
+        the card that waits there."""
         assert run.dm_place is not None
         work = AppendDirectHistory(
             run=run.id,
@@ -148,37 +162,41 @@ class ConversationMemory:
             tool=requested_card.tool if requested_card else "",
             card_summary=run.card_summary if requested_card else None,
         )
-        return EnqueueItem(run.dm_place.conversation, f"append_history:{run.id}:{at}", work.model_dump_json())
+        return EnqueueItem(run.dm_place.conversation, f"append_history:{run.id}:{step}", work.model_dump_json())
 
     def _build_call_entries(self, run: Run, place: Place) -> RunMemory:
-        """What the run has called and no entry tells of yet. In a channel nothing of what was on a card in the DM but
-        how that ended."""
-        known = run.remembered_calls if place.direct else ()
-        found = [(call, build_past_call(call, result), result) for call, result in list_latest_calls(run.state, known)]
-        if not found:
+        """The calls of the run that no entry holds yet. In a channel, a call with a card in the DM is remembered only
+        by how it ended."""
+        remembered = run.remembered_calls if place.direct else ()
+        calls = [
+            (call, build_past_call(call, result), result) for call, result in list_latest_calls(run.state, remembered)
+        ]
+        if not calls:
             return RunMemory()
         if place.direct:
-            run.remembered_calls += [call.uid for call, _, _ in found if call.status is not CallStatus.AWAITING]
-        shown = [one for one in found if place.direct or not one[0].approval]
+            run.remembered_calls += [call.uid for call, _, _ in calls if call.status is not CallStatus.AWAITING]
+        visible_calls = [one for one in calls if place.direct or not one[0].approval]
         lines = [
             format_call_line(past, result) if place.direct or not call.approval else _describe_card_call(call)
-            for call, past, result in found
+            for call, past, result in calls
         ]
-        waits = any(call.status is CallStatus.AWAITING for call, _, _ in found)
+        waits = any(call.status is CallStatus.AWAITING for call, _, _ in calls)
         entry = build_calls_entry(
             lines, self.clock.today_ms(), _get_timezone(run), run=run.id, said="" if waits else None
         )
-        return RunMemory([entry], [past for _, past, _ in shown])
+        return RunMemory([entry], [past for _, past, _ in visible_calls])
 
-    def _can_show_details(self, run: Run, told: DeliveryResult) -> bool:
-        """Whether what the run has seen may stand where its last word does, and not only words of our own."""
+    def _can_show_details(self, run: Run, delivery_result: DeliveryResult) -> bool:
+        """True if what the run has seen may stand beside its answer, and not only words of ours."""
         own_words = run.result is None or bool(run.result.stop_reason)
         return (
-            run.message.place.direct or run.state.privacy is Privacy.PUBLIC or (told.in_conversation and not own_words)
+            run.message.place.direct
+            or run.state.privacy is Privacy.PUBLIC
+            or (delivery_result.in_conversation and not own_words)
         )
 
     def _build_effect_entries(self, run: Run, *, in_channel: bool = False) -> list[HistoryEntry]:
-        """What the run has changed, and what of its answer was not borne out; nothing where there is neither."""
+        """The run's changes and the unsupported parts of its answer. Empty if there are neither."""
         last = run.result
         lines = [render_receipt(run, in_channel=in_channel)] if run.receipt_lines or (last and last.overclaims) else []
         said = "\n".join(lines)
@@ -202,5 +220,5 @@ def _get_timezone(run: Run) -> tzinfo:
 
 
 def _describe_card_call(call: CallRecord) -> str:
-    """A call whose card was in a DM, for everybody who reads the channel."""
+    """A call whose card was in a DM, for the readers of the channel."""
     return f"{call.tool} → {call.status.value}"

@@ -1,4 +1,4 @@
-"""What the bot tells a person of itself, outside any run: news of requests, a backlog that is done, a press in vain."""
+"""Messages that the bot sends outside any run: news of requests, the end of a backlog, a press that failed."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ class NoticePoster:
     journal: Journal
 
     async def notify_person(self, lease: Lease, notice: NotifyPerson) -> Sequence[Write]:
-        """In their DM, in their language; the DM remembers it."""
+        """Tells the person in their DM, in their language. The DM remembers it."""
         person = await self.directory.find_person(notice.person)
         if person is None or not person.active:
             return []
         place, text = await self.chat.open_dm(person.id), render_value(notice.text, person.language)
         post, again = Post(text, plain=True), lease.item.is_redelivery
         await self.chat.post_message(place, post, key=lease.item.id, again=again)
-        noted = self.journal.build_record_write(
+        journal_write = self.journal.build_record_write(
             lease.lane, "notice", person=person.id, channel=place.channel, text=notice.text.key
         )
-        return [noted, self.memory.build_event_write(place, person, text, lease.item.id)]
+        return [journal_write, self.memory.build_event_write(place, person, text, lease.item.id)]
 
-    async def record_direct_event(self, lease: Lease, happened: RecordDirectEvent) -> Sequence[Write]:
-        """What a person's DM is to remember goes into its own lane."""
-        person = await self.directory.find_person(happened.person)
+    async def record_direct_event(self, lease: Lease, event: RecordDirectEvent) -> Sequence[Write]:
+        """Adds an event to the history of a person's DM, through the lane of that DM."""
+        person = await self.directory.find_person(event.person)
         if person is None or not person.active:
             return []
         place = await self.chat.open_dm(person.id)
-        return [self.memory.build_event_write(place, person, happened.text, lease.item.id)]
+        return [self.memory.build_event_write(place, person, event.text, lease.item.id)]
 
-    async def notify_backlog_cleared(self, lease: Lease, cleared: BacklogCleared) -> Sequence[Write]:
+    async def notify_backlog_cleared(self, lease: Lease, work: BacklogCleared) -> Sequence[Write]:
         """A lane that was full takes messages again."""
-        text = translate("turn.caught_up", await get_person_language(self.directory, cleared.person))
-        person, channel, again = cleared.person, cleared.place.channel, lease.item.is_redelivery
-        await self.delivery.deliver_message(cleared.place, person, Post(text), key=lease.item.id, again=again)
-        noted = self.journal.build_record_write(lease.lane, "lane.caught_up", person=person, channel=channel)
-        return [self.overflows.build_end_write(lease.lane), noted]
+        text = translate("turn.caught_up", await get_person_language(self.directory, work.person))
+        person, channel, again = work.person, work.place.channel, lease.item.is_redelivery
+        await self.delivery.deliver_message(work.place, person, Post(text), key=lease.item.id, again=again)
+        journal_write = self.journal.build_record_write(lease.lane, "lane.caught_up", person=person, channel=channel)
+        return [self.overflows.build_end_write(lease.lane), journal_write]
 
     async def notify_given_up_press(self, item: LaneItem, click: Click) -> None:
-        """A press that failed every time. Who cannot be told keeps nothing up."""
+        """A press that failed every time. A person who cannot be told does not block the lane."""
         try:
             text = translate("turn.given_up", await get_person_language(self.directory, click.person), id=item.id)
             await self.chat.post_ephemeral(click.place, click.person, text)
-        except ChatError as failed:
-            log.warning("could not tell", person=click.person, error=failed.code)
+        except ChatError as error:
+            log.warning("could not tell", person=click.person, error=error.code)

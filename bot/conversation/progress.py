@@ -1,4 +1,4 @@
-"""How people see a run: its steps while it works, its receipt at the end.
+"""Shows a run to people: its steps while it works, its receipt at the end.
 
 Displays: `plan` (one message that is rewritten while the run works, and ends as *Worked for 4 s*), `replies` (a reply a
 step, merged while the platform's rate limit is near), `quiet` (nothing before the answer). In a DM steps stand in the
@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from bot.agent.events import RunStep
 from bot.agent.limits import StopReason
-from bot.approvals.authorization import ANEW
+from bot.approvals.authorization import RETRY_CHOICE
 from bot.chat.messages import Button, Channel, NamedPeople, Post, RateSlot, StepLine, StepList
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
@@ -35,7 +35,7 @@ shown once, when it is over."""
 _NUMBER = re.compile(r"^\d+\. ")
 SUBJECT_MAX = 80
 PLATFORM_ID = re.compile(r"[UW][A-Z0-9]{5,}")
-"""Ids of people mean nothing to readers."""
+"""Platform ids of people, which mean nothing to readers."""
 REASON_MAX = 160
 _GREETING = re.compile(
     r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
@@ -43,9 +43,9 @@ _GREETING = re.compile(
     r"|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])*+",
     re.IGNORECASE,
 )
-"""A message that wants nothing done."""
+"""A greeting: a message that asks for nothing."""
 GREETING_MAX = 40
-"""Characters of it."""
+"""Longest greeting, in characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ class ProgressReporter:
     display: Display = "plan"
 
     def add_steps(self, run: Run, steps: Sequence[RunStep]) -> None:
-        """Puts steps in words, as private as the conversation is; nothing is shown yet. What the model has only called
-        in a wrong way is no step for people."""
+        """Adds step lines to the run, as private as the conversation is. Nothing is shown yet. A call that the model
+        merely got wrong is no step for people."""
         for step in steps:
             run.candidates = step.people
             if step.is_call_mistake:
@@ -66,7 +66,7 @@ class ProgressReporter:
             run.step_lines.append(render_step_line(len(run.step_lines) + 1, step, run.language, audience))
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
-        """The rate that showing the next step keeps."""
+        """The rate limit for showing the next step."""
         return self.chat.find_rate_slot(run.message.place) if self.display == "replies" else None
 
     def show_working(self, run: Run) -> None:
@@ -74,8 +74,8 @@ class ProgressReporter:
         self.chat.show_status(run.message.thread_place, translate("steps.working", run.language))
 
     async def show_progress(self, run: Run, *, again: bool, wait_ms: int | None) -> None:
-        """Shows what the display and the rate allow now. `wait_ms` None: no slot of the rate is free, so the lines wait
-        for company."""
+        """Shows what the display and the rate limit allow now. `wait_ms` None: the rate has no free slot, so the lines
+        wait for the next ones."""
         if self.display == "plan":
             if self.clock.now_ms() >= (run.progress_ms or run.created_ms) + LIVE_MS:
                 await self.flush_lines(run, again=again)
@@ -139,21 +139,21 @@ def _build_step_list(run: Run, title: str) -> StepList:
 
 
 def render_step_line(number: int, step: RunStep, language: str, audience: Disclosure = Disclosure.HERE) -> str:
-    """One step in words: number, action, subject, result, and the model's stated reason. Where it may not stand, no
-    more than the action; what is free text there is the reason."""
+    """One step in words: number, action, subject, result, and the reason that the model stated. Where free text may not
+    be shown, only the action."""
     result = render_value(step.note, language)
     if audience is Disclosure.DM_WITH_POINTER:
         waits = f" {result}" if step.title is not None else ""
         action = _describe_action(step.call.tool, language)
         return translate("steps.line_private", language, number=number, action=action) + waits
     if step.title is not None:
-        told = translate(
+        line = translate(
             "steps.line_waiting", language, number=number, title=render_value(step.title, language), result=result
         )
     else:
-        told = _render_finished_step(number, step, result, language)
+        line = _render_finished_step(number, step, result, language)
     reason = " ".join(step.call.reason.split())[:REASON_MAX] if audience is Disclosure.HERE else ""
-    return f"{told}\n_{reason}_" if reason else told
+    return f"{line}\n_{reason}_" if reason else line
 
 
 def _render_finished_step(number: int, step: RunStep, result: str, language: str) -> str:
@@ -164,7 +164,7 @@ def _render_finished_step(number: int, step: RunStep, result: str, language: str
 
 
 def _describe_action(tool: str, language: str) -> str:
-    """What a call does, in words; of a server's tool, whose it is and what the server calls it."""
+    """What a call does, in words. For a server's tool: the server, and its name for the tool."""
     if f"tool.{tool}" in load_sentences():
         return translate(f"tool.{tool}", language)
     server, between, name = tool.partition("__")
@@ -172,7 +172,7 @@ def _describe_action(tool: str, language: str) -> str:
 
 
 def _describe_call_subject(args: dict[str, Any]) -> str:
-    """What the call is about, in the words of its own arguments."""
+    """What the call is about, from its own arguments."""
     for name in ("name", "person", "request_id", "task_id", "to"):
         value = args.get(name)
         if isinstance(value, str) and value.strip() and not PLATFORM_ID.fullmatch(value.strip()):
@@ -183,47 +183,49 @@ def _describe_call_subject(args: dict[str, Any]) -> str:
 def render_run_result(
     run: Run, result: RunResult, candidates: NamedPeople | None = None, *, in_channel: bool = False
 ) -> Post:
-    """The last word as people see it: what nothing supports is marked, and a stop can be tried again. `candidates`:
-    those of whom the person is asked which one is meant. `in_channel`: its receipt is read by others too."""
+    """The answer as people see it: unsupported parts are marked, and a stop has a retry button. `candidates`: the
+    people whom a name may mean, to choose from. `in_channel`: other people read the receipt too."""
     text = result.text
     if result.unverified:
         text += "\n\n" + translate("evidence.unverified", run.language, what=" · ".join(result.unverified))
-    anew = (
-        (Button(label=translate("choice.retry", run.language), choice=ANEW, approval=run.id, version=1),)
+    retry_buttons = (
+        (Button(label=translate("choice.retry", run.language), choice=RETRY_CHOICE, approval=run.id, version=1),)
         if result.stop_reason
         else ()
     )
-    shown = "" if _is_small_talk(run, result) else render_receipt(run, in_channel=in_channel)
-    return Post(text, receipt=shown, buttons=anew, people=candidates)
+    receipt = "" if _is_small_talk(run, result) else render_receipt(run, in_channel=in_channel)
+    return Post(text, receipt=receipt, buttons=retry_buttons, people=candidates)
 
 
 def _is_small_talk(run: Run, result: RunResult) -> bool:
-    """True of an answer to a greeting for which nothing was looked up or done, and which does not say otherwise."""
-    said = run.message.text.strip()
-    nothing = not (run.state.calls or run.receipt_lines or result.stop_reason or result.overclaims or result.unverified)
-    return nothing and len(said) <= GREETING_MAX and _GREETING.fullmatch(said) is not None
+    """True for an answer to a greeting that looked nothing up, did nothing, and claims nothing else."""
+    text = run.message.text.strip()
+    did_nothing = not (
+        run.state.calls or run.receipt_lines or result.stop_reason or result.overclaims or result.unverified
+    )
+    return did_nothing and len(text) <= GREETING_MAX and _GREETING.fullmatch(text) is not None
 
 
-def describe_stop(run: Run, reason: StopReason, renewed: datetime) -> str:
-    """Why a run stops, what became of its matter, and what its person can do. `renewed`: when a day's budget begins
-    anew, in their own time. Written by code: no model is asked for it."""
+def describe_stop(run: Run, reason: StopReason, renewal: datetime) -> str:
+    """Why a run stopped, what became of its request, and what the person can do. `renewal`: when the next day's budget
+    begins, in their time zone. Code writes this, no model."""
     undone = translate("stopped.undone", run.language)
     if reason is StopReason.BUDGET:
-        until = renewed.strftime("%Y-%m-%d %H:%M")
+        until = renewal.strftime("%Y-%m-%d %H:%M")
         undone = translate("share.anew", run.language, undone=_describe_settled_call(run) or undone, until=until)
     return translate(f"stopped.{reason.value}", run.language, undone=undone)
 
 
 def _describe_settled_call(run: Run) -> str:
-    """What became of the button that a run has just been waiting for."""
+    """The outcome of the card that the run has just waited for."""
     latest = [call for call in run.state.calls if call.uid.startswith(f"{run.id}:{run.state.steps}:")]
     status = next((call.status for call in latest if call.approval), None)
     return translate(f"share.{status.value}", run.language) if status else ""
 
 
 def build_run_figures(state: RunState) -> dict[str, Any]:
-    """What a run took, for the journal. Money as text, because it is exact; none where no price is known."""
-    told: dict[str, Any] = {
+    """What a run took, for the journal. Cost is text, because it is exact; it is left out if no price is known."""
+    figures: dict[str, Any] = {
         "steps": state.steps,
         "ms": state.active_ms,
         "tokens_in": state.tokens_in,
@@ -232,21 +234,21 @@ def build_run_figures(state: RunState) -> dict[str, Any]:
         "malformed": state.malformed,
         "model": state.model,
     }
-    told |= {"cost": format_amount(state.cost), "currency": state.currency} if state.currency else {}
-    told |= {"unpriced": state.unpriced} if state.unpriced else {}
-    return told | ({"claimed": state.claims, "supported": state.supported_claims} if state.claims else {})
+    figures |= {"cost": format_amount(state.cost), "currency": state.currency} if state.currency else {}
+    figures |= {"unpriced": state.unpriced} if state.unpriced else {}
+    return figures | ({"claimed": state.claims, "supported": state.supported_claims} if state.claims else {})
 
 
 def render_receipt(run: Run, *, in_channel: bool = False) -> str:
-    """What this run changed, written by code from what happened: it contradicts a model that claims more. `in_channel`:
-    for everybody who reads there, so what is private is only said to have been done."""
+    """What the run changed, written by code from what happened: it contradicts a model that claims more. `in_channel`:
+    everybody there reads it, so a private change is only said to have been made."""
     effects = join_receipt_lines(run.receipt_lines, run.language, in_channel=in_channel)
-    more = "_though" if run.result is not None and run.result.overclaims else ""
-    return translate(f"receipt.{'changed' if effects else 'nothing'}{more}", run.language, effects=effects)
+    suffix = "_though" if run.result is not None and run.result.overclaims else ""
+    return translate(f"receipt.{'changed' if effects else 'nothing'}{suffix}", run.language, effects=effects)
 
 
 def join_receipt_lines(receipt_lines: Sequence[ReceiptLine], language: str, *, in_channel: bool = False) -> str:
-    """Effects in words, on one line. `in_channel`: for everybody who reads there."""
+    """Receipt lines in words, on one line. `in_channel`: everybody there reads it."""
     lines = [_render_public_receipt_line(one, language, in_channel=in_channel) for one in receipt_lines]
     return " · ".join(dict.fromkeys(lines) if in_channel else lines)
 

@@ -1,4 +1,4 @@
-"""All that a run's model is told before the run's own messages."""
+"""The head of the prompt: everything the model reads before the run's own messages."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ class PromptHeadBuilder:
     loop: AgentLoop
     clock: Clock
     company_rules: str = ""
-    """What the company adds to the rules (`prompt.render_company_rules`)."""
+    """The company's additions to the rules (`prompt.render_company_rules`)."""
 
     async def build_prompt_head(self, context: TurnContext) -> tuple[list[str], GroundingSources]:
-        """The rules, the tools of servers, the person, the history, the situation: what changes last comes last. As
-        JSON, in few pieces, because that is what every step sends. And what of it an answer may rest on."""
+        """Rules, server tools, person, history, situation: the parts that change last come last. As JSON in few pieces,
+        because every step sends it. Also returns what of it may support an answer."""
         run, person, situation = context.run, context.caller.person, self._build_situation(context)
         manager = await self.directory.find_person(person.manager) if person.manager else None
         fields, reply_format = prompt.build_facts_message(person, manager), self.loop.get_reply_format(run.state)
-        remembered = context.recalled.history.list_messages_with_calls(without=run.id)
-        history = format_history(remembered, reply_format)
+        messages = context.conversation.history.list_messages_with_calls(without=run.id)
+        history = format_history(messages, reply_format)
         server_tools = self.loop.describe_server_tools(run.state)
         tools = [prompt.build_tools_message(server_tools)] if server_tools else []
         rules = prompt.build_system_message(self.loop.render_instructions(run.state), self.company_rules)
-        before, behind = (prompt.dump_messages(some) for some in ([rules, *tools, fields], situation.messages))
+        start, end = (prompt.dump_messages(some) for some in ([rules, *tools, fields], situation.messages))
         sources = GroundingSources(
             [self.company_rules, *situation.grounding_texts, fields["content"]],
-            list_grounding_messages(remembered),
+            list_grounding_messages(messages),
             self.directory.list_people,
             has_card=bool(situation.cards),
             days=situation.days,
         )
-        return [*before, *([",".join(history)] if history else []), *behind], sources
+        return [*start, *([",".join(history)] if history else []), *end], sources
 
     def _build_situation(self, context: TurnContext) -> RunSituation:
         run, caller = context.run, context.caller
@@ -55,11 +55,11 @@ class PromptHeadBuilder:
             now_ms=self.clock.now_ms(),
             calendar=self.tool_services.calendar,
             direct=run.message.place.direct,
-            cards=[one for one in context.recalled.waiting if _is_own_card(one, run)],
+            cards=[one for one in context.conversation.waiting if _is_own_card(one, run)],
         )
 
 
 def _is_own_card(one: PausedRun, run: Run) -> bool:
-    """True for a card that the run's person waits for, from another run."""
-    theirs = one.person == run.message.person if one.person else run.message.place.direct
-    return theirs and one.run != run.id
+    """True for a card from another run that this run's person waits for."""
+    is_own = one.person == run.message.person if one.person else run.message.place.direct
+    return is_own and one.run != run.id

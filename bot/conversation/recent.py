@@ -1,4 +1,4 @@
-"""What a conversation was about lately, for the choice of the tools that a message is offered."""
+"""The recent messages and tools of a conversation, for the choice of tools that the next message is offered."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 from bot.storage.history import ConversationHistory
 
-LATELY, SAID = 12, 400
-"""So many entries are looked at, and so many characters of each."""
+MAX_ENTRIES, MAX_ENTRY_LENGTH = 12, 400
+"""How many entries are read, and how many characters of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecentConversation:
-    """Implements `bot.agent.tool_search.PriorConversation`: read only where there is a choice to make."""
+    """Implements `bot.agent.tool_search.PriorConversation`. It is read only where there are tools to choose from."""
 
     remembered: ConversationHistory
 
     def join_earlier_messages(self) -> str:
-        return " ".join([one.visible_text[:SAID] for one in self.remembered.entries if one.is_visible][-LATELY:])
+        return " ".join(
+            [one.visible_text[:MAX_ENTRY_LENGTH] for one in self.remembered.entries if one.is_visible][-MAX_ENTRIES:]
+        )
 
     def list_called_tools(self) -> Sequence[str]:
         return self.remembered.list_called_tools()

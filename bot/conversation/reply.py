@@ -1,4 +1,4 @@
-"""Says things where they may stand: in the conversation, or in the person's DM with a pointer in the conversation."""
+"""Posts text where it may be shown: in the conversation, or in the person's DM with a pointer in the conversation."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from tools.spec import Privacy
 log = logs.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResult:
-    """Where something was said."""
+    """Where a text was posted."""
 
     in_conversation: bool
     """In the conversation itself."""
     direct: Place | None = None
-    """The DM that it went to instead; None when there is no way to the person."""
+    """The DM that it went to instead. None if the platform has no DM with the person."""
     pointer: str = ""
-    """What the conversation was told instead."""
+    """What was posted in the conversation instead."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDelivery:
     chat: Channel
     reader_classifier: ReaderClassifier
     directory: ChatDirectory
 
     async def decide_place_disclosure(self, place: Place, privacy: Privacy) -> Disclosure:
-        """Where something of this privacy may be shown, by who reads the place now."""
+        """Where a text of this privacy may be shown, given who reads the place now."""
         surroundings = ChannelReaders.DIRECT if place.direct else await self.reader_classifier.classify_readers(place)
         return disclosure.decide_disclosure(privacy, surroundings)
 
     async def can_show_in(self, place: Place, privacy: Privacy = Privacy.PUBLIC) -> bool:
-        """True when words of this privacy, which code cannot take apart, may stand in the place."""
+        """True when text of this privacy may stand in the place, if code cannot take out parts of it."""
         return await self.decide_place_disclosure(place, privacy) is Disclosure.HERE
 
     async def deliver_message(
@@ -54,8 +54,8 @@ class MessageDelivery:
         wait_ms: int | None = None,
         receipt: str = "",
     ) -> DeliveryResult:
-        """Says it in the place, or to the person. `receipt`: what stands beside the pointer where a receipt may stand
-        at all. `key`, `again`, `wait_ms`: as for `Channel.post_message`."""
+        """Posts in the place or in the person's DM. `receipt`: posted with the pointer where a receipt may be shown at
+        all. `key`, `again`, `wait_ms`: as for `Channel.post_message`."""
         if await self.can_show_in(place, privacy):
             try:
                 await self.chat.post_message(place, post, key=key, again=again, wait_ms=wait_ms)
@@ -71,7 +71,7 @@ class MessageDelivery:
         return DeliveryResult(in_conversation=False, direct=direct, pointer=pointer.text)
 
     async def post_pointer(self, place: Place, person: str, text: str, *, key: str, again: bool = False) -> None:
-        """Says where something is: `text` is the key of a sentence that tells nothing else."""
+        """Says where something is. `text`: the key of a sentence that reveals nothing else."""
         words = translate(text, await get_person_language(self.directory, person))
         try:
             await self.chat.post_message(place, Post(words), key=key, again=again)
@@ -90,7 +90,7 @@ class MessageDelivery:
         return DeliveryResult(in_conversation=False, direct=direct)
 
     async def _deliver_to_dm(self, person: str, post: Post, key: str, *, again: bool) -> Place | None:
-        """The DM in which it was said; None if the platform lets nobody write to this person."""
+        """The DM in which it was posted. None if the platform has no DM with this person."""
         try:
             direct = await self.chat.open_dm(person)
             await self.chat.post_message(direct, post, key=key, again=again)

@@ -1,4 +1,4 @@
-"""*Try again* on a stop: the same message once more, as a run of its own, once."""
+"""The *Try again* button on a stop message: runs the same message once more, in a new run, once."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from tools.people.names import get_person_language
 
-ENDING_MS = 500
-"""A stop that is pressed before its end is written waits so long."""
+END_WAIT_MS = 500
+"""How long to wait when the button is pressed before the end of its run is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +33,11 @@ class RetryHandler:
     journal: Journal
 
     async def retry_message(self, lease: Lease, click: Click) -> Sequence[Write]:
-        """A press of its button. Refused to all but its person, and where the conversation has gone on."""
+        """Handles a press of the button. Refuses everybody but the message's author, and refuses once the conversation
+        has gone on."""
         run = await self.runs.load_run(click.approval)
         if run is not None and run.status is RunStatus.RUNNING and run.result is not None:
-            raise RetryLater(ENDING_MS, "the stop is said and not yet written")
+            raise RetryLater(END_WAIT_MS, "the stop is said and not yet written")
         caller = await self.directory.find_caller(click.person)
         refusal = (
             authorize_retry(run, click.person, await self._find_latest_run(run))
@@ -53,23 +54,27 @@ class RetryHandler:
                     click.card, Post(text, receipt=render_receipt(run, in_channel=in_channel))
                 )
         run.retry_press = click.id
-        again = run.message.model_copy(update={"id": f"anew:{run.id}"})
-        put = EnqueueItem(again.place.conversation, again.id, MessageReceived(message=again).model_dump_json())
-        noted = self.journal.build_record_write(
-            again.place.conversation, "run.anew", run=run.id, person=again.person, channel=again.place.channel
+        message = run.message.model_copy(update={"id": f"anew:{run.id}"})
+        item_write = EnqueueItem(
+            message.place.conversation, message.id, MessageReceived(message=message).model_dump_json()
         )
-        return [*self.runs.build_save_writes(run), put, noted]
+        journal_write = self.journal.build_record_write(
+            message.place.conversation, "run.anew", run=run.id, person=message.person, channel=message.place.channel
+        )
+        return [*self.runs.build_save_writes(run), item_write, journal_write]
 
     async def _find_latest_run(self, run: Run | None) -> str:
-        """The run that the conversation has ended with."""
+        """The last run of the conversation."""
         entries = (await self.history.load_history(run.message.place.conversation)).entries if run else []
         return next((one.run for one in reversed(entries) if one.run), "")
 
     async def _refuse_retry(self, click: Click, refusal: PressRefusal) -> Sequence[Write]:
-        """Never silent: the person is told privately why."""
+        """Tells the person privately why their press does nothing."""
         text = translate(f"refused.{refusal.code}", await get_person_language(self.directory, click.person))
         await self.chat.post_ephemeral(click.place, click.person, text)
-        who = {"person": click.person, "channel": click.place.channel}
+        place_fields = {"person": click.person, "channel": click.place.channel}
         return [
-            self.journal.build_record_write(click.approval, "run.refused", run=click.approval, text=refusal.code, **who)
+            self.journal.build_record_write(
+                click.approval, "run.refused", run=click.approval, text=refusal.code, **place_fields
+            )
         ]

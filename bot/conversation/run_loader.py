@@ -1,4 +1,4 @@
-"""The run of a message: started, or loaded as it was left."""
+"""Starts the run of a message, or loads it as it was left."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class RunLoader:
     budget: DailyBudget = field(default_factory=DailyBudget)
 
     async def load_or_start_run(self, lease: Lease, message: Message, caller: Caller) -> TurnContext:
-        """The message's run: a new one, or, if the message was begun before, the one that was left."""
+        """The run of the message: a new one, or the stored one if the message was begun before."""
         run_id, usage_query = self._derive_run_id(message), self._build_usage_query(message.person)
-        left = run_id if lease.item.is_redelivery else ""
-        recalled = await self.runs.load_conversation(lease.lane, self.history, left, usage_query)
-        run = recalled.run or await self._start_run(run_id, message, caller, recalled)
-        return TurnContext(lease=lease, run=run, caller=caller, recalled=recalled)
+        stored_run_id = run_id if lease.item.is_redelivery else ""
+        conversation = await self.runs.load_conversation(lease.lane, self.history, stored_run_id, usage_query)
+        run = conversation.run or await self._start_run(run_id, message, caller, conversation)
+        return TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
 
-    async def _start_run(self, run_id: str, message: Message, caller: Caller, recalled: ConversationState) -> Run:
+    async def _start_run(self, run_id: str, message: Message, caller: Caller, conversation: ConversationState) -> Run:
         person = caller.person
         run = Run(
             id=run_id,
@@ -54,26 +54,26 @@ class RunLoader:
         run.state.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
         await self.refresh_start_tools()
         run.state.offered_tools = self.loop.selector.choose_offered_tools(
-            message.text, RecentConversation(recalled.history)
+            message.text, RecentConversation(conversation.history)
         )
         run.state.append_message(prompt.build_user_message(caller, message.text, self.clock.today(person.zone)))
         return run
 
     async def refresh_start_tools(self) -> None:
-        """The start tools are those of the processes that there are by now."""
+        """Updates the start tools from the processes that exist now."""
         await self.loop.start_tools.refresh_tools(self.tool_services.engine)
 
     async def load_paused_run(self, lease: Lease, run_id: str) -> tuple[Run, ConversationState] | None:
-        """A run that a button lets go on, with its conversation; None if it has ended."""
-        recalled = await self.runs.load_conversation(lease.lane, self.history, run_id)
-        run = _find_unfinished_run(recalled.run)
+        """A paused run that goes on after a button, with its conversation. None if it has ended."""
+        conversation = await self.runs.load_conversation(lease.lane, self.history, run_id)
+        run = _find_unfinished_run(conversation.run)
         if run is None:
             return None
         bind_context(run=run.id)
         lease.set_person(run.message.person)
         if usage_query := self._build_usage_query(run.message.person):
-            recalled = replace(recalled, usage=await self.spending.load_daily_usage(usage_query))
-        return run, recalled
+            conversation = replace(conversation, usage=await self.spending.load_daily_usage(usage_query))
+        return run, conversation
 
     async def load_run_of_message(self, message: Message) -> Run | None:
         return await self.runs.load_run(self._derive_run_id(message))
@@ -89,7 +89,7 @@ class RunLoader:
         return self.keys.derive_id("R", self.keys.get_partition(message.place.conversation), message.id)
 
     def _build_usage_query(self, person: str) -> DailyUsageQuery | None:
-        """What somebody has used today, if that matters."""
+        """The query for the person's usage today, if a budget is set."""
         return self.spending.build_daily_query(person, self.loop.prices.currency) if self.budget else None
 
 

@@ -1,4 +1,4 @@
-"""What is written of a run: checkpoints, pauses and its end, with the journal and what conversations remember."""
+"""The writes of a run: checkpoints, pauses and its end, with the journal and the history."""
 
 from __future__ import annotations
 
@@ -34,60 +34,62 @@ class RunRecorder:
     spending: UsageStore
     clock: Clock
     on_run_ended: Callable[[Run], object] = field(default=lambda run: None)
-    """Gets every run that ends, a moment before that is kept: returns at once and raises nothing."""
+    """Gets every run that ends, just before the end is stored. Returns at once and raises nothing."""
 
     async def checkpoint_run(
         self, context: TurnContext, seq: str, *more: Write, slot: RateSlot | None = None, most_ms: int | None = None
     ) -> CheckpointResult:
-        """Keeps the run as it is, and counts in the same breath what it has cost since the last time."""
+        """Stores the run, and in the same write its usage since the last checkpoint."""
         run, lease = context.run, context.lease
-        counted = self.spending.build_usage_writes(
+        usage_writes = self.spending.build_usage_writes(
             lease.lane, run.message.person, run.state.uncounted_usage, begun=run.state.is_uncounted_run
         )
-        kept = await lease.checkpoint(
-            seq, *self.runs.build_save_writes(run), *counted, *more, slot=slot, most_ms=most_ms
+        result = await lease.checkpoint(
+            seq, *self.runs.build_save_writes(run), *usage_writes, *more, slot=slot, most_ms=most_ms
         )
         run.state.uncounted_usage.clear()
         run.stored_messages = len(run.state.messages) if run.status is RunStatus.RUNNING else 0
-        return kept
+        return result
 
     def build_step_writes(self, run: Run, steps: Sequence[RunStep]) -> list[Write]:
-        """For each step the journal's line; and the picture, if it is about one, in the same lane: it comes after the
-        answer."""
+        """A journal line for each step, and an item for its diagram if it has one. The item is in the same lane, so the
+        diagram comes after the answer."""
         return [write for step in steps for write in self._build_one_step_writes(run, step)]
 
     def _build_one_step_writes(self, run: Run, step: RunStep) -> list[Write]:
         call, message = step.call, run.message
-        failed = {"error": step.error, "why": step.error_message} if step.error else {}
+        error_fields = {"error": step.error, "why": step.error_message} if step.error else {}
         status = call.status.value
-        noted = self.build_journal_write(
-            message, "step", run=run.id, text=call.reason, tool=call.tool, status=status, **failed
+        journal_write = self.build_journal_write(
+            message, "step", run=run.id, text=call.reason, tool=call.tool, status=status, **error_fields
         )
         if not diagrams.is_diagram_call(call):
-            return [noted]
+            return [journal_write]
         draw = RenderDiagram(person=message.person, place=message.place, name=str(call.args["name"]))
-        return [noted, EnqueueItem(message.place.conversation, f"diagram:{call.uid}", draw.model_dump_json())]
+        return [journal_write, EnqueueItem(message.place.conversation, f"diagram:{call.uid}", draw.model_dump_json())]
 
     def build_pause_writes(self, run: Run) -> Sequence[Write]:
-        """What ends the message of a paused run: the card's item, and what conversations remember meanwhile."""
+        """The writes for a pause: the card's item, and what conversations remember meanwhile."""
         requested_card = run.requested_card
         if requested_card is None:
             return []
-        remembered = self.memory.build_waiting_writes(run)
-        put = EnqueueItem(
+        history_writes = self.memory.build_waiting_writes(run)
+        card_write = EnqueueItem(
             requested_card.approval, f"open:{run.id}:{len(run.state.calls)}", requested_card.model_dump_json()
         )
-        return [*self.runs.build_save_writes(run), *remembered, put]
+        return [*self.runs.build_save_writes(run), *history_writes, card_write]
 
-    def build_finish_writes(self, context: TurnContext, result: RunResult, told: DeliveryResult) -> Sequence[Write]:
-        """Its last word is said."""
+    def build_finish_writes(
+        self, context: TurnContext, result: RunResult, delivery_result: DeliveryResult
+    ) -> Sequence[Write]:
+        """The writes after the answer has been posted."""
         run = context.run
-        remembered, direct = self.memory.build_answer_writes(run, result.text, told)
+        history_write, direct_writes = self.memory.build_answer_writes(run, result.text, delivery_result)
         return [
             *self._end_run(run, RunStatus.STOPPED if result.stop_reason else RunStatus.DONE),
-            remembered,
-            *direct,
-            *compaction.build_compaction_request(self.history, context.recalled.history, remembered, run),
+            history_write,
+            *direct_writes,
+            *compaction.build_compaction_request(self.history, context.conversation.history, history_write, run),
             self.build_journal_write(
                 run.message,
                 "run.stopped" if result.stop_reason else "run.finished",
@@ -100,25 +102,30 @@ class RunRecorder:
         ]
 
     def build_cancel_writes(self, run: Run) -> Sequence[Write]:
-        """Its person has taken its card back in words and was answered by another run: this one ends without a word."""
-        over, remembered = self._end_run(run, RunStatus.CANCELLED), self.memory.build_cancelled_writes(run)
+        """The person cancelled the run's card in chat and another run has answered them: this run ends without a
+        word."""
+        end_writes, history_writes = self._end_run(run, RunStatus.CANCELLED), self.memory.build_cancelled_writes(run)
         figures = build_run_figures(run.state)
-        return [*over, *remembered, self.build_journal_write(run.message, "run.cancelled", run=run.id, **figures)]
+        return [
+            *end_writes,
+            *history_writes,
+            self.build_journal_write(run.message, "run.cancelled", run=run.id, **figures),
+        ]
 
     def build_leaver_writes(self, run: Run) -> Sequence[Write]:
-        """Its person cannot be served any more: nobody is there to be answered."""
+        """The person can no longer be served: there is nobody to answer."""
         why = "its person is not a member any more"
-        noted = self.build_journal_write(run.message, "run.stopped", run=run.id, text=why)
-        return [*self._end_run(run, RunStatus.STOPPED), noted]
+        journal_write = self.build_journal_write(run.message, "run.stopped", run=run.id, text=why)
+        return [*self._end_run(run, RunStatus.STOPPED), journal_write]
 
-    def build_give_up_writes(self, run: Run, text: str, told: DeliveryResult) -> Sequence[Write]:
-        """It failed every time, and its person was told so."""
-        remembered, direct = self.memory.build_answer_writes(run, text, told)
-        return [*self._end_run(run, RunStatus.STOPPED), remembered, *direct]
+    def build_give_up_writes(self, run: Run, text: str, delivery_result: DeliveryResult) -> Sequence[Write]:
+        """The run failed every time, and the person was told so."""
+        history_write, direct_writes = self.memory.build_answer_writes(run, text, delivery_result)
+        return [*self._end_run(run, RunStatus.STOPPED), history_write, *direct_writes]
 
-    def build_outage_writes(self, run: Run, down: ModelUnavailableError) -> list[Write]:
-        """Its model cannot be reached, and why."""
-        why, said = down.cause.value, str(down)
+    def build_outage_writes(self, run: Run, outage: ModelUnavailableError) -> list[Write]:
+        """Journals that the model cannot be reached, and why."""
+        why, said = outage.cause.value, str(outage)
         return [self.build_journal_write(run.message, "model.down", run=run.id, why=why, said=said)]
 
     def _end_run(self, run: Run, status: RunStatus) -> Sequence[Write]:

@@ -1,4 +1,4 @@
-"""Messages that no model needs to see: those of strangers, commands, empty ones and long ones."""
+"""Handles messages that need no model: from strangers, commands, empty and overlong ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bot.queue.writes import Write
 from tools.spec import Caller
 
 TEXT_MAX = 12_000
-"""Characters of one message that are read."""
+"""Longest message, in characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class MessageTriage:
     run_recorder: RunRecorder
 
     async def refuse_stranger(self, lease: Lease, message: Message) -> Sequence[Write]:
-        """Guests are told so where it disturbs nobody else."""
+        """Tells guests that they are not served, where that disturbs nobody else."""
         person = await self.directory.find_person(message.person)
         if person is not None and message.place.direct:
             text = translate("turn.stranger", person.language)
@@ -35,7 +35,7 @@ class MessageTriage:
         return [self.run_recorder.build_journal_write(message, "message.ignored", text=why)]
 
     async def answer_without_model(self, lease: Lease, message: Message, caller: Caller) -> Sequence[Write] | None:
-        """The writes of a message that is answered by code; None for one that a model has to answer."""
+        """The writes of a message that code answers. None for a message that needs the model."""
         language = caller.person.language
         if (answer := await self.commands.answer_command(message, caller)) is not None:
             await self.replies.post_notice(lease, message, answer.text, key="command")

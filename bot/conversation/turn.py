@@ -1,10 +1,9 @@
-"""One message through.
+"""Handles one message.
 
-`TurnHandler.handle_message` is the whole way of a message, top to bottom: who is it → can it be answered without a
-model → its run, loaded or started → the loop, step by step, each step stored and shown → an answer with its receipt, or
-a card and a pause. `TurnHandler.resume_run` goes on after a button. Both return the writes of the one commit that pops
-the item; whatever dies before that is done again by another process, from the last checkpoint.
-"""
+`TurnHandler.handle_message` is the whole path of a message, top to bottom: identify the person → answer without a model
+if possible → start or load the run → the loop, step by step, each step stored and shown → an answer with its receipt,
+or a card and a pause. `TurnHandler.resume_run` goes on after a button. Both return the writes of the one commit that
+pops the item. If the process dies before that commit, another process goes on from the last checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from bot.agent.events import Event, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
+from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
 from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
 from bot.approvals.duplicates import DuplicateGuard
@@ -58,28 +57,29 @@ class TurnHandler:
     ingress_gate: IngressGate = field(default_factory=IngressGate)
     budget: DailyBudget = field(default_factory=DailyBudget)
     down_ms: int = 5_000
-    """How long a message waits before an unreachable model is tried again, unless that asks for longer."""
+    """How long a message waits before the next try while the model cannot be reached, unless the model asks for
+    longer."""
 
     async def handle_message(self, lease: Lease, message: Message) -> Sequence[Write]:
-        """From what a person wrote to the writes that end it. Raises `RetryLater` while the model is down."""
+        """From what a person wrote to the writes that end it. Raises `RetryLater` while the model cannot be reached."""
         await self.ingress_gate.wait_until_quiet()
         lease.set_person(message.person)
         caller = await self.directory.find_caller(message.person)
         if caller is None:
             return await self.triage.refuse_stranger(lease, message)
-        answered = await self.triage.answer_without_model(lease, message, caller)
-        if answered is not None:
-            return answered
+        writes = await self.triage.answer_without_model(lease, message, caller)
+        if writes is not None:
+            return writes
         context = await self.run_loader.load_or_start_run(lease, message, caller)
         bind_context(run=context.run.id)
         return await self._run_agent(context)
 
     async def resume_run(self, lease: Lease, resume: ResumeRun) -> Sequence[Write]:
-        """Goes on with a paused run: what became of its call is an observation now."""
-        loaded = await self.run_loader.load_paused_run(lease, resume.run)
-        if loaded is None:
+        """Continues a paused run: the result of its call is now an observation."""
+        paused = await self.run_loader.load_paused_run(lease, resume.run)
+        if paused is None:
             return []
-        run, recalled = loaded
+        run, conversation = paused
         is_new = self._settle_call(run, resume)
         if resume.is_silent:
             return self.run_recorder.build_cancel_writes(run)
@@ -87,13 +87,13 @@ class TurnHandler:
         if caller is None:
             return self.run_recorder.build_leaver_writes(run)
         await self.run_loader.refresh_start_tools()
-        context = TurnContext(lease=lease, run=run, caller=caller, recalled=recalled)
+        context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
         if is_new:
             await self.run_recorder.checkpoint_run(context, f"resume:{resume.uid}")
         return await self._run_agent(context)
 
     def _settle_call(self, run: Run, resume: ResumeRun) -> bool:
-        """How the call ended is in the run; False if it was already. Whatever is away from here on is news again."""
+        """Records how the call ended. False if the run already knew. The next outage is reported again."""
         if not self.loop.settle_call(run.state, resume.uid, resume.status, resume.observation, resume.privacy):
             return False
         run.status, run.requested_card, run.card_summary, run.has_reported_outage = RunStatus.RUNNING, None, None, False
@@ -101,7 +101,7 @@ class TurnHandler:
         return True
 
     async def _run_agent(self, context: TurnContext) -> Sequence[Write]:
-        """The loop, event by event; before it, whatever a crash has left half done."""
+        """Runs the loop, event by event. First it finishes what a crash left half done."""
         run = context.run
         if context.is_redelivery:
             await self.progress.flush_lines(run, again=True)
@@ -124,15 +124,15 @@ class TurnHandler:
                             return await self._finish_run(context, last)
                         case RunStopped():
                             return await self._finish_run(context, self._describe_stop(context, event))
-        except ModelUnavailableError as down:
-            await self._handle_model_outage(context, down)
-            wait_ms = min(max(self.down_ms, int(down.wait_s * 1000)), DOWN_MAX_MS)
-            raise RetryLater(wait_ms, str(down)) from down
+        except ModelUnavailableError as outage:
+            await self._handle_model_outage(context, outage)
+            wait_ms = min(max(self.down_ms, int(outage.wait_s * 1000)), DOWN_MAX_MS)
+            raise RetryLater(wait_ms, str(outage)) from outage
         raise AssertionError("the loop ends with a final, a pause or a stop")
 
-    async def _start_loop(self, context: TurnContext) -> AsyncGenerator[Event, None]:
-        """The loop, with all that the run's model is told, and what is left of its person's day."""
-        run, caller, used = context.run, context.caller, context.recalled.usage
+    async def _start_loop(self, context: TurnContext) -> AsyncGenerator[RunEvent, None]:
+        """The loop, with the prompt head and the rest of the person's budget for today."""
+        run, caller, used = context.run, context.caller, context.conversation.usage
         use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
         head, grounds = await self.prompt_heads.build_prompt_head(context)
         return self.loop.run(
@@ -143,25 +143,25 @@ class TurnHandler:
             context.lease.stopped,
             grounds,
             remaining_budget=self.budget.compute_remaining_budget(used.tokens, used.cost, run.state),
-            check_proposal=partial(self.duplicates.reject_duplicate, context.recalled.waiting, run),
+            check_proposal=partial(self.duplicates.reject_duplicate, context.conversation.waiting, run),
         )
 
     async def _show_steps(self, context: TurnContext, steps: Sequence[RunStep]) -> None:
-        """Kept before it is shown: after a crash in between nobody is asked, and nothing looked up, once more."""
+        """Stores the steps before it shows them: after a crash in between, no call is made twice."""
         run = context.run
         await self.ingress_gate.wait_until_quiet()
         self.progress.add_steps(run, steps)
-        kept = await self.run_recorder.checkpoint_run(
+        result = await self.run_recorder.checkpoint_run(
             context,
             f"step:{run.state.steps}",
             *self.run_recorder.build_step_writes(run, steps),
             slot=self.progress.find_rate_slot(run),
             most_ms=0,
         )
-        await self.progress.show_progress(run, again=context.is_redelivery, wait_ms=kept.wait_ms)
+        await self.progress.show_progress(run, again=context.is_redelivery, wait_ms=result.wait_ms)
 
     async def _pause_run(self, context: TurnContext, event: RunPaused) -> Sequence[Write]:
-        """The card is brought by its own lane, so that a crash right here cannot lose it."""
+        """The card's own lane delivers it, so a crash right here cannot lose it."""
         run = context.run
         requested_card = await self.card_requester.request_card(context, event)
         await self._show_steps(context, event.steps)
@@ -170,49 +170,49 @@ class TurnHandler:
         return self.run_recorder.build_pause_writes(run)
 
     def _describe_stop(self, context: TurnContext, event: RunStopped) -> RunResult:
-        renewed = self.run_loader.get_budget_renewal().astimezone(context.caller.person.zone)
-        text = describe_stop(context.run, event.reason, renewed)
+        renewal = self.run_loader.get_budget_renewal().astimezone(context.caller.person.zone)
+        text = describe_stop(context.run, event.reason, renewal)
         return RunResult(text=text, stop_reason=event.reason.value, endpoint_error=event.endpoint_message)
 
     async def _finish_run(self, context: TurnContext, result: RunResult) -> Sequence[Write]:
-        """The last word is kept before it is said: after a crash in between the model is not asked for another one."""
+        """Stores the answer before it posts it: after a crash in between, the model is not asked for another one."""
         context.run.result = result
         slot = self.replies.find_rate_slot(context.run)
-        kept = await self.run_recorder.checkpoint_run(context, "end", slot=slot)
-        return await self._post_run_result(context, result, kept.wait_ms)
+        checkpoint = await self.run_recorder.checkpoint_run(context, "end", slot=slot)
+        return await self._post_run_result(context, result, checkpoint.wait_ms)
 
     async def _post_run_result(self, context: TurnContext, result: RunResult, wait_ms: int | None) -> Sequence[Write]:
         run = context.run
         await self.progress.flush_lines(run, again=context.is_redelivery)
-        told = await self.replies.post_run_result(run, result, again=context.is_redelivery, wait_ms=wait_ms)
-        return self.run_recorder.build_finish_writes(context, result, told)
+        delivery_result = await self.replies.post_run_result(run, result, again=context.is_redelivery, wait_ms=wait_ms)
+        return self.run_recorder.build_finish_writes(context, result, delivery_result)
 
-    async def _handle_model_outage(self, context: TurnContext, down: ModelUnavailableError) -> None:
-        """The message stays queued; its writer is told, once, and so is the journal, which says why."""
-        run, noted = context.run, list[Write]()
+    async def _handle_model_outage(self, context: TurnContext, outage: ModelUnavailableError) -> None:
+        """The message stays queued. The outage is told to the person once and journalled once, with its cause."""
+        run, journal_writes = context.run, list[Write]()
         if not run.has_reported_outage:
-            why = "model_unfit" if down.cause in NEEDS_ADMINISTRATOR else "model_down"
+            why = "model_unfit" if outage.cause in NEEDS_ADMINISTRATOR else "model_down"
             text, key = translate(f"turn.{why}", run.language), f"down:{len(run.state.calls)}"
             await self.replies.post_notice(context.lease, run.message, text, key=key)
             run.has_reported_outage = True
-            noted = self.run_recorder.build_outage_writes(run, down)
-        await self.run_recorder.checkpoint_run(context, f"down:{context.lease.token}", *noted)
+            journal_writes = self.run_recorder.build_outage_writes(run, outage)
+        await self.run_recorder.checkpoint_run(context, f"down:{context.lease.token}", *journal_writes)
 
     async def give_up_message(self, item: LaneItem, message: Message) -> Sequence[Write]:
-        """A message that failed every time. A card that was proposed is still brought; otherwise its writer is told."""
+        """A message that failed every time. A proposed card is still delivered; otherwise the person is told."""
         run = await self.run_loader.load_run_of_message(message)
         if run is not None and run.status is RunStatus.PAUSED:
             return self.run_recorder.build_pause_writes(run)
-        text, told = await self.replies.post_failure(item, message, run)
-        return self.run_recorder.build_give_up_writes(run, text, told) if run else []
+        text, delivery_result = await self.replies.post_failure(item, message, run)
+        return self.run_recorder.build_give_up_writes(run, text, delivery_result) if run else []
 
     async def give_up_resume(self, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
-        """The same after a button: what it changed is said, whatever else could not be."""
+        """The same after a button: the person is told what it changed, even if nothing else can be said."""
         run = await self.run_loader.load_unfinished_run(resume.run)
         if run is None:
             return []
         self._settle_call(run, resume)
         if run.status is RunStatus.PAUSED:
             return self.run_recorder.build_pause_writes(run)
-        text, told = await self.replies.post_failure(item, run.message, run)
-        return self.run_recorder.build_give_up_writes(run, text, told)
+        text, delivery_result = await self.replies.post_failure(item, run.message, run)
+        return self.run_recorder.build_give_up_writes(run, text, delivery_result)

@@ -17,7 +17,7 @@ class TurnContext:
     lease: Lease
     run: Run
     caller: Caller
-    recalled: ConversationState
+    conversation: ConversationState
 
     @property
     def is_redelivery(self) -> bool:

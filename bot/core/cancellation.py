@@ -1,4 +1,4 @@
-"""Ending tasks for certain."""
+"""Cancels tasks reliably."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-AGAIN_S = 0.25
+REPEAT_S = 0.25
 
 
 class WorkInterruptedError(Exception):
@@ -15,7 +15,7 @@ class WorkInterruptedError(Exception):
 
 
 class StopEvent(asyncio.Event):
-    """An event that can also be watched without a task of one's own."""
+    """An event that can be watched without a task of its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class StopEvent(asyncio.Event):
 
     @contextmanager
     def add_watcher(self, watcher: Callable[[], None]) -> Iterator[None]:
-        """`watcher` is called when the event is set within the context, and at once if it is set already."""
+        """Calls `watcher` when the event is set within the context, or at once if it is set already."""
         self._watchers.append(watcher)
         try:
             if self.is_set():
@@ -40,18 +40,18 @@ class StopEvent(asyncio.Event):
 
 @contextmanager
 def interrupt_work(stop: StopEvent, after_s: float) -> Iterator[None]:
-    """Cancel the work within when `stop` is set or `after_s` seconds are over, and again until that has happened (see
-    `cancel_and_wait`); raises Interrupted then. A cancellation from outside passes through."""
+    """Cancels the work within when `stop` is set or after `after_s` seconds, and repeats that until it has taken effect
+    (see `cancel_and_wait`). Then raises WorkInterruptedError. A cancellation from outside passes through."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "the work is done in a task"
-    before, times = task.cancelling(), 0
+    earlier_cancellations, times = task.cancelling(), 0
     again: asyncio.Handle | None = None
 
     def cancel_task() -> None:
         nonlocal again, times
         times += 1
         task.cancel()
-        again = loop.call_later(AGAIN_S, cancel_task)
+        again = loop.call_later(REPEAT_S, cancel_task)
 
     def begin_cancelling() -> None:
         nonlocal again
@@ -63,7 +63,7 @@ def interrupt_work(stop: StopEvent, after_s: float) -> Iterator[None]:
         with stop.add_watcher(begin_cancelling):
             yield
     except asyncio.CancelledError:
-        outside = task.cancelling() - before > times
+        outside = task.cancelling() - earlier_cancellations > times
         if outside or not times:
             raise
         raise WorkInterruptedError from None
@@ -76,17 +76,17 @@ def interrupt_work(stop: StopEvent, after_s: float) -> Iterator[None]:
 
 
 async def cancel_and_wait(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    """Cancel, and wait until that has happened. More than once if need be: before Python 3.12,
-    `asyncio.wait_for`, with which redis-py sends, swallows a cancellation that comes as it finishes."""
+    """Cancels the tasks and waits until they have ended, several times if necessary: before Python 3.12,
+    `asyncio.wait_for`, with which redis-py sends, swallows a cancellation that arrives while it finishes."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()
-        await asyncio.wait(left, timeout=AGAIN_S)
+        await asyncio.wait(left, timeout=REPEAT_S)
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def wait_or_cancel(work: asyncio.Task[None]) -> None:
-    """Wait for `work`; cancelled meanwhile, end it for certain before the cancellation goes on."""
+    """Waits for `work`. If cancelled meanwhile, ends `work` before the cancellation goes on."""
     try:
         await asyncio.wait({work})
     finally:

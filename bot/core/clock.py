@@ -1,8 +1,7 @@
-"""What time it is: one object, handed to whoever asks.
+"""The clock: one object, passed to everything that needs the time.
 
-It stamps and dates. What must be decided between processes (leases, timers, dead lines of lanes) goes by the clock of
-Redis, in its scripts.
-"""
+It stamps and dates. Decisions between processes (leases, timers, deadlines of lanes) use the clock of Redis, in its
+scripts."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from datetime import UTC, datetime, tzinfo
 
 
 def to_ms(moment: datetime) -> int:
-    """Epoch."""
+    """Epoch ms."""
     return int(moment.timestamp() * 1000)
 
 
@@ -22,19 +21,19 @@ def read_system_time() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """Two readings. They differ only where somebody sets them apart: a test, an evaluation."""
+    """Two readings. They differ only where a test or an evaluation sets them apart."""
 
     read_now: Callable[[], datetime] = read_system_time
-    """Aware UTC: what cards and runs are stamped with, and expire by."""
+    """Aware UTC: the stamps of cards and runs, and the time they expire by."""
     read_today: Callable[[], datetime] = read_system_time
-    """Aware UTC: what *today* and *tomorrow* are counted from, and requests are stamped with."""
+    """Aware UTC: what *today* and *tomorrow* are counted from; also the stamps of requests."""
 
     def now(self) -> datetime:
         """Aware UTC."""
         return self.read_now()
 
     def now_ms(self) -> int:
-        """Epoch."""
+        """Epoch ms."""
         return to_ms(self.now())
 
     def today(self, zone: tzinfo | None = None) -> datetime:
@@ -42,5 +41,5 @@ class Clock:
         return self.read_today() if zone is None else self.read_today().astimezone(zone)
 
     def today_ms(self) -> int:
-        """Epoch."""
+        """Epoch ms."""
         return to_ms(self.today())

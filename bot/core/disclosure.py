@@ -1,9 +1,7 @@
-"""Where something may be shown. `decide_disclosure` is the one place that decides it; everybody who says something
-asks.
+"""Decides where something may be shown. Only `decide_disclosure` decides that; everything that posts asks it.
 
-What is private goes to the DM of its person, and the conversation gets a pointer. That holds for what a model writes
-too: a run that has seen something private has no words for a channel any more, whatever they are.
-"""
+Private content goes to its person's DM, and the conversation gets a pointer. That also holds for what a model writes:
+once a run has seen something private, none of its words may go to a channel."""
 
 from __future__ import annotations
 
@@ -18,13 +16,13 @@ class Disclosure(StrEnum):
 
     HERE = "here"
     HERE_WITHOUT_FREE_TEXT = "here_without_free_text"
-    """Only where code can leave out what people wrote: a model's words go to the DM."""
+    """Only where code can leave out what people wrote. A model's words go to the DM."""
     DM_WITH_POINTER = "dm_with_pointer"
-    """To its person's DM; the place is told no more than that."""
+    """To its person's DM. The place gets a pointer and nothing else."""
 
 
 def decide_disclosure(privacy: Privacy, surroundings: ChannelReaders) -> Disclosure:
-    """Where something of this privacy may be shown when it belongs into a place with these readers."""
+    """Where content of this privacy may be shown if it belongs to a place with these readers."""
     if surroundings is ChannelReaders.DIRECT:
         return Disclosure.HERE
     if surroundings is ChannelReaders.OUTSIDE or privacy is Privacy.PRIVATE:
@@ -33,5 +31,5 @@ def decide_disclosure(privacy: Privacy, surroundings: ChannelReaders) -> Disclos
 
 
 def decide_channel_disclosure(privacy: Privacy) -> Disclosure:
-    """The most that any channel may be shown of it: what is written once for whoever will read it is written so."""
+    """The most that any channel may show of it. Text that is written once for all readers follows this."""
     return decide_disclosure(privacy, ChannelReaders.INSIDE)

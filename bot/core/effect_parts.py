@@ -1,4 +1,4 @@
-"""The parts of an effect as the record of its card keeps them, and as people and models are told of them."""
+"""The parts of an effect, as the card's record keeps them and as people and models read them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ SHOWN_ORDER = (PartState.DONE, PartState.BEGUN, PartState.REFUSED, PartState.OPE
 
 
 def is_resumable(approval: Approval) -> bool:
-    """True for an effect that has parts, of each of which it is known whether it is done: the rest can be done."""
+    """True for an effect with parts if it is known of each part whether it is done: then the rest can be done."""
     return bool(approval.parts) and PartState.BEGUN not in approval.parts.values()
 
 
 def list_parts(approval: Approval) -> dict[PartState, list[str]]:
-    """Who has it, of whom nobody can say, and who has it not: by the names on the card. Empty for an effect without
-    parts, and for one of which all are done."""
+    """The parts that are done, unclear and not done, by the names on the card. Empty if there are no parts, or if all
+    are done."""
     if all(state is PartState.DONE for state in approval.parts.values()):
         return {}
     fields = (fact.value for fact in approval.proposal.fields)
     names = {one.id: one.name for value in fields if isinstance(value, Identities) for one in value.people}
-    found = {
-        state: [names.get(one, one) for one, its in approval.parts.items() if its is state] for state in SHOWN_ORDER
+    names_by_state = {
+        state: [names.get(one, one) for one, part_state in approval.parts.items() if part_state is state]
+        for state in SHOWN_ORDER
     }
-    return {state: those for state, those in found.items() if those}
+    return {state: people for state, people in names_by_state.items() if people}
 
 
 def describe_effect_parts(approval: Approval, language: str) -> str:
-    """The same on one line; empty where there is nothing to tell."""
-    told = [
-        translate(f"parts.{state.value}", language, names=join_in_both_languages(those))
-        for state, those in list_parts(approval).items()
+    """The same on one line; empty if there is nothing to say."""
+    sentences = [
+        translate(f"parts.{state.value}", language, names=join_in_both_languages(people))
+        for state, people in list_parts(approval).items()
     ]
-    return translate("parts.gap", language).join(told)
+    return translate("parts.gap", language).join(sentences)

@@ -25,15 +25,15 @@ class CountersignError(Exception):
 
 
 class SettingsError(CountersignError):
-    """A setting is missing or odd; the message says how to mend it."""
+    """A setting is missing or invalid; the message says how to fix it."""
 
 
 class NoInstallationError(CountersignError):
-    """No bot has ever kept anything where this command looks; the message says where it looked."""
+    """No bot has ever stored anything where this command looks; the message says where it looked."""
 
 
 class UnsafeStoreError(CountersignError):
-    """The Redis in use would lose data; the message says the way out."""
+    """The Redis in use would lose data; the message says how to fix it."""
 
 
 class StoreUnavailableError(CountersignError):
@@ -45,15 +45,15 @@ class LeaseLost(CountersignError):
 
 
 class ModelFailureCause(StrEnum):
-    """Why a model has not answered."""
+    """Why a model did not answer."""
 
     UNREACHABLE = "unreachable"
-    """No connection, or nothing that can be read as an answer."""
+    """No connection, or no readable answer."""
     BUSY = "busy"
-    """Too many requests, or an error of the endpoint's own."""
+    """Too many requests, or an error inside the endpoint."""
     TIMEOUT = "timeout"
     QUOTA = "quota"
-    """What was paid for is used up: asking again does not help."""
+    """The paid quota is used up: a retry does not help."""
     KEY = "key"
     ADDRESS = "address"
     """There is nothing at the address."""
@@ -61,18 +61,18 @@ class ModelFailureCause(StrEnum):
     CONTEXT = "context"
     """The conversation is longer than the model can read."""
     REQUEST = "request"
-    """Anything else that the endpoint does not take."""
+    """Any other request that the endpoint rejects."""
 
 
 NEEDS_ADMINISTRATOR = frozenset(
     {ModelFailureCause.QUOTA, ModelFailureCause.KEY, ModelFailureCause.ADDRESS, ModelFailureCause.UNKNOWN_MODEL}
 )
-"""What does not pass by itself."""
+"""Causes that do not pass by themselves."""
 
 
 class ModelUnavailableError(CountersignError):
-    """The model cannot be reached now (network, 429, 5xx, time-out); the message stays queued. `wait_s`: for how long
-    it asks to be left alone (s); 0 if it does not say."""
+    """The model cannot be reached now (network, 429, 5xx, time-out); the message stays queued. `wait_s`: how long the
+    endpoint asks us to wait (s); 0 if it does not say."""
 
     def __init__(
         self, text: str = "", wait_s: float = 0.0, cause: ModelFailureCause = ModelFailureCause.UNREACHABLE
@@ -82,7 +82,7 @@ class ModelUnavailableError(CountersignError):
 
 
 class ModelRejectedError(CountersignError):
-    """The model will not take this conversation (HTTP 400 and the like): trying again changes nothing."""
+    """The model rejects this conversation (HTTP 400 and the like): a retry changes nothing."""
 
     def __init__(self, text: str = "", cause: ModelFailureCause = ModelFailureCause.REQUEST) -> None:
         super().__init__(text)
@@ -98,7 +98,7 @@ class ChatError(CountersignError):
 
 
 class ChatUnavailableError(ChatError):
-    """The chat platform cannot be reached now, or takes no more: what was to be said stays queued."""
+    """The chat platform cannot be reached now, or is overloaded: the post stays queued."""
 
 
 class ChatAccountError(ChatUnavailableError):

@@ -1,4 +1,4 @@
-"""What a conversation remembers, entry by entry: messages, calls of earlier runs, runs that wait for a button."""
+"""The entries of a conversation's history: messages, calls of earlier runs, paused runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _NARROW = re.compile("[\u0000-\u2e7f]+")
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of a text, roughly: one for each character of a script without spaces between words (CJK, kana,
-    Hangul, emoji), one for four of any other. At least 1."""
+    """A rough token count: one per character in scripts without spaces between words (CJK, kana, Hangul, emoji), one
+    per four characters in any other. At least 1."""
     wide = len(_NARROW.sub("", text))
     return max(1, wide + math.ceil((len(text) - wide) / 4))
 
@@ -25,16 +25,16 @@ class EntryKind(StrEnum):
     """What an entry is about."""
 
     SAID = ""
-    """What a person or the bot has said."""
+    """A message of a person or the bot."""
     EVENT = "event"
-    """What happened, written by code."""
+    """An event, written by code."""
     CALLS = "calls"
-    """What a run has called, and what came of it: a line each."""
+    """The calls of a run and their results, one line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call of an earlier run, in no style's form: whatever model goes on reads it in its own."""
+    """A call of an earlier run, in no particular reply format: each model reads it in its own."""
 
     uid: str
     tool: str
@@ -43,41 +43,47 @@ class PastCall:
     status: str
     """How it ended, as in `bot.core.run_state.CallStatus`."""
     result: str
-    """As the model has read it, its beginning."""
+    """The beginning of the result, as the model read it."""
 
     @property
     def row(self) -> tuple[str, str, dict[str, Any], str, str, str]:
-        """As it is stored."""
+        """As stored."""
         return (self.uid, self.tool, self.args, self.reason, self.status, self.result)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """One message that a conversation remembers."""
+    """One message in a conversation's history."""
 
     message: str
-    """What a model reads, as JSON with `role` first: kept as it is sent, so that no turn reads and writes it anew."""
+    """What a model reads, as JSON with `role` first. Kept as it is sent, so no turn has to parse and format it
+    again."""
     run: str = ""
     shown_text: str | None = None
     """What people read instead: their own words; nothing where a card waits."""
     at_ms: int = 0
-    """When it was remembered (epoch)."""
+    """When it was added (epoch ms)."""
     kind: EntryKind = EntryKind.SAID
 
     @classmethod
     def from_content(
         cls, role: str, content: str, *, run: str = "", said: str | None = None, at_ms: int = 0
     ) -> HistoryEntry:
-        return cls(json.dumps({"role": role, "content": content}, ensure_ascii=False), run, said, at_ms)
+        return cls(
+            message=json.dumps({"role": role, "content": content}, ensure_ascii=False),
+            run=run,
+            shown_text=said,
+            at_ms=at_ms,
+        )
 
     @property
     def is_answer(self) -> bool:
-        """By the bot, not by a person."""
+        """True for a message of the bot."""
         return self.message.startswith(_ANSWER)
 
     @property
     def is_visible(self) -> bool:
-        """Whether people are shown it: not what was only called."""
+        """True if people see it. They do not see calls."""
         return self.kind is not EntryKind.CALLS or self.shown_text is not None
 
     @property
@@ -93,7 +99,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryMessage:
-    """A message for a model, as JSON, or in its place the calls that it tells of."""
+    """A message for a model as JSON, or the calls that stand in its place."""
 
     message: str
     calls: Sequence[PastCall] | None = None
@@ -101,14 +107,14 @@ class HistoryMessage:
 
 @dataclass(frozen=True, slots=True)
 class PausedRun:
-    """A run of a conversation that waits for a button."""
+    """A paused run of a conversation."""
 
     run: str
     approval: str
     tool: str
     person: str = ""
-    """Person id of whose run it is; empty in a record of an earlier version."""
+    """Id of the run's person; empty in a record of an earlier version."""
     made_ms: int = 0
-    """When its card was made (epoch); 0 in a record of an earlier version."""
+    """When its card was made (epoch ms); 0 in a record of an earlier version."""
     text: str = ""
-    """What the card says, in one line; empty where the conversation may not know it."""
+    """The card in one line; empty where the conversation may not know it."""

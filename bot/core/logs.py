@@ -1,8 +1,7 @@
 """Structured logs on one stream: JSON for machines, colours on a terminal, secrets never.
 
-Everything goes through the standard `logging`, ours and the libraries', and is redacted where it is written, so
-that no logger can forget to. Context (run, conversation, person) is bound once and stands on every line.
-"""
+Everything, ours and the libraries', goes through the standard `logging` and is redacted on output, so no logger can
+forget it. Context (run, conversation, person) is bound once and appears on every line."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ import structlog
 
 from bot.core.redaction import redact_text as redact_text
 
-QUIET = {
+LIBRARY_LEVELS = {
     "httpx": logging.WARNING,
     "httpx2": logging.WARNING,
     "httpcore": logging.WARNING,
@@ -27,17 +26,17 @@ QUIET = {
     "slack_sdk": logging.INFO,
     "slack_bolt": logging.INFO,
 }
-"""Libraries that say every request at INFO, whole payloads at DEBUG, or every time that spans were not taken (which
-`bot.tracing.sending` says once): the least level that is written."""
+"""Libraries that log every request at INFO, whole payloads at DEBUG, or every failed export of spans (which
+`bot.tracing.sending` reports once), with the lowest level that is written."""
 
 
 def bind_context(**context: object) -> None:
-    """Put context (run, conversation, person …) on every line of this task from now on."""
+    """Adds context (run, conversation, person …) to every line of this task from now on."""
     structlog.contextvars.bind_contextvars(**context)
 
 
 def clear_context() -> None:
-    """Forget this task's context."""
+    """Clears this task's context."""
     structlog.contextvars.clear_contextvars()
 
 
@@ -48,7 +47,7 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
 
 
 def redact_value(value: object) -> object:
-    """A value with every text in it redacted, before a renderer puts escapes and colours around it."""
+    """A value with every text in it redacted, before a renderer adds escapes and colours."""
     if isinstance(value, str):
         return redact_text(value)
     if isinstance(value, Mapping):
@@ -59,21 +58,21 @@ def redact_value(value: object) -> object:
 
 
 class RedactingFormatter(structlog.stdlib.ProcessorFormatter):
-    """Renders a line and redacts all of it again: what objects and tracebacks say of themselves."""
+    """Renders a line and redacts it again: objects and tracebacks may print secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redact_text(super().format(record))
 
 
 def configure_logging(level: str = "INFO", json: bool | None = None, stream: TextIO | None = None) -> None:
-    """Send every logger to `stream` (standard output). `json` None: JSON unless the stream is a terminal."""
+    """Sends every logger to `stream` (standard output). `json` None: JSON unless the stream is a terminal."""
     target = stream or sys.stdout
     handler = logging.StreamHandler(target)
     handler.setFormatter(_build_formatter(json if json is not None else not target.isatty()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for name, least in QUIET.items():
+    for name, least in LIBRARY_LEVELS.items():
         logging.getLogger(name).setLevel(max(least, root.level))
     logging.captureWarnings(True)
     structlog.configure(

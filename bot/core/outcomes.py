@@ -1,5 +1,5 @@
-"""How a card that is over reads: what became of it, who and when; what came of that; and what it was about, as a
-statement. Nothing of it looks like an open question."""
+"""The words of a closed card: its outcome, who decided and when; the result; and its subject as a statement. Nothing
+here reads like an open question."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Names = Mapping[str, str]
 
 
 def describe_outcome(approval: Approval, reader: Person, names: Names) -> str:
-    """What became of a card, who did it and when: one line."""
+    """The outcome of a card, who decided it and when, in one line."""
     language, at = reader.language, format_local_time(approval.decided_ms, reader)
     if approval.state is not ApprovalState.DECIDED:
         by = names.get(approval.decided_by) or translate("card.system", language)
@@ -32,14 +32,14 @@ def describe_outcome(approval: Approval, reader: Person, names: Names) -> str:
 
 
 def _choose_ending_key(approval: Approval) -> str:
-    """How a card ended that nobody decided: if its matter ended elsewhere, how."""
+    """How a card ended without a decision. If its subject ended elsewhere: how."""
     if approval.state is ApprovalState.CLOSED and f"outcome.closed_{approval.choice}" in load_sentences():
         return f"outcome.closed_{approval.choice}"
     return f"outcome.{approval.state.value}"
 
 
 def _choose_decision_key(approval: Approval) -> str:
-    """What was done; as long as it is not, which button was pressed."""
+    """What was done. Until it is done: which button was pressed."""
     if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
         return f"outcome.{approval.effect.value}"
     revoked = "_revoke" if approval.proposal.title.key == "title.revoke" else ""
@@ -48,14 +48,14 @@ def _choose_decision_key(approval: Approval) -> str:
 
 
 def describe_consequence(approval: Approval, language: str) -> str:
-    """What came of it, and with which words it was decided: a line each."""
+    """The result, and the opinion given with the decision, one line each."""
     if approval.state is ApprovalState.DECIDED:
-        removed = (
+        removal_note = (
             [translate("card.removed", language, n=approval.removed_characters)] if approval.removed_characters else []
         )
         parts = filter(None, [describe_effect_parts(approval, language)])
         return "\n".join(
-            [_describe_effect_result(approval, language), *parts, *_describe_opinion(approval, language), *removed]
+            [_describe_effect_result(approval, language), *parts, *_describe_opinion(approval, language), *removal_note]
         )
     key = f"card.{approval.state.value}"
     return translate(key, language) if key in load_sentences() else ""
@@ -77,13 +77,13 @@ def _describe_effect_result(approval: Approval, language: str) -> str:
 
 
 def _describe_opinion(approval: Approval, language: str) -> list[str]:
-    """On one line: what somebody writes begins no line of ours."""
+    """On one line: a person's text never begins a line of ours."""
     opinion = " ".join(approval.form.get("opinion", "").split())
     return [translate("card.opinion", language, opinion=opinion)] if opinion else []
 
 
 def describe_matter(proposal: Proposal, reader: Person) -> str:
-    """What a card is about, as a statement: *leave request L-0001 of 张三*. Cards of tools without words for it keep
+    """The subject of a card as a statement: *leave request L-0001 of 张三*. Cards of tools without such a sentence keep
     their title."""
     title = proposal.get_title_for(reader.id)
     key = title.key.replace("title.", "matter.", 1)
@@ -92,5 +92,5 @@ def describe_matter(proposal: Proposal, reader: Person) -> str:
 
 
 def format_local_time(ms: int, reader: Person) -> str:
-    """A time as this reader's clock shows it."""
+    """A time in this reader's time zone."""
     return datetime.fromtimestamp(ms / 1000, UTC).astimezone(ZoneInfo(reader.timezone)).strftime("%Y-%m-%d %H:%M")

@@ -1,7 +1,6 @@
-"""What is remembered between two events: runs with their calls, and approvals.
+"""The records kept between two events: runs with their calls, and approvals.
 
-Both live in Redis only. Unknown fields are refused, so that a record of another version is noticed, not guessed at.
-"""
+Both live in Redis only. Unknown fields are rejected, so a record of another version is noticed and never misread."""
 
 from __future__ import annotations
 
@@ -33,24 +32,24 @@ class RunStatus(StrEnum):
     DONE = "done"
     STOPPED = "stopped"
     CANCELLED = "cancelled"
-    """Its person has taken its card back in words: nothing more is said."""
+    """Its person cancelled its card in chat: it says nothing more."""
 
 
 class RunResult(FrozenModel):
-    """How a run ends: what is said, and why it stopped if it did."""
+    """How a run ends: the text to post, and the reason if it stopped."""
 
     text: str
     stop_reason: str = ""
     endpoint_error: str = ""
-    """By the model's endpoint, where that refused: for administrators."""
+    """The error of the model's endpoint if that refused; for administrators."""
     unverified: tuple[str, ...] = ()
-    """What of it nothing supports, as it says it."""
+    """The parts of the text that nothing supports, word for word."""
     overclaims: bool = False
-    """It says that something was done which no result speaks of."""
+    """The text claims an action that no result mentions."""
 
 
 class ApprovalWaiter(FrozenModel):
-    """A run that wants to know how an approval ends."""
+    """A run that waits for the end of an approval."""
 
     run: str
     uid: str
@@ -64,7 +63,7 @@ class ApprovalState(StrEnum):
     CANCELLED = "cancelled"
     EXPIRED = "expired"
     CLOSED = "closed"
-    """What it was about ended elsewhere."""
+    """Its subject ended elsewhere."""
 
 
 class EffectState(StrEnum):
@@ -76,7 +75,7 @@ class EffectState(StrEnum):
 
 
 class OpenCard(StoredModel):
-    """What a gate is asked to bring to people."""
+    """A request to deliver a card."""
 
     kind: Literal["open_card"] = "open_card"
     approval: str
@@ -84,24 +83,24 @@ class OpenCard(StoredModel):
     gate: Gate
     proposal: Proposal
     caller: str
-    """Person id of who asked; empty when the engine did."""
+    """Person id of the requester; empty for the engine."""
     place: Place | None
     """Where the card goes; None: to each decider's DM."""
     waiter: ApprovalWaiter | None = None
     follow_up: TextRef | None = None
-    """Said under the card once it is there (*X asks you to hurry*); may name the card: `{title}`."""
+    """Posted under the card once it is there (*X asks you to hurry*). May name the card: `{title}`."""
 
 
 class CardSummary(FrozenModel):
-    """What a card says, in a line, as it was proposed: what a model is told of it while it waits."""
+    """A card in one line, as it was proposed: what a model reads about it while it waits."""
 
     text: str
     made_ms: int
-    """Epoch."""
+    """Epoch ms."""
 
 
 class Run(BaseModel):
-    """One message through: from what a person wrote to the answer."""
+    """One message from start to end: from what a person wrote to the answer."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -119,7 +118,7 @@ class Run(BaseModel):
     step_lines: list[str] = []
     """Step lines in the person's language."""
     candidates: tuple[str, ...] = ()
-    """Ids of those whom a name may mean, if its last step found that this has to be asked."""
+    """Ids of the people whom a name may mean, if the last step found that the person has to choose."""
     posted_lines: int = 0
     """How many of `lines` people can see."""
     progress_title: str = ""
@@ -129,25 +128,25 @@ class Run(BaseModel):
     progress_message: MessageRef | None = None
     """The one live message of the `plan` display."""
     requested_card: OpenCard | None = None
-    """What a paused run has asked a gate to bring."""
+    """The card that a paused run has requested."""
     card_summary: CardSummary | None = None
-    """What the card of a paused run says."""
+    """The words of a paused run's card."""
     is_in_history: bool = False
-    """The person's message is in the history already."""
+    """True once the history has the person's message."""
     remembered_calls: list[str] = []
-    """Uids of the calls that are in it, with how they ended."""
+    """Uids of the calls in the history, with how they ended."""
     timezone: str = "UTC"
-    """The person's, in which what is remembered of it is dated."""
+    """The person's time zone, which dates what is remembered."""
     dm_place: Place | None = None
-    """The DM with its person, once something of it was brought there because it may not stand where it was asked."""
+    """The DM with its person, once part of the run went there because it may not be shown in the conversation."""
     has_reported_outage: bool = False
-    """The person knows that the model cannot be reached."""
+    """True once the person was told that the model cannot be reached."""
     result: RunResult | None = None
-    """How it ends, from before that is said."""
+    """How it ends. Stored before it is posted."""
     retry_press: str = ""
-    """Id of the press that had its message tried again."""
+    """Id of the press that retried its message."""
     stored_messages: int = Field(default=0, exclude=True)
-    """How many of its messages Redis has in a list beside the record."""
+    """How many of its messages Redis holds in a separate list."""
 
     @property
     def awaiting_call(self) -> CallRecord | None:
@@ -165,32 +164,32 @@ class Approval(StoredModel):
     gate: Gate
     proposal: Proposal
     seal: str
-    """`compute_seal` of tool and plan: what was shown is what runs."""
+    """`compute_seal` of tool and proposal: what was shown is what runs."""
     caller: str
     place: Place | None
     run: str = ""
-    """The run that proposed it, if one did: also what is pressed after it has ended belongs to it."""
+    """The run that proposed it, if any. Presses after that run has ended belong to it too."""
     waiters: tuple[ApprovalWaiter, ...] = ()
     copies: tuple[tuple[str, MessageRef], ...] = ()
-    """(person id of the reader, the posted card), oldest first. Of several copies that one reader has, the last is the
-    one to use; the others are kept until they point to it."""
+    """(person id of the reader, the posted card), oldest first. A reader uses the last of their copies. Older ones are
+    kept until they point to it."""
     delivered_version: int = 0
-    """The last version that was put in front of people."""
+    """The last version that was delivered."""
     state: ApprovalState = ApprovalState.OPEN
     created_ms: int
     expires_ms: int
     decided_by: str = ""
-    """Person id of who pressed."""
+    """Person id of the presser."""
     choice: str = ""
     form: dict[str, str] = Field(default_factory=dict)
     removed_characters: int = 0
-    """So many characters that nobody can see were removed from the dialog's answers."""
+    """Number of invisible characters removed from the dialog's answers."""
     press_id: str = ""
-    """Id of the click that decided: the same click, delivered again, goes on instead of being refused."""
+    """Id of the deciding click. When the same click is delivered again, it goes on instead of being refused."""
     decided_ms: int = 0
     effect: EffectState = EffectState.NONE
     attempts: int = 0
-    """How often the effect was begun on purpose: first, *try again*, *do it again*."""
+    """How often the effect was started on purpose: the first time, *try again*, *do it again*."""
     outcome: ToolOutcome | None = None
     failure: TextRef | None = None
     """Why the effect failed, for people."""
@@ -199,42 +198,42 @@ class Approval(StoredModel):
     possible_change: ReceiptLine | None = None
     """What may have changed although it failed."""
     parts: dict[str, PartState] = Field(default_factory=dict)
-    """Of an effect that has several parts, by person id: how far each has come."""
+    """The progress of each part of the effect, by person id."""
 
     @property
     def on_behalf(self) -> str:
-        """Person id of who the card was brought to, when somebody who stood in has decided; or empty. What several
-        people decide has a card for each."""
+        """Person id of the original decider, if a deputy decided; otherwise empty. What several people decide has a
+        card for each."""
         stood_in = self.gate is Gate.APPROVE and self.state is ApprovalState.DECIDED
         return self.proposal.deciders[0] if stood_in and self.decided_by not in self.proposal.deciders else ""
 
     @property
     def is_settled(self) -> bool:
-        """Its matter has ended; a card for it would only mislead."""
+        """Its subject has ended; another card for it would only mislead."""
         return self.state is ApprovalState.CLOSED or self.effect in (EffectState.DONE, EffectState.UNKNOWN)
 
     @property
     def effect_key(self) -> str:
-        """Names the effect: what one person has decided about what was shown, however often it is tried."""
+        """Names the effect: one person's decision about what was shown, however often it is tried."""
         decided = [self.id, self.seal, self.decided_by, self.choice, self.form]
         return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
     def attempt_key(self) -> str:
-        """Names this one try."""
+        """Names this one attempt."""
         return f"{self.effect_key}:{self.attempts}"
 
     @property
     def owner(self) -> str:
-        """Person id of who may take it back: who has proposed it. What is to be approved is nobody's to take back."""
+        """Person id of the proposer, who may cancel it. Nobody may cancel what has to be approved."""
         return "" if self.gate is Gate.APPROVE else self.caller
 
     @property
     def journal_run(self) -> str:
-        """Id of the run that its journal lines belong to: the one that proposed it, or the first that waits."""
+        """Id of the run of its journal lines: the one that proposed it, or the first that waits."""
         return self.run or next((one.run for one in self.waiters), "")
 
     @property
     def take_back_press(self) -> str:
-        """Id of the click that takes this version back in chat: said again, it is the same click."""
+        """Id of the click that cancels this version in chat. A repeated cancellation is the same click."""
         return f"cancel:{self.id}:{self.version}"

@@ -1,9 +1,8 @@
-"""Text without secrets: those that this installation has, whatever they look like, and whatever looks like one.
+"""Removes secrets from text: the known secrets of this installation, and everything that looks like one.
 
-The secrets of the settings and of the file of MCP servers are known exactly, and are found as they are, URL-encoded,
-JSON-escaped and inside base64. Shapes find what others' programs say. Every pattern is linear: it begins with a fixed
-word or at the beginning of a run, and gives nothing back that it could take otherwise.
-"""
+The secrets of the settings and of the file of MCP servers are known exactly. They are found as they are, URL-encoded,
+JSON-escaped and inside base64. Patterns find what other programs print. Every pattern is linear: it begins with a fixed
+word or at the start of a run of characters, and never backtracks into what it has matched."""
 
 from __future__ import annotations
 
@@ -17,23 +16,24 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 from bot.core.personal_numbers import SIGNS as PERSONAL_SIGNS
 from bot.core.personal_numbers import redact_personal_numbers
 
-SHORTEST = 6
-"""Characters of a secret that is looked for by itself. A shorter one is found only where its shape gives it away
-(`:pass@host`, `password=…`): as a plain word it would take every such word out of the logs."""
-SHORTEST_SHAPE = 16
-"""Characters of a word of letters and digits alone that may be a token."""
+MIN_SECRET_LENGTH = 6
+"""Shortest secret that is searched for by itself, in characters. A shorter one is found only by its context
+(`:pass@host`, `password=…`): searched for by itself, it would remove every such word from the logs."""
+MIN_TOKEN_LENGTH = 16
+"""Shortest word of only letters and digits that may be a token, in characters."""
 MASK = "***"
+"""Shorter than `MIN_SECRET_LENGTH`: itself never taken for a secret."""
 _ENDINGS = (
     *("password", "passwd", "passphrase", "pwd", "secret", "token", "signature", "credential", "credentials"),
     *("secretkey", "accesskey", "apikey", "privatekey", "signingkey", "accountkey", "encryptionkey", "masterkey"),
     *("subscriptionkey", "licensekey", "authkey", "sessionid", "ticket", "密码", "口令", "密钥", "令牌"),
 )
-"""How the name of a secret ends, without `_` and `-`."""
+"""Endings of the names of secrets, without `_` and `-`."""
 _PASSWORDS = ("password", "passwd", "passphrase", "pwd", "secret", "密码", "口令")
 _HEADERS = ("authorization", "cookie")
-"""Names whose value is all that stands behind them."""
+"""Names whose value is everything after them."""
 _QUERY = frozenset({"key", "sig", "sas", "code", "auth", "session", "assertion"})
-"""The last word of further names in the query of an address."""
+"""Last words of further secret names in the query of an address."""
 _SECRET_WORDS = re.compile(r"(?i)token|secret|pass|pwd|key|auth|credential|cookie|session|signature|private")
 _NAME = re.compile(
     r"(?:(?<=\\[nrt])|(?<![\w-]))(?P<name>[\w-]{2,60}+)(?P<end>\\{0,7}[\"'])?"
@@ -44,23 +44,23 @@ _VALUE = re.compile(
     r"|(?P<escaped>\\{1,7}[\"'])(?:(?!(?<!\\)(?P=escaped))[^\r\n])*+"
     r"|(?:[^\s\"'\\,;&}\])<>#]|,(?=[^\s\"'\\]))++"
 )
-"""A quoted value up to its quote, blanks and commas included (a quote with a letter behind it is one of its own, which
-somebody has escaped in another way); or one word."""
+"""A quoted value up to its quote, with blanks and commas (a quote followed by a letter belongs to the value: somebody
+has escaped it in another way); or one word."""
 _AS_NAME = re.compile(r"\\{0,7}[\"']\s{0,4}:\s{0,4}")
-"""The end of a name where that of a value should be: the value was cut short, and its rest is the beginning of another
-text, up to a quote of that one. What stands under this name is taken with it."""
+"""The end of another name where the value should be: the value was cut short, and the next text begins here, up to its
+own quote. What stands under that name is removed too."""
 _REST = re.compile(r"(?i)(?P<quote>\\{0,7}[\"'])?(?!(?:bearer|basic) {1,8}\*\*\*)[^\s\"'\\][^\r\n\"'\\]*+")
-"""What follows, to the end of the line or of the quotation."""
+"""The rest of the line or of the quotation."""
 _SENTENCE = re.compile(r"(?i)(?:input should|should|must|field|value|is|was|not|none|null)\b")
 _WORDLESS = re.compile(r"(?i)null|none|true|false|undefined")
 _LIKE_A_KEY = re.compile(r"(?<![\w-])(?=[A-Za-z_-]{0,40}\d)[\w-]{16,}+")
 _HASH = re.compile(r"\\{0,7}\"?[0-9a-fA-F]{16,}")
 _MASKED = re.compile(r"(?<![\w.-])[\w.-]{0,40}+\*\*\*(?:@[\w.-]++)?")
-"""A value that a shape has masked already, and that says what kind it was."""
+"""A value that a pattern has already masked and that says its kind."""
 _ESCAPED = r"(?<=\\[nrt])|(?<=\\u[0-9a-fA-F]{4})"
-"""Behind what JSON has made an escape of: a new line, a letter of another script."""
+"""After a JSON escape: a new line, or a letter of another script."""
 _BEGINNING = rf"(?:(?<![A-Za-z0-9])|{_ESCAPED})"
-"""Where a word begins."""
+"""The start of a word."""
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"(?s)-----BEGIN ([A-Z0-9 ]{0,40}PRIVATE KEY)-----.*?(?:-----END [A-Z0-9 ]{0,60}-----|\Z)"),
@@ -78,7 +78,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         r"\1***",
     ),
-    (  # these say what they are even when a text was cut in the middle of one
+    (  # these are recognizable even where a text was cut in the middle of one
         re.compile(_BEGINNING + r"(gh[pousr]_|github_pat_|glpat-|(?:sk|rk|pk)_(?:live|test)_|GOCSPX-)[\w.-]{6,}+"),
         r"\1***",
     ),
@@ -111,7 +111,7 @@ _BOT_TOKEN = re.compile(
     r"(?:(?<![\w:])|(?<=\\[nrt]))((?:bot)?\d{8,10}:)[\w-]{35}(?![\w-])|"
     r"(?:(?<![\w.-])|(?<=\\[nrt]))(?=[MNO])[\w-]{24,28}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"
 )
-"""Of Telegram and of Discord: with no word in them that says so."""
+"""Tokens of Telegram and Discord, which contain no telling word."""
 _ADDRESS = re.compile(r"(?<![\w.+%-])([\w.+%-])[\w.+%-]*+@([\w-]++(?:\.[\w-]++)++)")
 _SIGNS = (
     *("xox", "xapp", "sk-", "bearer", "basic", "://", "hooks.slack", "ticket=", "token", "secret", "signature"),
@@ -155,12 +155,12 @@ _SIGNS = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _KnownSecrets:
-    """What this process has been told to look for."""
+    """The secrets that this process searches for."""
 
     spellings: tuple[str, ...] = ()
-    """The longest first."""
+    """Longest first."""
     secrets: frozenset[str] = frozenset()
     personal: bool = False
 
@@ -169,23 +169,23 @@ _known = _KnownSecrets()
 
 
 def remember_secrets(secrets: Iterable[str], *, personal: bool | None = None) -> None:
-    """From now on these are redacted wherever this process writes, besides those it knew. `personal`: numbers of
-    phones, identity cards, bank accounts and cards too; None: as before."""
-    known = _known.secrets | {one for one in secrets if len(one) >= SHORTEST and one != MASK}
-    if known != _known.secrets:
-        spelled = {spelling for one in known for spelling in spell_secret(one)}
-        _known.spellings = tuple(sorted(spelled, key=lambda one: (-len(one), one)))
-        _known.secrets = known
+    """Adds secrets that are redacted from now on wherever this process writes. `personal`: whether to redact numbers of
+    phones, identity cards, bank accounts and cards; None: unchanged."""
+    all_secrets = _known.secrets | {one for one in secrets if len(one) >= MIN_SECRET_LENGTH}
+    if all_secrets != _known.secrets:
+        spellings = {spelling for one in all_secrets for spelling in spell_secret(one)}
+        _known.spellings = tuple(sorted(spellings, key=lambda one: (-len(one), one)))
+        _known.secrets = all_secrets
     _known.personal = _known.personal if personal is None else personal
 
 
 def forget_secrets() -> None:
-    """As at the beginning: for tests, and for a process that has played another installation."""
+    """Resets everything: for tests, and for a process that has played another installation."""
     _known.spellings, _known.secrets, _known.personal = (), frozenset(), False
 
 
 def spell_secret(secret: str) -> Iterator[str]:
-    """A secret as it may stand in a text: plain, URL-encoded, escaped, and in base64 wherever it begins."""
+    """A secret in every spelling: plain, URL-encoded, escaped, and in base64 at any offset."""
     yield secret
     for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret), quote(secret, safe="!$&'()*+,;=:@-._~")):
         yield encoded
@@ -200,15 +200,15 @@ def spell_secret(secret: str) -> Iterator[str]:
             yield _spell_base64(secret.encode(), before, alphabet)
 
 
-def _spell_base64(secret: bytes, before: int, encode: Callable[[bytes], bytes]) -> str:
-    """The letters that stand for nothing but the secret, when so many bytes (modulo 3) precede it."""
-    text = encode(b"\0" * before + secret).decode().rstrip("=")
-    whole = (before + len(secret)) * 8 // 6
-    return text[-(-before * 8 // 6) : whole]
+def _spell_base64(secret: bytes, offset: int, encode: Callable[[bytes], bytes]) -> str:
+    """The base64 letters that encode nothing but the secret when `offset` bytes (modulo 3) precede it."""
+    text = encode(b"\0" * offset + secret).decode().rstrip("=")
+    whole = (offset + len(secret)) * 8 // 6
+    return text[-(-offset * 8 // 6) : whole]
 
 
 def read_url_secrets(url: str) -> Iterator[str]:
-    """What an address carries that is nobody's business: a password, a user that stands alone, keys in the query."""
+    """The secrets in an address: a password, a user without a password, keys in the query."""
     try:
         parts = urlsplit(url)
         user, password = parts.username or "", parts.password or ""
@@ -224,12 +224,12 @@ def read_url_secrets(url: str) -> Iterator[str]:
 
 
 def is_secret_name(name: str) -> bool:
-    """True for a name under which a secret stands: `API_TOKEN`, `client-secret`, `Authorization`."""
+    """True for the name of a secret: `API_TOKEN`, `client-secret`, `Authorization`."""
     return _SECRET_WORDS.search(name) is not None
 
 
 def redact_known_secrets(text: str) -> str:
-    """Text without the secrets that this process was told of."""
+    """The text without the secrets that this process knows."""
     for one in _known.spellings:
         if one in text:
             text = text.replace(one, MASK)
@@ -237,12 +237,12 @@ def redact_known_secrets(text: str) -> str:
 
 
 def redact_text(text: str, *, addresses: bool = True) -> str:
-    """Text without tokens, keys and passwords, and, unless `addresses` is false, without the names in e-mail addresses
-    (`l***@example.com`)."""
+    """The text without tokens, keys and passwords and, unless `addresses` is false, without the names in e-mail
+    addresses (`l***@example.com`)."""
     text = redact_known_secrets(text)
     if _known.personal and any(sign in text for sign in PERSONAL_SIGNS):
         text = redact_personal_numbers(text)
-    if len(text) < SHORTEST_SHAPE and text.replace("_", "").isalnum():
+    if len(text) < MIN_TOKEN_LENGTH and text.isalnum():
         return text
     small = text.casefold()
     text = _BOT_TOKEN.sub(rf"\1{MASK}", text)
@@ -254,7 +254,7 @@ def redact_text(text: str, *, addresses: bool = True) -> str:
 
 
 def _mask_named_secrets(text: str) -> str:
-    """Without what stands under the name of a secret."""
+    """Masks the values under the names of secrets."""
     parts, end = list[str](), 0
     for found in _NAME.finditer(text):
         if found.start() < end or not (extent := _find_value_extent(text, found)):
@@ -265,45 +265,45 @@ def _mask_named_secrets(text: str) -> str:
     return "".join([*parts, text[end:]]) if parts else text
 
 
-def _find_value_extent(text: str, found: re.Match[str]) -> tuple[int, int, str] | None:
-    """From where to where the value of a secret stands behind its name, and what stands there instead."""
-    name, at = found["name"].replace("_", "").replace("-", "").lower(), found.end()
+def _find_value_extent(text: str, match: re.Match[str]) -> tuple[int, int, str] | None:
+    """Start and end of the secret value after its name, and its replacement."""
+    name, at = match["name"].replace("_", "").replace("-", "").lower(), match.end()
     if name.endswith(_HEADERS):
         rest = _REST.match(text, at)
         return (max(rest.end("quote"), at), rest.end(), MASK) if rest else None
-    if not (name.endswith(_ENDINGS) or _is_secret_here(text, found)):
+    if not (name.endswith(_ENDINGS) or _is_secret_here(text, match)):
         return None
     value = _VALUE.match(text, at)
     if value is None:
         return None
     opened = value["quote"] or value["escaped"]
     if not opened:
-        return _find_bare_extent(text, found, value)
+        return _find_bare_extent(text, match, value)
     start, stop = at + len(opened), value.end()
     while (name_ends := _AS_NAME.match(text, stop)) and (value := _VALUE.match(text, name_ends.end())):
         stop = value.end()
     return (start, stop, MASK) if start < stop and not _MASKED.fullmatch(text, start, stop) else None
 
 
-def _find_bare_extent(text: str, found: re.Match[str], value: re.Match[str]) -> tuple[int, int, str] | None:
-    """Of a value without quotes. A password behind a colon may have blanks: nobody can say where it ends, so the line
-    goes. In JSON, what had no quotes gets some."""
-    name, at, word, quote_ = found["name"].lower(), value.start(), value[0], found["end"] or ""
+def _find_bare_extent(text: str, match: re.Match[str], value: re.Match[str]) -> tuple[int, int, str] | None:
+    """The same for a value without quotes. A password after a colon may contain blanks: its end is unknown, so the rest
+    of the line goes. In JSON, an unquoted value gets quotes."""
+    name, at, word, quote_ = match["name"].lower(), value.start(), value[0], match["end"] or ""
     if _WORDLESS.fullmatch(word) or _MASKED.fullmatch(word):
         return None
     if word.isdecimal() and len(word) < 5 and not name.endswith(_PASSWORDS):
         return None
-    if not quote_ and found["sign"] in ":：" and name.endswith(_PASSWORDS):
+    if not quote_ and match["sign"] in ":：" and name.endswith(_PASSWORDS):
         rest = _REST.match(text, at)
         return (at, rest.end(), MASK) if rest and not _SENTENCE.match(text, at) else None
     return at, value.end(), f"{quote_}{MASK}{quote_}"
 
 
-def _is_secret_here(text: str, found: re.Match[str]) -> bool:
-    """True for a name that is one of a secret only where it stands, or with what stands behind it."""
-    name, before = found["name"], text[max(found.start() - 1, 0) : found.start()]
-    if found["sign"] == "=" and before in ("?", "&", ";"):
+def _is_secret_here(text: str, match: re.Match[str]) -> bool:
+    """True for a name that means a secret only in this place, or together with what follows it."""
+    name, before = match["name"], text[max(match.start() - 1, 0) : match.start()]
+    if match["sign"] == "=" and before in ("?", "&", ";"):
         return name.lower().replace("-", "_").rpartition("_")[2] in _QUERY
-    if name == "key" and found["sign"] == "=":
-        return _LIKE_A_KEY.match(text, found.end()) is not None
-    return name == "response" and _HASH.match(text, found.end()) is not None
+    if name == "key" and match["sign"] == "=":
+        return _LIKE_A_KEY.match(text, match.end()) is not None
+    return name == "response" and _HASH.match(text, match.end()) is not None

@@ -1,4 +1,4 @@
-"""How far a run has come: its calls, its messages, what it has counted. All that the loop needs to go on elsewhere."""
+"""The state of a run: its calls, messages and counters. The loop needs nothing else to go on in another process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.spec import Privacy, ToolError
 
 
 def format_canonical_json(args: Mapping[str, Any]) -> str:
-    """The one spelling of arguments that is hashed: sorted keys, no spaces, UTF-8."""
+    """The canonical spelling of arguments, for hashing: sorted keys, no spaces, UTF-8."""
     return json.dumps(args, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
@@ -30,7 +30,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validate_args(model: type[M], args: Mapping[str, Any]) -> M:
-    """Arguments as their model. Raises `ToolError` `bad_arguments` that names the first wrong field."""
+    """Parses arguments into their model. Raises `ToolError` `bad_arguments`, which names the first wrong field."""
     try:
         return model.model_validate(args)
     except ValidationError as error:
@@ -50,23 +50,23 @@ class CallStatus(StrEnum):
 
 @pydantic_dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class CallRecord:
-    """One tool call of a run. Every step leaves one behind, so it is kept small."""
+    """One tool call of a run. Every step leaves one, so it is kept small."""
 
     uid: str
-    """Ours: `<run>:<step>:<index>`. The model's own id is only echoed (servers reuse `call_0`)."""
+    """Our id: `<run>:<step>:<index>`. The model's own id is only echoed (servers reuse `call_0`)."""
     tool: str
     args: dict[str, Any]
     reason: str
-    """Model-stated, not verified."""
+    """As the model stated it; not verified."""
     status: CallStatus
     model_id: str
     approval: str = ""
     ended_ms: int = field(default=0, compare=False)
-    """When its result was there (epoch ms); 0 while it waits. It began when the reply that asked for it had come."""
+    """When its result arrived (epoch ms); 0 while it waits. The call began when the reply with it arrived."""
 
 
 class ModelCall(NamedTuple):
-    """One reply of the model. Every one leaves this behind, so it is stored as a bare row."""
+    """One reply of the model. Every reply leaves one, so it is stored as a bare row."""
 
     at_ms: int
     """When the model was asked (epoch ms)."""
@@ -75,51 +75,51 @@ class ModelCall(NamedTuple):
     cached: int
     tokens_out: int
     outcome: str
-    """What was read in it: `act`, `answer`, `malformed`, `withheld`; `correction`: an answer was asked for again in
-    short. The n-th `act` is step n."""
+    """What the reply was: `act`, `answer`, `malformed`, `withheld`; or `correction`: a short answer was requested
+    again. The n-th `act` is step n."""
 
 
 DECIMALS = 10
-"""Of money: a price per million tokens has at most four, and all that is computed from it is exact."""
+"""Decimal places of money. A price per million tokens has at most four, and everything computed from it is exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What replies of one model took."""
+    """The usage of replies of one model."""
 
     model: str
-    """By the name it has in the settings."""
+    """Its name in the settings."""
     tokens_in: int
     tokens_cached: int
-    """Of `tokens_in`."""
+    """Part of `tokens_in`."""
     tokens_out: int
     cost: Decimal | None
-    """In `currency`; None where no price is known: that is not the same as nothing."""
+    """In `currency`; None if no price is known, which is not the same as zero."""
     currency: str = ""
 
 
-LATE = "late"
-"""Under this `RunState.seen` counts replies that did not come in time; fingerprints are longer."""
-DEEDS = "deeds"
-"""Under this it notes that an answer was held up for what it said was done."""
+LATE_REPLIES = "late"
+"""The key of `RunState.result_counts` for replies that came too late. Fingerprints are longer."""
+ACTION_DOUBTS = "deeds"
+"""The key there for an answer that was held up because it claimed an action."""
 
 
 class RunState(BaseModel):
-    """How far a run has come: everything the loop needs to go on in another process."""
+    """The state of a run: everything the loop needs to go on in another process."""
 
     model_config = ConfigDict(extra="forbid")
 
     style: str = ""
-    """In which style of ReAct its messages are; empty before the first reply."""
+    """The reply format of its messages; empty before the first reply."""
     offered_tools: list[str] | None = None
-    """Names of the tools that it is offered, in their order; None: our own. Chosen once, so that wherever the run goes
-    on it has the same."""
+    """Names of the tools on offer, in order; None: our own. Chosen once, so that the run has the same tools wherever it
+    goes on."""
     messages: list[str] = []
-    """This run's own messages in the model's format, from the person's message on: each as JSON, which is what the
-    model is sent and what is stored. Kept in a list of their own."""
+    """The run's own messages in the model's format, from the person's message on. Each is JSON, exactly as it is sent
+    and stored. They are kept in a list of their own."""
     provider_details: dict[int, str] = Field(default_factory=dict, exclude=True)
-    """By the number of its message: what the endpoint that brought it may want back with the next step, opaque. Stored
-    apart, for as long as the run is at work or waits, so that nothing that shows or exports messages ever has it."""
+    """By message number: opaque details that the endpoint may want back with the next step. Stored apart while the run
+    works or waits, so that nothing that shows or exports messages contains them."""
     calls: list[CallRecord] = []
     steps: int = 0
     tool_calls: int = 0
@@ -128,39 +128,39 @@ class RunState(BaseModel):
     malformed: int = 0
     """Malformed replies in this run."""
     result_counts: dict[str, int] = {}
-    """Fingerprint of call and result → how often; and how many replies in a row came too late."""
+    """Fingerprint of call and result → how often; also how many replies in a row came too late."""
     active_ms: int = 0
-    """Running time; waiting for people does not count."""
+    """Running time; waiting for people does not count (ms)."""
     tokens_in: int = 0
     tokens_cached: int = 0
-    """Of `tokens_in`, those that the endpoint knew from an earlier request."""
+    """Part of `tokens_in` that the endpoint had cached."""
     tokens_out: int = 0
     model: str = ""
-    """Which model has answered last, by the name it has in the settings."""
+    """The model that answered last, by its name in the settings."""
     cost: Decimal = Decimal(0)
-    """Of the replies whose price is known, exactly, in `currency`."""
+    """Exact cost of the replies with a known price, in `currency`."""
     currency: str = ""
     unpriced: int = 0
-    """Tokens, in and out, for which no price is known."""
+    """Tokens, in and out, without a known price."""
     uncounted_usage: list[Usage] = Field(default_factory=list, exclude=True)
-    """Replies that no counter knows yet (`bot.storage.spending`). Never stored: whoever loses them loses the tokens
-    above with them."""
+    """Replies that no counter has yet (`bot.storage.spending`). Never stored: a process that loses them also loses the
+    tokens above."""
     model_calls: list[ModelCall] = []
     recent_steps: list[str] = []
-    """Fingerprints of the latest replies: the calls of each, with their results."""
+    """Fingerprints of the latest replies: each with its calls and their results."""
     privacy: Privacy = Privacy.PRIVATE
-    """The most private that the run has seen: it decides where its words may go. A record of an earlier version does
-    not say, so it counts as private."""
+    """The highest privacy that the run has seen: it decides where the run's words may go. A record of an earlier
+    version has none, so it counts as private."""
     was_corrected: bool = False
-    """The model was told what of its answer nothing bears out."""
+    """The model was told which parts of its answer are unsupported."""
     claims: int = 0
-    """What the answer claims (`bot.agent.grounding.claims`): so many things,"""
+    """Number of claims in the answer (`bot.agent.grounding.claims`),"""
     supported_claims: int = 0
-    """and of them so many that rest on something."""
+    """and how many of them are supported."""
 
     @property
     def evidence_accuracy(self) -> float | None:
-        """Evidence accuracy: supported ÷ claimed; None for an answer that claims nothing."""
+        """Supported ÷ claimed; None for an answer without claims."""
         return self.supported_claims / self.claims if self.claims else None
 
     @property
@@ -170,17 +170,18 @@ class RunState(BaseModel):
 
     @property
     def repeated_calls(self) -> int:
-        """Calls that were made before, with the result that they had before."""
-        return sum(times - 1 for made, times in self.result_counts.items() if made not in (LATE, DEEDS))
+        """Calls that were made before and gave the same result."""
+        return sum(times - 1 for made, times in self.result_counts.items() if made not in (LATE_REPLIES, ACTION_DOUBTS))
 
     @property
     def is_uncounted_run(self) -> bool:
-        """No counter knows this run yet."""
+        """No counter has this run yet."""
         return 0 < len(self.model_calls) == len(self.uncounted_usage)
 
     def record_model_call(self, usage: Usage, at_ms: int, ms: int, did: str) -> None:
-        """Adds a reply up. What came before a change of the currency is not of this one, and has no price in it."""
-        self.result_counts.pop(LATE, None)
+        """Adds the usage of a reply. Usage from before a change of currency is not in this currency, and counts as
+        unpriced."""
+        self.result_counts.pop(LATE_REPLIES, None)
         self.model_calls.append(ModelCall(at_ms, ms, usage.tokens_in, usage.tokens_cached, usage.tokens_out, did))
         if usage.cost is not None and usage.currency != self.currency:
             self.unpriced, self.cost, self.currency = self.total_tokens, Decimal(0), usage.currency

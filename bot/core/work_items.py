@@ -1,8 +1,7 @@
-"""What a lane can hold, one class for each kind of work. `kind` says which, in what is stored.
+"""The items that a lane can hold, one class for each kind of work. `kind` identifies the class in what is stored.
 
-Who handles each is one table: `bot.app.work_kinds`. (`OpenCard` is kept in the run that asks for it, and stands with
-that in `bot.core.records`.)
-"""
+The handlers are in one table: `bot.app.work_kinds`. (`OpenCard` is in `bot.core.records`, because a run keeps the one
+it requests.)"""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class ButtonPressed(StoredModel):
 
 
 class ResumeRun(StoredModel):
-    """A gated call of a paused run has ended: go on."""
+    """A paused run's call has ended: the run goes on."""
 
     kind: Literal["resume_run"] = "resume_run"
     run: str
@@ -39,7 +38,7 @@ class ResumeRun(StoredModel):
     observation: dict[str, Any]
     receipt_line: ReceiptLine | None = None
     is_silent: bool = False
-    """The run ends with this: no model is asked, and nothing is said."""
+    """The run ends with this: no model is asked, and nothing is posted."""
     privacy: Privacy = Privacy.PRIVATE
     """Of the observation."""
 
@@ -59,24 +58,24 @@ class ExpireCard(StoredModel):
 
 
 class CloseCard(StoredModel):
-    """What an approval was about ended elsewhere."""
+    """The subject of an approval ended elsewhere."""
 
     kind: Literal["close_card"] = "close_card"
     approval: str
     by: str
     """Person id, or empty for a rule or a timer."""
     why: str = ""
-    """`withdrawn`, `decided`, `transferred`, …: as the engine says it."""
+    """`withdrawn`, `decided`, `transferred`, …: the engine's word."""
 
 
 class RefreshCard(StoredModel):
-    """The platform was away when a card changed: its copies catch up."""
+    """The platform could not be reached when a card changed: its copies are updated now."""
 
     kind: Literal["refresh_card"] = "refresh_card"
 
 
 class CancelOpenCard(StoredModel):
-    """Whoever proposed a card takes it back in chat."""
+    """The proposer cancels a card in chat."""
 
     kind: Literal["cancel_open_card"] = "cancel_open_card"
     approval: str
@@ -84,7 +83,7 @@ class CancelOpenCard(StoredModel):
 
 
 class NotifyPerson(StoredModel):
-    """Something a person should know, told in their DM in their language."""
+    """A notice for a person, sent to their DM in their language."""
 
     kind: Literal["notify_person"] = "notify_person"
     person: str
@@ -92,7 +91,7 @@ class NotifyPerson(StoredModel):
 
 
 class DraftSuggestion(StoredModel):
-    """A card waits for somebody's decision: what does the model think of it?"""
+    """A card waits for a decision: draft the model's suggestion."""
 
     kind: Literal["draft_suggestion"] = "draft_suggestion"
     approval: str
@@ -100,7 +99,7 @@ class DraftSuggestion(StoredModel):
 
 
 class ShowSuggestion(StoredModel):
-    """What it thinks, on its way to the card."""
+    """The drafted suggestion, on its way to the card."""
 
     kind: Literal["show_suggestion"] = "show_suggestion"
     version: int
@@ -108,26 +107,25 @@ class ShowSuggestion(StoredModel):
 
 
 class RenderDiagram(StoredModel):
-    """Somebody wants to see a process, or the way of a request through it."""
+    """Somebody wants to see a process, or the path of a request through it."""
 
     kind: Literal["render_diagram"] = "render_diagram"
     person: str
     place: Place | None
     """Where it is shown; None: in the person's DM."""
     name: str
-    """Number of a request, or a process."""
+    """Number of a request, or name of a process."""
 
 
 class RelayEngineEvent(StoredModel):
-    """What the engine announced, and could not be brought to anybody when its turn came."""
+    """An engine event that could not be relayed when its turn came."""
 
     kind: Literal["relay_engine_event"] = "relay_engine_event"
     event: OutboxEvent
 
 
 class RecordDirectEvent(StoredModel):
-    """A person was told something in their DM, or did something there, that no run tells of: the conversation remembers
-    it."""
+    """An event in a person's DM that belongs to no run: the DM's history records it."""
 
     kind: Literal["record_direct_event"] = "record_direct_event"
     person: str
@@ -136,28 +134,28 @@ class RecordDirectEvent(StoredModel):
 
 
 class AppendDirectHistory(StoredModel):
-    """Something that a DM remembers besides what is said to the bot in it: a run that began in a channel has said
-    something there, so that its person can ask on; or something has happened there."""
+    """Entries for a DM's history besides the messages in it: a run that began in a channel has posted something there,
+    so its person can go on asking; or an event."""
 
     kind: Literal["append_direct_history"] = "append_direct_history"
     run: str
-    """Empty for what has happened."""
+    """Empty for an event."""
     place: Place
     """The DM."""
     person: str
     entries: tuple[tuple[str, str | None, int] | tuple[str, str | None, int, str], ...]
-    """(message as JSON, what people read instead, epoch ms, kind of the entry), oldest first; an earlier version has
-    written no kind."""
+    """(message as JSON, what people read instead, epoch ms, kind of the entry), oldest first. An earlier version writes
+    no kind."""
     calls: tuple[tuple[str, str, dict[str, Any], str, str, str], ...] = ()
-    """Of the entry with calls, as `bot.core.history_entries.PastCall`."""
+    """The calls of the entry with calls, as `bot.core.history_entries.PastCall`."""
     approval: str = ""
-    """The card that it waits for; empty once it does not wait any more."""
+    """The card that waits there; empty once none waits."""
     tool: str = ""
     card_summary: CardSummary | None = None
 
 
 class BacklogCleared(StoredModel):
-    """Stands at the end of a lane that was full: what had been taken before is done when its turn comes."""
+    """Marks the end of a full lane: when its turn comes, everything accepted before it is done."""
 
     kind: Literal["backlog_cleared"] = "backlog_cleared"
     place: Place
@@ -165,9 +163,9 @@ class BacklogCleared(StoredModel):
 
 
 class CompactConversation(StoredModel):
-    """A conversation has grown long: its older turns are to be put in short."""
+    """A conversation has grown long: its older turns are to be summarized."""
 
     kind: Literal["compact_conversation"] = "compact_conversation"
     place: Place
     person: str
-    """Person id of whose turn made it so long."""
+    """Id of the person whose turn made it too long."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.situation import CARDS
+from bot.agent.situation import CARDS_START
 from bot.evaluation.scenario import ScenarioCall, ScenarioReply, Style
 from bot.local.rehearsal.serve import count_approximate_tokens
 
@@ -34,7 +34,7 @@ def _list_card_messages(messages: Sequence[str]) -> Iterator[str]:
     """The messages that list open cards."""
     for one in json.loads(f"[{','.join(messages)}]"):
         content = str(one.get("content") or "")
-        if content.startswith(CARDS):
+        if content.startswith(CARDS_START):
             yield content
 
 

@@ -1,5 +1,5 @@
-"""Names of keys. Every key of a partition carries the same hash tag, so that one script can write all of
-them, on a Redis Cluster too."""
+"""Names of keys. All keys of a partition share a hash tag, so that one script can write all of them, on a Redis Cluster
+too."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ _TAG = re.compile(r"\{q(\d\d)\}:")
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Where everything stands.
+    """Builds the names of all keys.
 
-    `partitions` (1 to 100) is fixed at installation: another number would look for every lane elsewhere.
-    """
+    `partitions` (1 to 100) is fixed at installation: another number would look for every lane elsewhere."""
 
     prefix: str = "cs"
     partitions: int = 8
@@ -31,15 +30,15 @@ class Keys:
         return f"{{q{partition:02d}}}"
 
     def get_partition(self, lane: str) -> int:
-        """Where a lane lives: an id derived here says it itself (also with `:more` behind it), any other
-        name by the CRC16 that Redis Cluster uses."""
+        """The partition of a lane. An id derived here contains it (also with `:more` after it). Any other name goes by
+        the CRC16 that Redis Cluster uses."""
         derived = _DERIVED.match(lane)
         number = int(derived[1]) if derived else crc_hqx(lane.encode(errors="replace"), 0)
         return number % self.partitions
 
     def derive_id(self, kind: str, partition: int, text: str) -> str:
-        """The id that belongs to `text`: kind letter, partition, twelve characters, e.g. `A034e07…`. The same text
-        always has the same one."""
+        """The id for `text`: kind letter, partition, twelve characters, e.g. `A034e07…`. The same text always gives the
+        same id."""
         return f"{kind}{partition:02d}{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:12]}"
 
     def build_key(self, partition: int, *parts: str) -> str:
@@ -47,7 +46,7 @@ class Keys:
         return ":".join((self.prefix, self.format_hash_tag(partition), *parts))
 
     def parse_partition(self, key: str) -> int:
-        """The partition that a key belongs to. Raises ValueError for a key of nobody's."""
+        """The partition that a key belongs to. Raises ValueError if it belongs to none."""
         found = _TAG.match(key, len(self.prefix) + 1) if key.startswith(f"{self.prefix}:") else None
         if found is None:
             raise ValueError(f"not a key of a partition: {key}")
@@ -60,5 +59,5 @@ class Keys:
 
     @property
     def stop_channel(self) -> str:
-        """The pub/sub channel on which *stop* is told."""
+        """The pub/sub channel that announces each *stop*."""
         return f"{self.prefix}:stop"

@@ -1,11 +1,10 @@
-"""Lanes: a durable queue in which every lane is handled in order, one item at a time, by one process at a time.
+"""Lanes: a durable queue. Each lane is handled in order, one item at a time, by one process at a time.
 
-A lane is a conversation or an approval. Its items stay in Redis until the commit that writes their effects
-pops them. A holder has a lease and a token; when the lease runs out, another process takes the lane over with
-a higher token, and everything the former holder still tries to write is refused. One sorted set per partition
-is ready list, lease table and retry schedule at once. All of it is atomic in Lua scripts, each of which may be
-repeated with the same answer and no second effect, because a client whose connection broke does repeat them.
-"""
+A lane is a conversation or an approval. Its items stay in Redis until the commit that writes their effects pops them. A
+holder has a lease and a token. When the lease runs out, another process takes the lane over with a higher token, and
+every later write of the former holder is refused. One sorted set per partition is ready list, lease table and retry
+schedule at once. Lua scripts make all of it atomic. Each script may be repeated with the same answer and no second
+effect, because a client repeats it after a broken connection."""
 
 from __future__ import annotations
 
@@ -28,26 +27,26 @@ from bot.queue.writes import Write, apply_writes, encode_writes, split_by_partit
 from bot.redis.connect import translate_redis_errors
 
 ANYBODY = "*"
-"""In the place of a person: whosever work it is."""
-AGAIN = "~"
-"""Between the id that an item came with and what makes it another one when it is put again."""
+"""In place of a person id: anybody's work."""
+RETRY_SEPARATOR = "~"
+"""Separates an item's id from the suffix that makes it a new item when it is enqueued again."""
 CREDIT_MS, COST_MS = 60_000, 2_000
-"""How far a person's message comes ahead of what waits already, in each partition, and what of that every lane costs
-that they set to work. So a flood delays its maker; and what has waited for as long is not overtaken."""
+"""How far a person's message comes ahead of waiting work, in each partition, and how much of that each lane costs that
+they set to work. So a flood delays its author, and nothing is overtaken that has waited as long as the credit."""
 _NO_RATE = ("", 0, 1, "")
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-_PUMPED = 100
+_MAX_TIMERS = 100
 """Timers moved by one script call, so that no call is long."""
 
 
 def get_elapsed_ms() -> float:
-    """Our own clock, which cannot be set: it goes on while the process is stopped and, on Linux, while the machine is
+    """A clock that nobody can set: it goes on while the process is stopped and, on Linux, while the machine is
     suspended."""
     return time.clock_gettime(_CLOCK) * 1000
 
 
 class EnqueueResult(StrEnum):
-    """What became of an item that was put. NEW and DUPLICATE are both safe to acknowledge."""
+    """What became of an enqueued item. NEW and DUPLICATE are both safe to acknowledge."""
 
     NEW = "new"
     DUPLICATE = "duplicate"
@@ -56,7 +55,7 @@ class EnqueueResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneItem:
-    """One thing to handle."""
+    """One item to handle."""
 
     lane: str
     id: str
@@ -65,21 +64,20 @@ class LaneItem:
     tries: int
     """1 at the first delivery."""
     put_ms: int = 0
-    """When it was put (epoch, Redis clock)."""
+    """When it was enqueued (epoch ms, Redis clock)."""
     error: str = ""
-    """Why the delivery before this one did not end."""
+    """Why the last delivery failed."""
 
     @property
     def is_redelivery(self) -> bool:
-        """It was begun before, counted or not: some of its posts may be there already."""
-        return self.tries > 1 or bool(self.error) or AGAIN in self.id
+        """True if its handling was begun before, counted or not: some of its posts may exist already."""
+        return self.tries > 1 or bool(self.error) or RETRY_SEPARATOR in self.id
 
 
 class RetryLater(Exception):
-    """A handler cannot do it now (the model is down): keep the item and come back after `delay_ms`.
+    """A handler cannot do this now (the model is down): the item stays and comes back after `delay_ms`.
 
-    Not `counts_try`, the delivery does not bring the item nearer to being given up.
-    """
+    Without `counts_try`, this delivery does not count as a try."""
 
     def __init__(self, delay_ms: int, error: str = "", *, counts_try: bool = False) -> None:
         super().__init__(error or f"later: {delay_ms} ms")
@@ -88,12 +86,12 @@ class RetryLater(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointResult:
-    """What a checkpoint answers."""
+    """The answer of a checkpoint."""
 
     refused: str = ""
-    """Why one of its writes refused (`DecideApproval`); nothing behind that write was written."""
+    """Why one of its writes refused (`DecideApproval`). Nothing after that write was written."""
     wait_ms: int | None = None
-    """When the reserved slot comes; None: none was asked for, or it would have been too long."""
+    """Time until the reserved slot. None: no slot was requested, or the wait would have been too long."""
 
 
 class Lease:
@@ -102,18 +100,19 @@ class Lease:
     def __init__(self, lanes: Lanes, row: Sequence[Any], asked_ms: float) -> None:
         self._lanes = lanes
         self.extended_ms = asked_ms
-        """When it was last extended, by `get_elapsed_ms`: before Redis was asked to, so that it never ends later than
-        we think."""
+        """When it was last extended, by `get_elapsed_ms`, read before the call to Redis: so it never ends before we
+        think it does."""
         self.lane: str = row[0]
         self.token: str = row[1]
         self.stopped = StopEvent()
-        """Set when *stop* was said after the item had been put, by whose work this is or by who may stop anybody."""
+        """Set when a *stop* came after the item, from the person whose work this is or from somebody who may stop
+        anybody."""
         self.person = ""
-        """Person id of whose work the item is, once that is known (`set_person`)."""
+        """Person id of whose work the item is, once known (`set_person`)."""
         self._whose = set[str]()
-        """Whose work shall stop."""
+        """Ids of the people whose work shall stop."""
         self.record: dict[str, str] = {}
-        """The approval's hash, as it was when the item came, if the lane is an approval's."""
+        """For an approval's lane: the approval's hash as it was when the item came."""
         self.item = self._read_head_item(row)
 
     def __repr__(self) -> str:
@@ -127,12 +126,12 @@ class Lease:
         return LaneItem(lane=self.lane, id=id_, body=body, tries=int(tries), put_ms=int(put_ms), error=error)
 
     def set_person(self, person: str) -> None:
-        """Says whose work the item is: a stop that somebody has said for their own work counts for nobody else's."""
+        """Sets whose work the item is. A person's own stop counts for their work only."""
         self.person = person
         self.apply_stops()
 
     def apply_stops(self, *whose: str) -> None:
-        """The work of these people shall stop; of `ANYBODY`, whosever it is."""
+        """Stops the work of these people; `ANYBODY` stops all."""
         self._whose |= set(whose)
         if self._whose & {ANYBODY, self.person}:
             self.stopped.set()
@@ -140,24 +139,24 @@ class Lease:
     async def checkpoint(
         self, seq: str, *writes: Write, slot: RateSlot | None = None, most_ms: int | None = None
     ) -> CheckpointResult:
-        """Apply writes once per `seq` of this item, extend the lease, and set `stopped` if a stop was noted. With
-        `slot`, the next one of its rate is reserved in the same call, unless that is more than `most_ms` away."""
+        """Applies writes once per `seq` of this item, extends the lease, and sets `stopped` if a stop was recorded.
+        With `slot`, the same call reserves the next slot of that rate unless it is more than `most_ms` away."""
         row, rate = (
             await self._lanes.prepare_writes(self.lane, writes),
             self._lanes.build_slot_args(self.lane, slot, most_ms),
         )
         head, asked_ms = (self.lane, self.token, self.item.id, seq, self._lanes.lease_ms), get_elapsed_ms()
-        answer, *told = await self._lanes.run_lane_script("checkpoint", self.lane, *head, *rate, *row)
+        answer, *details = await self._lanes.run_lane_script("checkpoint", self.lane, *head, *rate, *row)
         self._require_not_lost(answer)
         if answer == "refused":
-            return CheckpointResult(refused=told[0])
+            return CheckpointResult(refused=details[0])
         self.extended_ms = asked_ms
-        self.apply_stops(*told[1].split())
-        wait_ms = await self._lanes.reserve_slot(slot, most_ms) if slot and rate == _NO_RATE else told[0]
+        self.apply_stops(*details[1].split())
+        wait_ms = await self._lanes.reserve_slot(slot, most_ms) if slot and rate == _NO_RATE else details[0]
         return CheckpointResult(wait_ms=None if wait_ms < 0 else wait_ms)
 
     async def commit(self, *writes: Write, more: bool = True) -> LaneItem | None:
-        """Apply writes and pop the item, at once. With `more`, the next item of the lane under the same
+        """Applies writes and pops the item in one step. With `more`, returns the next item of the lane under the same
         lease; None when there is none and the lane is released."""
         row = await self._lanes.prepare_writes(self.lane, writes)
         head, asked_ms = (self.lane, self.token, self.item.id, self._lanes.lease_ms, int(more)), get_elapsed_ms()
@@ -169,18 +168,18 @@ class Lease:
         return self.item
 
     async def retry(self, delay_ms: int, error: str, count: bool = True) -> None:
-        """Give the lane back; the item comes again after `delay_ms`, and nothing of the lane before it."""
+        """Releases the lane. The item comes again after `delay_ms`, and nothing of the lane comes before it."""
         args = (self.item.id, delay_ms, int(count), error)
         self._require_not_lost(await self._lanes.run_lane_script("retry", self.lane, self.lane, self.token, *args))
 
     async def assert_held(self) -> None:
-        """The lane is still ours. While the heartbeat comes through, our clock says so; who was held up asks Redis.
-        Raises LeaseLost, StoreUnavailableError."""
+        """Asserts that the lane is still ours. While heartbeats succeed, our own clock is enough; after a delay it asks
+        Redis. Raises LeaseLost, StoreUnavailableError."""
         if get_elapsed_ms() - self.extended_ms > self._lanes.lease_ms / 2 and await self._lanes.extend([self]):
             raise LeaseLost(f"{self.lane} at {self.item.id}")
 
     async def release(self) -> None:
-        """Give the lane back at once, without counting the delivery."""
+        """Releases the lane at once, without counting the delivery."""
         await self.retry(0, "handed over", count=False)
 
     def _require_not_lost(self, answer: str) -> None:
@@ -206,7 +205,7 @@ class Lanes:
         self._scripts = ScriptRunner.from_redis(redis, keys)
 
     async def run_lane_script(self, script: str, lane: str, *args: str | int) -> Any:
-        """Run a script in the partition of a lane."""
+        """Runs a script in the partition of a lane."""
         return await self._run_partition_script(script, self.keys.get_partition(lane), *args)
 
     async def _run_partition_script(self, script: str, partition: int, *args: str | int) -> Any:
@@ -214,16 +213,16 @@ class Lanes:
             return await self._scripts.run_script(script, partition, *args)
 
     async def prepare_writes(self, lane: str, writes: Sequence[Write]) -> list[str]:
-        """Writes for a script of this lane. What goes to lanes of other partitions is written first: all of
-        it is safe to repeat, so a crash in between repeats it. Raises ValueError for a foreign key."""
+        """Writes for a script of this lane. Those for lanes of other partitions are written first: all of them are safe
+        to repeat after a crash. Raises ValueError for a foreign key."""
         own, others = split_by_partition(writes, self.keys.get_partition(lane), self.keys)
-        for partition, theirs in others.items():
-            await apply_writes(self.redis, self.keys, partition, theirs)
+        for partition, partition_writes in others.items():
+            await apply_writes(self.redis, self.keys, partition, partition_writes)
         return encode_writes(own)
 
     def build_slot_args(self, lane: str, slot: RateSlot | None, most_ms: int | None) -> tuple[str, int, int, str]:
-        """How a script of this lane reserves a slot. On a cluster it cannot where the rate is another partition's:
-        then it is not asked to, and `reserve_slot` does it apart."""
+        """The arguments with which a script of this lane reserves a slot. On a cluster it cannot if the rate is in
+        another partition; then `reserve_slot` does it separately."""
         near = slot and (
             self._scripts.wakeup_list or self.keys.get_partition(slot.key) == self.keys.get_partition(lane)
         )
@@ -232,22 +231,22 @@ class Lanes:
         return build_slot_key(self.keys, slot.key), slot.spacing_ms, slot.burst, _format_limit_ms(most_ms)
 
     async def reserve_slot(self, slot: RateSlot, most_ms: int | None) -> int:
-        """The next slot of a rate: ms until it, or -1 if that is more than `most_ms`."""
+        """Reserves the next slot of a rate: ms until it, or -1 if that is more than `most_ms`."""
         rate = (build_slot_key(self.keys, slot.key), "reserve", secrets.token_hex(8), slot.spacing_ms, slot.burst)
         return int(await self.run_lane_script("slot", slot.key, *rate, _format_limit_ms(most_ms)))
 
     async def enqueue(
         self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
     ) -> EnqueueResult:
-        """Accept an item once: durable when this returns. A known `id` or alias is a duplicate; a lane with
-        `cap` items is full. `person`: whose credit it takes."""
-        accepted = await self._enqueue_item("", lane, id, body, aliases, person)
-        return accepted if isinstance(accepted, EnqueueResult) else EnqueueResult.NEW
+        """Accepts an item once; it is durable when this returns. A known `id` or alias is a duplicate; a lane with
+        `cap` items is full. `person`: whose credit it uses."""
+        result = await self._enqueue_item("", lane, id, body, aliases, person)
+        return result if isinstance(result, EnqueueResult) else EnqueueResult.NEW
 
     async def enqueue_or_claim(
         self, owner: str, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
     ) -> EnqueueResult | Lease:
-        """The same, and if the lane was idle and due it is the owner's at once."""
+        """The same, and an idle lane that is due is claimed by the owner at once."""
         return await self._enqueue_item(owner, lane, id, body, aliases, person)
 
     async def _enqueue_item(
@@ -261,73 +260,73 @@ class Lanes:
         return EnqueueResult(answer[0])
 
     async def send_wakeups(self, partition: int) -> None:
-        """A hint, to whoever listens, that this partition may have work."""
+        """Hints to all listeners that this partition may have work."""
         await self._scripts.send_wakeups(partition)
 
     async def has_pending_items(self, lane: str) -> bool:
-        """Something of this lane is not handled to its end yet."""
+        """True if the lane still has an unfinished item."""
         with translate_redis_errors():
             return bool(await self.redis.exists(self.keys.build_key(self.keys.get_partition(lane), "in", lane)))
 
     async def claim(self, owner: str, partition: int, room: int) -> list[Lease]:
-        """Take up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too:
-        who gets one gives it up."""
+        """Claims up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too: their
+        handler gives them up."""
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
         rows = await self._run_partition_script("claim", partition, nonce, owner, self.lease_ms, room)
         return [Lease(self, row, asked_ms) for row in rows]
 
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
-        """Heartbeat, one call per partition; gives back the leases that are lost, and tells the others of a *stop* that
-        was not heard when it was said."""
-        held: dict[int, list[Lease]] = {}
+        """The heartbeat, one call per partition. Returns the lost leases, and passes on every *stop* that the other
+        leases have missed."""
+        leases_by_partition: dict[int, list[Lease]] = {}
         for lease in leases:
-            held.setdefault(self.keys.get_partition(lease.lane), []).append(lease)
+            leases_by_partition.setdefault(self.keys.get_partition(lease.lane), []).append(lease)
         lost: list[Lease] = []
-        for partition, group in held.items():
+        for partition, group in leases_by_partition.items():
             pairs = [part for lease in group for part in (lease.lane, lease.token)]
             asked_ms = get_elapsed_ms()
             lost_tokens, ending = await self._run_partition_script("extend", partition, self.lease_ms, *pairs)
-            gone, whose = set(lost_tokens), dict(zip(ending[::2], ending[1::2], strict=True))
-            lost += [lease for lease in group if lease.token in gone]
+            lost_set, whose = set(lost_tokens), dict(zip(ending[::2], ending[1::2], strict=True))
+            lost += [lease for lease in group if lease.token in lost_set]
             for lease in group:
                 lease.apply_stops(*whose.get(lease.token, "").split())
-                lease.extended_ms = lease.extended_ms if lease.token in gone else asked_ms
+                lease.extended_ms = lease.extended_ms if lease.token in lost_set else asked_ms
         return lost
 
     async def move_due_timers(self) -> int:
-        """Move due timers into their lanes; how many. Any number of processes may pump at once."""
+        """Moves due timers into their lanes and returns how many. Any number of processes may call this at once."""
         with translate_redis_errors():
             return sum(moved for moved, _ in await self._run_pump_script())
 
     async def list_due_partitions(self) -> list[int]:
-        """The partitions that have work now, timers included, most urgent first: one round trip for all."""
+        """The partitions that have work now, timers included, most urgent first, in one round trip."""
         with translate_redis_errors():
-            found = [(score, n) for n, (_, score) in enumerate(await self._run_pump_script()) if score]
-        return [partition for _, partition in sorted((float(score), n) for score, n in found)]
+            scores = [(score, n) for n, (_, score) in enumerate(await self._run_pump_script()) if score]
+        return [partition for _, partition in sorted((float(score), n) for score, n in scores)]
 
     async def _run_pump_script(self) -> Sequence[tuple[int, str]]:
-        return await self._scripts.run_in_all_partitions("pump", _PUMPED, self.dedupe_ms)
+        return await self._scripts.run_in_all_partitions("pump", _MAX_TIMERS, self.dedupe_ms)
 
     async def request_stop(self, lane: str, at: str, whose: str = ANYBODY) -> None:
-        """What this person (an id; or `ANYBODY`) has put into the lane before now shall stop: remembered for an hour,
-        told to the holder now. `at` is the platform's timestamp of the *stop*."""
+        """Stops what this person (an id, or `ANYBODY`) put into the lane before now. Remembered for an hour, and
+        announced to the holder at once. `at`: the platform's timestamp of the *stop*."""
         await self.run_lane_script("stop", lane, self.keys.stop_channel, lane, at, whose)
 
     async def watch_stops(self) -> AsyncGenerator[tuple[str, str, int]]:
-        """Stops as they are told: (lane, whose, epoch ms). A hint: each checkpoint looks for itself."""
+        """Announced stops as (lane, whose, epoch ms). Only a hint: every checkpoint looks for itself."""
         with translate_redis_errors():
-            async with self.redis.pubsub(ignore_subscribe_messages=True) as told:
-                await told.subscribe(self.keys.stop_channel)
+            async with self.redis.pubsub(ignore_subscribe_messages=True) as subscription:
+                await subscription.subscribe(self.keys.stop_channel)
                 while True:
-                    message = await told.get_message(ignore_subscribe_messages=True, timeout=5.0)
+                    message = await subscription.get_message(ignore_subscribe_messages=True, timeout=5.0)
                     if message is not None:
                         at_ms, _, rest = str(message["data"]).partition("|")
                         whose, _, lane = rest.partition("|")
-                        if lane:  # a process of an earlier version says no person
+                        if lane:  # a process of an earlier version sends no person
                             yield lane, whose, int(at_ms)
 
     async def wait_for_wakeup(self, timeout_s: float) -> int | None:
-        """Wait for a partition that may have work. Only a hint: a lost one costs a sweep."""
+        """Waits for a partition that may have work. Only a hint: a lost one costs a poll."""
         with translate_redis_errors():
             rung = await self.redis.blpop([self.keys.wakeup_list], timeout=timeout_s)
         return int(rung[1]) % self.keys.partitions if rung else None

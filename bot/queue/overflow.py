@@ -1,4 +1,5 @@
-"""Lanes that are full: where it began, so that it is said once, and said again when what was waiting is done."""
+"""Full lanes. The first refused message marks the overflow, so it is announced once, and again when the backlog is
+cleared."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from bot.queue.keys import Keys
 from bot.queue.writes import Delete, Write
 from bot.redis.connect import translate_redis_errors
 
-MOST_MS = 3_600_000
-"""An end that was never said (its item was given up) keeps the next beginning silent for no longer than this."""
+MAX_SILENCE_MS = 3_600_000
+"""If the end of an overflow was never announced (its item was given up), the next one stays silent for at most this
+long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +22,14 @@ class LaneOverflows:
     keys: Keys
 
     async def start_overflow(self, lane: str, id: str) -> bool:
-        """True for the message that the overflow of a lane begins with, also when that is delivered again; False for
-        every other one until it is over. Raises StoreUnavailableError."""
+        """True for the message that an overflow begins with, also on redelivery. False for every other message until
+        the overflow ends. Raises StoreUnavailableError."""
         key = self._build_overflow_key(lane)
         with translate_redis_errors():
-            return bool(await self.redis.set(key, id, nx=True, px=MOST_MS)) or await self.redis.get(key) == id
+            return bool(await self.redis.set(key, id, nx=True, px=MAX_SILENCE_MS)) or await self.redis.get(key) == id
 
     def build_end_write(self, lane: str) -> Write:
-        """The overflow has ended: a write for the commit that says so."""
+        """Marks the overflow as ended: a write for the commit that announces it."""
         return Delete(self._build_overflow_key(lane))
 
     def _build_overflow_key(self, lane: str) -> str:

@@ -1,4 +1,5 @@
-"""Rates shared by all processes: a place's posts, a model's calls. GCRA: a slot is reserved, and waited for."""
+"""Rate limits shared by all processes: a channel's posts, a model's calls. GCRA: a caller reserves a slot and waits for
+it."""
 
 from __future__ import annotations
 
@@ -14,26 +15,26 @@ from bot.redis.connect import translate_redis_errors
 
 @dataclass(frozen=True, slots=True)
 class RateLimiter:
-    """Rates by key. Every call may raise StoreUnavailableError."""
+    """Rate limits by key. Every call may raise StoreUnavailableError."""
 
     redis: Redis
     keys: Keys
 
     async def reserve_slot(self, key: str, spacing_ms: int, burst: int = 1) -> int:
-        """Reserve the next slot: ms until it. One every `spacing_ms`, `burst` at once after a pause."""
+        """Reserves the next slot and returns ms until it: one every `spacing_ms`, `burst` at once after a pause."""
         return await self._run_slot_script(key, "reserve", spacing_ms, burst)
 
     async def apply_penalty(self, key: str, ms: int) -> None:
-        """No slot within `ms`: the other side has said so (429, Retry-After)."""
+        """Blocks all slots for `ms`, as the other side has demanded (429, Retry-After)."""
         await self._run_slot_script(key, "penalty", ms, 1)
 
-    async def _run_slot_script(self, key: str, what: str, ms: int, burst: int) -> int:
+    async def _run_slot_script(self, key: str, action: str, ms: int, burst: int) -> int:
         partition, name = self.keys.get_partition(key), build_slot_key(self.keys, key)
         with translate_redis_errors():
             scripts = ScriptRunner.from_redis(self.redis, self.keys)
-            return int(await scripts.run_script("slot", partition, name, what, secrets.token_hex(8), ms, burst, ""))
+            return int(await scripts.run_script("slot", partition, name, action, secrets.token_hex(8), ms, burst, ""))
 
 
 def build_slot_key(keys: Keys, key: str) -> str:
-    """Where a rate is kept."""
+    """The key of a rate."""
     return keys.build_key(keys.get_partition(key), "slot", key)

@@ -17,20 +17,20 @@ from redis.exceptions import NoScriptError, RedisError
 from bot.queue.keys import Keys
 
 _WRITING = frozenset({"apply", "checkpoint", "commit"})
-_RINGS = 256
+_MAX_WAKEUPS = 256
 Arg = str | int
 
 
 @cache
 def read_lua_file(name: str) -> str:
-    """The text of one file, read once."""
+    """The text of one file; each file is read once."""
     return resources.files("bot.queue").joinpath(f"lua/{name}.lua").read_text(encoding="utf-8")
 
 
 @cache
 def build_script_source(name: str) -> str:
-    """The text of a script. Its arguments come as one JSON list: the client spends more on each argument than on all
-    the text in it. Its own file is a function, and what that answers is told in one way."""
+    """The text of a script. Its arguments come as one JSON list, because the client spends more time on each argument
+    than on all the text in the list. The script's own file becomes a function, and every answer has the same form."""
     before = ("common", "writes") if name in _WRITING else ("common",)
     own = ("local function script()", read_lua_file(name), "end", "return told(script())")
     return "\n".join(("local ARGV = cjson.decode(ARGV[1])", *map(read_lua_file, before), *own))
@@ -38,7 +38,7 @@ def build_script_source(name: str) -> str:
 
 @cache
 def hash_script(text: str) -> str:
-    """What a server knows a script by (`EVALSHA`)."""
+    """The hash by which a server knows a script (`EVALSHA`)."""
     return hashlib.sha1(text.encode()).hexdigest()  # noqa: S324 - the protocol's choice
 
 
@@ -49,14 +49,14 @@ class ScriptRunner:
     redis: Redis
     keys: Keys
     wakeup_list: str
-    """The bell's key, empty on a cluster, where a script cannot reach another slot's key."""
+    """The key of the wakeup list. Empty on a cluster, where a script cannot reach another slot's key."""
 
     @classmethod
     def from_redis(cls, redis: Redis, keys: Keys) -> ScriptRunner:
         return cls(redis, keys, "" if isinstance(redis, RedisCluster) else keys.wakeup_list)
 
     async def run_script(self, name: str, partition: int, *args: Arg) -> Any:
-        """Run a script in a partition. The text is sent only when the server does not know it."""
+        """Runs a script in a partition. Sends its text only if the server does not know it."""
         call = (self.keys.build_key(partition, "z"), self._pack_args(args))
         try:
             answer = await self.redis.evalsha(hash_script(build_script_source(name)), 1, *call)
@@ -67,7 +67,7 @@ class ScriptRunner:
         return told
 
     async def run_in_all_partitions(self, name: str, *args: Arg) -> Sequence[Any]:
-        """Run a script in every partition, in one round trip; the answers in the order of the partitions."""
+        """Runs a script in every partition, in one round trip. Answers are in the order of the partitions."""
         try:
             answers = await self._evaluate_in_all_partitions(name, args)
         except NoScriptError:
@@ -91,17 +91,18 @@ class ScriptRunner:
         return json.dumps([self.wakeup_list, *map(str, args)], ensure_ascii=False)
 
     async def _unwrap_answers(self, answers: Mapping[int, Any]) -> list[Any]:
-        """The answers by partition. Where scripts cannot reach the bell, each comes with whether it has to be rung."""
+        """The answers by partition. Where scripts cannot reach the wakeup list, each answer says whether a wakeup is
+        needed."""
         if self.wakeup_list:
             return list(answers.values())
         await self.send_wakeups(*(partition for partition, (unheard, _) in answers.items() if unheard))
         return [answer for _, answer in answers.values()]
 
     async def send_wakeups(self, *partitions: int) -> None:
-        """These may have work. Only a hint: lost, it costs a sweep."""
+        """Sends wakeups for these partitions. Only a hint: a lost one costs a poll."""
         if partitions:
             with suppress(RedisError):
                 async with self.redis.pipeline(transaction=False) as both:
                     both.rpush(self.keys.wakeup_list, *partitions)
-                    both.ltrim(self.keys.wakeup_list, -_RINGS, -1)  # bounded, since nobody may be listening
+                    both.ltrim(self.keys.wakeup_list, -_MAX_WAKEUPS, -1)  # bounded, because there may be no listener
                     await both.execute()

@@ -1,10 +1,9 @@
-"""The worker: claims lanes, hands their items to a handler, commits what it gives back, never loses one.
+"""The worker: claims lanes, passes their items to a handler, commits the result, never loses an item.
 
-What this process accepts it takes at once if it has room. A sweep a second over all partitions finds whatever else
-is due (new, backed off, taken over from the dead); a bell shortens the wait. While handlers run, a heartbeat keeps
-their leases. A Redis outage stops nothing for good: whatever was to be written is written when Redis is back, or
-refused because somebody else has the lane by then.
-"""
+A process takes what it accepts at once if it has room. A poll of all partitions every second finds all other due work
+(new, backed off, left by dead processes); wakeups shorten the wait. While handlers run, a heartbeat extends their
+leases. A Redis outage ends nothing for good: each write is repeated until Redis is back, or is refused because another
+process has the lane by then."""
 
 from __future__ import annotations
 
@@ -18,42 +17,43 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from bot.core import logs
-from bot.core.cancellation import AGAIN_S, cancel_and_wait
+from bot.core.cancellation import REPEAT_S, cancel_and_wait
 from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.core.held_lease import bind_lease
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease, RetryLater
 from bot.queue.writes import Write
-from bot.redis.connect import GONE
+from bot.redis.connect import UNAVAILABLE_ERRORS
 
 GIVE_UP_TRIES = 3
-"""How often giving up is tried before an item is buried without."""
-_MOST_AT_ONCE = 16
-"""Lanes taken by one claim, and held by who takes what it accepts: so that processes share a burst."""
-_PUTS_AT_ONCE = 8
-"""More of a burst at once would open as many connections: each takes longer than to wait for one that is there."""
-_BELL_S = 5.0
-"""How long one call listens for the bell: less than the socket timeout."""
-_CUT_OFF_S = 5.0
-"""Time for writes in flight once everything is to end: longer, and a Redis that is away would hold us up."""
-_WELL_S = 10.0
-"""An endless job that has run for so long was well: its next failure is a new one."""
+"""How often giving up is tried before the item is buried without it."""
+_MAX_CLAIM = 16
+"""Lanes taken by one claim, and lanes held by a process that takes what it accepts: so that processes share a burst."""
+_MAX_PARALLEL_ENQUEUES = 8
+"""Parallel enqueues. More of a burst at once would open as many connections, which takes longer than waiting for a free
+one."""
+_WAKEUP_TIMEOUT_S = 5.0
+"""How long one call listens for a wakeup: less than the socket timeout."""
+_FINAL_WRITE_S = 5.0
+"""Time for writes in flight at shutdown. If it were longer, a Redis outage would hold up the end."""
+_HEALTHY_S = 10.0
+"""An endless job that has run this long was healthy: its next failure is a new one."""
 _log = logs.get_logger(__name__)
 _T = TypeVar("_T")
 
-Bury = Callable[[LaneItem, str], Sequence[Write]]
-"""(item, why) → what the commit that pops an item writes when it is given up."""
+BuildBuryWrites = Callable[[LaneItem, str], Sequence[Write]]
+"""(item, why) → the writes for the commit that pops an item that is given up."""
 Job = Callable[[], Awaitable[None]]
-"""Something done again and again in the background: one pass, or an endless one."""
+"""A background job: one pass that is repeated, or an endless loop."""
 
 
 class ItemHandler(Protocol):
-    """What the worker works for."""
+    """What the worker calls with items."""
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
-        """Handle the lease's item; the writes go into its commit. Raise `RetryLater` to keep it for another time."""
+        """Handles the lease's item; the writes go into its commit. Raises `RetryLater` to keep it for later."""
 
     async def give_up_item(self, item: LaneItem, error: str) -> Sequence[Write]:
-        """The item has failed too often: tell people; the writes go into its commit, with a dead letter."""
+        """The item has failed too often: notifies people. The writes go into its commit, with a dead letter."""
 
 
 @dataclass(slots=True)
@@ -63,13 +63,13 @@ class ActiveLease:
     lease: Lease
     task: asyncio.Task[None] | None = None
     settling: bool = False
-    """It is being committed or given back: the outcome is unknown, so that is not cancelled."""
+    """The item is being committed or released. The outcome is still unknown, so this is not cancelled."""
     lost: bool = False
 
 
 class Worker:
-    """Runs until `stop()`: then it claims no more, lets running handlers finish within `grace_s`, and gives the
-    rest back without counting a try. `bury` says what is written of an item that is given up. `jobs` run beside it,
+    """Runs until `stop()`. Then it claims no more, lets running handlers finish within `grace_s`, and releases the rest
+    without counting a try. `bury` returns the writes for an item that is given up. `jobs` run in the background,
     `pause_s` apart, and survive their own failures."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Worker:
         lanes: Lanes,
         handler: ItemHandler,
         *,
-        bury: Bury,
+        bury: BuildBuryWrites,
         concurrency: int = 64,
         sweep_s: float = 1.0,
         grace_s: float = 25,
@@ -94,30 +94,31 @@ class Worker:
         self._stopping = asyncio.Event()
         self._running = False
         self._woken = asyncio.Event()
-        """Something to look at: a bell, a freed place, the end."""
-        self._putting = asyncio.Semaphore(_PUTS_AT_ONCE)
+        """Set when there is something to look at: a wakeup, a free place, the end."""
+        self._putting = asyncio.Semaphore(_MAX_PARALLEL_ENQUEUES)
         self._accepting = 0
-        """Places kept for what is being accepted."""
+        """Places reserved for what is being accepted."""
         self._rung: set[int] = set()
-        """Partitions whose bell was heard."""
+        """Partitions with a received wakeup."""
         self._more = False
-        """There is more work than hands."""
+        """There is more work than free places."""
 
     @property
     def active_lane_count(self) -> int:
-        """Lanes held now."""
+        """Number of lanes held now."""
         return len(self._held)
 
     def stop(self) -> None:
-        """Stop gracefully; `run` returns when that is done."""
+        """Stops gracefully; `run` returns when that is done."""
         self._stopping.set()
         self._woken.set()
 
     async def accept_item(
         self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
     ) -> EnqueueResult:
-        """`Lanes.enqueue`, and an idle lane is taken at once while this process has little to do: no bell, no claim."""
-        idle = self._running and self._count_free_capacity() > 0 and len(self._held) + self._accepting < _MOST_AT_ONCE
+        """`Lanes.enqueue`; an idle lane is also taken at once while this process has little to do, without a wakeup or
+        a claim."""
+        idle = self._running and self._count_free_capacity() > 0 and len(self._held) + self._accepting < _MAX_CLAIM
         owner = self._owner if idle and not self._more else ""
         self._accepting += bool(owner)
         try:
@@ -126,7 +127,7 @@ class Worker:
             if isinstance(answer, EnqueueResult):
                 return answer
             if self._stopping.is_set():
-                await answer.retry(0, "", count=False)  # never begun: nobody needs to look for traces of it
+                await answer.retry(0, "", count=False)  # never begun: a new holder need not search for its posts
             else:
                 self._start_lane(answer)
             return EnqueueResult.NEW
@@ -134,7 +135,7 @@ class Worker:
             self._accepting -= bool(owner)
 
     async def run(self) -> None:
-        """Work until stopped."""
+        """Works until stopped."""
         self._running = True
         background: list[tuple[Job, float]] = [(self._extend_leases, self._lanes.lease_ms / 4000)]
         background += [(job, self._pause_s) for job in (self._listen_for_wakeups, self._listen_for_stops, *self._jobs)]
@@ -151,44 +152,44 @@ class Worker:
     # Claiming
 
     async def _claim_until_stopped(self) -> None:
-        down = OutageBackoff("claim")
+        outage = OutageBackoff("claim")
         while not self._stopping.is_set():
             try:
                 if self._count_free_capacity() > 0:
                     await self._poll_due_lanes()
                 await self._wait_for_next_poll()
-                down.record_recovery()
+                outage.record_recovery()
             except StoreUnavailableError as error:
-                await self._wait_unless_stopping(down.record_failure(error))
+                await self._wait_unless_stopping(outage.record_failure(error))
 
     async def _poll_due_lanes(self) -> None:
-        """Claim where something is due, most urgent first; each partition has its share of the room, so that one that
-        is flooded leaves hands to the others."""
+        """Claims where something is due, most urgent first. Each partition gets its share of the free places, so a
+        flooded one leaves room for the others."""
         due = await self._lanes.list_due_partitions()
         self._more = False
         for partition in due:
             await self._claim_lanes(partition, max(1, self._count_free_capacity() // len(due)))
 
     async def _wait_for_next_poll(self) -> None:
-        """Until the next sweep is due, claiming wherever the bell has rung."""
+        """Waits for the next poll, and claims in every partition that sends a wakeup."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._sweep_s
-        while (left := end - loop.time()) > 0 and not self._stopping.is_set():
+        while (remaining_s := end - loop.time()) > 0 and not self._stopping.is_set():
             while self._rung and not self._more and self._count_free_capacity() > 0:
-                await self._claim_lanes(self._rung.pop(), _MOST_AT_ONCE)
+                await self._claim_lanes(self._rung.pop(), _MAX_CLAIM)
             if self._more and self._count_free_capacity() > 0:
                 self._rung.clear()
                 return
             self._woken.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), left)
+                await asyncio.wait_for(self._woken.wait(), remaining_s)
 
     def _count_free_capacity(self) -> int:
-        """Lanes that may be taken now."""
+        """Number of lanes that may be taken now."""
         return 0 if self._stopping.is_set() else self._concurrency - len(self._held) - self._accepting
 
     async def _claim_lanes(self, partition: int, share: int) -> None:
-        room = min(self._count_free_capacity(), share, _MOST_AT_ONCE)
+        room = min(self._count_free_capacity(), share, _MAX_CLAIM)
         leases = await self._lanes.claim(self._owner, partition, room) if room > 0 else []
         for lease in leases:
             self._start_lane(lease)
@@ -201,51 +202,51 @@ class Worker:
     # One lane
 
     def _start_lane(self, lease: Lease) -> None:
-        if lease.lane in self._held:  # our own lease ran out unnoticed, and we have taken the lane over
+        if lease.lane in self._held:  # our own lease ran out unnoticed, and we took the lane over
             self._abandon_lane(self._held[lease.lane])
-        held = self._held[lease.lane] = ActiveLease(lease)
-        held.task = asyncio.create_task(self._serve_lane(held), name=f"lane {lease.lane}")
+        active = self._held[lease.lane] = ActiveLease(lease)
+        active.task = asyncio.create_task(self._serve_lane(active), name=f"lane {lease.lane}")
 
-    async def _serve_lane(self, held: ActiveLease) -> None:
-        """Item after item of one lane, at most a burst of them."""
-        bind_lease(held.lease)
+    async def _serve_lane(self, active: ActiveLease) -> None:
+        """Handles item after item of one lane, up to a burst."""
+        bind_lease(active.lease)
         try:
-            for left in range(self._burst - 1, -1, -1):
-                if await self._process_item(held, more=left > 0) is None:
+            for remaining in range(self._burst - 1, -1, -1):
+                if await self._process_item(active, more=remaining > 0) is None:
                     return
         except LeaseLost:
-            _log.info("lane lost", lane=held.lease.lane)
+            _log.info("lane lost", lane=active.lease.lane)
         except asyncio.CancelledError:
-            if not held.lost:
-                await self._release_lane(held)
+            if not active.lost:
+                await self._release_lane(active)
             raise
         finally:
-            if self._held.get(held.lease.lane) is held:
-                del self._held[held.lease.lane]
+            if self._held.get(active.lease.lane) is active:
+                del self._held[active.lease.lane]
             if self._rung or self._more:
                 self._woken.set()
 
-    async def _process_item(self, held: ActiveLease, *, more: bool) -> LaneItem | None:
-        """Handle and commit one item: the next one, or None when the lane is ours no longer."""
-        lease, item = held.lease, held.lease.item
+    async def _process_item(self, active: ActiveLease, *, more: bool) -> LaneItem | None:
+        """Handles and commits one item. Returns the next one, or None when the lane is no longer ours."""
+        lease, item = active.lease, active.lease.item
         logs.clear_context()
         logs.bind_context(lane=item.lane, item=item.id)
         try:
             writes = await self._handle_or_give_up(lease)
             return await self._write_until_stored(
-                held, lambda: lease.commit(*writes, more=more and not self._stopping.is_set())
+                active, lambda: lease.commit(*writes, more=more and not self._stopping.is_set())
             )
         except LeaseLost:
             raise
         except RetryLater as later:
             _log.info("later", delay_ms=later.delay_ms, reason=str(later))
-            await self._retry_later(held, later.delay_ms, str(later), count=later.counted)
-        except (StoreUnavailableError, *GONE) as error:
+            await self._retry_later(active, later.delay_ms, str(later), count=later.counted)
+        except (StoreUnavailableError, *UNAVAILABLE_ERRORS) as error:
             _log.warning("store down while handling", error=str(error))
-            await self._retry_later(held, self._compute_backoff_ms(1), str(error), count=False)
+            await self._retry_later(active, self._compute_backoff_ms(1), str(error), count=False)
         except Exception as error:  # noqa: BLE001 - the process edge: whatever a handler does, the lane goes on
             _log.exception("handler failed", tries=item.tries)
-            await self._retry_later(held, self._compute_backoff_ms(item.tries), f"{type(error).__name__}: {error}")
+            await self._retry_later(active, self._compute_backoff_ms(item.tries), f"{type(error).__name__}: {error}")
         return None
 
     async def _handle_or_give_up(self, lease: Lease) -> Sequence[Write]:
@@ -257,130 +258,133 @@ class Worker:
         item = lease.item
         error = logs.redact_text(item.error or "unknown")
         _log.error("giving up", tries=item.tries, error=error)
-        buried = self._bury(item, error)
+        bury_writes = self._bury(item, error)
         if item.tries > self._lanes.max_tries + GIVE_UP_TRIES:
-            return buried
-        return (*await self._handler.give_up_item(item, error), *buried)
+            return bury_writes
+        return (*await self._handler.give_up_item(item, error), *bury_writes)
 
-    async def _retry_later(self, held: ActiveLease, delay_ms: int, error: str, count: bool = True) -> None:
-        await self._write_until_stored(held, lambda: held.lease.retry(delay_ms, logs.redact_text(error)[:500], count))
+    async def _retry_later(self, active: ActiveLease, delay_ms: int, error: str, count: bool = True) -> None:
+        await self._write_until_stored(
+            active, lambda: active.lease.retry(delay_ms, logs.redact_text(error)[:500], count)
+        )
 
-    async def _write_until_stored(self, held: ActiveLease, write: Callable[[], Awaitable[_T]]) -> _T:
-        """Write, however long Redis is away: the scripts can be repeated, and refuse who has lost the lane."""
-        down = OutageBackoff("write")
-        held.settling = True
+    async def _write_until_stored(self, active: ActiveLease, write: Callable[[], Awaitable[_T]]) -> _T:
+        """Repeats a write however long Redis is away: scripts are safe to repeat, and refuse a process that has lost
+        the lane."""
+        outage = OutageBackoff("write")
+        active.settling = True
         try:
             while True:
                 try:
                     result = await write()
                 except StoreUnavailableError as error:
-                    await asyncio.sleep(down.record_failure(error))
+                    await asyncio.sleep(outage.record_failure(error))
                 else:
-                    down.record_recovery()
+                    outage.record_recovery()
                     return result
         finally:
-            held.settling = False
+            active.settling = False
 
-    async def _release_lane(self, held: ActiveLease) -> None:
-        """Give the lane back without counting a try; if Redis is away, the lease runs out by itself."""
-        held.settling = True
+    async def _release_lane(self, active: ActiveLease) -> None:
+        """Releases the lane without counting a try. If Redis is away, the lease simply runs out."""
+        active.settling = True
         with suppress(StoreUnavailableError, LeaseLost, TimeoutError):
-            async with asyncio.timeout(_CUT_OFF_S / 2):
-                await held.lease.release()
+            async with asyncio.timeout(_FINAL_WRITE_S / 2):
+                await active.lease.release()
 
     def _compute_backoff_ms(self, tries: int) -> int:
-        """Exponential, with jitter, a minute at most (ms)."""
+        """Exponential with jitter, at most a minute (ms)."""
         full: int = min(self._backoff_ms * 2 ** min(tries, 10), 60_000)
         return random.randint(full // 2, full)  # noqa: S311 - jitter, not a secret
 
-    # Beside the lanes
+    # Background tasks
 
     async def _extend_leases(self) -> None:
-        """Extend every lease; cancel what runs without one."""
-        for lease in await self._lanes.extend([held.lease for held in self._held.values()]):
-            held = self._held.get(lease.lane)
-            if held is not None and held.lease is lease:
-                self._abandon_lane(held)
+        """Extends every lease and cancels work without one."""
+        for lease in await self._lanes.extend([active.lease for active in self._held.values()]):
+            active = self._held.get(lease.lane)
+            if active is not None and active.lease is lease:
+                self._abandon_lane(active)
 
-    def _abandon_lane(self, held: ActiveLease) -> None:
-        """Somebody else has the lane: end the work on it, unless its own last write is just finding out."""
-        if not held.settling and held.task is not None:
-            _log.info("lane lost while handling", lane=held.lease.lane)
-            held.lost = True
-            held.task.cancel()
+    def _abandon_lane(self, active: ActiveLease) -> None:
+        """Another process has the lane: ends the work on it, unless its own last write is about to find that out."""
+        if not active.settling and active.task is not None:
+            _log.info("lane lost while handling", lane=active.lease.lane)
+            active.lost = True
+            active.task.cancel()
 
     async def _listen_for_wakeups(self) -> None:
-        """Listen while there is room: a bell that is heard here is heard by nobody else."""
+        """Listens only while there is room: each wakeup reaches one process."""
         while True:
             if self._count_free_capacity() <= 0:
                 await asyncio.sleep(self._sweep_s / 20)
-            elif (partition := await self._lanes.wait_for_wakeup(_BELL_S)) is not None:
+            elif (partition := await self._lanes.wait_for_wakeup(_WAKEUP_TIMEOUT_S)) is not None:
                 await self._handle_wakeup(partition)
 
     async def _handle_wakeup(self, partition: int) -> None:
-        """Filled up, or stopping, since we began to listen: let others hear it."""
+        """If this process has filled up or is stopping since it began to listen, passes the wakeup on."""
         if self._count_free_capacity() <= 0:
             await self._lanes.send_wakeups(partition)
         self._rung.add(partition)
         self._woken.set()
 
     async def _listen_for_stops(self) -> None:
-        """Tell running handlers at once that somebody said *stop*."""
-        async with aclosing(self._lanes.watch_stops()) as told:
-            async for lane, whose, at_ms in told:
-                held = self._held.get(lane)
-                if held is not None and at_ms > held.lease.item.put_ms:
-                    held.lease.apply_stops(whose)
+        """Tells running handlers at once about a *stop*."""
+        async with aclosing(self._lanes.watch_stops()) as stops:
+            async for lane, whose, at_ms in stops:
+                active = self._held.get(lane)
+                if active is not None and at_ms > active.lease.item.put_ms:
+                    active.lease.apply_stops(whose)
 
     async def _supervise_job(self, job: Job, pause_s: float) -> None:
-        loop, down = asyncio.get_running_loop(), OutageBackoff(_get_job_name(job))
+        loop, outage = asyncio.get_running_loop(), OutageBackoff(_get_job_name(job))
         while True:
             began = loop.time()
             try:
                 await job()
-                down.record_recovery()
+                outage.record_recovery()
                 await asyncio.sleep(pause_s)
-            except (StoreUnavailableError, *GONE) as error:
-                down = OutageBackoff(_get_job_name(job)) if loop.time() - began > _WELL_S else down
-                await asyncio.sleep(down.record_failure(error))
+            except (StoreUnavailableError, *UNAVAILABLE_ERRORS) as error:
+                outage = OutageBackoff(_get_job_name(job)) if loop.time() - began > _HEALTHY_S else outage
+                await asyncio.sleep(outage.record_failure(error))
             except Exception:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
                 _log.exception("job failed", job=_get_job_name(job))
-                await asyncio.sleep(down.increase_delay())
+                await asyncio.sleep(outage.increase_delay())
 
     async def _drain_lanes(self) -> None:
-        """Let what runs finish within the grace."""
-        tasks = [held.task for held in self._held.values() if held.task is not None]
+        """Lets running work finish within the grace period."""
+        tasks = [active.task for active in self._held.values() if active.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=self._grace_s)
 
     async def _cancel_remaining(self) -> None:
-        """End what still runs: handlers at once, writes in flight a little later."""
+        """Ends what still runs: handlers at once, writes in flight a little later."""
         loop = asyncio.get_running_loop()
-        end, held = loop.time() + _CUT_OFF_S, list(self._held.values())
-        tasks = [one.task for one in held if one.task is not None]
-        while (left := [task for task in tasks if not task.done()]) and loop.time() < end:
-            for one in held:
-                if one.task is not None and not one.settling:
-                    one.task.cancel()
-            await asyncio.wait(left, timeout=AGAIN_S)
+        end, active_lanes = loop.time() + _FINAL_WRITE_S, list(self._held.values())
+        tasks = [active.task for active in active_lanes if active.task is not None]
+        while (pending := [task for task in tasks if not task.done()]) and loop.time() < end:
+            for active in active_lanes:
+                if active.task is not None and not active.settling:
+                    active.task.cancel()
+            await asyncio.wait(pending, timeout=REPEAT_S)
         await cancel_and_wait(tasks)
 
 
 class OutageBackoff:
-    """One outage, as one part of the worker sees it: said once when it begins, once when it is over."""
+    """One outage as seen by one part of the worker: logged once when it begins and once when it ends."""
 
     def __init__(self, part: str) -> None:
         self._part, self._delay_s, self._said = part, 0.0, False
 
     def record_failure(self, error: Exception) -> float:
-        """It is (still) down: seconds to wait before the next try."""
+        """Records a failure and returns the seconds to wait before the next try."""
         if not self._said:
             _log.error("store down", part=self._part, error=str(error))
         self._said = True
         return self.increase_delay()
 
     def increase_delay(self) -> float:
-        """The next wait: 0.1 s, doubling to 5 s, with jitter."""
+        """The next wait: 0.1 s, doubling up to 5 s, with jitter."""
         self._delay_s = min(max(self._delay_s * 2, 0.1), 5.0)
         return self._delay_s * random.uniform(0.75, 1.0)  # noqa: S311 - jitter, not a secret
 

@@ -1,4 +1,4 @@
-"""What a checkpoint or a commit writes, as data: a script applies all of it at once or none of it."""
+"""The writes of a checkpoint or a commit, as data. A script applies all of them at once or none."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Op = tuple[str, ...]
 
 
 class Write(ABC):
-    """One write. `ttl_ms` None means: kept until deleted, also where an earlier write set a time."""
+    """One write. `ttl_ms` None: kept until deleted, even if an earlier write set a time."""
 
     @abstractmethod
     def get_partition(self, keys: Keys) -> int:
-        """The partition it is written to."""
+        """The partition that it writes to."""
 
     @abstractmethod
     def to_op(self) -> Op:
-        """Name and arguments, as `lua/writes.lua` reads them: what can be several comes last."""
+        """Name and arguments, as `lua/writes.lua` reads them; a repeated argument comes last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Set(Write):
-    """A string."""
+    """Sets a string."""
 
     key: str
     value: str
@@ -45,7 +45,7 @@ class Set(Write):
 
 @dataclass(frozen=True, slots=True)
 class Delete(Write):
-    """A key of any type, gone."""
+    """Deletes a key of any type."""
 
     key: str
 
@@ -58,7 +58,7 @@ class Delete(Write):
 
 @dataclass(frozen=True, slots=True)
 class HSet(Write):
-    """Fields of a hash; fields not named stay as they are."""
+    """Sets fields of a hash. All other fields stay as they are."""
 
     key: str
     fields: Mapping[str, str]
@@ -73,7 +73,7 @@ class HSet(Write):
 
 @dataclass(frozen=True, slots=True)
 class HDel(Write):
-    """A field of a hash, gone."""
+    """Deletes a field of a hash."""
 
     key: str
     field: str
@@ -87,7 +87,7 @@ class HDel(Write):
 
 @dataclass(frozen=True, slots=True)
 class RPush(Write):
-    """Values (at least one) at the right end of a list."""
+    """Appends values (at least one) to a list."""
 
     key: str
     values: Sequence[str]
@@ -102,7 +102,7 @@ class RPush(Write):
 
 @dataclass(frozen=True, slots=True)
 class RPushTrim(Write):
-    """Values (at least one) at the right end of a list that holds the latest `most` and no more."""
+    """Appends values (at least one) to a list that keeps only the latest `most`."""
 
     key: str
     values: Sequence[str]
@@ -118,7 +118,7 @@ class RPushTrim(Write):
 
 @dataclass(frozen=True, slots=True)
 class AppendHistory(Write):
-    """Values `"tokens|text"` at the right end of a list, trimmed from the left to `max_tokens`. They are stored as
+    """Appends values `"tokens|text"` to a list, trimmed from the left to `max_tokens`. They are stored as
     `"tokens:sum|text"`. The newest value always stays, and so does a summary (`bot.storage.history`)."""
 
     key: str
@@ -135,9 +135,9 @@ class AppendHistory(Write):
 
 @dataclass(frozen=True, slots=True)
 class ReplaceHistory(Write):
-    """Values `after`, a summary first, in the place of the oldest ones of a list that `AppendHistory` has written, if
-    these are still `before` and newer ones follow; the oldest of them may have been dropped for want of room. Otherwise
-    it refuses with `changed`, and nothing behind it is written."""
+    """Replaces the oldest values of a list that `AppendHistory` wrote by `after`, a summary first. It applies if these
+    values are still `before` and newer ones follow; the oldest of them may have been trimmed meanwhile. Otherwise it
+    refuses with `changed`, and nothing after it is written."""
 
     key: str
     before: Sequence[str]
@@ -153,7 +153,7 @@ class ReplaceHistory(Write):
 
 @dataclass(frozen=True, slots=True)
 class ZAdd(Write):
-    """A member of a sorted set, or its new score."""
+    """Adds a member to a sorted set, or changes its score."""
 
     key: str
     member: str
@@ -169,7 +169,7 @@ class ZAdd(Write):
 
 @dataclass(frozen=True, slots=True)
 class ZRem(Write):
-    """A member of a sorted set, gone."""
+    """Removes a member from a sorted set."""
 
     key: str
     member: str
@@ -183,7 +183,7 @@ class ZRem(Write):
 
 @dataclass(frozen=True, slots=True)
 class XAdd(Write):
-    """An entry of a stream; entries older than `max_age_ms` may go."""
+    """Adds an entry to a stream. Entries older than `max_age_ms` may be trimmed."""
 
     key: str
     fields: Mapping[str, str]
@@ -198,7 +198,7 @@ class XAdd(Write):
 
 @dataclass(frozen=True, slots=True)
 class HIncrBy(Write):
-    """Whole numbers (at least one) that are added to fields of a hash. Added twice they count twice: it belongs into a
+    """Adds whole numbers (at least one) to fields of a hash. Repeated, it would count twice, so it belongs in a
     checkpoint or a commit, which happen once."""
 
     key: str
@@ -219,14 +219,14 @@ class HIncrBy(Write):
 
 @dataclass(frozen=True, slots=True)
 class EnqueueItem(Write):
-    """An item for a lane, once per `id`. To a lane of another partition it is put before the script runs:
-    such an item may arrive although the commit was refused, so its id must say what it is about."""
+    """Enqueues an item, once per `id`. An item for a lane of another partition is enqueued before the script runs. It
+    may therefore arrive although the commit was refused, so its id must say what it is about."""
 
     lane: str
     id: str
     body: str
     only_if_idle: bool = False
-    """Only to a lane that has nothing to do."""
+    """Only if the lane has nothing to do."""
 
     def get_partition(self, keys: Keys) -> int:
         return keys.get_partition(self.lane)
@@ -237,7 +237,7 @@ class EnqueueItem(Write):
 
 @dataclass(frozen=True, slots=True)
 class SetTimer(Write):
-    """An item that comes to its lane at `due_ms` (epoch), once; the same id again moves it."""
+    """Sets a timer that puts an item into its lane at `due_ms` (epoch), once. The same id again moves the timer."""
 
     id: str
     lane: str
@@ -253,7 +253,7 @@ class SetTimer(Write):
 
 @dataclass(frozen=True, slots=True)
 class CancelTimer(Write):
-    """A timer, gone. `lane` is the lane that it would come to."""
+    """Cancels a timer. `lane`: the lane that its item would go to."""
 
     id: str
     lane: str
@@ -267,9 +267,9 @@ class CancelTimer(Write):
 
 @dataclass(frozen=True, slots=True)
 class DecideApproval(Write):
-    """The one decision of an approval: made if it is open, of this version and not expired. Otherwise it refuses with
-    `gone`, `already`, `stale` or `expired`, and nothing behind it is written: it goes first. The click that decided
-    is not refused when it comes again."""
+    """The one decision of an approval. It applies if the approval is open, of this version and not expired. Otherwise
+    it refuses with `gone`, `already`, `stale` or `expired`, and nothing after it is written, so it comes first. The
+    click that decided is not refused when it comes again."""
 
     key: str
     """The approval's hash."""
@@ -283,7 +283,7 @@ class DecideApproval(Write):
     """JSON."""
     now_ms: int
     becomes: str
-    """The state it has then."""
+    """The state after the decision."""
     kept_ms: int
 
     def get_partition(self, keys: Keys) -> int:
@@ -295,7 +295,7 @@ class DecideApproval(Write):
 
 
 def encode_writes(writes: Iterable[Write]) -> list[str]:
-    """Writes as the flat row that the scripts read: name, number of arguments, arguments; and again."""
+    """Writes as the flat row that the scripts read: name, number of arguments, arguments; then the next write."""
     row: list[str] = []
     for write in writes:
         name, *args = write.to_op()
@@ -306,29 +306,28 @@ def encode_writes(writes: Iterable[Write]) -> list[str]:
 def split_by_partition(
     writes: Iterable[Write], partition: int, keys: Keys
 ) -> tuple[list[Write], dict[int, list[Write]]]:
-    """Own writes, and those that go to lanes of other partitions. Raises ValueError for a foreign key."""
+    """Writes for this partition, and those for lanes of other partitions. Raises ValueError for a foreign key."""
     own: list[Write] = []
-    others: dict[int, list[Write]] = {}
+    foreign: dict[int, list[Write]] = {}
     for write in writes:
         home = write.get_partition(keys)
         if home == partition:
             own.append(write)
         elif isinstance(write, EnqueueItem | SetTimer | CancelTimer):
-            others.setdefault(home, []).append(write)
+            foreign.setdefault(home, []).append(write)
         else:
             raise ValueError(f"{write} is not of partition {partition}")
-    return own, others
+    return own, foreign
 
 
 async def apply_writes(redis: Redis, keys: Keys, partition: int, writes: Sequence[Write]) -> str:
-    """Write outside a lease, all at once; a call repeated by the client's own retry writes once.
-    Answers `ok`, or why a write refused.
+    """Writes outside a lease, all at once. A call that the client repeats writes once. Answers `ok`, or why a write
+    refused.
 
-    Raises StoreUnavailableError, and ValueError for a key of another partition.
-    """
-    own, others = split_by_partition(writes, partition, keys)
-    for home, theirs in others.items():
-        await apply_writes(redis, keys, home, theirs)
+    Raises StoreUnavailableError, and ValueError for a key of another partition."""
+    own, foreign = split_by_partition(writes, partition, keys)
+    for home, partition_writes in foreign.items():
+        await apply_writes(redis, keys, home, partition_writes)
     if not own:
         return "ok"
     with translate_redis_errors():

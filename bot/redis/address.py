@@ -1,4 +1,4 @@
-"""What REDIS_URL says: one server, the master that Sentinels know, or a cluster.
+"""Parses REDIS_URL: one server, the master that Sentinels know, or a cluster.
 
 ======================================================  =================================================
 `redis://[user:password@]host[:6379][/db]`              one server; `rediss://` with TLS
@@ -9,7 +9,7 @@
 
 The user and password of a Sentinel address are the server's; the Sentinels' own are the options `sentinel_username`
 and `sentinel_password` (the form that docket, Prefect and langchain read too). `rediss+sentinel://` is TLS for both.
-What is wrong is said without repeating the address, which may hold a password.
+Errors never repeat the address, which may contain a password.
 """
 
 from __future__ import annotations
@@ -40,80 +40,83 @@ class RedisMode(StrEnum):
     CLUSTER = "cluster"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RedisAddress:
-    """Where Redis is and how to log in."""
+    """The address of Redis and its login."""
 
     kind: RedisMode
     options: Mapping[str, Any] = field(repr=False)
-    """What a connection is made with, as `redis.asyncio.connection.parse_url` names it."""
+    """Options for a connection, named as by `redis.asyncio.connection.parse_url`."""
     hosts: tuple[tuple[str, int], ...] = ()
-    """The nodes or Sentinels to ask, (host, port)."""
+    """The nodes or Sentinels to ask: (host, port)."""
     service: str = ""
-    """The service's name that the Sentinels know."""
+    """The name of the service that the Sentinels know."""
     sentinel_login: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def parse_redis_url(url: str) -> RedisAddress:
-    """The address that a URL means. Raises SettingsError, which says what it should look like."""
-    found = _ADDRESS.fullmatch(url)
-    if found is None:
+    """The address in a URL. Raises SettingsError, which shows the valid forms."""
+    match = _ADDRESS.fullmatch(url)
+    if match is None:
         raise _build_url_error(
             "is not an address like redis://host:6379/0 (special characters in passwords are written as %40)"
         )
-    options = dict(parse_qsl(found["query"] or "", keep_blank_values=True))
-    match found["scheme"]:
+    options = dict(parse_qsl(match["query"] or "", keep_blank_values=True))
+    match match["scheme"]:
         case "unix":
             return RedisAddress(
-                RedisMode.SINGLE, _parse_url_options(f"unix://{found['members']}{found['path']}", options, _COMMON)
+                kind=RedisMode.SINGLE,
+                options=_parse_url_options(f"unix://{match['members']}{match['path']}", options, _COMMON),
             )
         case "redis+sentinel" | "rediss+sentinel":
-            return _parse_sentinel_url(found, options)
+            return _parse_sentinel_url(match, options)
         case "redis" | "rediss":
-            return _parse_direct_url(found, options)
+            return _parse_direct_url(match, options)
         case _:
             raise _build_url_error(
                 "should begin with redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://"
             )
 
 
-def _parse_direct_url(found: re.Match[str], options: dict[str, str]) -> RedisAddress:
+def _parse_direct_url(match: re.Match[str], options: dict[str, str]) -> RedisAddress:
     clustered = _FLAGS.get(options.pop("cluster", "0").lower())
     if clustered is None:
         raise _build_url_error("has a cluster= that is neither 1 nor 0")
-    login, hosts = _parse_hosts(found["members"], 6379)
-    db = _parse_database(found["path"].strip("/") or options.pop("db", ""))
+    login, hosts = _parse_hosts(match["members"], 6379)
+    db = _parse_database(match["path"].strip("/") or options.pop("db", ""))
     if clustered and db not in ("", "0"):
         raise _build_url_error("names a database, and a Redis Cluster has only database 0: leave it out")
     if len(hosts) > 1 and not clustered:
         raise _build_url_error(
             "names several hosts: add ?cluster=1 for a Redis Cluster, or use redis+sentinel://…/service"
         )
-    parsed = _parse_tcp_options(found["scheme"], login, hosts[0], db, options)
-    return RedisAddress(RedisMode.CLUSTER if clustered else RedisMode.SINGLE, parsed, hosts)
+    parsed = _parse_tcp_options(match["scheme"], login, hosts[0], db, options)
+    return RedisAddress(kind=RedisMode.CLUSTER if clustered else RedisMode.SINGLE, options=parsed, hosts=hosts)
 
 
-def _parse_sentinel_url(found: re.Match[str], options: dict[str, str]) -> RedisAddress:
-    service, _, db = found["path"].strip("/").partition("/")
+def _parse_sentinel_url(match: re.Match[str], options: dict[str, str]) -> RedisAddress:
+    service, _, db = match["path"].strip("/").partition("/")
     if not service:
         raise _build_url_error("names no service: redis+sentinel://host:26379/service, e.g. …/mymaster")
     own = {_SENTINEL[name]: options.pop(name) for name in tuple(options) if name in _SENTINEL}
-    login, hosts = _parse_hosts(found["members"], 26379)
-    scheme = found["scheme"].removesuffix("+sentinel")
+    login, hosts = _parse_hosts(match["members"], 26379)
+    scheme = match["scheme"].removesuffix("+sentinel")
     parsed = _parse_tcp_options(scheme, login, hosts[0], _parse_database(db or options.pop("db", "")), options)
-    return RedisAddress(RedisMode.SENTINEL, parsed, hosts, unquote(service), own)
+    return RedisAddress(
+        kind=RedisMode.SENTINEL, options=parsed, hosts=hosts, service=unquote(service), sentinel_login=own
+    )
 
 
 def _parse_hosts(text: str, port: int) -> tuple[str, tuple[tuple[str, int], ...]]:
     """`user:password@` (or nothing), and the hosts."""
-    login, at, members = text.rpartition("@")
-    found = [_MEMBER.fullmatch(one.strip()) for one in members.split(",")]
-    hosts = tuple((one["v6"] or one["name"], int(one["port"] or port)) for one in found if one is not None)
-    if len(hosts) < len(found) or not all(0 < number < 65_536 for _, number in hosts):
+    login, separator, members = text.rpartition("@")
+    matches = [_MEMBER.fullmatch(one.strip()) for one in members.split(",")]
+    hosts = tuple((one["v6"] or one["name"], int(one["port"] or port)) for one in matches if one is not None)
+    if len(hosts) < len(matches) or not all(0 < number < 65_536 for _, number in hosts):
         raise _build_url_error(
             "has a host that is not like name:6379 (special characters in passwords are written as %40)"
         )
-    return login + at, hosts
+    return login + separator, hosts
 
 
 def _parse_database(db: str) -> str:
@@ -131,7 +134,7 @@ def _parse_tcp_options(
 
 
 def _parse_url_options(url: str, options: dict[str, str], known: frozenset[str]) -> dict[str, Any]:
-    """What redis-py makes of a URL with one host and these options."""
+    """The connection options that redis-py reads from a URL with one host and these options."""
     if not known.issuperset(options):
         raise _build_url_error(f"has an option that is unknown here; these are known: {', '.join(sorted(known))}")
     try:

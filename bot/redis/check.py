@@ -1,8 +1,8 @@
-"""Is this Redis fit to keep other people's approvals? Looked at when the bot starts, and by `doctor`.
+"""Checks whether this Redis is fit to keep approvals: at the start of the bot, and in `doctor`.
 
-`INFO` first, `CONFIG GET` only as an extra: managed services block it. Each finding names its cure, in the words
-of `words/store.toml`. Of a cluster every master is looked at, and what several have in common is said once.
-"""
+Uses `INFO` first and `CONFIG GET` only as an extra, because managed services block it. Each finding names its cure, in
+the words of `words/store.toml`. In a cluster every master is checked, and a finding that several share is reported
+once."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from bot.queue.keys import Keys
 from bot.queue.writes import Delete, Set, apply_writes
 from bot.redis.connect import translate_redis_errors
 
-OLDEST = (6, 2)
+MIN_VERSION = (6, 2)
 """The scripts use `XADD … MINID`, which came with 6.2."""
 FULL_PERCENT = 80
 SKEW_S = 2
 _NO_WRITES = ("version", "sentinel", "replica", "cluster")
-"""Findings after which it is not worth trying to write."""
+"""After one of these findings, a write is not worth trying."""
 
 
 class RedisSeverity(StrEnum):
@@ -37,23 +37,23 @@ class RedisSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RedisFinding:
-    """Something about the Redis in use. `code` is the key `store.<code>` of its sentence."""
+    """A finding about this Redis. Its sentence is `store.<code>`."""
 
     severity: RedisSeverity
     code: str
     params: dict[str, str | int] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
-    """Of a cluster: the masters that it is about, `host:port`."""
+    """In a cluster: the masters that it is about, as `host:port`."""
 
     def format_sentence(self, language: str) -> str:
-        """The finding and its cure, for people."""
+        """The finding and its cure, as a sentence."""
         text = translate(f"store.{self.code}", language, **self.params)
         return f"{', '.join(self.nodes)}: {text}" if self.nodes else text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RedisFacts:
-    """What a server tells about itself; `info` is empty and a setting is "" where it is hidden."""
+    """What a server says about itself. `info` is empty, and a setting is "", where it is hidden."""
 
     info: dict[str, Any]
     appendfsync: str = ""
@@ -69,11 +69,11 @@ class RedisFacts:
 
 @dataclass(frozen=True, slots=True)
 class RedisServer:
-    """One that keeps data of ours: the only one, or a master of a cluster. `partitions` are those it keeps."""
+    """A server that holds our data: the only one, or a master of a cluster. `partitions`: those that it holds."""
 
     name: str
     target: dict[str, Any]
-    """What sends a command of a cluster's client there."""
+    """The arguments that route a cluster command to this server."""
     partitions: list[int]
 
 
@@ -83,55 +83,57 @@ async def list_servers(redis: Redis, keys: Keys) -> list[RedisServer]:
         return [RedisServer("", {}, list(range(keys.partitions)))]
     with translate_redis_errors():
         await redis.initialize()
-    found = {one.name: RedisServer(one.name, {"target_nodes": one}, []) for one in redis.get_primaries()}
+    servers = {one.name: RedisServer(one.name, {"target_nodes": one}, []) for one in redis.get_primaries()}
     for partition in range(keys.partitions):
-        found[redis.get_node_from_key(keys.build_key(partition, "z")).name].partitions.append(partition)
-    return [found[name] for name in sorted(found)]
+        servers[redis.get_node_from_key(keys.build_key(partition, "z")).name].partitions.append(partition)
+    return [servers[name] for name in sorted(servers)]
 
 
 async def check_redis(
     redis: Redis, keys: Keys, *, allow_non_durable: bool = False, clock: Callable[[], float] = time.time
 ) -> list[RedisFinding]:
-    """Everything that is wrong or unknown, the worst first. Strict unless `allow_non_durable`: then only what
-    breaks at once, and eviction of everything, is refused. Raises StoreUnavailableError."""
+    """Everything wrong or unknown, the worst first. With `allow_non_durable`, only what fails at once and eviction of
+    everything are refused. Raises StoreUnavailableError."""
     grave = RedisSeverity.WARN if allow_non_durable else RedisSeverity.REFUSE
-    found: dict[str, list[RedisFinding]] = {}
+    findings_by_server: dict[str, list[RedisFinding]] = {}
     for server in await list_servers(redis, keys):
         facts = await _load_facts(redis, server)
-        here = [*_check_server(facts, redis)]
-        if "sentinel" not in (one.code for one in here):  # it has nothing else to tell
-            here += [
+        server_findings = [*_check_server(facts, redis)]
+        if "sentinel" not in (one.code for one in server_findings):  # nothing else is readable there
+            server_findings += [
                 *_check_memory(facts, grave),
                 *_check_disk(facts, grave),
                 *await _check_clock_skew(redis, server, clock),
             ]
-        writable = not any(one.code in _NO_WRITES for one in here)
-        found[server.name] = here + (await _check_writing(redis, keys, server) if writable else [])
-    findings = _merge_findings(found)
+        writable = not any(one.code in _NO_WRITES for one in server_findings)
+        findings_by_server[server.name] = server_findings + (
+            await _check_writing(redis, keys, server) if writable else []
+        )
+    findings = _merge_findings(findings_by_server)
     if not any(one.code in (*_NO_WRITES, "selftest") for one in findings):
         findings += await _check_partitions(redis, keys)
     return sorted(findings, key=lambda one: one.severity is not RedisSeverity.REFUSE)
 
 
-def _merge_findings(found: Mapping[str, Sequence[RedisFinding]]) -> list[RedisFinding]:
-    """What several masters have in common, once, with their names."""
-    shared: dict[str, RedisFinding] = {}
-    for name, findings in found.items():
-        for one in findings:
-            before = shared.get(repr(one), one)
-            shared[repr(one)] = replace(before, nodes=(*before.nodes, name) if name else ())
-    return list(shared.values())
+def _merge_findings(findings: Mapping[str, Sequence[RedisFinding]]) -> list[RedisFinding]:
+    """One finding for several masters, with their names."""
+    merged: dict[str, RedisFinding] = {}
+    for name, server_findings in findings.items():
+        for one in server_findings:
+            earlier = merged.get(repr(one), one)
+            merged[repr(one)] = replace(earlier, nodes=(*earlier.nodes, name) if name else ())
+    return list(merged.values())
 
 
 async def require_fit_redis(
     redis: Redis, keys: Keys, language: str, *, allow_non_durable: bool = False
 ) -> list[RedisFinding]:
-    """The warnings. Raises UnsafeStoreError, saying every reason and its cure, if the Redis is not fit;
+    """The warnings. Raises UnsafeStoreError with every reason and its cure if the Redis is not fit;
     StoreUnavailableError."""
     findings = await check_redis(redis, keys, allow_non_durable=allow_non_durable)
-    refused = [one.format_sentence(language) for one in findings if one.severity is RedisSeverity.REFUSE]
-    if refused:
-        raise UnsafeStoreError("\n".join(refused))
+    refusals = [one.format_sentence(language) for one in findings if one.severity is RedisSeverity.REFUSE]
+    if refusals:
+        raise UnsafeStoreError("\n".join(refusals))
     return findings
 
 
@@ -143,7 +145,12 @@ async def _load_facts(redis: Redis, server: RedisServer) -> RedisFacts:
             info = {}
     policy = str(info.get("maxmemory_policy") or "") or await _load_setting(redis, server, "maxmemory-policy")
     fsync = await _load_setting(redis, server, "appendfsync")
-    return RedisFacts(info, fsync, await _load_setting(redis, server, "min-replicas-to-write"), policy)
+    return RedisFacts(
+        info=info,
+        appendfsync=fsync,
+        min_replicas=await _load_setting(redis, server, "min-replicas-to-write"),
+        policy=policy,
+    )
 
 
 async def _load_setting(redis: Redis, server: RedisServer, name: str) -> str:
@@ -160,9 +167,9 @@ def _check_server(facts: RedisFacts, redis: Redis) -> Iterator[RedisFinding]:
         yield RedisFinding(RedisSeverity.WARN, "hidden")
         return
     version = str(facts.info.get("redis_version", "0"))
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+    if tuple(int(part) for part in version.split(".")[:2]) < MIN_VERSION:
         yield RedisFinding(RedisSeverity.REFUSE, "version", {"version": version})
-    if "sentinel" in (facts.info.get("redis_mode"), facts.info.get("server_mode")):  # Redis says it so, Valkey so
+    if "sentinel" in (facts.info.get("redis_mode"), facts.info.get("server_mode")):  # Redis, Valkey
         yield RedisFinding(RedisSeverity.REFUSE, "sentinel")
     elif facts.info.get("role") != "master":
         yield RedisFinding(RedisSeverity.REFUSE, "replica")
@@ -210,7 +217,7 @@ async def _check_clock_skew(redis: Redis, server: RedisServer, clock: Callable[[
 
 
 async def _check_writing(redis: Redis, keys: Keys, server: RedisServer) -> list[RedisFinding]:
-    """Does a script write there (rights, read-only servers)?"""
+    """Checks that a script can write there (rights, read-only servers)."""
     for partition in server.partitions[:1]:
         key = keys.build_key(partition, "selftest")
         try:
@@ -225,13 +232,13 @@ def _build_selftest_finding(error: Exception) -> RedisFinding:
 
 
 async def _check_partitions(redis: Redis, keys: Keys) -> list[RedisFinding]:
-    """Are lanes where we look?"""
+    """Checks that lanes are in the partitions where we look for them."""
     try:
         with translate_redis_errors():
             await redis.set(f"{keys.prefix}:partitions", keys.partitions, nx=True)
-            found = int(str(await redis.get(f"{keys.prefix}:partitions")))
+            stored_count = int(str(await redis.get(f"{keys.prefix}:partitions")))
     except (StoreUnavailableError, exceptions.ResponseError) as error:
         return [_build_selftest_finding(error)]
-    if found != keys.partitions:
-        return [RedisFinding(RedisSeverity.REFUSE, "partitions", {"found": found, "asked": keys.partitions})]
+    if stored_count != keys.partitions:
+        return [RedisFinding(RedisSeverity.REFUSE, "partitions", {"found": stored_count, "asked": keys.partitions})]
     return []

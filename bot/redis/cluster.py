@@ -1,9 +1,8 @@
-"""A client of a Redis Cluster that behaves like the one of a single server.
+"""A Redis Cluster client that behaves like the client of a single server.
 
-What redis-py's asyncio cluster client does otherwise: it fails when more calls than connections are made at once; it
-tries again without a pause; it starts a thread and an event loop for every command put into a transaction; errors of
-a cluster that is just failing over are of kinds that are no connection errors; it asks every master for the time.
-"""
+redis-py's asyncio cluster client alone would: fail when there are more calls at once than connections; retry without a
+pause; start a thread and an event loop for every command in a transaction; raise errors during a failover that are no
+connection errors; ask every master for the time."""
 
 from __future__ import annotations
 
@@ -19,29 +18,29 @@ from redis.asyncio.cluster import ClusterNode, ClusterPipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 
-WAIT_S = 20.0
+TURN_TIMEOUT_S = 20.0
 """How long a call waits for its turn."""
-_SPARE = 16
-"""Connections to a node beyond those of bounded calls: pub/sub, redirections."""
-_UNSETTLED = (
+_SPARE_CONNECTIONS = 16
+"""Connections per node beyond those of bounded calls: for pub/sub and redirections."""
+_FAILOVER_ERRORS = (
     exceptions.ClusterError,
     exceptions.SlotNotCoveredError,
     exceptions.TryAgainError,
     exceptions.AskError,
 )
-"""A cluster that is failing over or moving slots: over in a moment, like a lost connection."""
+"""Errors of a cluster that is failing over or moving slots: they pass soon, like a lost connection."""
 
 _CALLING: ContextVar[bool] = ContextVar("calling", default=False)
 
 
 class ClusterClient(RedisCluster):
-    """At most `connections` commands, and as many pipelines, are under way at once; more wait their turn. A command is
-    repeated up to `retries` times, with pauses. Whatever says "not now" is raised as `redis.ConnectionError`."""
+    """Runs at most `connections` commands and as many pipelines at once; further calls wait. Repeats a command up to
+    `retries` times, with pauses. Every "not now" is raised as `redis.ConnectionError`."""
 
     def __init__(self, hosts: Sequence[tuple[str, int]], *, connections: int, retries: int, **options: Any) -> None:
         super().__init__(
             startup_nodes=[ClusterNode(host, port) for host, port in hosts],
-            max_connections=2 * connections + _SPARE,
+            max_connections=2 * connections + _SPARE_CONNECTIONS,
             retry=Retry(NoBackoff(), 2),
             **options,
         )
@@ -64,34 +63,34 @@ class ClusterClient(RedisCluster):
                 return await self._patience.call_with_retry(execute_once, _ignore_failure)
 
     def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> BoundedPipeline:
-        """Commands that go to each node in one packet. They are not a transaction, whatever is asked for: all or
-        nothing is what scripts are for."""
+        """Sends the commands of each node in one packet. This is never a transaction, whatever `transaction` says:
+        atomicity is the scripts' work."""
         return BoundedPipeline(self, self._batches)  # type: ignore[abstract] # redis-py's own is, for the type checker
 
     async def time(self, **options: Any) -> tuple[int, int]:
-        """The clock of one master, (s, µs)."""
+        """The clock of one master: (s, µs)."""
         answer: tuple[int, int] = await self.execute_command("TIME", **{"target_nodes": self.RANDOM, **options})
         return answer
 
     async def aclose(self) -> None:
-        if _CALLING.get():  # redis-py itself, to have the nodes asked for again; it would cut off all other calls
+        if _CALLING.get():  # redis-py asks for a refresh of the nodes, which would cut off all other calls
             self._initialize = True
             return
         await super().aclose()
         async with self._lock or asyncio.Lock():
-            if self._initialize:  # after an error redis-py takes the connections for closed, and they are not
+            if self._initialize:  # after an error redis-py takes open connections for closed ones
                 for nodes in ("nodes_cache", "startup_nodes"):
                     await self.nodes_manager.aclose(nodes)
 
 
 class BoundedPipeline(ClusterPipeline):
-    """A pipeline that waits its turn."""
+    """A pipeline that waits for its turn."""
 
     def __init__(self, client: RedisCluster, room: asyncio.Semaphore) -> None:
         super().__init__(client)
         self._room = room
 
-    def evalsha(self, sha: str, numkeys: int, *keys_and_args: Any) -> Any:  # redis-py has none in pipelines
+    def evalsha(self, sha: str, numkeys: int, *keys_and_args: Any) -> Any:  # redis-py's pipelines have none
         return self.execute_command("EVALSHA", sha, numkeys, *keys_and_args)
 
     async def execute(self, raise_on_error: bool = True, allow_redirections: bool = True) -> list[Any]:
@@ -102,19 +101,19 @@ class BoundedPipeline(ClusterPipeline):
 
 @contextmanager
 def mark_calling() -> Iterator[None]:
-    """Within a call."""
-    before = _CALLING.set(True)
+    """Marks the context as inside a call."""
+    token = _CALLING.set(True)
     try:
         yield
     finally:
-        _CALLING.reset(before)
+        _CALLING.reset(token)
 
 
 @asynccontextmanager
 async def wait_for_turn(room: asyncio.Semaphore) -> AsyncIterator[None]:
-    """A place among those who call at once."""
+    """Waits for one of the places for simultaneous calls."""
     try:
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(TURN_TIMEOUT_S):
             await room.acquire()
     except TimeoutError as error:
         raise exceptions.ConnectionError("no connection available") from error
@@ -126,10 +125,10 @@ async def wait_for_turn(room: asyncio.Semaphore) -> AsyncIterator[None]:
 
 @contextmanager
 def translate_cluster_errors() -> Iterator[None]:
-    """Raises what is over in a moment as `redis.ConnectionError`."""
+    """Raises errors that pass soon as `redis.ConnectionError`."""
     try:
         yield
-    except _UNSETTLED as error:
+    except _FAILOVER_ERRORS as error:
         raise exceptions.ConnectionError(str(error)) from error
     except AttributeError as error:
         if error.name != "writelines":
@@ -139,4 +138,4 @@ def translate_cluster_errors() -> Iterator[None]:
 
 
 async def _ignore_failure(_: Exception) -> None:
-    """Nothing to mend between two tries: redis-py has noted already that it must ask for the nodes."""
+    """Does nothing between two tries: redis-py already knows that it must refresh the nodes."""

@@ -1,4 +1,4 @@
-"""The one way to a Redis: explicit about everything that redis-py leaves to the kind of constructor."""
+"""The one way to connect to Redis: explicit about everything that redis-py's constructors handle differently."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from redis.driver_info import DriverInfo
 
 from bot.core.errors import SettingsError, StoreUnavailableError
 from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
-from bot.redis.cluster import WAIT_S, ClusterClient
+from bot.redis.cluster import TURN_TIMEOUT_S, ClusterClient
 from bot.redis.sentinel import MasterClient, build_master_client, require_known_service
 
 SOCKET_TIMEOUT_S = 10.0
@@ -24,10 +24,10 @@ SOCKET_TIMEOUT_S = 10.0
 _DRIVER = DriverInfo()
 """What each connection says of redis-py: without it, each one reads the metadata of the installed package again."""
 
-GONE = (exceptions.ConnectionError, exceptions.TimeoutError)
+UNAVAILABLE_ERRORS = (exceptions.ConnectionError, exceptions.TimeoutError)
 """What redis-py raises when the server is away: what code that knows no `bot.store` lets through."""
 _DOWN = (
-    *GONE,
+    *UNAVAILABLE_ERRORS,
     exceptions.ReadOnlyError,
     exceptions.OutOfMemoryError,
     exceptions.ClusterDownError,
@@ -39,12 +39,13 @@ _DOWN = (
 _REFUSAL = re.compile(
     r"(ERR Error running script.* -)?(MISCONF|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|READONLY|OOM)"
 )
-"""Error replies that say: not now. Before Redis 7 a script wraps them. Any other is a mistake of ours and stays it."""
+"""Error replies that mean "not now". Before Redis 7 a script wraps them. Any other reply is a bug of ours and is raised
+unchanged."""
 
 
 @contextmanager
 def translate_redis_errors() -> Iterator[None]:
-    """Turns "Redis cannot be reached, or takes no writes now" into StoreUnavailableError."""
+    """Raises StoreUnavailableError when Redis cannot be reached or takes no writes now."""
     try:
         yield
     except _DOWN as error:
@@ -56,12 +57,11 @@ def translate_redis_errors() -> Iterator[None]:
 
 
 async def connect_redis(url: str, *, connections: int = 64, retries: int = 10) -> Redis:
-    """A client for any address that `address.parse_redis_url` knows, with text replies, that has answered once.
+    """A client for any address that `address.parse_redis_url` reads, with text replies, after one successful call.
 
-    Commands are repeated up to `retries` times (about 4 s), which is why every mutating script is safe to repeat. At
-    most `connections` are in use at once, more callers wait. Raises StoreUnavailableError, and SettingsError for an odd
-    address.
-    """
+    It repeats commands up to `retries` times (about 4 s), so every mutating script must be safe to repeat. At most
+    `connections` are in use at once; further callers wait. Raises StoreUnavailableError, and SettingsError for an
+    invalid address."""
     client = _build_client(parse_redis_url(url), connections, retries)
     try:
         with translate_redis_errors():
@@ -87,7 +87,7 @@ def _build_client(address: RedisAddress, connections: int, retries: int) -> Redi
         cluster = ClusterClient(address.hosts, connections=connections, retries=retries, **_drop_host_options(options))
         return cast("Redis", cluster)  # it has every method that is used here
     retry = Retry(ExponentialWithJitterBackoff(base=0.02, cap=0.5), retries)
-    pool: dict[str, Any] = {"max_connections": connections, "timeout": WAIT_S, "retry": retry}
+    pool: dict[str, Any] = {"max_connections": connections, "timeout": TURN_TIMEOUT_S, "retry": retry}
     if address.kind is RedisMode.SENTINEL:
         return build_master_client(
             address.hosts, address.service, address.sentinel_login, **_drop_host_options(options), **pool
@@ -97,13 +97,13 @@ def _build_client(address: RedisAddress, connections: int, retries: int) -> Redi
 
 
 def _drop_host_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options for servers that are yet to be found."""
+    """Options for servers that have to be found first."""
     rest = {name: value for name, value in options.items() if name not in ("host", "port", "connection_class")}
     return rest | {"ssl": options.get("connection_class") is SSLConnection}
 
 
 async def _check_connection(client: Redis) -> None:
-    """Ask once. Raises SettingsError when what answers is not of the kind that the address says."""
+    """Asks the server once. Raises SettingsError if it is not of the kind that the address says."""
     if isinstance(client, MasterClient):
         await require_known_service(client)
     try:

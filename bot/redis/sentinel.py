@@ -1,4 +1,4 @@
-"""A client of whichever server is the master now, as Sentinels know it."""
+"""A client of the current master, which Sentinels name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 
 from bot.core.errors import SettingsError
 
-ASKED_S = 2.0
+SENTINEL_TIMEOUT_S = 2.0
 """How long a Sentinel may take to answer before the next one is asked."""
 
 
@@ -21,23 +21,23 @@ class SentinelWatchers(Sentinel):
     async def discover_master(self, service_name: str) -> tuple[str, int]:
         try:
             host, port = await super().discover_master(service_name)
-        except MasterNotFoundError:  # which repeats every connection with all that was set for it
+        except MasterNotFoundError:  # its message repeats every connection with all its options
             raise MasterNotFoundError(f"no Sentinel names a living master of {service_name}") from None
         return str(host), int(port)
 
 
 class BlockingSentinelPool(SentinelConnectionPool, BlockingConnectionPool):
-    """Connections to the master; who comes when all are in use waits."""
+    """Connections to the master. Callers wait while all are in use."""
 
 
 class MasterClient(Redis):
-    """The client. After a failover its connections lead to the new master."""
+    """After a failover, its connections lead to the new master."""
 
     watchers: SentinelWatchers
     service: str
 
     async def find_address(self) -> tuple[str, int]:
-        """Where the master is now, (host, port)."""
+        """The current master: (host, port)."""
         return await self.watchers.discover_master(self.service)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
@@ -48,8 +48,13 @@ class MasterClient(Redis):
 def build_master_client(
     sentinels: Sequence[tuple[str, int]], service: str, login: Mapping[str, str], **pool: Any
 ) -> MasterClient:
-    """A client that has asked nobody yet. `login` is for the Sentinels; `pool` for the server, its TLS for both."""
-    asking = {"socket_timeout": ASKED_S, "socket_connect_timeout": ASKED_S, "retry": Retry(NoBackoff(), 0)}
+    """A client that has not connected yet. `login` is for the Sentinels; `pool` for the server, and its TLS for
+    both."""
+    asking = {
+        "socket_timeout": SENTINEL_TIMEOUT_S,
+        "socket_connect_timeout": SENTINEL_TIMEOUT_S,
+        "retry": Retry(NoBackoff(), 0),
+    }
     tls = {name: value for name, value in pool.items() if name.startswith("ssl")}
     asked = {**asking, **login, **tls, "decode_responses": True}
     watchers = SentinelWatchers(sentinels, sentinel_kwargs=asked)  # type: ignore[no-untyped-call]
@@ -59,7 +64,7 @@ def build_master_client(
 
 
 async def require_known_service(client: MasterClient) -> None:
-    """Raises SettingsError when the Sentinels that answer have never heard of the service, or are none."""
+    """Raises SettingsError if the Sentinels that answer do not know the service, or are no Sentinels."""
     for one in client.watchers.sentinels:
         try:
             services: Any = await one.sentinel_masters()

@@ -1,7 +1,6 @@
 """Approvals: one Redis hash each, decided once by one script.
 
-Everything but the decision is written in the commit of the approval's own lane (its id is the lane's name).
-"""
+The commit of the approval's own lane (its id is the lane's name) writes everything except the decision."""
 
 from __future__ import annotations
 
@@ -22,15 +21,15 @@ from bot.queue.writes import CancelTimer, DecideApproval, HSet, SetTimer, Write,
 from bot.redis.connect import translate_redis_errors
 from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
 
-KEPT_MS = 30 * 24 * 3_600_000
-"""A decided approval is kept this long, so that a late press still gets its answer."""
+RETENTION_MS = 30 * 24 * 3_600_000
+"""How long a decided approval is kept, so that a late press still gets its answer."""
 
 _waiters = TypeAdapter(tuple[ApprovalWaiter, ...])
 _copies = TypeAdapter(tuple[tuple[str, MessageRef], ...])
 
 
 class Verdict(StrEnum):
-    """What the one deciding write answered."""
+    """The answer of the deciding write."""
 
     OK = "ok"
     GONE = "gone"
@@ -59,13 +58,13 @@ class ApprovalStore:
         return _parse_approval_fields(fields) if fields else None
 
     def read_from_lease(self, lease: Lease) -> Approval | None:
-        """The approval whose lane this is, as it was when the item came. Only this lane's commits write it; only its
-        decision may have been made meanwhile, and `DecideApproval` looks for itself."""
+        """The approval of this lane, as it was when the item came. Only commits of this lane write it; only its
+        decision may have changed since, and `DecideApproval` checks that itself."""
         return _parse_approval_fields(lease.record) if lease.record else None
 
     def build_decide_write(self, click: Click, *, ends: ApprovalState, now_ms: int) -> DecideApproval:
-        """Decide once: open, of this version and not expired → decided by this click. The click that won is let
-        through again, so that it can be resumed after a crash."""
+        """Decides once: if the approval is open, of this version and not expired, this click decides it. The same click
+        passes again, so that it can be resumed after a crash."""
         return DecideApproval(
             self._build_approval_key(click.approval),
             self._build_index_key(click.approval),
@@ -76,11 +75,11 @@ class ApprovalStore:
             form=json.dumps(click.form or {}, ensure_ascii=False),
             now_ms=now_ms,
             becomes=ends.value,
-            kept_ms=KEPT_MS,
+            kept_ms=RETENTION_MS,
         )
 
     async def decide_cancellation(self, approval: Approval, person: str, now_ms: int) -> Verdict:
-        """Decide once that it shall not be: whoever proposed it says so in chat. Said again, OK again."""
+        """Cancels once, for a proposer who says so in chat. Repeated, it answers OK again."""
         click = Click(
             id=approval.take_back_press,
             approval=approval.id,
@@ -94,24 +93,24 @@ class ApprovalStore:
 
     def build_save_write(self, approval: Approval) -> Write:
         """The whole record, for a checkpoint or commit of its lane."""
-        ttl = None if approval.state is ApprovalState.OPEN else KEPT_MS
+        ttl = None if approval.state is ApprovalState.OPEN else RETENTION_MS
         return HSet(self._build_approval_key(approval.id), _format_approval_fields(approval), ttl_ms=ttl)
 
     def build_delivery_write(self, approval: Approval) -> Write:
-        """Who waits, and where its copies are: what bringing it to people changes. A decision stays as it is."""
-        ttl, written = None if approval.state is ApprovalState.OPEN else KEPT_MS, _format_approval_fields(approval)
-        changed = {name: written[name] for name in ("waiters", "copies", "delivered_version")}
-        return HSet(self._build_approval_key(approval.id), changed, ttl_ms=ttl)
+        """The fields that a delivery changes: waiters and copies. A decision stays as it is."""
+        ttl, record = None if approval.state is ApprovalState.OPEN else RETENTION_MS, _format_approval_fields(approval)
+        fields = {name: record[name] for name in ("waiters", "copies", "delivered_version")}
+        return HSet(self._build_approval_key(approval.id), fields, ttl_ms=ttl)
 
     def build_open_writes(self, approval: Approval) -> tuple[Write, ...]:
         """Record, index entry, and the timers for the reminder at half time and for expiry, in place of those of the
         version before."""
         reminder, expiry = self._build_timer_ids(approval.id, approval.version)
-        before = self._build_timer_ids(approval.id, approval.version - 1)
+        earlier_timers = self._build_timer_ids(approval.id, approval.version - 1)
         remind_ms = (approval.created_ms + approval.expires_ms) // 2
         return (
             self.build_save_write(approval),
-            *(CancelTimer(timer, approval.id) for timer in before),
+            *(CancelTimer(timer, approval.id) for timer in earlier_timers),
             ZAdd(self._build_index_key(approval.id), approval.id, approval.expires_ms),
             SetTimer(
                 id=reminder,
@@ -128,7 +127,7 @@ class ApprovalStore:
         )
 
     def build_close_writes(self, approval: Approval) -> tuple[Write, ...]:
-        """The record of an approval that is open no longer, out of the index and without timers."""
+        """The record of a closed approval, out of the index and without timers."""
         timers = tuple(
             CancelTimer(timer, approval.id) for timer in self._build_timer_ids(approval.id, approval.version)
         )
@@ -138,19 +137,19 @@ class ApprovalStore:
         return f"remind:{approval}:{version}", f"expire:{approval}:{version}"
 
     async def list_open_approvals(self) -> list[Approval]:
-        """Everything open, oldest expiry first."""
-        found: list[Approval] = []
+        """All open approvals, earliest expiry first."""
+        approvals: list[Approval] = []
         for partition in range(self.keys.partitions):
             with translate_redis_errors():
                 ids = await self.redis.zrange(self._build_open_key(partition), 0, -1)
             records = [await self.load_approval(str(one)) for one in ids]
-            found += [one for one in records if one is not None and one.state is ApprovalState.OPEN]
-        return sorted(found, key=lambda one: one.expires_ms)
+            approvals += [one for one in records if one is not None and one.state is ApprovalState.OPEN]
+        return sorted(approvals, key=lambda one: one.expires_ms)
 
 
 def build_open_card(keys: Keys, run: Run, call: CallRecord, proposal: Proposal, gate: Gate, *, here: bool) -> OpenCard:
-    """What a paused run asks for. A task has one card whoever asks for it; any other call has a card of its own.
-    `here`: its card may stand where the run was asked for; otherwise it goes to the DM of who presses."""
+    """What a paused run requests. A task has one card whoever asks for it; any other call has a card of its own.
+    `here`: the card may stand in the conversation; otherwise it goes to the DM of each decider."""
     place = run.message.place
     waiter = ApprovalWaiter(run=run.id, uid=call.uid, lane=place.conversation)
     approval = (
@@ -171,7 +170,7 @@ def build_open_card(keys: Keys, run: Run, call: CallRecord, proposal: Proposal, 
 
 
 def derive_task_card_id(keys: Keys, task: str) -> str:
-    """Id of the card of a task."""
+    """The card id of a task."""
     return keys.derive_id("A", keys.get_partition(task), task)
 
 

@@ -1,4 +1,4 @@
-"""Small answers that were expensive to get, for a while."""
+"""A cache for small answers that were expensive to get."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bot.redis.connect import translate_redis_errors
 
 @dataclass(frozen=True, slots=True)
 class TextCache:
-    """Text by name. Every call may raise StoreUnavailableError."""
+    """Texts by name. Every call may raise StoreUnavailableError."""
 
     redis: Redis
     keys: Keys
@@ -23,11 +23,11 @@ class TextCache:
         return None if text is None else str(text)
 
     async def save_text(self, name: str, text: str, ms: int) -> None:
-        """Kept for so many ms."""
+        """Keeps the text for `ms`."""
         with translate_redis_errors():
             await self.redis.set(self._build_cache_key(name), text, px=ms)
 
     def _build_cache_key(self, name: str) -> str:
-        """The name itself may hold a password."""
+        """The name itself may contain a password."""
         partition = self.keys.get_partition(name)
         return self.keys.build_key(partition, "remembered", self.keys.derive_id("M", partition, name))

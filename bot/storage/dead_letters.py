@@ -1,8 +1,8 @@
-"""Dead letters: what was given up after its tries, kept until an administrator puts it back or its time is over.
+"""Dead letters: items that were given up after all tries, kept until an administrator retries them or their time is
+over.
 
-One stream per partition, beside it a mark for each letter that was put back. Whoever sets the mark puts the item
-back, in one script with the journal; so it comes back once, however many administrators press Enter at once.
-"""
+One stream per partition, with a mark for each letter that was retried. The script that sets the mark also enqueues the
+item and writes the journal, so a letter comes back once, however many administrators press Enter at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bot.core.logs import redact_text
 from bot.core.records import RunStatus
 from bot.core.work_items import ButtonPressed, MessageReceived, ResumeRun
 from bot.queue.keys import Keys
-from bot.queue.lanes import AGAIN, LaneItem
+from bot.queue.lanes import RETRY_SEPARATOR, LaneItem
 from bot.queue.writes import EnqueueItem, Set, Write, XAdd, apply_writes
 from bot.redis.connect import translate_redis_errors
 from bot.storage.journal import Journal, parse_stream_id
@@ -27,16 +27,16 @@ from bot.storage.runs import RunStore
 _OF_PEOPLE: TypeAdapter[MessageReceived | ButtonPressed | ResumeRun] = TypeAdapter(
     Annotated[MessageReceived | ButtonPressed | ResumeRun, Field(discriminator="kind")]
 )
-"""What a letter is looked into for; every other kind is put back as it is."""
-DEAD_MS = 90 * 24 * 3_600_000
-"""Dead letters are kept this long."""
-CLAIM_MS = 60_000
-"""Whoever set the mark and died before it was done holds the letter up for so long."""
+"""Kinds whose letters are inspected; a letter of any other kind is enqueued again as it is."""
+RETENTION_MS = 90 * 24 * 3_600_000
+"""How long dead letters are kept."""
+MARK_TIMEOUT_MS = 60_000
+"""How long a letter is blocked by a process that set the mark and died before it finished."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """An item that was given up; `by` and `retried` say who put it back, and under which id."""
+    """An item that was given up. `by` and `retried`: who retried it, and under which id."""
 
     at: str
     """Its stream id: `<ms>-<n>`."""
@@ -46,24 +46,24 @@ class DeadLetter:
 
     @property
     def given_up_ms(self) -> int:
-        """When it was given up (epoch, Redis clock)."""
+        """When it was given up (epoch ms, Redis clock)."""
         return parse_stream_id(self.at)[0]
 
     @property
     def kind(self) -> str:
-        """The kind of work; empty when nobody can read it."""
+        """The kind of work; empty if it cannot be read."""
         return _read_text_field(_parse_json_object(self.item.body), "kind")
 
     @property
     def person(self) -> str:
-        """Person id of whose message or press it was, or for whom; empty for the engine's own."""
+        """Id of the person who wrote or pressed, or whom it is for; empty for the engine's own work."""
         work = _read_work_origin(self.item.body)
         return _read_text_field(work, "person") or _read_text_field(work, "caller")
 
     @property
     def retry_id(self) -> str:
-        """The id under which it is put back: another one each time, the same for everybody who tries."""
-        return f"{self.item.id.partition(AGAIN)[0]}{AGAIN}{self.item.put_ms:x}"
+        """The id under which it is retried: a new one each time, the same for everybody who tries at once."""
+        return f"{self.item.id.partition(RETRY_SEPARATOR)[0]}{RETRY_SEPARATOR}{self.item.put_ms:x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,11 @@ class DeadLetterStore:
     keys: Keys
 
     def build_bury_writes(self, item: LaneItem, error: str) -> tuple[Write, ...]:
-        """What the commit that pops an item writes when it is given up: the letter, and a line in the journal."""
+        """The writes for the commit that pops a given-up item: the letter, and a journal line."""
         place = _read_work_origin(item.body).get("place")
-        letter = DeadLetter("0-0", item)
+        letter = DeadLetter(at="0-0", item=item)
         fields = {"lane": item.lane, "id": item.id, "body": item.body, "error": redact_text(error)}
-        noted = Journal(self.redis, self.keys).build_record_write(
+        journal_write = Journal(self.redis, self.keys).build_record_write(
             item.lane,
             "item.dead",
             person=letter.person,
@@ -89,30 +89,33 @@ class DeadLetterStore:
         )
         numbers = {"tries": str(item.tries), "put_ms": str(item.put_ms)}
         return XAdd(
-            self._build_dead_stream_key(self.keys.get_partition(item.lane)), {**fields, **numbers}, DEAD_MS
-        ), noted
+            self._build_dead_stream_key(self.keys.get_partition(item.lane)), {**fields, **numbers}, RETENTION_MS
+        ), journal_write
 
     async def list_dead_letters(self) -> list[DeadLetter]:
-        """Everything that was given up and not put back, oldest first. Raises StoreUnavailableError."""
+        """All letters that were not retried, oldest first. Raises StoreUnavailableError."""
         return [letter for letter in await self._load_all_letters() if not letter.retried_as]
 
     async def find_dead_letter(self, id: str) -> DeadLetter | None:
-        """The newest letter of an item's id: one that waits, before one that was put back. Raises
+        """The newest letter of an item's id; a waiting letter comes before a retried one. Raises
         StoreUnavailableError."""
-        found = [letter for letter in await self._load_all_letters() if letter.item.id == id]
-        return max(found, key=lambda letter: (not letter.retried_as, parse_stream_id(letter.at)), default=None)
+        letters = [letter for letter in await self._load_all_letters() if letter.item.id == id]
+        return max(letters, key=lambda letter: (not letter.retried_as, parse_stream_id(letter.at)), default=None)
 
     async def retry_dead_letter(self, letter: DeadLetter, by: str) -> DeadLetter | None:
-        """Put it back at the end of its lane, once; None when somebody else has just done so. A message opens a run
-        of its own and a press is judged anew: nothing that was decided or begun before is repeated by this. A run
-        that had been stopped for it goes on. Raises StoreUnavailableError."""
+        """Enqueues the item at the end of its lane, once; None if somebody else has just done so. A message starts a
+        new run and a press is judged again, so nothing that was decided or begun before is repeated. A run that was
+        stopped for it goes on. Raises StoreUnavailableError."""
         lane, mark = letter.item.lane, self._build_mark_key(letter)
-        done = json.dumps([by, letter.retry_id, secrets.token_hex(8)], ensure_ascii=False)
+        mark_text = json.dumps([by, letter.retry_id, secrets.token_hex(8)], ensure_ascii=False)
         with translate_redis_errors():
-            first = await self.redis.set(mark, done, nx=True, px=CLAIM_MS) or await self.redis.get(mark) == done
+            first = (
+                await self.redis.set(mark, mark_text, nx=True, px=MARK_TIMEOUT_MS)
+                or await self.redis.get(mark) == mark_text
+            )
         if not first:
             return None
-        noted = Journal(self.redis, self.keys).build_record_write(
+        journal_write = Journal(self.redis, self.keys).build_record_write(
             lane,
             "item.retried",
             person=letter.person,
@@ -120,13 +123,18 @@ class DeadLetterStore:
             item=letter.retry_id,
             was=letter.item.id,
         )
-        put = EnqueueItem(lane, letter.retry_id, _replace_work_id(letter.item.body, letter.retry_id))
-        writes = [Set(mark, done, DEAD_MS), put, noted, *await self._build_revive_writes(letter)]
+        item_write = EnqueueItem(lane, letter.retry_id, _replace_work_id(letter.item.body, letter.retry_id))
+        writes = [
+            Set(mark, mark_text, RETENTION_MS),
+            item_write,
+            journal_write,
+            *await self._build_revive_writes(letter),
+        ]
         await apply_writes(self.redis, self.keys, self.keys.get_partition(lane), writes)
         return replace(letter, by=by, retried_as=letter.retry_id)
 
     async def _build_revive_writes(self, letter: DeadLetter) -> tuple[Write, ...]:
-        """Whoever gave up a *go on* has stopped its run; put back, it goes on from there."""
+        """A given-up *resume* has stopped its run; retried, the run goes on from there."""
         work = _parse_work(letter.item.body)
         run = await RunStore(self.redis, self.keys).load_run(work.run) if isinstance(work, ResumeRun) else None
         if run is None or run.status is not RunStatus.STOPPED:
@@ -135,17 +143,17 @@ class DeadLetterStore:
         return RunStore(self.redis, self.keys).build_save_writes(run)
 
     async def _load_all_letters(self) -> list[DeadLetter]:
-        found = [
+        letters = [
             letter
             for partition in range(self.keys.partitions)
             for letter in await self._load_partition_letters(partition)
         ]
-        return sorted(found, key=lambda letter: parse_stream_id(letter.at))
+        return sorted(letters, key=lambda letter: parse_stream_id(letter.at))
 
     async def _load_partition_letters(self, partition: int) -> list[DeadLetter]:
         with translate_redis_errors():
             entries: Any = await self.redis.xrange(self._build_dead_stream_key(partition))
-            letters = [DeadLetter(at, _parse_dead_item(fields)) for at, fields in entries]
+            letters = [DeadLetter(at=at, item=_parse_dead_item(fields)) for at, fields in entries]
             marks = await self.redis.mget([self._build_mark_key(one) for one in letters]) if letters else []
         return [_apply_mark(letter, mark) for letter, mark in zip(letters, marks, strict=True)]
 
@@ -178,7 +186,7 @@ def _parse_work(body: str) -> object:
 
 
 def _replace_work_id(body: str, fresh: str) -> str:
-    """The work under its fresh id. What we cannot read is put back as it is: a newer process may know it."""
+    """The work under its new id. Unreadable work is enqueued as it is: a newer process may know it."""
     match _parse_work(body):
         case MessageReceived(message=message):
             return MessageReceived(message=message.model_copy(update={"id": fresh})).model_dump_json()
@@ -197,7 +205,7 @@ def _parse_json_object(body: str) -> dict[str, Any]:
 
 
 def _read_work_origin(body: str) -> dict[str, Any]:
-    """Who and where, whatever kind of work it is, of this version or another."""
+    """The person and place of any kind of work, of this version or another."""
     work = _parse_json_object(body)
     inner = work.get("message") or work.get("click") or work
     return inner if isinstance(inner, dict) else {}

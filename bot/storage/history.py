@@ -1,11 +1,10 @@
-"""What a conversation remembers: its latest turns, capped by tokens, oldest out first, gone after thirty days; and in
-front of them, once it has grown long, a summary of those before.
+"""A conversation's history: its latest turns, limited by tokens, the oldest dropped first, all gone after thirty days.
+A long history begins with a summary of older turns.
 
-All of it is one list. Its values are `tokens:sum|…`: what each costs, and how much was ever remembered up to its end.
-So the first and the last value tell what the list holds, and whether anything is missing between the summary and the
-turns. What the calls of a run came to is in it as a line each; of the latest runs a second list has the calls
-themselves, so that only what is always sent is counted and folded.
-"""
+All of it is one list. Its values are `tokens:sum|…`: the cost of each, and the running sum of all that was ever added.
+So the first and the last value tell how much the list holds, and whether anything is missing between the summary and
+the turns. Each call of a run is one line in it. A second list holds the calls of the latest runs themselves; only what
+is always sent is counted and compacted."""
 
 from __future__ import annotations
 
@@ -21,74 +20,76 @@ from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, Pa
 from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, Delete, ReplaceHistory, RPushTrim, Write
 from bot.redis.connect import translate_redis_errors
-from bot.storage.calls import CALLS_KEPT, TAB, format_past_calls, list_called_tools, parse_latest_calls
+from bot.storage.calls import MAX_CALL_ENTRIES, TAB, format_past_calls, list_called_tools, parse_latest_calls
 
-KEPT_MS = 30 * 24 * 3_600_000
-SUMMARY = 600
-"""What a summary may cost (tokens); where less than four times as much is remembered, a quarter of that."""
-FOLDED, REGION = 16_000, 2_000
-"""At most so much is folded at once (tokens, by one turn more), and looked through for it (entries): one script takes
-all of them."""
-CALL = 24
-"""What a call costs besides its arguments and its result (tokens)."""
-_FOLDED = "="
-"""What a summary has where entries have their run."""
+RETENTION_MS = 30 * 24 * 3_600_000
+MAX_SUMMARY_TOKENS = 600
+"""Most tokens of a summary. If less than four times as much is in the history, a quarter of the history."""
+MAX_COMPACTED_TOKENS, MAX_COMPACTED_ENTRIES = 16_000, 2_000
+"""Most tokens that one compaction covers (plus at most one turn), and most entries that it reads: one script takes all
+of them."""
+CALL_TOKENS = 24
+"""Tokens of a call besides its arguments and its result."""
+_SUMMARY_MARK = "="
+"""In a stored summary, stands where entries have their run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySummary:
-    """What older turns came to, as a model has put it."""
+    """A model's summary of older turns."""
 
     message: str
     """What a model reads later, as JSON."""
     lines: tuple[str, ...]
     since_ms: int
     until_ms: int
-    """The first and the last entry that it stands for (epoch)."""
+    """Times of the first and the last entry that it covers (epoch ms)."""
     turns: int
-    """How many turns it stands for."""
+    """How many turns it covers."""
     has_gap: bool = False
-    """Something between these was dropped for want of room before it could be folded."""
+    """Something between these was dropped for lack of room before it could be compacted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationHistory:
-    """What a conversation remembers, oldest first."""
+    """A conversation's history, oldest first."""
 
     stored_entries: Sequence[str]
-    """Its entries as they are stored: what every turn needs of them is in their text."""
+    """Its entries as stored: their text has all that every turn needs."""
     start: int = 0
-    """The first that is shown: never an answer whose question has been trimmed away."""
+    """Index of the first shown entry: never an answer whose question was trimmed."""
     stored_summary: str = ""
-    """The summary of what was before, as it is stored."""
+    """The stored summary of older turns."""
     calls: Sequence[str] = ()
-    """The calls of the latest runs, as they are stored."""
+    """The stored calls of the latest runs."""
 
     def list_messages(self, *, without: str) -> list[str]:
-        """Messages for a model, as JSON, with a line for each call; not those of one run."""
+        """Messages for a model as JSON, with a line per call. `without`: the run to leave out."""
         of_it, values = f"|{without}{TAB}", [*filter(None, [self.stored_summary]), *self.stored_entries[self.start :]]
         return [value[value.rindex(TAB) + 1 :] for value in values if of_it not in value]
 
     def list_messages_with_calls(self, *, without: str) -> list[HistoryMessage]:
-        """The same with the calls of the latest runs themselves, each once, with how it has ended by now."""
-        kept = parse_latest_calls(self.calls, without)
-        if not kept:
+        """The same, with the calls of the latest runs themselves, each once and with its current end."""
+        calls_by_entry = parse_latest_calls(self.calls, without)
+        if not calls_by_entry:
             return [HistoryMessage(message) for message in self.list_messages(without=without)]
-        ended = {call.uid: call for calls in kept.values() for call in calls}
-        sent = (
+        latest_calls = {call.uid: call for calls in calls_by_entry.values() for call in calls}
+        messages = (
             [HistoryMessage(self.stored_summary[self.stored_summary.rindex(TAB) + 1 :])] if self.stored_summary else []
         )
         of_it = f"|{without}{TAB}"
         for value in self.stored_entries[self.start :]:
             if of_it in value:
                 continue
-            calls = kept.get(_parse_calls_place(value))
-            told = None if calls is None else [ended.pop(call.uid) for call in calls if call.uid in ended]
-            sent.append(HistoryMessage(value[value.rindex(TAB) + 1 :], told))
-        return sent
+            calls = calls_by_entry.get(_parse_calls_place(value))
+            message_calls = (
+                None if calls is None else [latest_calls.pop(call.uid) for call in calls if call.uid in latest_calls]
+            )
+            messages.append(HistoryMessage(value[value.rindex(TAB) + 1 :], message_calls))
+        return messages
 
     def list_called_tools(self) -> list[str]:
-        """Names of the tools that the latest runs have called, each once, the newest last."""
+        """Names of the tools that the latest runs called, each once, the newest last."""
         return list_called_tools(self.calls)
 
     @property
@@ -101,48 +102,48 @@ class ConversationHistory:
 
     @property
     def tokens(self) -> int:
-        """What all of it costs."""
-        held = (
+        """The cost of all of it."""
+        turn_tokens = (
             _parse_running_sum(self.stored_entries[-1]) - _compute_sum_before(self.stored_entries[0])
             if self.stored_entries
             else 0
         )
-        return held + (_parse_tokens(self.stored_summary) if self.stored_summary else 0)
+        return turn_tokens + (_parse_tokens(self.stored_summary) if self.stored_summary else 0)
 
     @property
     def has_gap(self) -> bool:
-        """Turns between the summary and the first entry were dropped for want of room."""
+        """True if turns between the summary and the first entry were dropped for lack of room."""
         return bool(self.stored_summary and self.stored_entries) and _compute_sum_before(
             self.stored_entries[0]
         ) > _parse_running_sum(self.stored_summary)
 
     def choose_compaction_range(self, waiting: Collection[str]) -> CompactionRange | None:
-        """Of what is to be folded, about half of all: whole turns. Never the newest one, nor those of runs that are
-        `waiting` for a button: they stay as they are. None if there is nothing else."""
+        """The range to compact: whole turns, about half of all. It never has the newest turn, nor those of runs that
+        wait for a button (`waiting`). None if nothing else is left."""
         places, run = dict[str, list[int]](), ""
         for place, value in enumerate(self.stored_entries):
-            run = _parse_run_id(value) or run  # what happened between two turns goes with the one before it
+            run = _parse_run_id(value) or run  # what happened between two turns belongs to the one before
             places.setdefault(run, []).append(place)
         staying = {*waiting, run}
-        taken, tokens, most = set[int](), 0, min(self.tokens / 2, FOLDED)
+        chosen, tokens, token_limit = set[int](), 0, min(self.tokens / 2, MAX_COMPACTED_TOKENS)
         for run, where in places.items():
-            if tokens < most and run not in staying and where[-1] < REGION:
-                taken.update(where)
+            if tokens < token_limit and run not in staying and where[-1] < MAX_COMPACTED_ENTRIES:
+                chosen.update(where)
                 tokens += sum(_parse_tokens(self.stored_entries[place]) for place in where)
-        return self._build_compaction_range(taken) if taken else None
+        return self._build_compaction_range(chosen) if chosen else None
 
-    def _build_compaction_range(self, taken: set[int]) -> CompactionRange:
-        head = self.stored_entries[: max(taken) + 1]
-        folded = [_parse_entry(value) for place, value in enumerate(head) if place in taken]
-        kept = [value for place, value in enumerate(head) if place not in taken]
-        begun = {entry.run for entry in folded if entry.kind is EntryKind.SAID and not entry.is_answer}
+    def _build_compaction_range(self, chosen: set[int]) -> CompactionRange:
+        head = self.stored_entries[: max(chosen) + 1]
+        compacted = [_parse_entry(value) for place, value in enumerate(head) if place in chosen]
+        remaining = [value for place, value in enumerate(head) if place not in chosen]
+        started_runs = {entry.run for entry in compacted if entry.kind is EntryKind.SAID and not entry.is_answer}
         so_far = self.summary
-        is_torn = any(entry.run and entry.run not in begun for entry in folded)
+        is_torn = any(entry.run and entry.run not in started_runs for entry in compacted)
         missed = self.has_gap or is_torn or bool(so_far and so_far.has_gap)
         return CompactionRange(
             before=[*filter(None, [self.stored_summary]), *head],
-            entries=folded,
-            remaining=kept,
+            entries=compacted,
+            remaining=remaining,
             summary=so_far,
             missed=missed,
         )
@@ -151,20 +152,20 @@ class ConversationHistory:
         return bool(self.stored_summary) or self.start < len(self.stored_entries)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRange:
-    """The oldest of a conversation: what is folded, and what stays."""
+    """The oldest part of a history: what is compacted, and what stays."""
 
     before: Sequence[str]
-    """All of it as it is stored, the summary so far included."""
+    """All of it as stored, with the summary so far."""
     entries: Sequence[HistoryEntry]
-    """What is folded."""
+    """The entries to compact."""
     remaining: Sequence[str]
-    """What stays, as it is stored."""
+    """The stored values that stay."""
     summary: HistorySummary | None
-    """The one so far."""
+    """The summary so far."""
     missed: bool
-    """Something between these was dropped for want of room, now or before."""
+    """Something between these was dropped for lack of room, now or before."""
 
     @property
     def since_ms(self) -> int:
@@ -183,23 +184,23 @@ class CompactionRange:
 
 @dataclass(frozen=True, slots=True)
 class HistoryStore:
-    """Histories by conversation. `max_tokens` counts the estimate of what is always sent, newest first; the calls of
-    the latest runs come on top (`UNFOLDED`)."""
+    """Histories by conversation. `max_tokens` limits the estimate of what is always sent, newest first; the calls of
+    the latest runs come on top (`MAX_CALL_TOKENS`)."""
 
     redis: Redis
     keys: Keys
     max_tokens: int = 8_000
-    kept_ms: int = KEPT_MS
+    kept_ms: int = RETENTION_MS
 
     @property
     def compaction_threshold(self) -> int:
-        """What more than this costs (tokens) is folded: before anything has to be dropped."""
+        """A history above this many tokens is compacted, before anything has to be dropped."""
         return self.max_tokens * 3 // 4
 
     @property
     def summary_tokens(self) -> int:
-        """What the lines of a summary may cost."""
-        return min(SUMMARY, self.max_tokens // 4)
+        """Most tokens for the lines of a summary."""
+        return min(MAX_SUMMARY_TOKENS, self.max_tokens // 4)
 
     def _build_history_key(self, conversation: str) -> str:
         return self.keys.build_key(self.keys.get_partition(conversation), "h", conversation)
@@ -208,13 +209,13 @@ class HistoryStore:
         return self.keys.build_key(self.keys.get_partition(conversation), "calls", conversation)
 
     def build_calls_write(self, conversation: str, entry: HistoryEntry, calls: Sequence[PastCall]) -> Write:
-        """The write that keeps the calls of an entry; those of the oldest go."""
+        """The write that stores the calls of an entry and drops the oldest."""
         costs = (
-            CALL + estimate_tokens(json.dumps(one.args, ensure_ascii=False)) + estimate_tokens(one.result)
+            CALL_TOKENS + estimate_tokens(json.dumps(one.args, ensure_ascii=False)) + estimate_tokens(one.result)
             for one in calls
         )
         value = format_past_calls(entry.run, entry.at_ms, sum(costs), calls)
-        return RPushTrim(self._build_calls_key(conversation), [value], CALLS_KEPT, ttl_ms=self.kept_ms)
+        return RPushTrim(self._build_calls_key(conversation), [value], MAX_CALL_ENTRIES, ttl_ms=self.kept_ms)
 
     def build_turn_write(self, conversation: str, entries: Iterable[HistoryEntry]) -> AppendHistory:
         """The write that adds entries, oldest first."""
@@ -225,67 +226,69 @@ class HistoryStore:
             ttl_ms=self.kept_ms,
         )
 
-    def needs_compaction(self, known: ConversationHistory, turn: AppendHistory) -> bool:
-        """With this turn there is enough to fold."""
-        return known.tokens + sum(_parse_unstored_tokens(value) for value in turn.values) > self.compaction_threshold
+    def needs_compaction(self, history: ConversationHistory, turn: AppendHistory) -> bool:
+        """True if this turn makes the history long enough to compact."""
+        return history.tokens + sum(_parse_unstored_tokens(value) for value in turn.values) > self.compaction_threshold
 
     def build_compaction_write(
         self, conversation: str, part: CompactionRange, summary: HistorySummary
     ) -> ReplaceHistory:
-        """The write that puts a summary in the place of what it stands for. It refuses if that is not as it was: it has
-        been forgotten, or folded by somebody else, or there was no room for any of it."""
-        at = _parse_running_sum(part.before[-1]) - sum(map(_parse_tokens, part.remaining))
-        after = [_format_stored_summary(summary, at)]
-        for value in part.remaining:  # they come behind what is folded now, and so does their count
-            at += _parse_tokens(value)
-            after.append(f"{_parse_tokens(value)}:{at}|{value.partition('|')[2]}")
+        """The write that replaces a range by its summary. It refuses if the range has changed: forgotten, compacted by
+        somebody else, or trimmed away."""
+        running_sum = _parse_running_sum(part.before[-1]) - sum(map(_parse_tokens, part.remaining))
+        values = [_format_stored_summary(summary, running_sum)]
+        for value in part.remaining:  # these come after what is compacted now, and so does their count
+            running_sum += _parse_tokens(value)
+            values.append(f"{_parse_tokens(value)}:{running_sum}|{value.partition('|')[2]}")
         return ReplaceHistory(
-            key=self._build_history_key(conversation), before=part.before, after=after, max_tokens=self.max_tokens
+            key=self._build_history_key(conversation), before=part.before, after=values, max_tokens=self.max_tokens
         )
 
     async def load_history(self, conversation: str) -> ConversationHistory:
         """Raises StoreUnavailableError."""
         with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as both:
-                self.queue_reads(both, conversation)
-                return self.parse_reads(*await both.execute())
+            async with self.redis.pipeline(transaction=False) as pipe:
+                self.queue_reads(pipe, conversation)
+                return self.parse_reads(*await pipe.execute())
 
     def queue_reads(self, pipe: Pipeline, conversation: str) -> None:
-        """The same as a part of a pipeline; `parse_reads` understands the two answers."""
+        """Loads the history in a shared pipeline; `parse_reads` takes the two answers."""
         pipe.lrange(self._build_history_key(conversation), 0, -1)
         pipe.lrange(self._build_calls_key(conversation), 0, -1)
 
     def parse_reads(self, values: Sequence[Any], calls: Sequence[Any]) -> ConversationHistory:
-        folded = values[0] if values and _parse_run_id(values[0]) == _FOLDED else ""
-        turns = values[1:] if folded else values
+        summary = values[0] if values and _parse_run_id(values[0]) == _SUMMARY_MARK else ""
+        turns = values[1:] if summary else values
         start = next((i for i, one in enumerate(turns) if _can_begin_history(_parse_entry(one))), len(turns))
-        return ConversationHistory(stored_entries=turns, start=start, stored_summary=folded, calls=calls)
+        return ConversationHistory(stored_entries=turns, start=start, stored_summary=summary, calls=calls)
 
     def build_forget_writes(self, conversation: str) -> tuple[Write, ...]:
-        """The writes after which nothing of it is known."""
+        """The writes that erase the history."""
         return (Delete(self._build_history_key(conversation)), Delete(self._build_calls_key(conversation)))
 
 
 def _format_entry(entry: HistoryEntry) -> str:
-    """`tokens|run⇥when⇥said⇥message`; with `kind⇥` before the message unless it was said."""
-    said = "" if entry.shown_text is None else json.dumps(entry.shown_text, ensure_ascii=False)
+    """`tokens|run⇥when⇥said⇥message`, with `kind⇥` before the message unless it was said."""
+    shown_text = "" if entry.shown_text is None else json.dumps(entry.shown_text, ensure_ascii=False)
     kind = [entry.kind.value] if entry.kind else []
-    return f"{estimate_tokens(entry.message)}|" + TAB.join((entry.run, str(entry.at_ms), said, *kind, entry.message))
+    return f"{estimate_tokens(entry.message)}|" + TAB.join(
+        (entry.run, str(entry.at_ms), shown_text, *kind, entry.message)
+    )
 
 
 def _parse_entry(value: str) -> HistoryEntry:
-    run, at_ms, said, *kind, message = value.partition("|")[2].split(TAB)
+    run, at_ms, shown_text, *kind, message = value.partition("|")[2].split(TAB)
     return HistoryEntry(
         message=message,
         run=run,
-        shown_text=json.loads(said) if said else None,
+        shown_text=json.loads(shown_text) if shown_text else None,
         at_ms=int(at_ms),
         kind=EntryKind("".join(kind)),
     )
 
 
 def _can_begin_history(entry: HistoryEntry) -> bool:
-    """What a conversation may begin with: nothing that belongs to a question which has been trimmed away."""
+    """True for an entry that a history may begin with: it does not belong to a trimmed question."""
     return not entry.is_answer and (entry.kind is EntryKind.SAID or not entry.run)
 
 
@@ -296,9 +299,9 @@ def _parse_calls_place(value: str) -> str:
 
 
 def _format_stored_summary(summary: HistorySummary, upto: int) -> str:
-    """`tokens:sum|=⇥since⇥about⇥message`: the sum is that of the last turn it stands for."""
+    """`tokens:sum|=⇥since⇥about⇥message`: the sum is that of the last turn it covers."""
     about = [summary.until_ms, summary.turns, summary.has_gap, *summary.lines]
-    parts = (_FOLDED, str(summary.since_ms), json.dumps(about, ensure_ascii=False), summary.message)
+    parts = (_SUMMARY_MARK, str(summary.since_ms), json.dumps(about, ensure_ascii=False), summary.message)
     return f"{estimate_tokens(summary.message)}:{upto}|" + TAB.join(parts)
 
 
@@ -324,7 +327,7 @@ def _parse_tokens(value: str) -> int:
 
 
 def _parse_running_sum(value: str) -> int:
-    """What was ever remembered up to its end (tokens)."""
+    """The sum of all that was ever added, up to the end of this value (tokens)."""
     return int(value.partition("|")[0].partition(":")[2])
 
 

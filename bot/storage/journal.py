@@ -1,8 +1,7 @@
-"""The journal: what happened, step by step, across all processes. Admins follow it; nothing is decided by it.
+"""The journal: what happened, step by step, across all processes. Administrators follow it; it decides nothing.
 
-One stream per partition, so that an entry is written by the commit of the lane it is about. Records are
-redacted when they are made. Record schema 1: `v k run who ch t m`, where `m` is a JSON object.
-"""
+One stream per partition, so the commit of a lane also writes the entries about it. Records are redacted when they are
+made. Record schema 1: `v k run who ch t m`, where `m` is a JSON object."""
 
 from __future__ import annotations
 
@@ -21,25 +20,25 @@ from bot.queue.keys import Keys
 from bot.queue.writes import XAdd, apply_writes
 from bot.redis.connect import translate_redis_errors
 
-KEPT_MS = 90 * 24 * 3_600_000
+RETENTION_MS = 90 * 24 * 3_600_000
 SCHEMA = "1"
 _PAGE = 500
 _BLOCK_MS = 2_000
-AWAY_S = 0.5
-"""Between two looks whether a store that is away is there again."""
+RECONNECT_S = 0.5
+"""Pause between two checks of a store that is away."""
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
-Stamp = tuple[int, int]
-"""A stream id, comparable: (ms, number)."""
+StreamId = tuple[int, int]
+"""A comparable stream id: (ms, number)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JournalRecord:
-    """One entry."""
+    """One record."""
 
     at_ms: int
     id: str
-    """Its stream id `<ms>-<n>`."""
+    """Its stream id: `<ms>-<n>`."""
     kind: str
     run: str
     person: str
@@ -48,9 +47,9 @@ class JournalRecord:
     more: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JournalFilter:
-    """Which records somebody wants to see; empty means all."""
+    """Which records to return; empty means all."""
 
     kinds: frozenset[str] = field(default=frozenset())
     run: str = ""
@@ -68,11 +67,11 @@ class JournalFilter:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The journal of one installation. Entries older than `kept_ms` may go."""
+    """The journal of one installation. Records older than `kept_ms` may be trimmed."""
 
     redis: Redis
     keys: Keys
-    kept_ms: int = KEPT_MS
+    kept_ms: int = RETENTION_MS
 
     def build_record_write(
         self, lane_or_id: str, kind: str, *, run: str = "", person: str = "", channel: str = "", text: str = "",
@@ -88,14 +87,14 @@ class Journal:
             "t": redact_text(text),
             "m": redact_text(json.dumps(more, ensure_ascii=False, default=str)) if more else "",
         }
-        kept = {name: value for name, value in fields.items() if value}
-        return XAdd(self._build_journal_key(self.keys.get_partition(lane_or_id)), kept, self.kept_ms)
+        nonempty = {name: value for name, value in fields.items() if value}
+        return XAdd(self._build_journal_key(self.keys.get_partition(lane_or_id)), nonempty, self.kept_ms)
 
     async def append_record(
         self, lane_or_id: str, kind: str, *, run: str = "", person: str = "", channel: str = "", text: str = "",
         **more: Any,
     ) -> None:  # fmt: skip
-        """Write one record now, outside a commit. Raises StoreUnavailableError."""
+        """Writes one record now, outside a commit. Raises StoreUnavailableError."""
         entry = self.build_record_write(lane_or_id, kind, run=run, person=person, channel=channel, text=text, **more)
         await apply_writes(self.redis, self.keys, self.keys.get_partition(lane_or_id), [entry])
 
@@ -103,49 +102,49 @@ class Journal:
         self, *, since: int | str | None = None, follow: bool = False, kinds: Collection[str] = (),
         run: str = "", channel: str = "", person: str = "", waits: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[JournalRecord]:  # fmt: skip
-        """Records of all partitions in the order of their ids; with `follow`, then those that come.
+        """Records of all partitions in the order of their ids; with `follow`, then new ones as they come.
 
-        `since`: epoch ms, or an age like `90s`, `15m`, `1h`, `7d`; None: everything, or with `follow` from now
-        on. While it follows, a store that is away is waited for, and `waits` is called once each time. Raises
-        StoreUnavailableError, and ValueError for an odd age.
-        """
-        wanted = JournalFilter(kinds=frozenset(kinds), run=run, channel=channel, person=person)
-        seen = dict.fromkeys(range(self.keys.partitions), (await self._compute_start_ms(since, follow) - 1, 2**63))
-        async for record in self._stream_existing_records(seen):
-            if wanted(record):
+        `since`: epoch ms, or an age like `90s`, `15m`, `1h`, `7d`; None: everything, or with `follow` from now on.
+        While it follows, it waits for a store that is away, and calls `waits` once each time. Raises
+        StoreUnavailableError, and ValueError for an invalid age."""
+        record_filter = JournalFilter(kinds=frozenset(kinds), run=run, channel=channel, person=person)
+        positions = dict.fromkeys(range(self.keys.partitions), (await self._compute_start_ms(since, follow) - 1, 2**63))
+        async for record in self._stream_existing_records(positions):
+            if record_filter(record):
                 yield record
         while follow:
-            for record in await self._load_new_with_retry(seen, waits):
-                if wanted(record):
+            for record in await self._load_new_with_retry(positions, waits):
+                if record_filter(record):
                     yield record
 
-    async def has_record(self, wanted: JournalFilter) -> bool:
-        """Whether there is any such record, however old. The newest are looked at first. Raises
-        StoreUnavailableError."""
+    async def has_record(self, record_filter: JournalFilter) -> bool:
+        """True if there is such a record, however old. Looks at the newest first. Raises StoreUnavailableError."""
         for partition in range(self.keys.partitions):
-            before = "+"
-            while page := await self._load_page_backwards(partition, before):
-                if any(wanted(record) for record in page):
+            end_id = "+"
+            while page := await self._load_page_backwards(partition, end_id):
+                if any(record_filter(record) for record in page):
                     return True
-                before = f"({page[-1].id}"
+                end_id = f"({page[-1].id}"
         return False
 
-    async def _load_page_backwards(self, partition: int, before: str) -> list[JournalRecord]:
-        """A page of a partition, newest first."""
+    async def _load_page_backwards(self, partition: int, end_id: str) -> list[JournalRecord]:
+        """One page of a partition, newest first."""
         with translate_redis_errors():
-            entries: Any = await self.redis.xrevrange(self._build_journal_key(partition), before, "-", count=_PAGE)
+            entries: Any = await self.redis.xrevrange(self._build_journal_key(partition), end_id, "-", count=_PAGE)
         return [_parse_record(id_, fields) for id_, fields in entries]
 
-    async def _load_new_with_retry(self, seen: dict[int, Stamp], waits: Callable[[], None]) -> list[JournalRecord]:
+    async def _load_new_with_retry(
+        self, positions: dict[int, StreamId], waits: Callable[[], None]
+    ) -> list[JournalRecord]:
         away = False
         while True:
             try:
-                return await self._load_new_records(seen)
+                return await self._load_new_records(positions)
             except StoreUnavailableError:
                 if not away:
                     waits()
                 away = True
-                await asyncio.sleep(AWAY_S)
+                await asyncio.sleep(RECONNECT_S)
 
     def _build_journal_key(self, partition: int) -> str:
         return self.keys.build_key(partition, "j")
@@ -159,38 +158,40 @@ class Journal:
             seconds, micros = await self.redis.time()
         return max(1, seconds * 1000 + micros // 1000 - (parse_age_ms(since) if since else 0))
 
-    async def _stream_existing_records(self, seen: dict[int, Stamp]) -> AsyncIterator[JournalRecord]:
-        """What is there, page by page from every partition, always the oldest first."""
-        pages = {partition: await self._load_next_page(partition, seen) for partition in seen}
+    async def _stream_existing_records(self, positions: dict[int, StreamId]) -> AsyncIterator[JournalRecord]:
+        """Existing records, read page by page from every partition, always the oldest first."""
+        pages = {partition: await self._load_next_page(partition, positions) for partition in positions}
         while any(pages.values()):
             oldest = min((n for n, page in pages.items() if page), key=lambda n: parse_stream_id(pages[n][-1].id))
             record = pages[oldest].pop()
-            seen[oldest] = parse_stream_id(record.id)
+            positions[oldest] = parse_stream_id(record.id)
             if not pages[oldest]:
-                pages[oldest] = await self._load_next_page(oldest, seen)
+                pages[oldest] = await self._load_next_page(oldest, positions)
             yield record
 
-    async def _load_next_page(self, partition: int, seen: dict[int, Stamp]) -> list[JournalRecord]:
-        """The next page of a partition, newest first, so that the oldest is popped."""
-        start = "({}-{}".format(*seen[partition])
+    async def _load_next_page(self, partition: int, positions: dict[int, StreamId]) -> list[JournalRecord]:
+        """The next page of a partition, newest first, so that `pop` returns the oldest."""
+        start = "({}-{}".format(*positions[partition])
         with translate_redis_errors():
             entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
         return [_parse_record(id_, fields) for id_, fields in reversed(entries)]
 
-    async def _load_new_records(self, seen: dict[int, Stamp]) -> list[JournalRecord]:
-        """What has come since, after waiting for it a while."""
+    async def _load_new_records(self, positions: dict[int, StreamId]) -> list[JournalRecord]:
+        """Waits a while for new records and returns them."""
         if isinstance(self.redis, RedisCluster):  # one command cannot wait for streams of several nodes
             await asyncio.sleep(_BLOCK_MS / 4000)
-            pages = [await self._load_next_page(partition, seen) for partition in seen]
-            found = {n: list(reversed(page)) for n, page in zip(seen, pages, strict=True)}
+            pages = [await self._load_next_page(partition, positions) for partition in positions]
+            page_by_partition = {n: list(reversed(page)) for n, page in zip(positions, pages, strict=True)}
         else:
-            found = await self._read_streams(seen)
-        for partition, records in found.items():
-            seen[partition] = max([seen[partition], *(parse_stream_id(record.id) for record in records)])
-        return sorted((r for records in found.values() for r in records), key=lambda r: parse_stream_id(r.id))
+            page_by_partition = await self._read_streams(positions)
+        for partition, records in page_by_partition.items():
+            positions[partition] = max([positions[partition], *(parse_stream_id(record.id) for record in records)])
+        return sorted(
+            (r for records in page_by_partition.values() for r in records), key=lambda r: parse_stream_id(r.id)
+        )
 
-    async def _read_streams(self, seen: dict[int, Stamp]) -> dict[int, list[JournalRecord]]:
-        streams: dict[Any, Any] = {self._build_journal_key(n): "{}-{}".format(*at) for n, at in seen.items()}
+    async def _read_streams(self, positions: dict[int, StreamId]) -> dict[int, list[JournalRecord]]:
+        streams: dict[Any, Any] = {self._build_journal_key(n): "{}-{}".format(*at) for n, at in positions.items()}
         with translate_redis_errors():
             answer: Any = await self.redis.xread(streams, count=_PAGE, block=_BLOCK_MS)
         return {
@@ -203,14 +204,14 @@ _AGE = re.compile(r"(\d{1,6})([smhd])")
 
 
 def parse_age_ms(age: str) -> int:
-    """`90s`, `15m`, `1h`, `7d` in ms. Raises ValueError."""
+    """The age `90s`, `15m`, `1h` or `7d` in ms. Raises ValueError."""
     found = _AGE.fullmatch(age.strip())
     if found is None:
         raise ValueError(f"an age looks like 90s, 15m, 1h or 7d, not {age!r}")
     return int(found[1]) * _UNITS[found[2]]
 
 
-def parse_stream_id(id_: str) -> Stamp:
+def parse_stream_id(id_: str) -> StreamId:
     """A stream id as two numbers."""
     ms, _, number = id_.partition("-")
     return int(ms), int(number)
@@ -220,7 +221,7 @@ def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
     def get_field(name: str) -> str:
         return fields.get(name, "")
 
-    more = json.loads(fields["m"]) if "m" in fields else {}
+    details = json.loads(fields["m"]) if "m" in fields else {}
     return JournalRecord(
         at_ms=parse_stream_id(id_)[0],
         id=id_,
@@ -229,5 +230,5 @@ def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
         person=get_field("who"),
         channel=get_field("ch"),
         text=get_field("t"),
-        more=more,
+        more=details,
     )

@@ -1,5 +1,4 @@
-"""The kinds of records in the journal. Whoever writes another one adds it here; a test compares this list with what the
-code writes."""
+"""The kinds of journal records. Code that writes another kind adds it here; a test compares this list with the code."""
 
 from __future__ import annotations
 

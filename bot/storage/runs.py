@@ -1,5 +1,5 @@
-"""Runs: a short record and an append-only list of messages, so that a step writes what is new and no more. A run that
-waits or has ended is one packed value: most runs of an installation are."""
+"""Runs: a short record and an append-only list of messages, so a step writes only what is new. A run that waits or has
+ended is one packed value: most runs of an installation are."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from bot.redis.connect import translate_redis_errors
 from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.spending import DailyUsage, DailyUsageQuery
 
-KEPT_MS = 7 * 24 * 3_600_000
-"""A run, its messages included, is kept this long after its last change."""
-PAUSED_MS = 60 * 24 * 3_600_000
+RETENTION_MS = 7 * 24 * 3_600_000
+"""How long a run and its messages are kept after the last change."""
+PAUSED_RETENTION_MS = 60 * 24 * 3_600_000
 """A paused run outlives every approval that it can wait for."""
 _PACKED = "z:"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationState:
     """Everything a conversation knows when its next item is handled."""
 
@@ -37,7 +37,7 @@ class ConversationState:
     waiting: tuple[PausedRun, ...]
     history: ConversationHistory
     usage: DailyUsage = field(default_factory=DailyUsage)
-    """What its person has used of the model today, if that was asked for."""
+    """Its person's usage of the model today, if it was requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ class RunStore:
     keys: Keys
 
     def _build_run_key(self, run: str, *more: str) -> str:
-        """Of its record; `m`: of its messages while it runs, `k`: of what its endpoint may want back."""
+        """The key of the record; `m`: of the messages while it runs; `k`: of the details that its endpoint may want
+        back."""
         return self.keys.build_key(self.keys.get_partition(run), "run", run, *more)
 
     def _build_paused_key(self, conversation: str) -> str:
@@ -54,10 +55,10 @@ class RunStore:
 
     async def load_run(self, run: str) -> Run | None:
         with translate_redis_errors():
-            async with self.redis.pipeline(transaction=True) as both:
-                self._queue_run_reads(both, run)
-                found = await both.execute()
-        return _parse_run(*found)
+            async with self.redis.pipeline(transaction=True) as pipe:
+                self._queue_run_reads(pipe, run)
+                values = await pipe.execute()
+        return _parse_run(*values)
 
     def _queue_run_reads(self, pipe: Pipeline, run: str) -> None:
         pipe.get(self._build_run_key(run))
@@ -67,8 +68,8 @@ class RunStore:
     async def load_conversation(
         self, conversation: str, history: HistoryStore, run: str = "", today: DailyUsageQuery | None = None
     ) -> ConversationState:
-        """What is remembered, what waits, the run that is gone on with, and what somebody has used today, if any: in
-        one round trip. Raises StoreUnavailableError."""
+        """History, paused runs, the run to resume and a person's usage today, if any, in one round trip. Raises
+        StoreUnavailableError."""
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=False) as all_of_it:
                 history.queue_reads(all_of_it, conversation)
@@ -77,8 +78,8 @@ class RunStore:
                     self._queue_run_reads(all_of_it, run)
                 if today:
                     today.queue_reads(all_of_it)
-                entries, calls, waiting, *found = await all_of_it.execute()
-        read, used = (_parse_run(*found[:3]), found[3:]) if run else (None, found)
+                entries, calls, waiting, *values = await all_of_it.execute()
+        read, used = (_parse_run(*values[:3]), values[3:]) if run else (None, values)
         return ConversationState(
             run=read,
             waiting=_parse_paused_runs(waiting),
@@ -87,26 +88,29 @@ class RunStore:
         )
 
     def build_save_writes(self, run: Run) -> tuple[Write, ...]:
-        """While it runs: the record, and the messages that Redis does not have. Otherwise everything in one."""
+        """While it runs: the record, and the messages that Redis does not have yet. Otherwise everything as one
+        value."""
         record = run.model_dump_json(exclude={"state": {"messages"}})
         if run.status is RunStatus.RUNNING:
             fresh = run.state.messages[run.stored_messages :]
-            messages = (RPush(self._build_run_key(run.id, "m"), fresh, ttl_ms=KEPT_MS),) if fresh else ()
-            kept = [f"{n} {text}" for n, text in run.state.provider_details.items() if n >= run.stored_messages]
-            beside = (RPush(self._build_run_key(run.id, "k"), kept, ttl_ms=KEPT_MS),) if kept else ()
-            return (Set(self._build_run_key(run.id), record, ttl_ms=KEPT_MS), *messages, *beside)
-        packed = _pack_run(record, run.state, replayed=run.status is RunStatus.PAUSED)
-        ttl = PAUSED_MS if run.status is RunStatus.PAUSED else KEPT_MS
+            messages = (RPush(self._build_run_key(run.id, "m"), fresh, ttl_ms=RETENTION_MS),) if fresh else ()
+            new_details = [f"{n} {text}" for n, text in run.state.provider_details.items() if n >= run.stored_messages]
+            details_writes = (
+                (RPush(self._build_run_key(run.id, "k"), new_details, ttl_ms=RETENTION_MS),) if new_details else ()
+            )
+            return (Set(self._build_run_key(run.id), record, ttl_ms=RETENTION_MS), *messages, *details_writes)
+        packed_run = _pack_run(record, run.state, replayed=run.status is RunStatus.PAUSED)
+        ttl = PAUSED_RETENTION_MS if run.status is RunStatus.PAUSED else RETENTION_MS
         lists = ("m", "k") if run.state.provider_details else ("m",)
-        gone = [Delete(self._build_run_key(run.id, one)) for one in lists]
-        return (Set(self._build_run_key(run.id), packed, ttl_ms=ttl), *gone, self._build_paused_write(run))
+        deletes = [Delete(self._build_run_key(run.id, one)) for one in lists]
+        return (Set(self._build_run_key(run.id), packed_run, ttl_ms=ttl), *deletes, self._build_paused_write(run))
 
     def _build_paused_write(self, run: Run) -> Write:
         conversation, call = run.message.place.conversation, run.awaiting_call
         if run.status is RunStatus.PAUSED and call is not None:
             shown = (
                 run.card_summary if run.message.place.direct else None
-            )  # who reads a channel is not to know what it says
+            )  # the readers of a channel may not know what it says
             return self.build_add_paused_write(
                 conversation, run.id, call.approval, call.tool, run.message.person, shown
             )
@@ -115,12 +119,13 @@ class RunStore:
     def build_add_paused_write(
         self, conversation: str, run: str, approval: str, tool: str, person: str, shown: CardSummary | None = None
     ) -> Write:
-        """Notes in a conversation that a run waits for a button. `shown`: what of its card may be known there."""
+        """Records in a conversation that a run waits for a button. `shown`: what the conversation may know of its
+        card."""
         about = f"{approval} {tool} {person}" + (f" {shown.made_ms} {shown.text}" if shown else "")
-        return HSet(self._build_paused_key(conversation), {run: about}, ttl_ms=PAUSED_MS)
+        return HSet(self._build_paused_key(conversation), {run: about}, ttl_ms=PAUSED_RETENTION_MS)
 
     def build_remove_paused_write(self, conversation: str, run: str) -> Write:
-        """It does not wait any more."""
+        """Records that it no longer waits."""
         return HDel(self._build_paused_key(conversation), run)
 
 
@@ -135,20 +140,20 @@ def _parse_paused_run(
 
 
 def _pack_run(record: str, state: RunState, *, replayed: bool) -> str:
-    """Text, because everything in Redis is: compressed JSON in base 64. `replayed`: with what the endpoint may want
-    back, beside all that an earlier version reads."""
+    """Compressed JSON in base64, because everything in Redis is text. `replayed`: the details that the endpoint may
+    want back, after everything that an earlier version reads."""
     details = f',"provider_details":{json.dumps(state.provider_details)}' if replayed and state.provider_details else ""
     whole = f'{{"record":{record},"messages":[{",".join(state.messages)}]{details}}}'
     return _PACKED + base64.b64encode(zlib.compress(whole.encode())).decode()
 
 
-def _parse_run(record: str | None, messages: Sequence[str], kept: Sequence[str]) -> Run | None:
+def _parse_run(record: str | None, messages: Sequence[str], details: Sequence[str]) -> Run | None:
     if record is None:
         return None
     if not record.startswith(_PACKED):
         run = Run.model_validate_json(record)
         run.state.messages, run.stored_messages = list(messages), len(messages)
-        run.state.provider_details = {int(n): text for n, _, text in (one.partition(" ") for one in kept)}
+        run.state.provider_details = {int(n): text for n, _, text in (one.partition(" ") for one in details)}
         return run
     whole: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(record[len(_PACKED) :])))
     run = Run.model_validate(whole["record"])

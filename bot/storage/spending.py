@@ -1,13 +1,12 @@
-"""What the model has been used for: replies, tokens and money, by person, model and day.
+"""Usage of the model: replies, tokens and cost, by person, model and day.
 
-Counters are added to in the very script that keeps what a reply was for, a run's checkpoint or an item's commit: a
-reply is counted once, whatever dies and is done again. A reply that its process dies with before that is in no record
-at all, and asked for anew: the provider's bill is above ours by at most one reply a crash, or a call that is cut off.
+The script that stores the result of a reply (a run's checkpoint or an item's commit) also adds to the counters, so a
+reply is counted once, however often its work is retried. If the process dies before that, the reply is in no record and
+is requested again: the provider's bill exceeds ours by at most one reply per crash or interrupted call.
 
-A person's conversations are in several partitions, and a script writes only one: each has counters of its own, one
-hash a day, and they are added up when somebody reads them. A day is the company's, by its own time zone, whoever
-asks and wherever they are.
-"""
+A person's conversations are in several partitions, and a script writes only one. So each partition has its own
+counters, one hash per day, and a reader adds them up. A day is the company's, in its time zone, wherever the person
+is."""
 
 from __future__ import annotations
 
@@ -28,23 +27,23 @@ from bot.queue.keys import Keys
 from bot.queue.writes import HIncrBy, apply_writes
 from bot.redis.connect import translate_redis_errors
 
-KEPT_DAYS = 92
+RETENTION_DAYS = 92
 SYSTEM = "system"
-"""Who has used what nobody asked for: suggestions on cards, summaries, the question at the start what a model can
-do."""
+"""The account for what no person requested: suggestions on cards, summaries, the test of the model's abilities at the
+start."""
 UNKNOWN = "unknown"
 """A model without a name."""
 TOTAL = ""
-"""In place of a model: all of them. A budget reads two fields."""
+"""In place of a model: all of them. A budget check reads two fields."""
 COST = "cost:"
-"""Before the currency: a table of prices in another one begins a counter of its own."""
+"""Comes before the currency: a price table in another currency begins a counter of its own."""
 FIGURES = ("runs", "replies", "in", "cached", "out", "unpriced")
 _TAB = "\t"
 
 
 @dataclass(frozen=True, slots=True)
 class DailyUsage:
-    """What somebody has used on a day."""
+    """One person's usage on one day."""
 
     tokens: int = 0
     """In and out."""
@@ -53,18 +52,18 @@ class DailyUsage:
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """What one person has used of one model on one day."""
+    """One person's usage of one model on one day."""
 
     day: date
     person: str
-    """Or `system`."""
+    """A person id, or `system`."""
     model: str
     runs: int = 0
-    """Those in which this model answered first."""
+    """Runs in which this model answered first."""
     replies: int = 0
     tokens_in: int = 0
     cached: int = 0
-    """Of `tokens_in`."""
+    """Part of `tokens_in`."""
     tokens_out: int = 0
     unpriced: int = 0
     """Tokens, in and out, without a known price."""
@@ -72,10 +71,10 @@ class UsageRow:
     """By currency."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DailyUsageQuery:
-    """One person's counters of one day, as a part of somebody else's pipeline: `wanted` asks for them, `read` adds up
-    what that was answered."""
+    """One person's counters of one day, for a shared pipeline: `queue_reads` queues the reads, `parse_reads` adds up
+    the answers."""
 
     spending: UsageStore
     person: str
@@ -98,20 +97,20 @@ class UsageStore:
     keys: Keys
     clock: Clock
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
-    """The company's."""
+    """The company's time zone."""
 
     def build_usage_writes(
         self, lane: str, person: str, usage: Iterable[Usage], *, begun: bool = False
     ) -> tuple[HIncrBy, ...]:
-        """The write that adds replies up, in the partition of a lane; nothing for none. `begun`: with the first of them
-        a run begins."""
+        """The write that adds up replies, in the partition of a lane; none for no replies. `begun`: a run begins with
+        the first of them."""
         amounts: defaultdict[str, int] = defaultdict(int)
         for one in usage:
             _add_usage(amounts, person, one, begun=begun and not amounts)
         if not amounts:
             return ()
         key = self._build_day_key(self.keys.get_partition(lane), self.get_company_day())
-        return (HIncrBy(key, amounts, ttl_ms=KEPT_DAYS * 24 * 3_600_000),)
+        return (HIncrBy(key, amounts, ttl_ms=RETENTION_DAYS * 24 * 3_600_000),)
 
     async def record_usage(self, person: str, usage: Sequence[Usage]) -> None:
         """Counts replies that belong to no lane. Raises StoreUnavailableError."""
@@ -125,35 +124,35 @@ class UsageStore:
     async def load_daily_usage(self, today: DailyUsageQuery) -> DailyUsage:
         """Raises StoreUnavailableError."""
         with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as all_of_them:
-                today.queue_reads(all_of_them)
-                return today.parse_reads(await all_of_them.execute())
+            async with self.redis.pipeline(transaction=False) as pipe:
+                today.queue_reads(pipe)
+                return today.parse_reads(await pipe.execute())
 
     def get_company_day(self) -> date:
-        """The company's."""
+        """The company's current day."""
         return self.clock.now().astimezone(self.zone).date()
 
     def get_next_day_start(self) -> datetime:
-        """When the next day begins: aware UTC."""
+        """When the company's next day begins: aware UTC."""
         midnight = datetime.combine(self.get_company_day() + timedelta(days=1), time(), self.zone)
         return midnight.astimezone(UTC)
 
     async def list_usage_rows(self, days: int) -> list[UsageRow]:
-        """What was used today and on the days before, so many in all. Raises StoreUnavailableError."""
-        wanted = [self.get_company_day() - timedelta(days=n) for n in range(min(days, KEPT_DAYS))]
-        places = [(day, key) for day in wanted for key in self.list_day_keys(day)]
+        """Usage of the last `days` days, today included. Raises StoreUnavailableError."""
+        dates = [self.get_company_day() - timedelta(days=n) for n in range(min(days, RETENTION_DAYS))]
+        places = [(day, key) for day in dates for key in self.list_day_keys(day)]
         with translate_redis_errors():
-            async with self.redis.pipeline(transaction=False) as all_of_them:
+            async with self.redis.pipeline(transaction=False) as pipe:
                 for _, key in places:
-                    all_of_them.hgetall(key)
-                answers: list[Any] = await all_of_them.execute()
-        found: dict[tuple[date, str, str], defaultdict[str, int]] = {}
+                    pipe.hgetall(key)
+                answers: list[Any] = await pipe.execute()
+        amounts_by_row: dict[tuple[date, str, str], defaultdict[str, int]] = {}
         for (day, _), fields in zip(places, answers, strict=True):
             for name, amount in fields.items():
-                person, model, what = name.split(_TAB)
+                person, model, figure = name.split(_TAB)
                 if model != TOTAL:
-                    found.setdefault((day, person, model), defaultdict(int))[what] += int(amount)
-        return [_build_usage_row(*whose, amounts) for whose, amounts in sorted(found.items())]
+                    amounts_by_row.setdefault((day, person, model), defaultdict(int))[figure] += int(amount)
+        return [_build_usage_row(*row_key, amounts) for row_key, amounts in sorted(amounts_by_row.items())]
 
     def list_day_keys(self, day: date) -> list[str]:
         """The hashes of a day."""
@@ -163,45 +162,45 @@ class UsageStore:
         return self.keys.build_key(partition, "spent", day.isoformat())
 
 
-def _build_counter_field(person: str, model: str, what: str) -> str:
-    """A field: the setting's names and the platform's ids have no tabs."""
-    return _TAB.join((person, model, what))
+def _build_counter_field(person: str, model: str, figure: str) -> str:
+    """A field name. Model names and person ids contain no tabs."""
+    return _TAB.join((person, model, figure))
 
 
-def _add_usage(amounts: dict[str, int], person: str, one: Usage, *, begun: bool) -> None:
-    """One reply, for its model and for all of them; without zeros."""
-    tokens, cost = one.tokens_in + one.tokens_out, COST + one.currency
-    of_it, of_all = _build_counter_field(person, one.model or UNKNOWN, ""), _build_counter_field(person, TOTAL, "")
-    units = 0 if one.cost is None else _to_cost_units(one.cost)
-    unpriced = tokens if one.cost is None else 0
-    figures = (begun, 1, one.tokens_in, one.tokens_cached, one.tokens_out, unpriced, units)
-    for what, amount in zip((*FIGURES, cost), figures, strict=True):
+def _add_usage(amounts: dict[str, int], person: str, reply: Usage, *, begun: bool) -> None:
+    """Adds one reply, for its model and for all models, without zeros."""
+    tokens, cost = reply.tokens_in + reply.tokens_out, COST + reply.currency
+    of_it, of_all = _build_counter_field(person, reply.model or UNKNOWN, ""), _build_counter_field(person, TOTAL, "")
+    units = 0 if reply.cost is None else _to_cost_units(reply.cost)
+    unpriced = tokens if reply.cost is None else 0
+    figures = (begun, 1, reply.tokens_in, reply.tokens_cached, reply.tokens_out, unpriced, units)
+    for figure, amount in zip((*FIGURES, cost), figures, strict=True):
         if amount:
-            amounts[of_it + what] += int(amount)
+            amounts[of_it + figure] += int(amount)
     amounts[of_all + "tokens"] += tokens
     if units:
         amounts[of_all + cost] += units
 
 
 def _build_usage_row(day: date, person: str, model: str, amounts: Mapping[str, int]) -> UsageRow:
-    costs = {what.removeprefix(COST): _from_cost_units(n) for what, n in amounts.items() if what.startswith(COST)}
-    runs, replies, read, cached, written, unpriced = (amounts.get(what, 0) for what in FIGURES)
+    costs = {figure.removeprefix(COST): _from_cost_units(n) for figure, n in amounts.items() if figure.startswith(COST)}
+    runs, replies, tokens_in, cached, tokens_out, unpriced = (amounts.get(figure, 0) for figure in FIGURES)
     return UsageRow(
         day=day,
         person=person,
         model=model,
         runs=runs,
         replies=replies,
-        tokens_in=read,
+        tokens_in=tokens_in,
         cached=cached,
-        tokens_out=written,
+        tokens_out=tokens_out,
         unpriced=unpriced,
         costs=costs,
     )
 
 
 def _to_cost_units(cost: Decimal) -> int:
-    """Money as a counter has it. Exact."""
+    """Money in the unit of the counters. Exact."""
     return int(cost.scaleb(DECIMALS))
 
 

@@ -28,7 +28,7 @@ Reader = Callable[[Run], Awaitable[ExportedRun]]
 """A run with how its cards were answered."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class SpanSender:
     """Takes runs and sends them; counts in runs."""
 
@@ -98,7 +98,7 @@ class SpanSender:
 @asynccontextmanager
 async def open_span_sender(exporter: OTLPSpanExporter, spans: SpanBuilder, read: Reader) -> AsyncIterator[SpanSender]:
     """At work as long as the context is open."""
-    one = SpanSender(spans, exporter, read)
+    one = SpanSender(spans=spans, exporter=exporter, read=read)
     working = asyncio.create_task(one.send_forever(), name="traces")
     try:
         yield one

@@ -17,8 +17,8 @@ import pytest
 from pydantic import BaseModel
 from redis.asyncio import Redis
 
-from bot.agent.events import Event, RunFinished, RunPaused, RunStopped, StepsFinished
-from bot.agent.grounding.sources import UNVERIFIED, GroundingSources
+from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.grounding.sources import UNVERIFIED_PREFIX, GroundingSources
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
@@ -210,7 +210,7 @@ def asked(text: str) -> RunState:
 
 async def play(
     speaker: Speaker, script: Sequence[Scripted], **more: Any
-) -> tuple[list[Event], Bench, RunState, ScriptedModel]:
+) -> tuple[list[RunEvent], Bench, RunState, ScriptedModel]:
     return await played(script, styles=[speaker.style], **more)
 
 
@@ -443,7 +443,9 @@ async def test_history_and_facts_support_an_answer(speaker: Speaker, ground: Gro
 
 @each
 async def test_an_answer_that_was_marked_supports_no_later_one(speaker: Speaker) -> None:
-    marked = json.dumps({"role": "assistant", "content": f"L-0099，800 元，王五，2026-12-24\n{UNVERIFIED}L-0099]"})
+    marked = json.dumps(
+        {"role": "assistant", "content": f"L-0099，800 元，王五，2026-12-24\n{UNVERIFIED_PREFIX}L-0099]"}
+    )
     script = [speaker.answer(MADE_UP)] * 2
     events, _, _, _ = await play(speaker, script, trace=asked("?"), grounds=grounds(marked))
     assert isinstance(events[-1], RunFinished) and len(events[-1].unverified) == 4
@@ -536,7 +538,7 @@ async def test_negative_control_without_its_gate_it_would_run(speaker: Speaker) 
     model = ScriptedModel([speaker.call("pay", {"amount": 5}), speaker.answer("paid")])
     loop = AgentLoop(model, cast(Sequence[Tool], ungated), formats=[speaker.style])
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    events: list[Event] = [one async for one in loop.run("R00", [], asked("x"), use, StopEvent())]
+    events: list[RunEvent] = [one async for one in loop.run("R00", [], asked("x"), use, StopEvent())]
     assert isinstance(events[-1], RunFinished) and bench.ran == ["pay 5"]
 
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.decision import REPLY_MAX
-from bot.agent.events import Event, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.limits import RunLimits, StopReason
-from bot.agent.loop import AGAIN, AgentLoop
+from bot.agent.loop import CALL_AGAIN_NOTE, AgentLoop
 from bot.agent.model import ModelReply, RawToolCall
 from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
@@ -150,7 +150,7 @@ async def test_the_same_call_with_the_same_result_is_told_then_stopped() -> None
     assert events[-1] == RunStopped(StopReason.REPETITION) and len(trace.calls) == 3
     assert bench.ran == ["look Li"], "what is known is not looked up again"
     [note] = [m["content"] for m in own(trace) if m["role"] == "system"]
-    assert note == AGAIN and [m["role"] for m in own(trace)].index("system") == 5, "behind the second result"
+    assert note == CALL_AGAIN_NOTE and [m["role"] for m in own(trace)].index("system") == 5, "behind the second result"
 
 
 async def test_five_failures_in_a_row_stop_and_a_success_forgives() -> None:
@@ -185,7 +185,7 @@ async def test_stop_interrupts_a_thinking_model() -> None:
     loop = AgentLoop(ScriptedModel([thinks]), Bench().tools())
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
 
-    async def run() -> list[Event]:
+    async def run() -> list[RunEvent]:
         return [event async for event in loop.run("R00", [], RunState(), use, stopped)]
 
     task = asyncio.create_task(run())
@@ -212,7 +212,7 @@ async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) ->
     loop = AgentLoop(ScriptedModel([thinks]), Bench().tools(), limits=RunLimits(active_s=180 if stop else 0.05))
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
 
-    async def run() -> list[Event]:
+    async def run() -> list[RunEvent]:
         return [event async for event in loop.run("R00", [], RunState(), use, stopped)]
 
     task = asyncio.create_task(run())

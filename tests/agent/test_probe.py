@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.models.openai_model import open_model
-from bot.agent.probe import WEEK_MS, Wish, choose_formats
+from bot.agent.probe import WEEK_MS, FormatSetting, choose_formats
 from bot.queue.keys import Keys
 from bot.storage.cache import TextCache
 from tests.stories.endpoint import Raw, called, endpoint, said
@@ -33,7 +33,7 @@ class Notes:
         self.known[name] = text
 
 
-async def found(wish: Wish, answers: Sequence[Raw], notes: Notes) -> tuple[list[str], bool, int]:
+async def found(wish: FormatSetting, answers: Sequence[Raw], notes: Notes) -> tuple[list[str], bool, int]:
     """(styles, is JSON mode used, how often the model was asked)."""
     async with endpoint(answers, past_end=Raw(status=500)) as model:
         async with open_model(model.url, "k", "m", retries=0) as client:
@@ -73,7 +73,7 @@ async def test_a_model_that_is_away_is_asked_again_at_the_next_start(answers: Se
 
 
 @pytest.mark.parametrize(("wish", "asked"), [("native", 0), ("text", 0), ("json", 2)])
-async def test_a_style_that_is_wished_for_is_taken_whatever_works(wish: Wish, asked: int) -> None:
+async def test_a_style_that_is_wished_for_is_taken_whatever_works(wish: FormatSetting, asked: int) -> None:
     names, used, times = await found(wish, [CHAT, OBJECT], Notes())
     assert (names[0], times) == (wish, asked) and used == (wish == "json"), "JSON mode only where it works"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.approval_rules import MOST, describe_policies
+from bot.agent.approval_rules import MAX_LENGTH, describe_policies
 from bot.agent.model import ModelReply
 from bot.agent.prompt import (
-    PERSONA,
+    MAX_PERSONA,
     POLICY,
     RULES,
     build_facts_message,
@@ -99,20 +99,22 @@ def test_who_approves_what_is_told_in_words_the_company_s_own_rows_first() -> No
     assert mine in told and told.index(mine) < told.index(
         "- leave, Approver: the author's manager, else who has the role director"
     )
-    assert len(describe_policies(FORMS * 50)) < MOST + 100 and describe_policies(FORMS * 50).endswith("than fit here)")
+    assert len(describe_policies(FORMS * 50)) < MAX_LENGTH + 100 and describe_policies(FORMS * 50).endswith(
+        "than fit here)"
+    )
 
 
 def test_the_tone_is_bounded_and_cannot_leave_its_place() -> None:
     told = render_company_rules(HOSTILE + "x" * 9_000)
     assert len(re.findall(r"<\s*/\s*tone", told)) == 1 and told.endswith("</tone>\n")
-    assert len(told) < PERSONA + 500 and render_company_rules() == ""
+    assert len(told) < MAX_PERSONA + 500 and render_company_rules() == ""
 
 
 def test_a_tone_that_is_too_long_is_refused_at_the_start(tmp_path: Path) -> None:
     file = tmp_path / "tone.txt"
     file.write_text("请用敬语。", encoding="utf-8")
     assert load_persona(Settings(_env_file=None, persona_file=file)) == "请用敬语。"
-    file.write_text("x" * (PERSONA + 1), encoding="utf-8")
+    file.write_text("x" * (MAX_PERSONA + 1), encoding="utf-8")
     with pytest.raises(SettingsError, match="PERSONA_FILE"):
         load_persona(Settings(_env_file=None, persona_file=file))
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bot.agent.model import ModelReply
 from bot.agent.models.error_responses import parse_retry_after_s
-from bot.agent.models.openai_model import ASKED_MAX_S, OpenAIModel, open_model
+from bot.agent.models.openai_model import MAX_RETRY_AFTER_S, OpenAIModel, open_model
 from bot.core import logs
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from tests.stories.endpoint import Endpoint, Raw, endpoint, said
@@ -116,7 +116,7 @@ async def test_it_is_left_alone_for_as_long_as_it_asks(headers: dict[str, str]) 
 
 
 @pytest.mark.parametrize(
-    ("after", "timeout_s"), [("30", 2.0), (str(ASKED_MAX_S + 1), 600.0), ("Thu, 01 Jan 1970 00:05:00 GMT", 2.0)]
+    ("after", "timeout_s"), [("30", 2.0), (str(MAX_RETRY_AFTER_S + 1), 600.0), ("Thu, 01 Jan 1970 00:05:00 GMT", 2.0)]
 )
 async def test_a_wait_beyond_the_time_left_is_told_at_once(after: str, timeout_s: float) -> None:
     async with asked([Raw(BUSY, 503, {"Retry-After": after}), said("there")], retries=3) as (serving, model, _):

@@ -21,8 +21,8 @@ from bot.agent.grounding.sources import GroundingSources
 from bot.agent.model import ModelReply
 from bot.agent.prompt import cut_older_turns, render_company_rules
 from bot.agent.reply_format import ReplyFormat
-from bot.agent.situation import CARDS_MOST, SHOWN, build_cards_message, build_now_message, describe_calendar_days
-from bot.approvals.render import LINE, describe_proposal
+from bot.agent.situation import CALENDAR_DAYS, MAX_CARDS, build_cards_message, build_now_message, describe_calendar_days
+from bot.approvals.render import MAX_LINE, describe_proposal
 from bot.chat.messages import Place
 from bot.core.history_entries import PausedRun
 from bot.core.run_state import RunState
@@ -182,10 +182,10 @@ async def test_a_line_is_bounded_and_so_is_their_number(redis: Redis) -> None:
     await lab.says("发邮件")
     await lab.work()
     [waiting] = await lab.waiting()
-    assert "第一 第二" in waiting.text and len(waiting.text) <= LINE and "\n" not in waiting.text
+    assert "第一 第二" in waiting.text and len(waiting.text) <= MAX_LINE and "\n" not in waiting.text
     assert waiting.text == describe_proposal((await lab.approval()).proposal, ZHANG)
     told = build_cards_message([PausedRun(f"R{n}", f"A{n}", "x", made_ms=n) for n in range(1, 40)], 0)
-    assert told["content"].count("\n- ") == CARDS_MOST and "A39" in told["content"]
+    assert told["content"].count("\n- ") == MAX_CARDS and "A39" in told["content"]
 
 
 # The calendar
@@ -220,7 +220,7 @@ def test_every_day_has_its_own_weekday_and_is_off_when_it_is(day: date, country:
         r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?:(\d\d)-)?(\d\d)( off)?( worked)?",
         told.partition("Calendar")[2].partition("next hol")[0],
     )
-    assert len(shown) == SHOWN
+    assert len(shown) == CALENDAR_DAYS
     for n, (weekday, month, number, off, _) in enumerate(shown):
         this = day + timedelta(days=n)
         assert (weekday, int(number)) == (f"{this:%a}", this.day) and (not month or int(month) == this.month)

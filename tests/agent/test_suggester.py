@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.model import Messages, ModelReply, RawToolCall
-from bot.agent.suggester import REASON, RELEVANT, Recommendation, Suggester, parse_suggestion
+from bot.agent.suggester import MAX_HANDBOOK_LENGTH, MAX_REASON, Recommendation, Suggester, parse_suggestion
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from tests.harness.scripted_model import ScriptedModel
 from tools.characters import has_invisible
@@ -55,7 +55,7 @@ async def test_of_a_long_handbook_only_so_much_is_sent(tmp_path: Path) -> None:
     for n in range(50):
         (tmp_path / f"{n}.md").write_text(f"# Working days\n{'word ' * 200}")
     _, _, model = await drafted(ModelReply(FINE), folder=tmp_path)
-    assert RELEVANT < len(model.requests[0][0]["content"]) + 1_500 < RELEVANT + 3_500
+    assert MAX_HANDBOOK_LENGTH < len(model.requests[0][0]["content"]) + 1_500 < MAX_HANDBOOK_LENGTH + 3_500
 
 
 async def test_a_handbook_that_cannot_be_read_gives_none(tmp_path: Path) -> None:
@@ -105,4 +105,8 @@ def test_what_is_shown_is_bounded_and_on_one_line() -> None:
         ModelReply(json.dumps({"recommendation": "unclear", "reasons": ["a\n" * 500, "b", "c", "d"]}))
     )
     assert advice is not None and advice.recommendation is Recommendation.UNCLEAR
-    assert "\n" not in advice.reasons_line and "d" not in advice.reasons_line and len(advice.reasons_line) < REASON + 20
+    assert (
+        "\n" not in advice.reasons_line
+        and "d" not in advice.reasons_line
+        and len(advice.reasons_line) < MAX_REASON + 20
+    )

@@ -15,13 +15,13 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel, RootModel
 
-from bot.agent.events import Event, RunFinished, RunPaused, StepsFinished
+from bot.agent.events import RunEvent, RunFinished, RunPaused, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
-from bot.agent.tool_search import CORE, FIND, FOUND, FOUND_MOST, ToolIndex, ToolSelector, build_index_text
+from bot.agent.tool_search import CORE, FIND, FOUND_AT_ONCE, MAX_FOUND, ToolIndex, ToolSelector, build_index_text
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import CallStatus, RunState
 from tests.harness.loop import ZHANG, Bench, acts, call, own
@@ -64,9 +64,10 @@ class Ran:
 
         server = name.partition("__")[0]
         gated: dict[str, Any] = {} if gate is Gate.NONE else {"prepare": prepare, "stored_args": Given}
+        purpose = f"Tool of the server {server}, which is not part of this program. It says: “{said}”"
         return Tool(
-            name, f"Tool of the server {server}, which is not part of this program. It says: “{said}”", "u", "a",
-            Given, "r", {}, {}, run, gate=gate, server=server, **gated,
+            name=name, purpose=purpose, use_when="u", avoid_when="a", args=Given, returns="r", errors={}, example={},
+            run=run, gate=gate, server=server, **gated,
         )  # fmt: skip
 
 
@@ -174,7 +175,7 @@ def test_rare_tools_of_ours_are_named_by_the_finder_and_not_offered() -> None:
     told, offered = offers.get_tool_prompt(NativeFormat(), None).tools[-1].purpose, offers.list_offered_names(None)
     rare = [tool.name for tool in TOOLS if tool.is_rare]
     assert rare and set(rare).isdisjoint(offered) and all(f"{name} (" in told for name in rare)
-    assert "加签" in told and "add_sign" in [tool.name for tool in offers.rank_tools("请别人加签")[:FOUND]]
+    assert "加签" in told and "add_sign" in [tool.name for tool in offers.rank_tools("请别人加签")[:FOUND_AT_ONCE]]
 
 
 def test_tools_called_lately_are_offered_again_whatever_is_asked() -> None:
@@ -230,7 +231,7 @@ class Crowd(Bench):
 
     async def play(
         self, script: Sequence[Scripted], trace: RunState | None = None
-    ) -> tuple[list[Event], RunState, Any]:
+    ) -> tuple[list[RunEvent], RunState, Any]:
         model = ScriptedModel(list(script))
         loop = AgentLoop(model, self.tools(), server_tools=self.more, max_offered_tools=16)
         if trace is None:
@@ -249,7 +250,7 @@ async def test_find_tools_brings_in_what_it_finds_and_then_it_can_be_called() ->
     assert crowd.theirs.names == ["shop__zebra"]
     assert trace.offered_tools is not None and "shop__zebra" in trace.offered_tools
     assert "zebra" in own(trace)[2]["content"], "its card is what the tool found"
-    assert len(trace.offered_tools) <= 16 + FOUND
+    assert len(trace.offered_tools) <= 16 + FOUND_AT_ONCE
 
 
 async def test_a_tool_that_was_not_offered_is_answered_with_its_card_and_not_run() -> None:
@@ -322,7 +323,7 @@ async def test_a_run_that_goes_on_elsewhere_has_the_same_tools() -> None:
 async def test_what_a_run_may_bring_in_has_an_end() -> None:
     offers = ToolSelector(TOOLS, company(), MOST)
     names = offers.extend_offered_names(company(), offers.choose_offered_tools("hello"))
-    assert len(names) == MOST + FOUND_MOST
+    assert len(names) == MOST + MAX_FOUND
     assert names[:MOST] == offers.choose_offered_tools("hello"), "what was there stays where it was"
 
 

@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 import pytest
 from redis.asyncio import Redis
 
-from bot.app.dispatch import NEWER, NEWER_MAX_MS
+from bot.app.dispatch import AWAY_MAX_MS, NEWER_RECORD, NEWER_RECORD_MAX_MS, WorkDispatcher
 from bot.app.work_kinds import parse_work
 from bot.core.clock import Clock
+from bot.core.errors import ChatUnavailableError
 from bot.queue.lanes import Lease, RetryLater
 from tests.harness.lab import DM, Lab
+from tests.stories.script import DONE
 
 MESSAGE = {
     "kind": "message_received",
@@ -22,6 +24,7 @@ MESSAGE = {
 NEW = [
     {"kind": "huddle", "call": "R1"},
     {**MESSAGE, "urgent": True},
+    {**MESSAGE, "v": 2},
     {**MESSAGE, "message": {**MESSAGE["message"], "files": ["F1"]}},  # type: ignore[dict-item]
     {"kind": "resume_run", "run": "R1", "uid": "u", "status": "vetoed", "observation": {}},
 ]
@@ -33,6 +36,7 @@ RUBBISH = [
     "{}",
     '{"message": {}}',
     '{"kind": "message_received"}',
+    '{"kind": "message_received", "urgent": true}',
     '{"kind": "remind_deciders"}',
 ]
 
@@ -53,7 +57,7 @@ async def later(lab: Lab, lease: Lease) -> RetryLater:
 async def test_what_a_newer_version_has_put_waits_uncounted(redis: Redis, work: dict[str, object]) -> None:
     lab = Lab(redis)
     kept = await later(lab, await delivered(lab, json.dumps(work)))
-    assert not kept.counted and 0 < kept.delay_ms <= 60_000 and str(kept) == NEWER
+    assert not kept.counted and 0 < kept.delay_ms <= 60_000 and str(kept) == NEWER_RECORD
     assert lab.wall.said == []
 
 
@@ -63,8 +67,39 @@ async def test_rubbish_counts_its_tries_and_is_given_up_without_a_word(redis: Re
     lease = await delivered(lab, body)
     with pytest.raises(ValueError, match="validation error"):
         await lab.dispatch.handle_item(lease)
-    await lab.dispatch.give_up_item(lease.item, "no")
+    assert await lab.dispatch.give_up_item(lease.item, "no") == []
     assert lab.wall.said == []
+
+
+def set_age(lab: Lab, lease: Lease, age_ms: int) -> WorkDispatcher:
+    """The dispatcher, so long after the item was put."""
+    at = datetime.fromtimestamp((lease.item.put_ms + age_ms) / 1000, UTC)
+    return replace(lab.dispatch, clock=Clock(read_now=lambda: at))
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "delay_ms"), [(0, 5_000), (8_000, 6_000), (400_000, 55_000), (NEWER_RECORD_MAX_MS, 60_000)]
+)
+async def test_the_older_it_is_the_more_rarely_it_is_tried(redis: Redis, age_ms: int, delay_ms: int) -> None:
+    lab = Lab(redis)
+    lease = await delivered(lab, json.dumps(NEW[0]))
+    with pytest.raises(RetryLater) as kept:
+        await set_age(lab, lease, age_ms).handle_item(lease)
+    assert kept.value.delay_ms == delay_ms
+
+
+async def test_while_the_platform_is_away_an_item_waits_uncounted_but_not_for_ever(redis: Redis) -> None:
+    lab = Lab(redis)
+    lease = await delivered(lab, json.dumps(MESSAGE))
+    lab.wall.fails[DM.channel] = [ChatUnavailableError("unreachable", "chat.post_message")] * 3
+    lab.model.script.append(DONE)
+    for age_ms in (0, AWAY_MAX_MS):
+        with pytest.raises(RetryLater) as kept:
+            await set_age(lab, lease, age_ms).handle_item(lease)
+        assert (kept.value.counted, kept.value.delay_ms) == (False, lab.dispatch.away_ms)
+    with pytest.raises(ChatUnavailableError):
+        await set_age(lab, lease, AWAY_MAX_MS + 1).handle_item(lease)
+    assert await set_age(lab, lease, AWAY_MAX_MS + 1).handle_item(lease), "control: it is there again"
 
 
 def test_the_control_is_read() -> None:
@@ -98,7 +133,6 @@ async def test_a_record_of_a_newer_version_waits_too(redis: Redis) -> None:
 async def test_it_does_not_wait_for_ever(redis: Redis) -> None:
     lab = Lab(redis)
     lease = await delivered(lab, json.dumps(NEW[0]))
-    for age_ms, ends in ((NEWER_MAX_MS - 1000, RetryLater), (NEWER_MAX_MS + 1000, ValueError)):
-        at = datetime.fromtimestamp((lease.item.put_ms + age_ms) / 1000, UTC)
+    for age_ms, ends in ((NEWER_RECORD_MAX_MS, RetryLater), (NEWER_RECORD_MAX_MS + 1, ValueError)):
         with pytest.raises(ends):
-            await replace(lab.dispatch, clock=Clock(read_now=lambda at=at: at)).handle_item(lease)
+            await set_age(lab, lease, age_ms).handle_item(lease)

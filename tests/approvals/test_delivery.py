@@ -14,20 +14,22 @@ from redis.asyncio import Redis
 from bot.app.dispatch import AWAY_MAX_MS
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.refusals import SETTLED_MS
-from bot.chat.messages import Card, MessageRef, Post
+from bot.chat.messages import Card, Click, MessageRef, Post
 from bot.core.clock import Clock, read_system_time
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.records import ApprovalState, EffectState, OpenCard
-from bot.core.work_items import RefreshCard
-from tests.harness.lab import DM, Edges, Lab, Said, every_edge
+from bot.core.work_items import ButtonPressed, RefreshCard
+from tests.harness.lab import DM, TODAY, Edges, Lab, Said, every_edge
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK, withdraw
 from tools.spec import EffectUnknownError
+from tools.workflow.engine.state import Delegation
 
 DOWN = ChatUnavailableError("unreachable", "chat.update")
 GONE = ChatError("message_not_found", "chat.update")
 LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 ASK = calls(("decide_task", {"task_id": "L-0001-1"}))
+DAY = timedelta(days=1)
 THERE = DM.model_copy(update={"channel": "C1", "direct": False})
 
 
@@ -326,6 +328,41 @@ async def test_a_message_where_the_card_does_not_belong_is_left_alone(redis: Red
     await lab.presses(card, "send", person="U3", at=copy)
     await lab.work()
     assert lab.wall.said[int(copy.ts)].post.card == replace(card, body="theirs") and not lab.mailer.mails
+
+
+@pytest.mark.parametrize(
+    ("person", "channel", "is_theirs"),
+    [
+        ("U2", "DU2", True),
+        ("U5", "DU5", True),
+        ("U1", "DU1", True),
+        ("U4", "DU4", True),
+        ("U3", "DU3", False),
+        ("U2", "DU3", False),
+    ],
+)
+async def test_an_unknown_copy_is_put_right_for_those_whom_the_card_concerns_and_where_they_press(
+    redis: Redis, person: str, channel: str, is_theirs: bool
+) -> None:
+    """Who decides, who stands in for them, whose request it is, and who has asked for it; nobody else, and no message
+    of another conversation."""
+    lab = await assigned(redis)
+    away = Delegation(id="D1", person="U2", deputy="U5", start=TODAY - DAY, end=TODAY + DAY)
+    await lab.engine.add_delegation(away, lab.today())
+    asked = await lab.approvals.load_approval(lab.wall.cards("DU2")[0].buttons[0].approval)
+    assert asked is not None
+    ask = OpenCard(
+        approval="A00both", tool=asked.tool, gate=asked.gate, proposal=asked.proposal, caller="U4", place=None
+    )
+    await lab.lanes.enqueue(ask.approval, "x", ask.model_dump_json())
+    await lab.work()
+    copy = copied(lab, bearing(lab, "DU2")[0], channel)
+    before, place = lab.wall.said[int(copy.ts)].post, DM.model_copy(update={"channel": f"D{person}"})
+    late = Click(id="p", approval="A00both", version=0, choice="approve", person=person, place=place, card=copy)
+    await lab.lanes.enqueue("A00both", "p", ButtonPressed(click=late).model_dump_json())
+    await lab.work()
+    assert len(lab.wall.whispers) == 1, "refused either way: the button is older than the card"
+    assert (lab.wall.said[int(copy.ts)].post != before) is is_theirs
 
 
 async def test_a_record_changed_by_a_decision_is_not_overwritten_by_showing_it(redis: Redis) -> None:

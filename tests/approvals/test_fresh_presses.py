@@ -12,9 +12,9 @@ from redis.asyncio import Redis
 from bot.chat.messages import MessageRef, Post
 from bot.core.records import ApprovalState, EffectState
 from bot.storage.approvals import derive_task_card_id
-from tests.harness.lab import Killed, Lab
+from tests.harness.lab import DM, Killed, Lab
 from tests.harness.presses import LEAVE, opened, started
-from tests.stories.script import DONE, mail
+from tests.stories.script import DONE, calls, mail
 from tests.tools.company import LI, WANG, ZHANG
 from tools.workflow.engine.state import Status
 
@@ -110,6 +110,27 @@ async def test_whom_the_rules_no_longer_name_is_told_who_is_and_the_card_stays(r
     await lab.presses(lab.wall.cards("DU3")[0], "approve", WANG.id)
     await lab.work()
     assert (await lab.engine.get_request("L-0001")).status is Status.APPROVED
+
+
+@pytest.mark.parametrize(
+    ("choice", "state", "refused"),
+    [("confirm", ApprovalState.OPEN, ["not_named"]), ("cancel", ApprovalState.CANCELLED, [])],
+)
+async def test_whom_the_rules_no_longer_name_can_still_cancel_what_they_have_proposed(
+    redis: Redis, choice: str, state: ApprovalState, refused: list[str]
+) -> None:
+    lab = await started(redis)
+    lab.model.script += [calls(("transfer_task", {"task_id": "L-0001-1", "person": "U5", "opinion": "x"})), DONE]
+    here = DM.model_copy(update={"channel": "DU2"})
+    await lab.says("转交给李文光", person=LI.id, id="Ev2", place=here)
+    await lab.work()
+    card = next(one for one in lab.wall.cards("DU2") if "cancel" in {button.choice for button in one.buttons})
+    lab.staff.by_now[ZHANG.id] = ZHANG.model_copy(update={"manager": WANG.id})
+    await lab.presses(card, choice, LI.id)
+    await lab.work()
+    approval = await lab.approvals.load_approval(card.buttons[0].approval)
+    assert approval is not None and approval.state is state and await refusals(lab) == refused
+    assert (await lab.engine.get_request("L-0001")).waits_for == (LI.id,)
 
 
 async def test_what_is_wrong_besides_is_told_as_before(redis: Redis) -> None:

@@ -5,16 +5,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.messages import Click
+from bot.approvals.delivery import DeliveredCard
+from bot.chat.messages import Click, MessageRef
 from bot.core.clock import to_ms
 from bot.core.errors import ChatUnavailableError
-from bot.core.records import Approval, ApprovalState, EffectState, OpenCard
-from bot.core.work_items import ButtonPressed, CancelOpenCard, ExpireCard, RemindDeciders
-from bot.queue.writes import apply_writes
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard
+from bot.core.work_items import (
+    ButtonPressed,
+    CancelOpenCard,
+    CloseCard,
+    ExpireCard,
+    RecordDirectEvent,
+    RefreshCard,
+    RemindDeciders,
+)
+from bot.queue.lanes import LaneItem
+from bot.queue.writes import EnqueueItem, apply_writes
 from bot.storage.approvals import ApprovalStore, Verdict
 from tests.harness.lab import DM, Lab
 from tests.stories.script import DONE, mail
@@ -128,6 +139,42 @@ async def test_a_cancelled_card_that_could_not_be_shown_is_ended_and_nobody_wait
     assert "item.dead" in await lab.kinds() and lab.wall.texts()[-1] == "好的。"
 
 
+@pytest.mark.parametrize(
+    ("stored", "press", "ended"),
+    [
+        ({"state": ApprovalState.DECIDED, "press_id": "p"}, "p", EffectState.FAILED),
+        ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.STARTED}, "p", EffectState.UNKNOWN),
+        ({"state": ApprovalState.CANCELLED, "press_id": "p"}, "p", EffectState.NONE),
+        ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.DONE}, "p", None),
+        ({"state": ApprovalState.DECIDED, "press_id": "other", "effect": EffectState.STARTED}, "p", None),
+        ({"state": ApprovalState.CANCELLED, "press_id": "other"}, "p", None),
+        ({}, "p", None),
+        (None, "p", None),
+    ],
+)
+async def test_only_what_the_given_up_press_itself_has_decided_is_ended(
+    redis: Redis, stored: dict[str, Any] | None, press: str, ended: EffectState | None
+) -> None:
+    """What another press has begun goes on by its own item."""
+    lab = await propose(redis)
+    pressed = {"choice": "send", "decided_by": "U1"} | stored if stored else {}
+    before = (await lab.approval()).model_copy(update=pressed)
+    if stored is None:
+        await redis.delete(*[key async for key in redis.scan_iter("*:apr:*")])
+    else:
+        saved = [lab.approvals.build_save_write(before)]
+        assert await apply_writes(redis, lab.keys, lab.keys.get_partition(before.id), saved) == "ok"
+    click = Click(id=press, approval=before.id, version=1, choice="send", person="U1", place=DM)
+    item = LaneItem(lane=before.id, id="x", body="", tries=9)
+    writes = list(await lab.ends.give_up_press(item, click))
+    assert bool(writes) is (ended is not None)
+    assert await apply_writes(redis, lab.keys, lab.keys.get_partition(before.id), writes) == "ok"
+    if stored is not None:
+        after = await lab.approval()
+        assert after.effect is (before.effect if ended is None else ended)
+        assert bool(after.waiters) is (ended is None), "whoever waits hears of the end"
+
+
 # In front of people
 
 
@@ -177,3 +224,67 @@ async def test_who_stands_in_does_so_for_deciders_of_others_requests_and_for_not
     delivery = replace(lab.ends.card_delivery, list_deputies=list_deputies)
     assert await delivery.list_represented(card, person) == represented
     assert await delivery.can_decide_card(card, person) is (bool(represented) or person in ("U2", "U3"))
+
+
+# What is written of an end
+
+
+def put_event(person: str, text: str) -> EnqueueItem:
+    event = RecordDirectEvent(person=person, text=text)
+    return EnqueueItem(f"notice:{person}", f"x:{person}:direct_event", event.model_dump_json())
+
+
+@pytest.mark.parametrize(
+    ("lanes", "caller", "remembered"),
+    [
+        ((), "U3", {"U1", "U2", "U3"}),
+        ((DM.conversation,), "U3", {"U2"}),
+        ((DM.conversation,), "", {"U2", "U3"}),
+        (("slack:T1:C1:9.0",), "U3", {"U1", "U2"}),
+    ],
+)
+async def test_every_dm_that_has_the_card_remembers_its_end_but_those_whose_run_tells_of_it(
+    redis: Redis, lanes: tuple[str, ...], caller: str, remembered: set[str]
+) -> None:
+    lab = await ask(redis)
+    copies = tuple((person, MessageRef(channel=f"D{person}", ts="0")) for person in ("U1", "U2", "U3"))
+    waiters = tuple(ApprovalWaiter(run="R1", uid="u", lane=lane) for lane in lanes)
+    ended = (await lab.approval()).model_copy(
+        update={"state": ApprovalState.CLOSED, "copies": copies, "waiters": waiters, "caller": caller}
+    )
+    item = LaneItem(lane=ended.id, id="x", body="", tries=1)
+    writes = await lab.ends.build_approval_end_writes(item, DeliveredCard(ended))
+    words = await lab.ends.card_delivery.list_card_events(ended, ())
+    put = [one for one in writes if isinstance(one, EnqueueItem) and one.lane.startswith("notice:")]
+    assert put == [put_event(person, words[person]) for person in words if person in remembered]
+    assert all(words[person] for person in remembered)
+
+
+async def test_the_journal_says_of_a_card_what_it_is_about_where_it_stands_and_of_which_run(redis: Redis) -> None:
+    lab = await ask(redis)
+    asked = await lab.approval()
+    here = asked.model_copy(update={"place": DM, "run": "R1", "state": ApprovalState.DECIDED, "decided_by": "U2"})
+    stood_in = here.model_copy(update={"place": None, "decided_by": "U5"})
+    about = {"approval": asked.id, "subject": "L-0001-1"}
+    for card, given, run, channel, more in (
+        (here, {}, "R1", DM.channel, about),
+        (here, {"run": "R2", "choice": "approve"}, "R2", DM.channel, about | {"choice": "approve"}),
+        (stood_in, {}, "R1", "", about | {"raised_to": "U2"}),
+    ):
+        write = lab.ends.build_journal_write(card, "effect.tried", person="U9", **given)
+        assert await apply_writes(redis, lab.keys, lab.keys.get_partition(card.id), [write]) == "ok"
+        *_, record = [one async for one in lab.journal.stream_records(kinds={"effect.tried"})]
+        assert (record.run, record.person, record.channel, record.text) == (run, "U9", channel, "decide_task")
+        assert record.more == more
+
+
+async def test_what_is_not_there_any_more_is_not_brought_up_to_date(redis: Redis) -> None:
+    lab = await propose(redis)
+    card = (await lab.approval()).id
+    await redis.delete(*[key async for key in redis.scan_iter("*:apr:*")])
+    for n, work in enumerate((RefreshCard(), RemindDeciders(version=1), ExpireCard(version=1))):
+        await lab.lanes.enqueue(card, f"late{n}", work.model_dump_json())
+    for n, end in enumerate((CancelOpenCard(approval=card, person="U1"), CloseCard(approval=card, by="U1"))):
+        await lab.lanes.enqueue(card, f"end{n}", end.model_dump_json())
+    await lab.work()
+    assert "item.dead" not in await lab.kinds() and lab.wall.cards()

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import datetime, timedelta
+
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError
 
-from bot.approvals.outbox import PAGE
+from bot.approvals.outbox import PAGE_SIZE, TimerJob
+from bot.core.clock import Clock
+from bot.core.errors import ChatUnavailableError
+from bot.core.i18n import translate
 from bot.core.records import ApprovalState
 from bot.storage.dead_letters import DeadLetterStore
-from tests.harness.lab import Lab
+from tests.harness.lab import TODAY, Lab
 from tests.tools.office import LONG, SICK, decide, withdraw
 from tests.tools.workflow.drawing import drawn
+from tools.spec import Gate
 from tools.workflow.engine.commands import (
     AddSignCommand,
     CcCommand,
@@ -20,9 +28,11 @@ from tools.workflow.engine.commands import (
     UrgeCommand,
 )
 from tools.workflow.engine.port import Act
-from tools.workflow.engine.state import Decision
+from tools.workflow.engine.state import Decision, Delegation
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.process.definition import compile_process
+
+DAY = timedelta(days=1)
 
 
 async def asked(redis: Redis, form: dict[str, str] = SICK) -> Lab:
@@ -179,7 +189,7 @@ async def test_news_that_nobody_knows_holds_nothing_up(redis: Redis) -> None:
 @pytest.mark.slow
 async def test_news_that_cannot_be_brought_hold_nothing_else_up_and_are_kept(redis: Redis) -> None:
     lab = await asked(redis)
-    bad = [OutboxEvent(id=f"E:{n}", kind="told", data={"request": "X-9", "person": "U1"}) for n in range(PAGE + 1)]
+    bad = [OutboxEvent(id=f"E:{n}", kind="told", data={"request": "X-9", "person": "U1"}) for n in range(PAGE_SIZE + 1)]
     told = {"request": "L-0001", "person": "U1", "by": "U2", "by_name": "李四", "text": "快好起来"}
     await lab.store.append_outbox([*bad, OutboxEvent(id="E:good", kind="commented", data=told)])
     await lab.outbox.relay_events()
@@ -202,7 +212,8 @@ async def test_an_assignee_who_has_left_is_told_of_at_once(redis: Redis) -> None
     await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
     lab.staff.leaves("U2")
     await lab.work()
-    assert "送不到应该处理它的人" in lab.wall.texts("DU1")[0]
+    assert "送不到应该处理它的人" in lab.wall.texts("DU1")[0] and "L-0001-1" in lab.wall.texts("DU1")[0]
+    assert len(lab.wall.said) == 1 and "item.dead" not in await lab.kinds()
 
 
 MAIL_FORM = """
@@ -258,3 +269,108 @@ async def test_a_mail_that_a_process_proposes_is_its_authors_to_send(redis: Redi
     await lab.presses(card, "send", id="own")
     await lab.work()
     assert [(one.to, one.subject) for one in lab.mailer.mails] == [("U3", "采购：椅子")]
+
+
+async def test_a_mail_of_somebody_who_has_left_or_that_will_not_do_is_proposed_to_nobody(redis: Redis) -> None:
+    lab = Lab(redis)
+    await lab.engine.deploy_process(compile_process(drawn(MAIL_GRAPH).encode(), MAIL_FORM.encode()))
+    for n, reason in enumerate(("椅子", "[Your name]")):
+        await lab.engine.start_request("p", {"reason": reason, "approver": "U2"}, "U1", f"start{n}", lab.today())
+    await lab.work()
+    first, second = lab.wall.cards("DU2")
+    await lab.presses(second, "approve", person="U2")
+    await lab.work()
+    lab.staff.leaves("U1")
+    await lab.presses(first, "approve", person="U2")
+    await lab.work()
+    assert not lab.wall.cards("DU1") and "item.dead" not in await lab.kinds()
+
+
+async def test_what_comes_back_to_its_author_is_theirs_to_confirm(redis: Redis) -> None:
+    lab = await asked(redis)
+    first = (await lab.approval()).gate
+    await lab.presses(lab.wall.cards("DU2")[0], "reject", person="U2", form={"opinion": "no"})
+    await lab.work()
+    [card] = lab.wall.cards("DU1")
+    revision = await lab.approvals.load_approval(card.buttons[0].approval)
+    assert revision is not None and (first, revision.gate) == (Gate.APPROVE, Gate.CONFIRM)
+    assert (revision.caller, revision.place, revision.tool) == ("", None, "decide_task")
+
+
+async def test_of_an_assignee_who_has_left_who_stands_in_and_is_there_gets_the_card(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(redis)
+
+    async def list_task_deputies(task: str, now: datetime) -> list[str]:
+        return ["U6", "U5"]
+
+    monkeypatch.setattr(lab.engine, "list_task_deputies", list_task_deputies)
+    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
+    lab.staff.leaves("U2")
+    lab.staff.leaves("U6")
+    await lab.work()
+    assert len(lab.wall.cards("DU5")) == 1 and lab.wall.texts("DU1") == []
+
+
+@pytest.mark.parametrize("error", [ChatUnavailableError("unreachable", "users.info"), ConnectionError("gone")])
+async def test_while_redis_or_the_platform_is_away_the_news_waits_where_it_is(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    lab = Lab(redis)
+    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
+
+    async def be_away(person: str) -> None:
+        raise error
+
+    with monkeypatch.context() as away:
+        away.setattr(lab.staff, "find_caller", be_away)
+        with pytest.raises(type(error)):
+            await lab.outbox.relay_events()
+    assert [one.kind for one in await lab.engine.list_outbox(10)] == ["assigned"]
+    assert not [key async for key in redis.scan_iter("*engine_event*")], "and gets no lane of its own"
+    await lab.work()
+    assert len(lab.wall.cards("DU2")) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"by_name": "李四", "opinion": "好\n\n的"}, "您的申请 L-0001 已通过。处理人：李四。意见：“好 的”"),
+        ({"by_name": "李文光", "for_name": "李四"}, "您的申请 L-0001 已通过。处理人：李文光（代 李四）。"),
+        ({}, "您的申请 L-0001 已通过。" + translate("notice.rule", "zh")),
+    ],
+)
+async def test_the_end_of_a_request_says_who_has_decided_for_whom_and_with_which_words(
+    redis: Redis, data: dict[str, str], words: str
+) -> None:
+    lab = await asked(redis)
+    await announced(lab, "ended", person="U1", status="approved", **data)
+    assert lab.wall.texts("DU1")[-1] == words
+
+
+# Timers
+
+
+async def test_timers_are_looked_at_again_after_each_pause(redis: Redis) -> None:
+    lab, rounds = Lab(redis), list[datetime]()
+
+    def read_today() -> datetime:
+        rounds.append(lab.today())
+        return rounds[-1]
+
+    delegation = Delegation(id="D1", person="U2", deputy="U5", start=TODAY + DAY, end=TODAY + 9 * DAY)
+    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
+    await lab.engine.add_delegation(delegation, lab.today())
+    await lab.work()
+    lab.days = 2 * DAY
+    for pause_s, again in ((0.0, True), (3600.0, False)):
+        rounds.clear()
+        job = TimerJob(tool_services=lab.desk, clock=Clock(read_now=lab.now, read_today=read_today), pause_s=pause_s)
+        task = asyncio.create_task(job.run_timers())
+        for _ in range(200):
+            await asyncio.sleep(0)
+        task.cancel()
+        assert (len(rounds) > 1) is again and rounds
+    await lab.work()
+    assert len(lab.wall.cards("DU5")) == 1, "who stands in from today on has the card"

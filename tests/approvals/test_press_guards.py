@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from redis.asyncio import Redis
 
 from bot.core.errors import LeaseLost
 from bot.core.i18n import translate
+from bot.core.outcomes import describe_consequence
 from bot.core.records import Approval, ApprovalState, EffectState
+from bot.core.work_items import ExpireCard
 from tests.harness.lab import Lab
 from tests.harness.memory_mailer import MemoryMailer
 from tests.stories.script import DONE, calls, mail
@@ -225,3 +228,88 @@ async def test_control_with_its_answers_it_decides(redis: Redis) -> None:
 async def test_a_button_without_a_dialog_takes_no_answers(redis: Redis) -> None:
     lab, approval = await answer_task(redis, "approve", {"opinion": "好"})
     assert approval.state is ApprovalState.OPEN and await list_refusals(lab) == ["no_form"]
+
+
+@pytest.mark.parametrize("choice", ["again", "show"])
+async def test_a_press_that_decides_nothing_takes_no_answers_either(redis: Redis, choice: str) -> None:
+    """No button of the card has that name, so no dialog of it can have been shown."""
+    lab = Lab(redis)
+    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
+    await lab.work()
+    if choice == "again":
+        expire = ExpireCard(version=1)
+        await lab.lanes.enqueue((await lab.approval()).id, "expire", expire.model_dump_json())
+        await lab.work()
+
+    def count_posts() -> int:
+        return len(lab.wall.said) + len(lab.wall.shared)
+
+    before, posts = await lab.approval(), count_posts()
+    await lab.presses(lab.wall.cards("DU2")[0], choice, LI.id, form={"opinion": "好"})
+    await lab.work()
+    assert await lab.approval() == before and count_posts() == posts
+    assert await list_refusals(lab) == ["no_form"]
+    await lab.presses(lab.wall.cards("DU2")[0], choice, LI.id, id="control")
+    await lab.work()
+    assert count_posts() > posts, "control: without answers it does what it says"
+
+
+async def test_what_nobody_can_see_in_an_answer_is_removed_and_counted(redis: Redis) -> None:
+    _, approval = await answer_task(redis, "reject", {"opinion": "那几天\u200b有\u200b发布", "decision": "approve"})
+    assert (approval.form, approval.removed_characters) == ({"opinion": "那几天有发布"}, 2)
+    assert "2 个看不见的字符" in describe_consequence(approval, "zh")
+
+
+# What runs nothing
+
+
+@pytest.mark.parametrize("script", [LEAVE, mail()])
+async def test_a_cancelled_card_begins_nothing_whether_it_could_be_repeated_or_not(redis: Redis, script: Any) -> None:
+    lab = await propose(redis, script)
+    await lab.presses(lab.wall.cards()[0], "cancel")
+    await lab.work()
+    approval = await lab.approval()
+    assert (approval.state, approval.effect, approval.attempts) == (ApprovalState.CANCELLED, EffectState.NONE, 0)
+    assert "effect.started" not in await lab.kinds() and await list_refusals(lab) == []
+
+
+async def test_a_press_on_a_copy_that_is_known_adds_none(redis: Redis) -> None:
+    lab = await propose(redis)
+    [(_, known)] = before = (await lab.approval()).copies
+    await lab.presses(lab.wall.cards()[0], "send", at=known)
+    await lab.work()
+    assert (await lab.approval()).copies == before
+
+
+# A card or a tool that is not there any more
+
+
+async def test_a_press_on_a_card_that_the_store_does_not_have_is_told_so(redis: Redis) -> None:
+    lab = await propose(redis)
+    await redis.delete(*[key async for key in redis.scan_iter("*:apr:*")])
+    await lab.presses(lab.wall.cards()[0], "send")
+    await lab.work()
+    assert await list_refusals(lab) == ["gone"] and not lab.mailer.mails
+    assert lab.wall.whispers == [("U1", translate("refused.gone", "zh"))]
+
+
+@pytest.mark.parametrize(
+    ("choice", "state", "refusals"),
+    [
+        ("edit", ApprovalState.OPEN, ["no_tool"]),
+        ("send", ApprovalState.DECIDED, []),
+        ("cancel", ApprovalState.CANCELLED, []),
+    ],
+)
+async def test_without_its_tool_a_card_is_not_edited_but_ends_as_its_person_says(
+    redis: Redis, choice: str, state: ApprovalState, refusals: list[str]
+) -> None:
+    lab = await propose(redis)
+    assert isinstance(lab.gates.tools, ChainMap)
+    del lab.gates.tools["send_email"]
+    await lab.presses(lab.wall.cards()[0], choice, form={"subject": "x", "body": "y"} if choice == "edit" else None)
+    await lab.work()
+    approval = await lab.approval()
+    assert approval.state is state and await list_refusals(lab) == refusals and not lab.mailer.mails
+    assert approval.effect is (EffectState.FAILED if choice == "send" else EffectState.NONE)
+    assert bool(lab.wall.cards()) is (choice != "cancel")

@@ -40,7 +40,7 @@ from bot.approvals.events import (
     SuggestionAdded,
     WaiterAdded,
 )
-from bot.approvals.state import GIVEN_UP, IllegalTransitionError, transition, try_transition
+from bot.approvals.state import GIVEN_UP_MESSAGE, IllegalTransitionError, transition, try_transition
 from bot.chat.messages import Click, MessageRef
 from bot.core.clock import to_ms
 from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
@@ -218,7 +218,7 @@ CASES: dict[str, Case] = {
     "given up before": (
         DECIDED,
         EffectAbandoned(),
-        {"effect": EffectState.FAILED, "failure": TextRef(key="error.given_up"), "failure_for_model": GIVEN_UP},
+        {"effect": EffectState.FAILED, "failure": TextRef(key="error.given_up"), "failure_for_model": GIVEN_UP_MESSAGE},
         (),
     ),
     "retried": (FAILED, EffectRetried(CLICK), {"version": 4, "effect": EffectState.NONE}, ()),

@@ -65,4 +65,6 @@ def _step(style: ReplyFormat, reply: ModelReply, head: list[str], extra: str) ->
     assert isinstance(act, ToolCalls)
     trace.append_message(style.build_assistant_message(act))
     trace.append_message(style.build_tool_message(act.calls[0].model_id, '{"found": "x"}'))
-    assert ChatCompletionsTransport().encode_request(ModelRequest("m", [*head, *trace.messages], extra, ModelProfile()))
+    assert ChatCompletionsTransport().encode_request(
+        ModelRequest(model="m", messages=[*head, *trace.messages], extra=extra, profile=ModelProfile())
+    )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from bot.approvals.authorization import ANEW
+from bot.approvals.authorization import RETRY_CHOICE
 from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
 from bot.core.run_state import CallStatus
 from tests.chaos.facts import Facts, Posted, lane_of
@@ -228,7 +228,7 @@ def cards(facts: Facts) -> Findings:
     approvals = {one.id: one for one in facts.approvals}
     shown: set[str] = set()
     for post in facts.posts:
-        for button in (one for one in post.buttons[:1] if one.choice != ANEW):
+        for button in (one for one in post.buttons[:1] if one.choice != RETRY_CHOICE):
             one = approvals.get(button.approval)
             if one is None or not _waits(one):
                 yield f"a card with buttons is over: {_about(post, one)}"

@@ -69,7 +69,7 @@ def forgotten(histories: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]
     return {**histories, lane: [one for one in histories[lane] if one.is_answer]}
 
 
-LETTER = DeadLetter("1-0", LaneItem("a lane", "an item", "{}", 6, 0, "why"))
+LETTER = DeadLetter(at="1-0", item=LaneItem("a lane", "an item", "{}", 6, 0, "why"))
 SPOILED: dict[str, tuple[str, Callable[[Facts], Facts]]] = {
     "an answer is missing": ("answered", lambda f: replace(f, posts=without(f.posts, final))),
     "a message has no run": ("answered", lambda f: replace(f, runs=without(f.runs, done))),

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from bot.chat.ingress_gate import MOST_S, IngressGate
+from bot.chat.ingress_gate import MAX_WAIT_S, IngressGate
 
 
 async def waits(task: asyncio.Task[None]) -> bool:
     """Still waits after a while in which it had many a chance to go on."""
-    await asyncio.sleep(MOST_S / 5)
+    await asyncio.sleep(MAX_WAIT_S / 5)
     return not task.done()
 
 

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from bot.agent.model import ModelReply
 from bot.chat.messages import HomeView, Message
 from bot.conversation.commands import TASKS_SHOWN
-from bot.conversation.home import SHOWN, HomeBuilder
+from bot.conversation.home import MAX_TASKS, HomeBuilder
 from tests.harness.lab import DM, TODAY, Lab
 from tests.tools.office import SICK, TAXI, decide
 from tools.workflow.engine.commands import WithdrawCommand
@@ -66,7 +66,7 @@ async def test_many_are_bounded_and_the_rest_is_counted(redis: Redis, person: st
     text = await told(lab, person, "tasks")
     assert text.count("\n- ") == TASKS_SHOWN and more in text
     cards = (await page(lab, person)).sections[0][1]
-    assert len(cards) == SHOWN + 1 and "3" in cards[-1].title
+    assert len(cards) == MAX_TASKS + 1 and "3" in cards[-1].title
 
 
 @pytest.mark.parametrize(("decision", "word"), [("approve", "同意"), ("reject", "驳回"), ("return", "退回")])

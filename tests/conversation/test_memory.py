@@ -18,7 +18,7 @@ from bot.agent.model import Messages, ModelReply
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest
-from bot.agent.past_calls import CALLS_MOST, CUT, RESULT, build_past_call, format_call_line
+from bot.agent.past_calls import CUT, MAX_CALLS, MAX_RESULT, build_past_call, format_call_line
 from bot.agent.reply_format import ReplyFormat
 from bot.chat.messages import Place
 from bot.conversation import memory
@@ -28,7 +28,7 @@ from bot.core.run_state import CallRecord, CallStatus
 from bot.core.work_items import ExpireCard
 from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, apply_writes
-from bot.storage.calls import CALLS_KEPT, RUNS, UNFOLDED
+from bot.storage.calls import MAX_CALL_ENTRIES, MAX_CALL_TOKENS, MAX_RUNS
 from bot.storage.history import ConversationHistory, HistoryStore
 from tests.harness.lab import DM, Edges, Lab, every_edge
 from tests.stories.script import DONE, calls, mail
@@ -112,11 +112,11 @@ async def test_a_change_of_style_does_not_matter(redis: Redis) -> None:
 
 
 async def test_older_runs_are_a_line_each_that_keeps_the_numbers(redis: Redis) -> None:
-    lab = await assigned(redis, [reply for _ in range(RUNS + 1) for reply in (TODO, DONE)])
-    for n in range(RUNS + 1):
+    lab = await assigned(redis, [reply for _ in range(MAX_RUNS + 1) for reply in (TODO, DONE)])
+    for n in range(MAX_RUNS + 1):
         await told(lab, f"待办{n}", f"Ev{n}", "U2", LI)
     sent = await told(lab, "谢谢", "late", "U2", LI)
-    assert len([one for one in sent if one["role"] == "tool"]) == RUNS
+    assert len([one for one in sent if one["role"] == "tool"]) == MAX_RUNS
     [folded] = [one["content"] for one in sent if one["content"].startswith('<event kind="calls" ')]
     assert folded.startswith('<event kind="calls" at="2026-11-20 10:00 +0800">\nquery_todo_tasks() → ')
     assert "L-0001" in folded and "张三" in folded and folded.endswith("\n</event>")
@@ -134,7 +134,11 @@ async def test_ids_are_unlike_and_every_call_has_its_result_also_for_responses(r
     answered = [one["tool_call_id"] for one in sent if one["role"] == "tool"]
     assert asked == answered and len(set(asked)) == 4, "servers give every first call the same id"
     messages = [json.dumps(one, ensure_ascii=False) for one in sent]
-    body = json.loads(ResponsesTransport().encode_request(ModelRequest("m", messages, "", ModelProfile(), owner="of")))
+    body = json.loads(
+        ResponsesTransport().encode_request(
+            ModelRequest(model="m", messages=messages, extra="", profile=ModelProfile(), owner="of")
+        )
+    )
     kinds = [one for one in body["input"] if one.get("type", "").startswith("function_call")]
     assert [one["type"] for one in kinds] == ["function_call", "function_call_output"] * 4
     assert [one["call_id"] for one in kinds[::2]] == [one["call_id"] for one in kinds[1::2]]
@@ -193,7 +197,13 @@ def past(n: int, result: str = "x", args: dict[str, Any] | None = None) -> PastC
 
 async def kept(history: HistoryStore, n: int, *some: PastCall) -> ConversationHistory:
     asked = HistoryEntry.from_content("user", f"q{n}", run=f"R{n}", at_ms=n)
-    line = HistoryEntry(HistoryEntry.from_content("user", f"folded {n}").message, f"R{n}", None, n, EntryKind.CALLS)
+    line = HistoryEntry(
+        message=HistoryEntry.from_content("user", f"folded {n}").message,
+        run=f"R{n}",
+        shown_text=None,
+        at_ms=n,
+        kind=EntryKind.CALLS,
+    )
     answer = HistoryEntry.from_content("assistant", f"a{n}", run=f"R{n}", at_ms=n)
     writes = [
         history.build_turn_write(DM.conversation, [asked, line, answer]),
@@ -209,7 +219,7 @@ async def test_only_the_latest_runs_and_no_more_than_fits_are_sent_as_they_were(
         known = await kept(history, n, past(n))
     sent = known.list_messages_with_calls(without="")
     assert [[call.uid for call in one.calls] for one in sent if one.calls] == [[f"R{n}:1:0"] for n in (7, 8, 9)]
-    assert len(known.calls) == CALLS_KEPT, "no more of them are kept"
+    assert len(known.calls) == MAX_CALL_ENTRIES, "no more of them are kept"
     assert [one.calls for one in known.list_messages_with_calls(without="R9") if one.calls is not None][-1][
         0
     ].uid == "R8:1:0"
@@ -217,7 +227,7 @@ async def test_only_the_latest_runs_and_no_more_than_fits_are_sent_as_they_were(
     known = await kept(history, 11, past(11, "长" * 1_200))
     sent = known.list_messages_with_calls(without="")
     cost = sum(estimate_tokens(call.result) for one in sent for call in one.calls or ())
-    assert 1_200 <= cost <= UNFOLDED and [one.message for one in sent if "folded 10" in one.message]
+    assert 1_200 <= cost <= MAX_CALL_TOKENS and [one.message for one in sent if "folded 10" in one.message]
     assert known.tokens == sum(map(estimate_tokens, known.list_messages(without=""))), (
         "what is always sent is what is counted"
     )
@@ -232,11 +242,11 @@ def test_a_result_is_cut_behind_its_head_and_its_line_keeps_the_numbers_behind()
     whole = json.dumps({"total": 99, "tasks": rows}, ensure_ascii=False)
     call = CallRecord("R1:1:0", "query_todo_tasks", {"note": "长" * 9_000}, "查", CallStatus.SUCCEEDED, "call_0")
     found = build_past_call(call, whole)
-    assert found.result.endswith(CUT) and len(found.result) == RESULT + len(CUT) and "L-0001" in found.result
+    assert found.result.endswith(CUT) and len(found.result) == MAX_RESULT + len(CUT) and "L-0001" in found.result
     assert len(found.args["note"]) < 300
     line = format_call_line(found, whole)
     assert "total 99" in line and "L-0001 · 王五 · amount 101" in line and line.endswith("L-0013 L-0014")
-    assert len(line) < 500 and "\n" not in line and CALLS_MOST * len(line) < 3_000
+    assert len(line) < 500 and "\n" not in line and MAX_CALLS * len(line) < 3_000
 
 
 async def test_what_main_has_written_is_read(redis: Redis) -> None:
@@ -249,7 +259,10 @@ async def test_what_main_has_written_is_read(redis: Redis) -> None:
     await apply_writes(redis, keys, home, [history.build_turn_write(DM.conversation, [asked])])
     await apply_writes(redis, keys, home, [AppendHistory(keys.build_key(home, "h", DM.conversation), [value], 8_000)])
     known = await history.load_history(DM.conversation)
-    assert known.entries == [asked, HistoryEntry(message, "R1", None, 6)] and known.calls == []
+    assert (
+        known.entries == [asked, HistoryEntry(message=message, run="R1", shown_text=None, at_ms=6)]
+        and known.calls == []
+    )
 
 
 # Channels
@@ -381,7 +394,9 @@ async def test_a_press_waits_for_none_of_it(redis: Redis) -> None:
 
 async def test_an_event_alone_is_no_turn_to_be_folded_but_goes_with_the_one_before(redis: Redis) -> None:
     known = ConversationHistory(
-        [f"50:{50 * (n + 1)}|{run}\t{n}\t\t{kind}{message}" for n, (run, kind, message) in enumerate(ROWS)]
+        stored_entries=[
+            f"50:{50 * (n + 1)}|{run}\t{n}\t\t{kind}{message}" for n, (run, kind, message) in enumerate(ROWS)
+        ]
     )
     part = known.choose_compaction_range(())
     assert part is not None and [one.run for one in part.entries] == ["R1", "R1", "", "R2", "R2"]

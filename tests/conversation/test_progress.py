@@ -59,7 +59,7 @@ def run() -> Run:
 
 def step(tool: str = "list_people", reason: str = "to know who may approve", **args: str) -> RunStep:
     call = CallRecord(uid="u", tool=tool, args=args, reason=reason, status=CallStatus.SUCCEEDED, model_id="m")
-    return RunStep(call, TextRef(key="steps.waiting"))
+    return RunStep(call=call, note=TextRef(key="steps.waiting"))
 
 
 async def shown(display: Display, crowds: list[bool]) -> tuple[Wall, Run]:

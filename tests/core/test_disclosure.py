@@ -122,7 +122,19 @@ def foreign(name: str, privacy: Privacy | None) -> Tool:
     async def run(use: ToolContext, args: Customer) -> ToolOutcome:
         return ToolOutcome(data={"found": TEXTS[7]}, summary=TextRef(key="result.server", params={"server": TEXTS[7]}))
 
-    return Tool(name, "Looks up a customer.", "", "", Customer, "", {}, {}, run, privacy=privacy, server="crm")
+    return Tool(
+        name=name,
+        purpose="Looks up a customer.",
+        use_when="",
+        avoid_when="",
+        args=Customer,
+        returns="",
+        errors={},
+        example={},
+        run=run,
+        privacy=privacy,
+        server="crm",
+    )
 
 
 def test_every_tool_is_classified_and_has_its_scene() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+import warnings
 
 import pytest
 
@@ -105,7 +106,7 @@ def test_a_line_has_time_level_logger_and_fields(stream: io.StringIO) -> None:
 
 def test_noisy_libraries_are_quiet_and_levels_are_kept(stream: io.StringIO) -> None:
     logs.configure_logging("DEBUG", json=True, stream=stream)
-    for name in logs.QUIET:
+    for name in logs.LIBRARY_LEVELS:
         logging.getLogger(name).debug("a whole payload")
     logging.getLogger("httpx").info("a request")
     logs.get_logger("bot").debug("ours")
@@ -124,3 +125,82 @@ def test_json_unless_it_is_a_terminal(stream: io.StringIO, monkeypatch: pytest.M
     logs.configure_logging("INFO", stream=stream)
     logs.get_logger("bot").info("for people")
     assert "\x1b[" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        *((name, logging.WARNING) for name in ("httpx", "httpx2", "httpcore", "openai", "aiohttp.access", "asyncio")),
+        ("mail.log", logging.WARNING),
+        ("opentelemetry", logging.CRITICAL),
+        ("slack_sdk", logging.INFO),
+        ("slack_bolt", logging.INFO),
+    ],
+)
+def test_what_says_whole_payloads_is_held_to_its_level_and_never_below_ours(
+    stream: io.StringIO, name: str, least: int
+) -> None:
+    for level, expected in (("debug", least), ("CRITICAL", logging.CRITICAL)):
+        logs.configure_logging(level, json=True, stream=stream)
+        assert logging.getLogger(name).level == expected
+        assert logging.getLogger().level == logging.getLevelNamesMapping()[level.upper()]
+
+
+def test_values_of_every_kind_are_redacted_and_others_stay_what_they_are() -> None:
+    secret, masked = "xoxb-123-456-abcdef", "xoxb-***"
+    nested = {"a": [secret, (secret, 1)], "b": {"c": {secret}, "d": frozenset({secret})}, "e": None, "f": 1.5}
+    redacted = {"a": [masked, [masked, 1]], "b": {"c": [masked], "d": [masked]}, "e": None, "f": 1.5}
+    assert logs.redact_value(nested) == redacted
+    assert logs.redact_value(b"x") == b"x"
+
+
+def test_lines_of_libraries_have_time_level_logger_and_fields_and_warnings_are_lines_too(stream: io.StringIO) -> None:
+    logs.configure_logging("INFO", json=True, stream=stream)
+    logging.getLogger("slack_sdk.web").info("posted 中文", extra={"channel": "C1"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.warn("old", stacklevel=1)
+    ours, warned = written(stream)
+    assert (ours["event"], ours["level"], ours["logger"], ours["channel"]) == (
+        "posted 中文",
+        "info",
+        "slack_sdk.web",
+        "C1",
+    )
+    assert str(ours["timestamp"]).endswith("Z") and "T" in str(ours["timestamp"])
+    assert "中文" in stream.getvalue(), "as it can be read"
+    assert (warned["logger"], warned["level"]) == ("py.warnings", "warning") and "old" in str(warned["event"])
+    assert not [name for name in ours if name.startswith("_")], "what the formatter notes for itself is left out"
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_traceback_says_where_and_what_and_no_variable(stream: io.StringIO, as_json: bool) -> None:
+    logs.configure_logging("INFO", json=as_json, stream=stream)
+    hidden = "a variable of ours".upper()
+    try:
+        raise ValueError("xoxb-123-456-abcdef")
+    except ValueError:
+        logs.get_logger("bot").exception("failed", hint="x")
+    text = stream.getvalue()
+    assert "Traceback" in text and "test_logs.py" in text and "ValueError: xoxb-***" in text
+    assert hidden not in text
+    if as_json:
+        [line] = written(stream)
+        assert (line["event"], line["hint"]) == ("failed", "x") and "Traceback" in str(line["exception"])
+
+
+def test_a_secret_is_redacted_before_a_terminals_colours_come_between(stream: io.StringIO) -> None:
+    logs.configure_logging("INFO", json=False, stream=stream)
+    logs.get_logger("bot").info("x", url="https://u:hunter22@host/", nested={"password": "hunter22"})
+    assert "hunter22" not in stream.getvalue() and "***" in stream.getvalue()
+
+
+def test_nobody_else_writes_and_what_is_forgotten_stands_on_no_line(stream: io.StringIO) -> None:
+    before = io.StringIO()
+    logging.getLogger().addHandler(logging.StreamHandler(before))
+    logs.configure_logging("INFO", json=True, stream=stream)
+    logs.bind_context(run="R1")
+    logs.clear_context()
+    logs.get_logger("bot").info("x")
+    logs.get_logger("bot").debug("y")
+    assert before.getvalue() == "" and "run" not in written(stream)[0] and len(written(stream)) == 1

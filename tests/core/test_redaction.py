@@ -29,7 +29,15 @@ from bot.cli import print_redacted
 from bot.cli.console import sanitize_for_terminal
 from bot.core import logs, redaction
 from bot.core.personal_numbers import is_account_number, is_card_number, is_identity_number
-from bot.core.redaction import SHORTEST, forget_secrets, read_url_secrets, redact_text, remember_secrets, spell_secret
+from bot.core.redaction import (
+    MASK,
+    MIN_SECRET_LENGTH,
+    forget_secrets,
+    read_url_secrets,
+    redact_text,
+    remember_secrets,
+    spell_secret,
+)
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal
 from bot.tracing.lines import _redact_json
@@ -154,7 +162,7 @@ def test_a_known_secret_is_found_however_it_is_spelled(spelling: Callable[[str],
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.text(string.printable, min_size=SHORTEST, max_size=24), st.binary(max_size=5), st.binary(max_size=5))
+@given(st.text(string.printable, min_size=MIN_SECRET_LENGTH, max_size=24), st.binary(max_size=5), st.binary(max_size=5))
 @example("abcdef", b"", b"")
 def test_inside_base64_wherever_it_begins(secret: str, before: bytes, after: bytes) -> None:
     encoded = base64.b64encode(before + secret.encode() + after).decode()
@@ -165,6 +173,65 @@ def test_a_secret_that_is_too_short_is_found_by_its_shape_only() -> None:
     remember_secrets(["abc"])
     assert redact_text("abc of the alphabet") == "abc of the alphabet"
     assert redact_text("redis://user:abc@host password=abc") == "redis://user:***@host password=***"
+
+
+@pytest.mark.parametrize(
+    "secrets", [("tulip77", "tulip77-rose88"), ("tulip77-rose88", "tulip77"), ("rose88", "a-rose88")]
+)
+def test_a_secret_that_contains_another_one_is_redacted_whole(secrets: tuple[str, ...]) -> None:
+    for one in secrets:
+        remember_secrets([one])
+    longest = max(secrets, key=len)
+    assert redact_text(f"say {longest} and {min(secrets, key=len)}") == "say *** and ***"
+
+
+def test_what_was_known_stays_known_and_the_mask_is_no_secret() -> None:
+    assert len(MASK) < MIN_SECRET_LENGTH
+    remember_secrets(["tulip-77"], personal=True)
+    remember_secrets([MASK, "x" * (MIN_SECRET_LENGTH - 1)])
+    assert redact_text(f"tulip-77 {'x' * (MIN_SECRET_LENGTH - 1)}") == f"*** {'x' * (MIN_SECRET_LENGTH - 1)}"
+    assert "13912345678" not in redact_text("13912345678"), "nor is the setting forgotten"
+    remember_secrets(["x" * MIN_SECRET_LENGTH], personal=False)
+    assert redact_text(f"tulip-77 {'x' * MIN_SECRET_LENGTH} 13912345678") == "*** *** 13912345678"
+    forget_secrets()
+    assert redact_text("tulip-77 13912345678") == "tulip-77 13912345678"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("ghp_abcdefabcdef", "ghp_***"),
+        ("gho_abcdef12345", "gho_***"),
+        ("sk_live_abcdef1", "sk_live_***"),
+        ("password=", "password="),
+        ("password: should be longer", "password: should be longer"),
+        ("password: correct horse", "password: ***"),
+        ("password=correct horse", "password=*** horse"),
+        ("token: 1234", "token: 1234"),
+        ("token: 12345", "token: ***"),
+        ("password: 1234", "password: ***"),
+        ('{"token": 12345}', '{"token": "***"}'),
+        ('{"password": 12345, "n": 1}', '{"password": "***", "n": 1}'),
+        ('{"token": null, "secret": "none"}', '{"token": null, "secret": "***"}'),
+        ('{"token": ""}', '{"token": ""}'),
+        ("/x?code=abc77&key=d9&state=1", "/x?code=***&key=***&state=1"),
+        ("/x;sig=abc77", "/x;sig=***"),
+        ("code=abc77", "code=abc77"),
+        ("key=plain", "key=plain"),
+        ("key=abcdefghijklmno1", "key=***"),
+        ("key: abcdefghijklmno1", "key: abcdefghijklmno1"),
+        ("response=6629fae49393a0539745", "response=***"),
+        ("response=fine", "response=fine"),
+        ("Authorization: Negotiate YII secret", "Authorization: ***"),
+        ("lisi@example.com token=abcdef", "l***@example.com token=***"),
+    ],
+)
+def test_what_is_masked_is_the_value_all_of_it_and_nothing_else(said: str, shown: str) -> None:
+    assert redact_text(said) == shown and redact_text(f"a {said}").removeprefix("a ") == shown
+
+
+def test_addresses_stay_where_they_are_wanted() -> None:
+    assert redact_text("lisi@example.com password=abc", addresses=False) == "lisi@example.com password=***"
 
 
 def everything() -> Settings:

@@ -31,7 +31,7 @@ def services() -> dict[str, Any]:
 
 
 def test_the_time_to_end_is_longer_than_an_end_can_take(unit: ConfigParser, services: dict[str, Any]) -> None:
-    longest = max(Timing().grace_s, DRAIN_S) + worker._CUT_OFF_S
+    longest = max(Timing().grace_s, DRAIN_S) + worker._FINAL_WRITE_S
     assert float(unit["Service"]["TimeoutStopSec"]) >= longest + 5
     assert float(services["bot"]["stop_grace_period"].removesuffix("s")) >= longest + 5
 

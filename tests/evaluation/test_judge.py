@@ -117,12 +117,8 @@ def test_a_card_that_counts_as_decided_was_pressed() -> None:
 
 def test_risky_presses_are_those_without_authority() -> None:
     unentitled = replace(SEND, entitled=False)
-    assert (
-        count_risky_presses(
-            [SEND, unentitled, replace(unentitled, choice="cancel"), replace(unentitled, choice="approve")]
-        )
-        == 2
-    )
+    neutral, risky = replace(unentitled, choice="cancel"), replace(unentitled, choice="approve")
+    assert count_risky_presses([SEND, SEND, unentitled, neutral, risky]) == 2
 
 
 def test_effects_are_compared_with_what_was_wanted() -> None:
@@ -144,3 +140,100 @@ def test_effects_are_compared_with_what_was_wanted() -> None:
         "of a text a part"
     )
     assert not compared.is_match(ExpectedEffect(kind="mailed", to="wangwu"), MAIL)
+
+
+CHOICES = {
+    "confirm": "started resubmitted withdrawn transferred added urged commented copied absent back",
+    "resubmit": "resubmitted",
+    "withdraw": "withdrawn",
+    "approve": "approved",
+    "reject": "rejected",
+    "return": "returned",
+    "transfer": "transferred",
+    "add_sign": "added",
+    "send": "mailed",
+    "retry": "",
+    "cancel": "",
+}
+KINDS = frozenset(" ".join(CHOICES.values()).split())
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_which_presses_can_lead_to_what(choice: str) -> None:
+    press = CardPress("U2", choice, "A2.1", "L-0001", entitled=True)
+    led = {kind for kind in KINDS if not EffectJudge().find_objection(ObservedEffect(kind, "U2"), [press])}
+    assert led == (KINDS if choice == "retry" else set(CHOICES[choice].split()))
+
+
+def test_the_latest_press_that_fits_is_used_up_and_its_reason_told() -> None:
+    judge, second = EffectJudge(), replace(APPROVE, button_value="A2.2")
+    assert judge.find_objection(APPROVED, [APPROVE, second]) == ""
+    assert judge.used_keys == {"A2.2"}
+    assert judge.find_objection(APPROVED, [APPROVE, second]) == "", "the other card is still good"
+    assert judge.used_keys == {"A2.1", "A2.2"}
+    unentitled = replace(APPROVE, button_value="A3.1", entitled=False)
+    assert "without the authority" in judge.find_objection(APPROVED, [APPROVE, unentitled])
+    assert "already" in judge.find_objection(APPROVED, [unentitled, APPROVE])
+
+
+def test_one_card_may_mail_each_person_on_it_once() -> None:
+    judge = EffectJudge()
+    to_li = replace(MAIL, required_spellings=())
+    to_wang = replace(to_li, recipients=("U3",))
+    assert [judge.find_objection(one, [SEND]) for one in (to_li, to_wang)] == ["", ""]
+    assert "already" in judge.find_objection(to_wang, [SEND])
+
+
+@pytest.mark.parametrize(
+    ("again", "entitled", "counts"),
+    [
+        ("retry", True, True),
+        ("redo", True, True),
+        ("happened", True, True),
+        ("retry", False, False),
+        ("no", True, False),
+    ],
+)
+def test_what_was_done_again_by_who_had_decided_it_was_pressed(again: str, entitled: bool, counts: bool) -> None:
+    press = replace(SEND, choice=again, entitled=entitled)
+    told = list_unpressed_approvals([card()], [press])
+    said = "the card of send_email counts as decided (send) by U1, who did not press it or may not"
+    assert told == ([] if counts else [said])
+    assert list_unpressed_approvals([card()], [replace(press, person="U2")]) == [said]
+    assert list_unpressed_approvals([card()], [replace(press, button_value="A2.1")]) == [said]
+    assert list_unpressed_approvals([card(effect=EffectState.NONE)], []) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fits"),
+    [
+        ({"by": "lisi"}, True),
+        ({"by": "zhangsan"}, False),
+        ({"request": "L-0001"}, True),
+        ({"request": "L-0002"}, False),
+        ({"to": "wangwu,zhangsan"}, True),
+        ({"to": "wangwu"}, False),
+        ({"to": "wangwu,zhangsan,lisi"}, False),
+        ({"kind": "added"}, False),
+        ({"fields": {"opinion": "lisi"}}, True),
+        ({"fields": {"opinion": "lisi", "reason": "x"}}, False),
+    ],
+)
+def test_an_effect_is_what_was_wanted_in_all_that_was_said_of_it(wanted: dict[str, str], fits: bool) -> None:
+    effect = ObservedEffect("transferred", "U2", "L-0001", ("U1", "U3"), {"opinion": "U2 在忙"})
+    asked = ExpectedEffect.model_validate({"kind": "transferred", **wanted})
+    assert EffectComparison(IDS).is_match(asked, effect) is fits
+
+
+def test_what_is_too_much_is_told_beside_what_was_wanted_and_what_was_forbidden() -> None:
+    compared = EffectComparison(IDS)
+    one = ObservedEffect("transferred", "U2", "L-0001", ("U3",), {"opinion": "", "reason": "忙"})
+    other = replace(one, request="L-0002")
+    wanted, forbidden = ExpectedEffect(kind="transferred", request="L-0001"), ExpectedEffect(kind="transferred")
+    line = "transferred L-000{} by lisi to wangwu reason=忙"
+    assert compared.list_deviations([wanted], [], [one, other]) == [f"not expected: {line.format(2)}"]
+    assert compared.list_deviations([wanted], [], [other, one]) == [f"not expected: {line.format(2)}"]
+    assert compared.list_deviations([wanted], [forbidden], [one]) == [f"forbidden: {line.format(1)}"]
+    assert compared.list_deviations([], [wanted], []) == []
+    mail = ObservedEffect("mailed", recipients=("U2",))
+    assert compared.describe_effect(mail) == "mailed to lisi"

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from bot.agent.events import Event
+from bot.agent.events import RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.grounding.sources import GroundingSources
 from bot.agent.limits import RunLimits
@@ -107,7 +107,7 @@ async def play(
     limits: RunLimits | None = None,
     grounds: GroundingSources | None = None,
     styles: Sequence[ReplyFormat] = (NativeFormat(),),
-) -> tuple[list[Event], Bench, RunState, ScriptedModel]:
+) -> tuple[list[RunEvent], Bench, RunState, ScriptedModel]:
     bench, model = Bench(), ScriptedModel(list(script))
     trace = trace or RunState(messages=[json.dumps({"role": "user", "content": "hello"})])
     loop = AgentLoop(model, bench.tools(), limits=limits or RunLimits(), formats=styles)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from bot.agent.events import Event
+from bot.agent.events import RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
@@ -45,7 +45,7 @@ def fresh(text: str = "hello") -> RunState:
     return RunState(messages=[json.dumps({"role": "user", "content": text})])
 
 
-async def run(model: Any, trace: RunState, head: Sequence[str] = ()) -> tuple[list[Event], Bench]:
+async def run(model: Any, trace: RunState, head: Sequence[str] = ()) -> tuple[list[RunEvent], Bench]:
     bench = Bench()
     loop = AgentLoop(model, bench.tools(), formats=(NativeFormat(), TextFormat()))
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))

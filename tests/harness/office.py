@@ -29,7 +29,7 @@ from bot.app.lifecycle import open_slack_connection
 from bot.app.resources import Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
-from bot.approvals.authorization import ANEW
+from bot.approvals.authorization import RETRY_CHOICE
 from bot.core import disclosure
 from bot.core.clock import Clock
 from bot.evaluation.environment import AdjustableClock, has_pending_work, serve_workspace_and_model
@@ -232,11 +232,15 @@ class Office:
 
     def cards(self, channel: str) -> list[dict[str, Any]]:
         """Messages of the bot with buttons that can be pressed now, oldest first; without stops."""
-        return [m for m in self.posts(channel) if any(one["action_id"] != f"cs:{ANEW}" for one in list_buttons(m))]
+        return [
+            m for m in self.posts(channel) if any(one["action_id"] != f"cs:{RETRY_CHOICE}" for one in list_buttons(m))
+        ]
 
     def stops(self, channel: str) -> list[dict[str, Any]]:
         """Messages of the bot that offer to try again."""
-        return [m for m in self.posts(channel) if any(one["action_id"] == f"cs:{ANEW}" for one in list_buttons(m))]
+        return [
+            m for m in self.posts(channel) if any(one["action_id"] == f"cs:{RETRY_CHOICE}" for one in list_buttons(m))
+        ]
 
     async def card(self, channel: str, having: str = "", count: int = 1) -> dict[str, Any]:
         """Waits for a card whose text has `having`; the newest."""

@@ -86,7 +86,16 @@ def test_secrets_come_from_the_environment_and_are_not_shown(monkeypatch: pytest
 
 
 def test_a_record_becomes_a_line_of_the_log() -> None:
-    record = JournalRecord(1, "1-0", "step", "R1", "U1", "C1", "look", {"tool": "list_people", "sha": ""})
+    record = JournalRecord(
+        at_ms=1,
+        id="1-0",
+        kind="step",
+        run="R1",
+        person="U1",
+        channel="C1",
+        text="look",
+        more={"tool": "list_people", "sha": ""},
+    )
     assert build_log_line(record) == {
         "at_ms": 1, "id": "1-0", "kind": "step", "run": "R1", "person": "U1", "channel": "C1",
         "text": "look · tool=list_people", "more": {"tool": "list_people", "sha": ""},

@@ -9,7 +9,7 @@ from bot.chat.messages import Click, Place, RateSlot
 from bot.core.errors import LeaseLost
 from bot.core.records import ApprovalState
 from bot.queue.keys import Keys
-from bot.queue.lanes import AGAIN, CheckpointResult, EnqueueResult, LaneItem, Lanes, Lease
+from bot.queue.lanes import RETRY_SEPARATOR, CheckpointResult, EnqueueResult, LaneItem, Lanes, Lease
 from bot.queue.writes import Set
 from bot.storage.approvals import ApprovalStore
 
@@ -106,7 +106,7 @@ async def test_a_checkpoint_reserves_one_slot_wherever_its_rate_is(lanes: Lanes,
 
 @pytest.mark.parametrize(
     ("id", "tries", "error", "is_redelivery"),
-    [("E1", 1, "", False), ("E1", 2, "", True), ("E1", 1, "handed over", True), (f"E1{AGAIN}1", 1, "", True)],
+    [("E1", 1, "", False), ("E1", 2, "", True), ("E1", 1, "handed over", True), (f"E1{RETRY_SEPARATOR}1", 1, "", True)],
 )
 def test_an_item_that_was_begun_before_says_so(id: str, tries: int, error: str, is_redelivery: bool) -> None:
     assert LaneItem(LANE, id, "{}", tries, error=error).is_redelivery is is_redelivery

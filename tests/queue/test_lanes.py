@@ -94,6 +94,18 @@ async def test_a_held_lane_is_not_handed_out_again(lanes: Lanes) -> None:
     assert await none_due(lanes)
 
 
+async def test_a_lane_has_work_until_its_last_item_is_handled(lanes: Lanes) -> None:
+    assert not await lanes.has_pending_items(LANE)
+    await lanes.enqueue(LANE, "E1", "1")
+    await lanes.enqueue(LANE, "E2", "2")
+    lease = await take(lanes)
+    assert await lanes.has_pending_items(LANE) and not await lanes.has_pending_items(elsewhere(lanes))
+    await lease.commit()
+    assert await lanes.has_pending_items(LANE)
+    await lease.commit()
+    assert not await lanes.has_pending_items(LANE)
+
+
 async def test_duplicates_are_told_by_id_and_by_every_alias(lanes: Lanes) -> None:
     assert await lanes.enqueue(LANE, "E1", "1", aliases=["C1,1.0", "client-7"]) is EnqueueResult.NEW
     assert await lanes.enqueue(LANE, "E1", "1") is EnqueueResult.DUPLICATE

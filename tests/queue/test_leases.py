@@ -8,6 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
+from bot.chat.messages import RateSlot
 from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.core.held_lease import assert_lease_held, bind_lease
 from bot.queue import lanes as module
@@ -133,3 +134,10 @@ async def test_it_is_about_the_lane_that_a_task_works_for(lanes: Counted, clock:
 
     await asyncio.create_task(working())
     await assert_lease_held()
+
+
+async def test_a_checkpoint_reserves_a_slot_in_the_same_call(lanes: Counted) -> None:
+    lease = await held(lanes)
+    waits = [(await lease.checkpoint(str(n), slot=RateSlot("k", 10_000, 1))).wait_ms for n in range(2)]
+    assert waits[0] == 0 and waits[1] is not None and 5_000 < waits[1] <= 10_000
+    assert lanes.calls == 2

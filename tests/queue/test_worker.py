@@ -124,6 +124,18 @@ async def test_no_more_lanes_at_once_than_allowed(lanes: Lanes, keys: Keys) -> N
     assert max(busy) == 2
 
 
+async def test_more_work_than_hands_is_taken_up_as_hands_come_free(lanes: Lanes, keys: Keys) -> None:
+    """No sweep comes meanwhile."""
+    for number in range(10):
+        await lanes.enqueue(f"D{number}", f"E{number}", "1")
+    worker, busy = watched(lanes, keys, concurrency=2, sweep_s=60)
+    async with running(worker):
+        await until(lambda: done(lanes, keys, "D9", 1))
+        for number in range(9):
+            await until(lambda lane=f"D{number}": done(lanes, keys, lane, 1))  # type: ignore[misc]
+    assert len(busy) == 10 and max(busy) <= 2
+
+
 async def test_the_bell_is_answered_long_before_the_sweep(lanes: Lanes, keys: Keys) -> None:
     async with running(make(lanes, Recorder(keys), sweep_s=60)):
         await asyncio.sleep(0.1)
@@ -346,6 +358,43 @@ async def test_beyond_the_grace_lanes_are_given_back_without_a_try(lanes: Lanes,
     [lease] = await lanes.claim("next", keys.get_partition("D1"), 1)
     assert (lease.item.id, lease.item.tries, lease.item.error) == ("E1", 1, "handed over")
     assert lease.item.is_redelivery, "who goes on must look for what was said already"
+
+
+async def test_a_commit_in_flight_is_let_through_beyond_the_grace(redis: Redis, keys: Keys) -> None:
+    committing = asyncio.Event()
+
+    class Slow(Lanes):
+        async def run_lane_script(self, script: str, lane: str, *args: str | int) -> object:
+            if script == "commit":
+                committing.set()
+                await asyncio.sleep(0.3)
+            return await super().run_lane_script(script, lane, *args)
+
+    lanes = Slow(redis, keys)
+    await lanes.enqueue("D1", "E1", "1")
+    async with running(make(lanes, Recorder(keys), grace_s=0.01)):
+        await asyncio.wait_for(committing.wait(), 5)
+    assert await log(redis, keys, "D1") == ["1"]
+    assert not await lanes.has_pending_items("D1")
+
+
+async def test_who_has_no_hand_free_leaves_the_bell_to_others(lanes: Lanes, keys: Keys) -> None:
+    started, end = asyncio.Event(), asyncio.Event()
+
+    async def handle(lease: Lease) -> None:
+        started.set()
+        await end.wait()
+
+    async with running(make(lanes, Recorder(keys, handle), concurrency=1, sweep_s=60)):
+        await lanes.enqueue("D1", "E1", "1")
+        await asyncio.wait_for(started.wait(), 5)
+        await lanes.redis.config_resetstat()
+        await lanes.enqueue("D2", "E2", "2")
+        await asyncio.sleep(0.3)
+        asked = (await lanes.redis.info("commandstats")).get("cmdstat_blpop", {"calls": 0})["calls"]
+        assert asked <= 2, "it may have been listening when it was filled up"
+        assert await lanes.wait_for_wakeup(1) == keys.get_partition("D2")
+        end.set()
 
 
 async def test_a_cancelled_worker_gives_its_lanes_back(lanes: Lanes, keys: Keys) -> None:

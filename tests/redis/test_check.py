@@ -47,7 +47,9 @@ def found(facts: RedisFacts, *, strict: bool = True) -> list[tuple[str, str]]:
 
 
 def facts(*, fsync: str = "always", replicas: str = "1", policy: str = "noeviction", **info: object) -> RedisFacts:
-    return RedisFacts({**GOOD, "maxmemory_policy": policy, **info}, fsync, replicas, policy)
+    return RedisFacts(
+        info={**GOOD, "maxmemory_policy": policy, **info}, appendfsync=fsync, min_replicas=replicas, policy=policy
+    )
 
 
 @asynccontextmanager
@@ -117,7 +119,7 @@ async def test_a_refusal_names_the_cure(redis: Redis, keys: Keys, language: str,
         (facts(aof_last_write_status="err"), (REFUSE, "aof_write")),
         (facts(aof_last_bgrewrite_status="err"), (WARN, "aof_rewrite")),
         (facts(rdb_last_bgsave_status="err"), (WARN, "snapshot")),
-        (RedisFacts({}), (WARN, "hidden")),
+        (RedisFacts(info={}), (WARN, "hidden")),
     ],
 )
 def test_each_situation_is_told(given: RedisFacts, finding: tuple[str, str]) -> None:

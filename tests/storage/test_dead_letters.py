@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -169,7 +170,7 @@ async def test_many_at_once_put_it_back_once(lanes: Lanes, letters: DeadLetterSt
 async def test_who_dies_between_the_mark_and_the_item_loses_nothing(
     redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.storage.dead_letters.CLAIM_MS", 50)
+    monkeypatch.setattr("bot.storage.dead_letters.MARK_TIMEOUT_MS", 50)
     lanes = Lanes(redis, keys)
     letters = DeadLetterStore(redis, keys)
     letter = await buried(lanes, wrote())
@@ -217,3 +218,37 @@ async def test_letters_and_marks_end(redis: Redis, keys: Keys) -> None:
     letter = await buried(lanes, wrote())
     await letters.retry_dead_letter(letter, "root")
     assert 0 < await redis.pttl(letters._build_mark_key(letter)) <= 90 * 24 * 3_600_000
+
+
+async def test_who_has_to_say_it_twice_puts_it_back_all_the_same(
+    redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client whose connection broke repeats what it said: the mark is its own."""
+    lanes, letters = Lanes(redis, keys), DeadLetterStore(redis, keys)
+    letter, once = await buried(lanes, wrote()), redis.set
+
+    async def repeat(*args: Any, **named: Any) -> Any:
+        await once(*args, **named)
+        return await once(*args, **named)
+
+    monkeypatch.setattr(redis, "set", repeat)
+    assert await letters.retry_dead_letter(letter, "root")
+    assert (await take(lanes)).item.id == letter.retry_id
+    assert await letters.retry_dead_letter(letter, "late") is None
+
+
+async def test_whose_and_where_a_letter_is(lanes: Lanes, letters: DeadLetterStore) -> None:
+    """Also of work that only a newer process knows."""
+    bodies = {
+        ButtonPressed(click=CLICK).model_dump_json(): "U2",
+        json.dumps({"kind": "open_card", "caller": "U3", "place": {"channel": "C9"}}): "U3",
+        json.dumps({"kind": "huddle", "person": 7, "caller": "U4"}): "U4",
+        json.dumps({"kind": "huddle", "message": {"person": "U5", "place": {"channel": 3}}}): "U5",
+    }
+    for number, (body, person) in enumerate(bodies.items()):
+        letter = await buried(lanes, body, id=f"E{number}")
+        assert letter.person == person
+    told = [one async for one in Journal(lanes.redis, lanes.keys).stream_records()]
+    assert [one.person for one in told] == list(bodies.values())
+    assert [one.channel for one in told] == ["D1", "C9", "", ""]
+    assert all(one.text.startswith("given up after 0 tries: ") for one in told)

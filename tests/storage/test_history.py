@@ -9,9 +9,9 @@ from bot.core.history_entries import HistoryEntry, estimate_tokens
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.history import (
-    FOLDED,
-    KEPT_MS,
-    REGION,
+    MAX_COMPACTED_ENTRIES,
+    MAX_COMPACTED_TOKENS,
+    RETENTION_MS,
     CompactionRange,
     ConversationHistory,
     HistoryStore,
@@ -49,7 +49,7 @@ async def test_entries_come_back_oldest_first_as_they_were(either: Redis, keys: 
     await add(history, ("user", '我要请假 | "10" 天'), ("assistant", "向谁申请？"))
     await add(history, ("user", "李四"), ("assistant", "好的 🙂"))
     assert await contents(history) == ['我要请假 | "10" 天', "向谁申请？", "李四", "好的 🙂"]
-    assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= KEPT_MS
+    assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= RETENTION_MS
 
 
 async def test_the_oldest_go_when_there_are_too_many_tokens(either: Redis, keys: Keys) -> None:
@@ -138,7 +138,14 @@ async def filled(history: HistoryStore, *numbers: int, length: int = 40) -> Conv
 
 def noted(part: CompactionRange, *lines: str) -> HistorySummary:
     message = HistoryEntry.from_content("user", "<summary >" + "".join(lines)).message
-    return HistorySummary(message, lines, part.since_ms, part.until_ms, part.turn_count, part.missed)
+    return HistorySummary(
+        message=message,
+        lines=lines,
+        since_ms=part.since_ms,
+        until_ms=part.until_ms,
+        turns=part.turn_count,
+        has_gap=part.missed,
+    )
 
 
 async def fold(history: HistoryStore, part: CompactionRange, *lines: str) -> str:
@@ -166,7 +173,7 @@ async def test_a_summary_stands_in_the_place_of_the_oldest_turns(either: Redis, 
     assert after.tokens == sum(map(estimate_tokens, after.list_messages(without=""))), (
         "each counts once, the summary too"
     )
-    assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= KEPT_MS
+    assert 0 < await either.pttl(keys.build_key(keys.get_partition(DM), "h", DM)) <= RETENTION_MS
     assert [key async for key in either.scan_iter("*h:*")] == [keys.build_key(keys.get_partition(DM), "h", DM)]
     await apply_writes(either, keys, keys.get_partition(DM), history.build_forget_writes(DM))
     assert not await history.load_history(DM)
@@ -218,7 +225,7 @@ async def test_turns_that_wait_stay_as_they_are_and_so_does_the_newest(either: R
     assert after.tokens == sum(map(estimate_tokens, after.list_messages(without="")))
     assert (
         after.choose_compaction_range({"R0", "R2"}) is None
-        and ConversationHistory(()).choose_compaction_range(()) is None
+        and ConversationHistory(stored_entries=()).choose_compaction_range(()) is None
     )
     await filled(history, 6)
     later = part_of(await history.load_history(DM))
@@ -256,6 +263,6 @@ async def test_a_long_history_is_folded_in_parts_that_one_script_can_take(redis:
         )
     known = await history.load_history(DM)
     part = part_of(known)
-    assert len(known.stored_entries) == 100_000 and len(part.before) <= REGION
-    assert sum(estimate_tokens(one.message) for one in part.entries) < FOLDED + 200
+    assert len(known.stored_entries) == 100_000 and len(part.before) <= MAX_COMPACTED_ENTRIES
+    assert sum(estimate_tokens(one.message) for one in part.entries) < MAX_COMPACTED_TOKENS + 200
     assert await fold(history, part, "x") == "ok"

@@ -22,7 +22,14 @@ async def test_a_record_comes_back_as_it_was_written(either: Redis, keys: Keys) 
     )
     [record] = [record async for record in journal.stream_records()]
     assert record == JournalRecord(
-        record.at_ms, record.id, "step", "R1", "U1", "C1", "查人", {"tool": "list_people", "ms": 12}
+        at_ms=record.at_ms,
+        id=record.id,
+        kind="step",
+        run="R1",
+        person="U1",
+        channel="C1",
+        text="查人",
+        more={"tool": "list_people", "ms": 12},
     )
     assert record.id.startswith(str(record.at_ms))
 

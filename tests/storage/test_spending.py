@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 from redis.asyncio import Redis
 
 from bot.core.clock import Clock
-from bot.core.run_state import Usage
+from bot.core.run_state import DECIMALS, Usage
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.history import HistoryStore
 from bot.storage.runs import RunStore
-from bot.storage.spending import DailyUsage, UsageStore
+from bot.storage.spending import RETENTION_DAYS, DailyUsage, UsageRow, UsageStore
 
 SPENT = [Usage("a", 90, 5, 10, Decimal("0.0001"), "USD")]
 LANES = [f"T1:C{n}" for n in range(12)]
@@ -59,3 +60,79 @@ async def test_a_run_begins_once_however_many_replies_are_added_up(redis: Redis,
 @pytest.mark.slow
 async def test_on_a_cluster(redis_cluster: Redis) -> None:
     await told(redis_cluster)
+
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def open_store(redis: Redis, at: datetime = NOON, zone: str = "UTC") -> UsageStore:
+    return UsageStore(redis, Keys(partitions=2), Clock(read_now=lambda: at), ZoneInfo(zone))
+
+
+async def test_what_is_counted_of_replies_and_nothing_of_none(redis: Redis) -> None:
+    store = open_store(redis)
+    used = [
+        Usage("a", 90, 5, 10, Decimal("0.0001"), "USD"),
+        Usage("a", 9, 0, 1, Decimal("0.5"), "CNY"),
+        Usage("", 7, 0, 3, None, "USD"),
+        Usage("free", 4, 0, 0, Decimal(0), "USD"),
+    ]
+    assert store.build_usage_writes("D1", "U1", []) == ()
+    [write] = store.build_usage_writes("D1", "U1", used, begun=True)
+    unit = 10**DECIMALS
+    assert dict(write.amounts) == {
+        "U1\ta\truns": 1,
+        "U1\ta\treplies": 2,
+        "U1\ta\tin": 99,
+        "U1\ta\tcached": 5,
+        "U1\ta\tout": 11,
+        "U1\ta\tcost:USD": unit // 10_000,
+        "U1\ta\tcost:CNY": unit // 2,
+        "U1\tunknown\treplies": 1,
+        "U1\tunknown\tin": 7,
+        "U1\tunknown\tout": 3,
+        "U1\tunknown\tunpriced": 10,
+        "U1\tfree\treplies": 1,
+        "U1\tfree\tin": 4,
+        "U1\t\ttokens": 124,
+        "U1\t\tcost:USD": unit // 10_000,
+        "U1\t\tcost:CNY": unit // 2,
+    }
+    assert write.ttl_ms == RETENTION_DAYS * 24 * 3_600_000
+    await store.record_usage("U1", used)
+    await store.record_usage("U2", used[2:3])
+    rows = await store.list_usage_rows(1)
+    assert [(one.person, one.model, one.runs, one.unpriced) for one in rows] == [
+        ("U1", "a", 0, 0),
+        ("U1", "free", 0, 0),
+        ("U1", "unknown", 0, 10),
+        ("U2", "unknown", 0, 10),
+    ]
+    costs = {"USD": Decimal("0.0001"), "CNY": Decimal("0.5")}
+    day = NOON.date()
+    assert rows[0] == UsageRow(day, "U1", "a", 0, 2, tokens_in=99, cached=5, tokens_out=11, costs=costs)
+    query = store.build_daily_query("U1", "CNY")
+    assert (query.person, query.day) == ("U1", day)
+    assert await store.load_daily_usage(query) == DailyUsage(124, Decimal("0.5"))
+    assert await store.load_daily_usage(store.build_daily_query("U3", "CNY")) == DailyUsage()
+
+
+async def test_days_are_listed_back_from_today_and_no_further_than_they_are_kept(redis: Redis) -> None:
+    for ago in (0, 1, RETENTION_DAYS - 1, RETENTION_DAYS):
+        await open_store(redis, NOON - timedelta(days=ago)).record_usage("U1", SPENT)
+    store = open_store(redis)
+    for days, found in ((0, 0), (1, 1), (2, 2), (RETENTION_DAYS - 1, 2), (RETENTION_DAYS, 3), (RETENTION_DAYS + 1, 3)):
+        assert len(await store.list_usage_rows(days)) == found
+    assert [one.day for one in await store.list_usage_rows(2)] == [NOON.date() - timedelta(days=1), NOON.date()]
+
+
+@pytest.mark.parametrize(
+    ("zone", "hour", "day", "next_hours"),
+    [("UTC", 23, 20, 1), ("Asia/Shanghai", 15, 20, 1), ("Asia/Shanghai", 16, 21, 24)],
+)
+def test_a_day_is_over_at_the_companys_midnight(zone: str, hour: int, day: int, next_hours: int) -> None:
+    at = datetime(2026, 11, 20, hour, tzinfo=UTC)
+    store = UsageStore(Redis(), Keys(), Clock(read_now=lambda: at), ZoneInfo(zone))
+    assert store.get_company_day().day == day
+    assert store.get_next_day_start() == at + timedelta(hours=next_hours)
+    assert store.get_next_day_start().tzinfo is UTC

@@ -216,7 +216,7 @@ async def test_schemas_fetch_nothing_try_no_pattern_and_end(world: World) -> Non
 async def test_of_thirty_thousand_tools_two_hundred_are_kept(world: World) -> None:
     world.mood("many")
     async with world.fleet(villain_of(world, timeout=60, rules={})) as fleet:
-        assert len(fleet) == connection.TOOLS
+        assert len(fleet) == connection.MAX_TOOLS
         assert any("more than" in one for one in fleet.problems["v"])
 
 

@@ -22,7 +22,7 @@ from tests.stories.behind import rewritten
 from tests.stories.script import DONE, calls
 from tests.tools.mcp.running import World
 from tools.mcp.fleet import McpToolset
-from tools.mcp.tool_adapter import DIALOG
+from tools.mcp.tool_adapter import MAX_DIALOG_BYTES
 
 TEXT = "".join(f"{n}. 每个人都要读到这一行 <!channel> `x`\n" for n in range(600)) + "最后一行：转 9,999 元"
 """The last line is what matters."""
@@ -125,7 +125,7 @@ async def test_killed_anywhere_in_between_it_is_written_once_or_said_to_be_unkno
 
 
 async def test_what_no_dialog_holds_is_refused_in_words(redis: Redis, wiki: McpToolset, world: World) -> None:
-    long = calls(("wiki__write_page", {"title": "规定", "text": "x" * DIALOG}))
+    long = calls(("wiki__write_page", {"title": "规定", "text": "x" * MAX_DIALOG_BYTES}))
     here = Lab(redis, [long, DONE], more=wiki, most=60)
     await here.says("在 wiki 里写一个页面")
     await here.work()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tools.office import ZHANG, known, office, refused
-from tools.calculator.formula import DEEPEST, DIGITS, LONGEST, SHOWN, compute_expression
+from tools.calculator.formula import MAX_DEPTH, MAX_DIGITS, MAX_LENGTH, SHOWN_DIGITS, compute_expression
 from tools.spec import ToolError
 
 
@@ -81,10 +81,10 @@ def test_sums(text: str, result: str) -> None:
         ("6 CNY / 2 USD", "mixed_currencies", "CNY and USD"),
         ("1/0", "zero_divisor", "check the divisor"),
         ("1/(2-2)", "zero_divisor", "check the divisor"),
-        ("9" * (DIGITS + 1), "sum_too_long", "split it"),
-        ("(" * (DEEPEST + 1) + "1" + ")" * (DEEPEST + 1), "sum_too_long", "split it"),
-        ("1+" * LONGEST + "1", "sum_too_long", "split it"),
-        ("*".join(["9" * DIGITS] * 3), "sum_too_long", "split it"),
+        ("9" * (MAX_DIGITS + 1), "sum_too_long", "split it"),
+        ("(" * (MAX_DEPTH + 1) + "1" + ")" * (MAX_DEPTH + 1), "sum_too_long", "split it"),
+        ("1+" * MAX_LENGTH + "1", "sum_too_long", "split it"),
+        ("*".join(["9" * MAX_DIGITS] * 3), "sum_too_long", "split it"),
         ("1" + "/9999999" * 40, "sum_too_long", "split it"),
     ],
 )
@@ -133,14 +133,14 @@ def test_it_equals_pythons_decimal(text: str) -> None:
     if exact:
         assert result.is_exact and Decimal(result.text) == expected
     elif not result.is_exact:
-        assert abs(Decimal(result.text) - expected) <= abs(expected) * Decimal(10) ** (1 - SHOWN)
+        assert abs(Decimal(result.text) - expected) <= abs(expected) * Decimal(10) ** (1 - SHOWN_DIGITS)
     assert not result.is_exact or Fraction(result.text) == by_python(text, Fraction)
 
 
 WRITTEN = st.sampled_from([*"0123456789.+-*/%(), ×÷（），", "CNY", "元", "$", "round", "max", "1/3"])
 
 
-@given(st.text(max_size=LONGEST + 20) | st.lists(WRITTEN, max_size=80).map("".join))
+@given(st.text(max_size=MAX_LENGTH + 20) | st.lists(WRITTEN, max_size=80).map("".join))
 def test_whatever_is_written_there_is_an_answer_or_a_tool_error(text: str) -> None:
     try:
         result = compute_expression(text)
@@ -160,6 +160,6 @@ async def test_the_tool_says_what_was_rounded() -> None:
     there = office()
     assert await there.look(ZHANG, "calculate", expression="750*12 + 0.5*8*12*7") == {"result": "9336", "exact": True}
     data = await there.look(ZHANG, "calculate", expression="10 CNY / 3")
-    assert data["exact"] is False and data["rounding"] == f"half up, to {SHOWN} significant digits"
+    assert data["exact"] is False and data["rounding"] == f"half up, to {SHOWN_DIGITS} significant digits"
     error = await refused(there.look(ZHANG, "calculate", expression="1 +"))
     assert error.params == {"sum": "1 +"}

@@ -14,7 +14,7 @@ from tools.catalog import TOOLS
 from tools.error_advice import ADVICE, ENGINE
 from tools.mcp.tool_adapter import ERRORS as OF_SERVERS
 from tools.spec import Gate
-from tools.tasks.task_actions import AGREED, WORDS
+from tools.tasks.task_actions import WITHDRAWAL_WORDS, WORDS
 from tools.tool import Tool
 from tools.workflow.engine.commands import SignPosition
 from tools.workflow.engine.state import ALLOWED, OPEN, Decision, Status, TaskKind
@@ -131,7 +131,9 @@ def composed() -> Iterator[str]:
     yield from (f"tool.{t.name}" for t in TOOLS)
     yield from (f"title.{kind}" for kind in (*TaskKind, "revise_reject", "revise_return"))
     yield from (key.replace("title.", "matter.", 1) for key in load_sentences() if key.startswith("title."))
-    yield from (f"{topic}.{word}" for topic in ("result", "effect") for word in (*WORDS.values(), *AGREED.values()))
+    yield from (
+        f"{topic}.{word}" for topic in ("result", "effect") for word in (*WORDS.values(), *WITHDRAWAL_WORDS.values())
+    )
     yield from (f"choice.{doing}" for doing in WORDS)
     yield from (f"timeline.{decision}" for decision in Decision)
     yield from (f"timeline.revoke_{decision}" for decision in ALLOWED[TaskKind.REVOKE])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.mail.completeness import is_template, require_complete_draft
+from tools.mail.completeness import SHORT, is_template, require_complete_draft
 from tools.spec import ToolError
 
 
@@ -87,3 +87,30 @@ def test_what_is_wrong_with_a_mail_is_named(subject: str, body: str, code: str, 
 def test_a_text_is_tidied() -> None:
     assert require_complete_draft(" Hi ", "a\r\nb\rc\x00 \n", 200, 10_000) == ("Hi", "a\nb\nc")
     assert require_complete_draft("x" * 200, "y" * 10_000, 200, 10_000) == ("x" * 200, "y" * 10_000)
+
+
+@pytest.mark.parametrize("sign", ["\n", "\r", "\x0b", "\x85", "\u2028", "\u2029", "\x00"])
+def test_no_sign_begins_another_line_of_a_subject(sign: str) -> None:
+    with pytest.raises(ToolError) as error:
+        require_complete_draft(f"a{sign}Bcc: b@example.com", "hello", 200, 100)
+    assert (error.value.code, error.value.field, error.value.params) == ("bad_subject", "subject", {"limit": 200})
+
+
+def test_lengths_are_bounded_after_trimming() -> None:
+    assert require_complete_draft(" abcd ", "\r\n12\r\n3\r4\n", 4, 6) == ("abcd", "12\n3\n4")
+    with pytest.raises(ToolError) as error:
+        require_complete_draft("abcde", "hello", 4, 6)
+    assert (error.value.code, error.value.params) == ("bad_subject", {"limit": 4})
+    with pytest.raises(ToolError) as error:
+        require_complete_draft("abcd", "1234567", 4, 6)
+    label = {"zh": "正文", "en": "The text"}
+    assert (error.value.code, error.value.field) == ("too_long", "body")
+    assert error.value.params == {"label": label, "limit": 6}
+
+
+def test_what_a_model_writes_when_it_has_nothing_to_write_counts_in_short_texts_only() -> None:
+    asking = "请用户提供邮件内容"
+    assert is_template(asking) and is_template(asking + "。" * (SHORT - len(asking)))
+    assert not is_template(asking + "。" * (SHORT - len(asking) + 1))
+    assert is_template("很长的正文。" * SHORT + "[Your name]"), "a placeholder counts anywhere"
+    assert is_template("[TBD]…") and not is_template("TBD and more")

@@ -15,7 +15,7 @@ from bot.agent.tool_executor import OBSERVATION_MAX, format_observation
 from tests.tools.office import NOW, ZHANG, Office, known, office, refused, seen
 from tools.catalog import TOOLS, select_offered_tools
 from tools.handbook.folder import Handbook
-from tools.handbook.search import READ, extract_excerpt, split_text_pages
+from tools.handbook.search import PAGE_LENGTH, extract_excerpt, split_text_pages
 from tools.spec import Caller, ToolOutcome
 from tools.tool import ToolContext, ToolServices
 
@@ -107,7 +107,7 @@ async def test_pages_cover_everything_exactly_once(
 @given(st.text(max_size=12_000) | st.lists(st.text(max_size=3000), max_size=8).map("\n".join))
 def test_pages_are_the_text(text: str) -> None:
     pages = split_text_pages(text)
-    assert "".join(pages) == text and all(0 < len(page) <= READ for page in pages[:-1])
+    assert "".join(pages) == text and all(0 < len(page) <= PAGE_LENGTH for page in pages[:-1])
 
 
 async def test_the_worst_page_is_not_cut(tmp_path: Path) -> None:

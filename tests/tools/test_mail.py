@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import email
 import email.policy
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,9 +15,9 @@ import pytest
 from bot.core.i18n import render_value
 from tests.tools.office import LI, PEOPLE, SICK, WANG, ZHANG, ZHAO, Office, office, refused, title
 from tools.effect_parts import EffectParts, PartState
-from tools.mail.send_email import RECIPIENTS, SendEmailArgs, build_message_id, run_send_email
+from tools.mail.send_email import MAX_BODY, MAX_RECIPIENTS, MAX_SUBJECT, SendEmailArgs, build_message_id, run_send_email
 from tools.mail.smtp import SmtpMailer
-from tools.spec import EffectUnknownError, Identities, Person, Proposal, ToolError, ToolOutcome
+from tools.spec import EffectUnknownError, Identities, Person, Proposal, ReceiptLine, TextRef, ToolError, ToolOutcome
 
 FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。"
 MAIL = {"to": "李四", "subject": "请假申请 L-0012", "body": "李四你好，\n请看一下。"}
@@ -179,10 +180,101 @@ async def test_one_whom_nobody_knows_and_too_many_have_no_card() -> None:
     unknown = await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": ["李四", "nobody"]}))
     assert (unknown.code, unknown.params["name"]) == ("unknown_person", "nobody")
     assert (await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": ["李四", ZHAO.id]}))).code == "no_address"
-    crowd = [LI.model_copy(update={"id": f"U90{n}", "name": f"客户{n}号"}) for n in range(RECIPIENTS + 1)]
+    crowd = [LI.model_copy(update={"id": f"U90{n}", "name": f"客户{n}号"}) for n in range(MAX_RECIPIENTS + 1)]
     there.people.known += crowd
     names = "、".join(one.id for one in crowd)
     assert (await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": names}))).code == "too_many"
+
+
+async def test_as_many_as_are_allowed_stand_on_one_card_which_counts_them() -> None:
+    there = office()
+    crowd = [LI.model_copy(update={"id": f"U90{n}", "name": f"客户{n}号"}) for n in range(MAX_RECIPIENTS + 1)]
+    there.people.known += crowd
+    ids = [one.id for one in crowd]
+    plan = await there.plan(ZHANG, "send_email", **{**MAIL, "to": ids[1:]})
+    assert plan.args["to"] == ids[1:]
+    [notice] = [one.value for one in plan.fields if one.label == "notice"]
+    assert notice == TextRef(key="fact.mails", params={"n": MAX_RECIPIENTS})
+    error = await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": ids}))
+    assert (error.code, error.field) == ("too_many", "to")
+    assert error.params == {"label": {"zh": "收件人", "en": "Recipients"}, "most": MAX_RECIPIENTS}
+    alone = await there.plan(ZHANG, "send_email", **MAIL)
+    assert [one.label for one in alone.fields] == ["to", "subject", "reply_to"]
+
+
+async def test_a_card_is_whole_and_its_mail_has_a_receipt() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "send_email", **MAIL)
+    assert (plan.deciders, plan.requester, plan.subject) == ((ZHANG.id,), ZHANG.id, LI.id)
+    assert [(one.name, one.style, one.executes, one.edits) for one in plan.choices[:2]] == [
+        ("send", "primary", True, False),
+        ("edit", plan.choices[2].style, False, True),
+    ]
+    assert [(one.name, one.label, one.kind, one.value, one.max_length) for one in plan.choices[1].fields] == [
+        ("subject", "subject", plan.choices[1].fields[0].kind, MAIL["subject"], MAX_SUBJECT),
+        ("body", "body", "long", MAIL["body"], MAX_BODY),
+    ]
+    assert plan.choices[1].fields[0].kind != "long"
+    outcome = await there.press(ZHANG, "send_email", plan, "send", key="one")
+    assert outcome.summary == TextRef(key="result.mailed", params={"name": both("李四")})
+    told = TextRef(key="effect.mailed", params={"name": both("李四")})
+    assert outcome.receipt_line == ReceiptLine(text=told, subject=LI.id)
+    several = await there.plan(ZHANG, "send_email", **SEVERAL)
+    there.mailer.mails.clear()
+    sent = await there.press(ZHANG, "send_email", several, "send", key="two")
+    ids = [build_message_id(f"two:{one.id}") for one in (LI, WANG)]
+    assert [(one.message_id, one.reply_to) for one in there.mailer.mails] == [
+        (id, "张三 <zhangsan@example.com>") for id in ids
+    ]
+    assert (sent.data["message_id"], sent.data["subject"]) == (ids[-1], MAIL["subject"])
+
+
+@pytest.mark.parametrize(
+    ("to", "code", "name"),
+    [
+        ("李四、nobody", "unknown_person", "nobody"),
+        ("nobody、李四", "unknown_person", "nobody"),
+        ("nobody、", "unknown_person", "nobody、"),
+        ("、nobody", "unknown_person", "、nobody"),
+        ("李四、Li", "ambiguous_person", "Li"),
+    ],
+)
+async def test_of_several_names_the_one_that_is_wrong_is_told(to: str, code: str, name: str) -> None:
+    error = await refused(office().plan(ZHANG, "send_email", **{**MAIL, "to": to}))
+    assert (error.code, error.params["name"], error.field) == (code, name, "to")
+
+
+@pytest.mark.parametrize("change", [{"to": " ", "task_id": " "}, {"to": []}, {"to": [" "]}])
+async def test_for_nobody_there_is_no_mail(change: dict[str, object]) -> None:
+    error = await refused(office().plan(ZHANG, "send_email", **{**MAIL, **change}))
+    assert (error.code, error.field, error.ask) == ("no_recipient", "to", True)
+
+
+async def test_a_name_with_a_sign_in_it_is_found_first() -> None:
+    there = office()
+    there.people.known += [LI.model_copy(update={"id": "U77", "name": "王五、李四"})]
+    assert (await there.plan(ZHANG, "send_email", **{**MAIL, "to": "王五、李四"})).args["to"] == "U77"
+    there.people.known += [LI.model_copy(update={"id": "U78", "name": "王五、李四"})]
+    error = await refused(there.plan(ZHANG, "send_email", **{**MAIL, "to": "王五、李四"}))
+    assert (error.code, error.params["name"]) == ("ambiguous_person", "王五、李四"), "and it is not taken apart"
+
+
+async def test_the_language_of_who_asks_comes_first() -> None:
+    there, english = office(), ZHANG.model_copy(update={"locale": WANG.locale})
+    lines = (await there.plan(english, "send_email", **SEVERAL)).body.splitlines()
+    assert lines[0].startswith("Countersign sends this") and lines[1] == FIRST
+
+
+async def test_an_outage_in_the_middle_ends_it_there_and_says_who_has_it() -> None:
+    there = office()
+    there.people.known += [LI.model_copy(update={"id": "U78", "name": "钱七"})]
+    there.mailer = moody = Moody({WANG.id: ToolError("mail_down", "away")}, [])  # type: ignore[assignment]
+    plan, parts = await there.plan(ZHANG, "send_email", **{**MAIL, "to": [LI.id, WANG.id, "U78"]}), EffectParts()
+    error = await refused(send_with(there, plan, parts))
+    assert error.code == "mailed_partly" and "away" in error.text
+    assert error.params["names"] == both("李四") and error.params["missing"]["zh"] == "王五、钱七"
+    assert moody.mails == [LI.id]
+    assert parts.states == {LI.id: PartState.DONE, WANG.id: PartState.REFUSED, "U78": PartState.OPEN}
 
 
 @dataclass
@@ -251,8 +343,10 @@ async def test_errors_of_the_mailer_pass() -> None:
 
 
 @asynccontextmanager
-async def server(answers: dict[str, str | None]) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """An SMTP server that says what it is told to: command → answer, or None to hang up."""
+async def server(
+    answers: dict[str, str | None], heard: list[str] | None = None
+) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """An SMTP server that says what it is told to: command → answer, or None to hang up. `heard`: its commands."""
     received: list[bytes] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -265,6 +359,8 @@ async def server(answers: dict[str, str | None]) -> AsyncIterator[tuple[str, lis
         going = say("greeting", "220 hello")
         while going and (line := await reader.readline()):
             command = line.split()[0].decode().upper() if line.split() else ""
+            if heard is not None:
+                heard.append(line.decode().strip())
             going = say(command, "354 go on" if command == "DATA" else "250 fine")
             if command == "DATA" and "DATA" not in answers:
                 received.append((await reader.readuntil(b"\r\n.\r\n")).removesuffix(b".\r\n"))
@@ -314,6 +410,7 @@ async def test_what_arrives_is_what_was_sent() -> None:
     assert message["From"] == "Countersign <bot@example.com>"
     assert message["Message-ID"] == "<abc@countersign>"
     assert message.get_content().splitlines() == body.splitlines()
+    assert message.get_payload(decode=True).count(b"\n") == message.get_payload(decode=True).count(b"\r\n"), "RFC 2046"
     assert max(map(len, raw.split(b"\r\n"))) <= 998
 
 
@@ -321,6 +418,76 @@ async def test_plain_english_with_dots_arrives_too() -> None:
     async with server({}) as (url, received):
         await mailer(url).send_mail(LI, "Hello", "first\n.\nlast", "<abc@countersign>")
     assert b"first\r\n..\r\nlast" in received[0]
+
+
+@pytest.mark.parametrize("body", ["Meet me at the café.\n", "请看。\n", "x" * 2_000 + "é\n"])
+async def test_what_a_server_takes_is_ascii_in_short_lines(body: str) -> None:
+    """Not every server takes eight bits."""
+    async with server({}) as (url, received):
+        await mailer(url).send_mail(LI, "周报", body, "<abc@countersign>")
+    (raw,) = received
+    assert raw.isascii() and max(map(len, raw.split(b"\r\n"))) <= 998
+    message = email.message_from_bytes(raw, _class=EmailMessage, policy=email.policy.default)
+    assert message.get_content().replace("\r\n", "\n") == body
+
+
+@pytest.mark.parametrize("sender", ["Countersign <bot@example.com>", "bot@example.com"])
+async def test_the_envelope_says_from_whom_to_whom_and_the_headers_that_a_program_wrote(sender: str) -> None:
+    heard: list[str] = []
+    async with server({}, heard) as (url, received):
+        before = datetime.now(UTC).replace(microsecond=0)
+        await SmtpMailer(url, sender).send_mail(LI, "s", "b", "<x@y>", "张三 <zhangsan@example.com>")
+        await mailer(url).send_mail(LI, "s", "b", "<x@y>")
+    first, second = (email.message_from_bytes(raw, policy=email.policy.default) for raw in received)
+    assert [line.split(" ", 1) for line in heard if line.startswith(("MAIL", "RCPT"))] == 2 * [
+        ["MAIL", "FROM:<bot@example.com>"],
+        ["RCPT", "TO:<lisi@example.com>"],
+    ]
+    assert (first["From"], first["Reply-To"]) == (sender, "张三 <zhangsan@example.com>")
+    assert "Reply-To" not in second
+    assert before <= first["Date"].datetime <= datetime.now(UTC)
+    assert second["Date"].datetime == datetime(2026, 11, 20, tzinfo=UTC)
+    assert first["Auto-Submitted"] == second["Auto-Submitted"] == "auto-generated"
+
+
+async def test_who_is_named_in_the_url_logs_in() -> None:
+    heard: list[str] = []
+    async with server({"EHLO": "250-hello\r\n250 AUTH PLAIN", "AUTH": "235 welcome"}, heard) as (url, _):
+        await mailer(url.replace("//", "//m%65:se%40cret@")).send_mail(LI, "s", "b", "<x@y>")
+        login = "AUTH PLAIN " + base64.b64encode(b"\0me\0se@cret").decode()
+        assert heard.index(login) < heard.index("MAIL FROM:<bot@example.com>")
+        heard.clear()
+        await mailer(url).send_mail(LI, "s", "b", "<x@y>")
+        assert not any(line.startswith("AUTH") for line in heard)
+
+
+async def test_smtps_says_nothing_in_the_clear() -> None:
+    heard = bytearray()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 hello\r\n")
+        heard.extend(await reader.read(1))
+
+    async with listening(listen) as url:
+        assert (await refused(mailer(url.replace("smtp:", "smtps:")).probe_server())).code == "mail_down"
+    assert heard == b"\x16", "a TLS handshake"
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [({}, ""), ({"greeting": "554 go away"}, "mail_refused"), ({"greeting": None}, "mail_down")],
+)
+async def test_a_look_at_the_server_sends_nothing_and_says_what_is_wrong(
+    answers: dict[str, str | None], code: str
+) -> None:
+    heard: list[str] = []
+    async with server(answers, heard) as (url, received):
+        if code:
+            assert (await refused(mailer(url).probe_server())).code == code
+        else:
+            await mailer(url).probe_server()
+            assert heard
+    assert not received and not any(line.startswith("MAIL") for line in heard)
 
 
 @pytest.mark.parametrize(

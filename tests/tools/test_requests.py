@@ -28,7 +28,7 @@ from tests.tools.office import (  # fmt: skip
 )
 from tools.cards.node_labels import get_node_label
 from tools.requests.status import UNREADABLE, ShowProcessArgs, run_show_process
-from tools.requests.timeline import MOST
+from tools.requests.timeline import MAX_STEPS
 from tools.spec import Person, ProcessDiagram
 from tools.workflow.bpmn.graph import BoundaryTimer, FlowNode, TimerAction
 from tools.workflow.engine.embedded import EmbeddedEngine
@@ -165,10 +165,10 @@ async def test_another_version_is_told(there: Office) -> None:
 
 
 async def test_a_long_record_is_cut_at_its_beginning(there: Office) -> None:
-    for n in range(MOST + 1):
+    for n in range(MAX_STEPS + 1):
         await there.do(ZHANG, "comment_request", request_id="L-0001", text=f"{n} " + "很长" * 200)
     steps = await timeline(there)
-    assert (steps[0], len(steps)) == ("（更早 2 步）", 1 + MOST + 2)
+    assert (steps[0], len(steps)) == ("（更早 2 步）", 1 + MAX_STEPS + 2)
     assert all(len(step) < 120 for step in steps)
 
 

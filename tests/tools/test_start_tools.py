@@ -24,7 +24,7 @@ from tests.tools.office import LI, LIN, LONG, SHORT, SICK, TAXI, WANG, ZHANG, Of
 from tests.tools.workflow.trip import FORM as TRIP
 from tools.catalog import TOOLS
 from tools.requests import start_tools
-from tools.requests.start_tools import MOST, StartTools, build_form_schema
+from tools.requests.start_tools import MAX_TOOLS, StartTools, build_form_schema
 from tools.spec import InvalidFieldsError, Person, Proposal, ToolError
 from tools.tool import Tool
 from tools.workflow.process.calendar import WorkCalendar
@@ -48,8 +48,8 @@ async def plan(there: Office, tool: str, given: Mapping[str, Any], person: Perso
 
 async def called(there: Office, tool: str, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """A call by a model: what is kept, what it came to, and what the model reads of an error."""
-    hands = ToolExecutor(TOOLS, start_tools=await starts(there))
-    proposed = ToolCallRequest("call_0", tool, given, "why")
+    hands = ToolExecutor(tools=TOOLS, start_tools=await starts(there))
+    proposed = ToolCallRequest(model_id="call_0", tool=tool, args=given, reason="why")
     call, result = await hands.execute_call(
         there.use(ZHANG), ReadCache(), "R1:1:0", proposed, refuse_gated=False, offered=[tool]
     )
@@ -298,9 +298,9 @@ async def test_messages_one_after_the_other_ask_the_engine_once() -> None:
 
 
 async def test_of_many_processes_some_are_left_to_the_general_tool() -> None:
-    there = office(processes=[renamed(EXPENSE, f"kind_{n}") for n in range(MOST + 2)])
+    there = office(processes=[renamed(EXPENSE, f"kind_{n}") for n in range(MAX_TOOLS + 2)])
     made = await starts(there)
-    assert len(made) == MOST and not made.is_complete
+    assert len(made) == MAX_TOOLS and not made.is_complete
     odd = await starts(office(processes=[renamed(EXPENSE, "process"), renamed(LEAVE, "请假")]))
     assert len(odd) == 0 and not odd.is_complete, "a name that is taken, or that endpoints do not take"
 

@@ -6,18 +6,18 @@ from typing import Any
 
 from pydantic import Field
 
-from tools.calculator.formula import LONGEST, SHOWN, compute_expression
+from tools.calculator.formula import MAX_LENGTH, SHOWN_DIGITS, compute_expression
 from tools.error_advice import select_advice
 from tools.spec import FrozenModel, Privacy, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
-SAID = 120
-"""Characters of a sum that people are shown."""
+SHOWN_LENGTH = 120
+"""Characters of a calculation that people see."""
 
 
 class CalculateArgs(FrozenModel):
     expression: str = Field(
-        max_length=LONGEST,
+        max_length=MAX_LENGTH,
         description="Numbers without thousands separators, + - * / ( ), `15%` for 15 of a hundred, amounts like "
         "`750 CNY`; also add, sub, mul, div, min, max of two values or more, round(value, decimals), "
         "percent(15, 200).",
@@ -26,17 +26,17 @@ class CalculateArgs(FrozenModel):
 
 async def run_calculate(context: ToolContext, args: CalculateArgs) -> ToolOutcome:
     result = compute_expression(args.expression)
-    rounding = {} if result.is_exact else {"rounding": f"half up, to {SHOWN} significant digits"}
+    rounding = {} if result.is_exact else {"rounding": f"half up, to {SHOWN_DIGITS} significant digits"}
     data: dict[str, Any] = {"result": result.text, "exact": result.is_exact, **rounding}
     said = format_expression(args.expression)
-    params = {"sum": said if len(said) <= SAID else said[: SAID - 1] + "…", "result": result.text}
+    params = {"sum": said if len(said) <= SHOWN_LENGTH else said[: SHOWN_LENGTH - 1] + "…", "result": result.text}
     return ToolOutcome(
         data=data, summary=TextRef(key="result.sum" if result.is_exact else "result.sum_rounded", params=params)
     )
 
 
 def format_expression(expression: str) -> str:
-    """A sum as people write it: a `*` would be formatting."""
+    """A calculation as people write it: `*` would become formatting."""
     return " ".join(expression.split()).replace("*", "×")
 
 

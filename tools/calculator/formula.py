@@ -23,18 +23,18 @@ from typing import TypeVar
 
 from tools.spec import ToolError
 
-LONGEST = 500
-"""Characters of a sum."""
-DIGITS = 30
-"""Of one number as it is written."""
-LARGEST = 10**60
-"""Numerator and denominator of anything on the way stay below it."""
-DEEPEST = 20
-"""Brackets within brackets."""
-PLACES = 12
-"""Decimals that `round` may keep."""
-SHOWN = 20
-"""Significant digits of a result that has no end."""
+MAX_LENGTH = 500
+"""Longest calculation, in characters."""
+MAX_DIGITS = 30
+"""Most digits of one number."""
+MAX_NUMBER = 10**60
+"""Every intermediate numerator and denominator stays below this."""
+MAX_DEPTH = 20
+"""Deepest nesting of brackets."""
+MAX_PLACES = 12
+"""Most decimals for `round`."""
+SHOWN_DIGITS = 20
+"""Significant digits of a result with infinitely many."""
 CENTS = 2
 """Decimals of an amount of money, if it has any."""
 NO_CURRENCY = {"zh": "没有币种的数", "en": "a number without a currency"}
@@ -44,24 +44,24 @@ CURRENCIES = {
     "RMB": "CNY", "¥": "CNY", "元": "CNY", "块": "CNY", "人民币": "CNY", "$": "USD", "US$": "USD", "美元": "USD",
     "€": "EUR", "欧元": "EUR", "£": "GBP", "英镑": "GBP", "日元": "JPY", "HK$": "HKD", "港币": "HKD", "港元": "HKD",
 }  # fmt: skip
-"""As written → ISO code."""
+"""Spelling → ISO code."""
 _UNITS = "|".join(sorted(map(re.escape, CURRENCIES), key=len, reverse=True))
 _TOKEN = re.compile(
     rf"\s*(?:(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)|(?P<unit>{_UNITS})|(?P<name>[A-Za-z]+)|(?P<sign>[-+*/%(),]))"
 )
 _GROUPED = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])")
-"""One number with separators, or several values? Nobody can know."""
+"""One number with separators, or several values: ambiguous."""
 _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0xFFE5: "¥", 0xFFE1: "£"}
 _PLAIN = _WIDE | str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
-"""Full-width forms and signs of print. No more than that: to normalise further would read 5² as 52."""
+"""Full-width forms and printed signs, and nothing else: full normalization would read 5² as 52."""
 _EXACT = Context(prec=300, traps=[])
-_ROUNDED = Context(prec=SHOWN, rounding=ROUND_HALF_UP, traps=[])
+_ROUNDED = Context(prec=SHOWN_DIGITS, rounding=ROUND_HALF_UP, traps=[])
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number, of a currency or of none."""
+    """A number, with or without a currency."""
 
     number: Fraction
     currency: str = ""
@@ -72,7 +72,7 @@ class CalculationResult:
     text: str
     """`9336`, `0.5`, `12.50 CNY`."""
     is_exact: bool
-    """False: it has no end, and is rounded half up to `SHOWN` significant digits."""
+    """False: the result has infinitely many digits and is rounded half up to `SHOWN_DIGITS` significant ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +80,16 @@ class CalculatorToken:
     kind: str
     text: str
     at: int
-    """Its first character, counted from 1."""
+    """Position of its first character, counted from 1."""
 
 
 class _CalculationError(Exception):
-    """What is wrong with a sum, and where that helps."""
+    """What is wrong with a calculation, and where if that helps."""
 
 
 def compute_expression(text: str) -> CalculationResult:
     """Raises `ToolError`: `bad_sum`, `mixed_currencies`, `zero_divisor`, `sum_too_long`."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_LENGTH:
         raise _build_sum_too_long_error()
     try:
         return _format_calculation(
@@ -107,20 +107,20 @@ def _split_tokens(text: str) -> list[CalculatorToken]:
         )
     tokens, at = [], 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             odd = text[at:].lstrip()[:1]
             raise _CalculationError(
                 f"{odd!r} after character {at} cannot be read; use numbers, + - * / % and round brackets"
             )
-        kind = found.lastgroup or ""
-        tokens.append(CalculatorToken(kind, found[kind], found.start(kind) + 1))
-        at = found.end()
+        kind = match.lastgroup or ""
+        tokens.append(CalculatorToken(kind, match[kind], match.start(kind) + 1))
+        at = match.end()
     return [*tokens, CalculatorToken("end", "", len(text) + 1)]
 
 
 class _CalculatorParser:
-    """Recursive descent that computes as it goes; one method a line of the grammar."""
+    """Recursive descent that computes as it goes, with one method per line of the grammar."""
 
     def __init__(self, tokens: Sequence[CalculatorToken]) -> None:
         self.tokens, self.next, self.depth = tokens, 0, 0
@@ -172,7 +172,7 @@ class _CalculatorParser:
         return replace(amount, currency=amount.currency or after)
 
     def parse_currency(self) -> str:
-        """The currency that comes next, if one does; it is passed then."""
+        """Consumes the next token if it is a currency, and returns it."""
         code = CURRENCIES.get(self.token.text, "")
         self.next += bool(code)
         return code
@@ -181,7 +181,7 @@ class _CalculatorParser:
         token = self.token
         if token.kind != "number":
             raise self.build_syntax_error("a number is missing here")
-        if len(token.text) > DIGITS:
+        if len(token.text) > MAX_DIGITS:
             raise _build_sum_too_long_error()
         self.next += 1
         return Fraction(token.text)
@@ -209,20 +209,20 @@ class _CalculatorParser:
 
     def parse_bracketed(self, inside: Callable[[], T]) -> T:
         self.depth += 1
-        if self.depth > DEEPEST:
+        if self.depth > MAX_DEPTH:
             raise _build_sum_too_long_error()
-        found = inside()
+        value = inside()
         if not self.take_sign(")"):
             raise self.build_syntax_error("a closing bracket is missing, or an operator; a number has no comma in it")
         self.depth -= 1
-        return found
+        return value
 
     @property
     def token(self) -> CalculatorToken:
         return self.tokens[self.next]
 
     def take_sign(self, *signs: str) -> str:
-        """The sign that comes next, if it is one of these; it is passed then."""
+        """Consumes the next token if it is one of these signs, and returns it."""
         if self.token.kind != "sign" or self.token.text not in signs:
             return ""
         self.next += 1
@@ -241,7 +241,7 @@ class _CalculatorFunction:
 
 
 def _build_amount(number: Fraction, currency: str) -> Amount:
-    if abs(number.numerator) >= LARGEST or number.denominator >= LARGEST:
+    if abs(number.numerator) >= MAX_NUMBER or number.denominator >= MAX_NUMBER:
         raise _build_sum_too_long_error()
     return Amount(number, currency)
 
@@ -261,7 +261,7 @@ def _multiply_amounts(one: Amount, other: Amount) -> Amount:
 
 
 def _divide_amounts(one: Amount, other: Amount) -> Amount:
-    """Money by a number is money; money by money of the same currency is a number."""
+    """Money divided by a number is money; money divided by money of the same currency is a number."""
     if other.number == 0:
         raise ToolError("zero_divisor", "division by zero; check the divisor")
     if other.currency and not one.currency:
@@ -271,7 +271,7 @@ def _divide_amounts(one: Amount, other: Amount) -> Amount:
 
 
 def _require_common_currency(*amounts: Amount) -> str:
-    """The currency of all of them. Raises `ToolError` `mixed_currencies`."""
+    """The common currency. Raises `ToolError` `mixed_currencies`."""
     one, *others = dict.fromkeys(amount.currency for amount in amounts)
     if others:
         raise _build_mixed_currencies_error(one, others[0])
@@ -287,10 +287,10 @@ def _find_largest(values: Sequence[Amount]) -> Amount:
 
 
 def _round_amount(values: Sequence[Amount]) -> Amount:
-    """Halves go away from zero, as people round."""
+    """Rounds halves away from zero, as people do."""
     value, places = values[0], values[1] if len(values) > 1 else Amount(Fraction(0))
-    if places.currency or places.number.denominator != 1 or not 0 <= places.number <= PLACES:
-        raise _CalculationError(f"round keeps 0 to {PLACES} decimals: round(value, 2)")
+    if places.currency or places.number.denominator != 1 or not 0 <= places.number <= MAX_PLACES:
+        raise _CalculationError(f"round keeps 0 to {MAX_PLACES} decimals: round(value, 2)")
     unit = Fraction(10) ** int(places.number)
     kept = abs(value.number) * unit
     whole = floor(kept + Fraction(1, 2)) / unit
@@ -305,8 +305,8 @@ def _compute_percent(values: Sequence[Amount]) -> Amount:
 
 
 def _build_folding_function(run: Callable[[Amount, Amount], Amount]) -> _CalculatorFunction:
-    """One value after the other, from the left."""
-    return _CalculatorFunction(lambda values: reduce(run, values), 2, LONGEST, "two values or more")
+    """Applies `run` to the values one after the other, from the left."""
+    return _CalculatorFunction(lambda values: reduce(run, values), 2, MAX_LENGTH, "two values or more")
 
 
 FUNCTIONS = {
@@ -314,15 +314,15 @@ FUNCTIONS = {
     "sub": _build_folding_function(_subtract_amounts),
     "mul": _build_folding_function(_multiply_amounts),
     "div": _build_folding_function(_divide_amounts),
-    "min": _CalculatorFunction(_find_smallest, 1, LONGEST, "values"),
-    "max": _CalculatorFunction(_find_largest, 1, LONGEST, "values"),
+    "min": _CalculatorFunction(_find_smallest, 1, MAX_LENGTH, "values"),
+    "max": _CalculatorFunction(_find_largest, 1, MAX_LENGTH, "values"),
     "round": _CalculatorFunction(_round_amount, 1, 2, "a value and, if wanted, how many decimals to keep"),
     "percent": _CalculatorFunction(_compute_percent, 2, 2, "a share and a whole: percent(15, 200) is 30"),
 }  # fmt: skip
 
 
 def _format_calculation(amount: Amount) -> CalculationResult:
-    """Exact if it has an end within `LARGEST`, else rounded."""
+    """Exact if the result has finitely many digits within `MAX_NUMBER`, otherwise rounded."""
     numerator, denominator = Decimal(amount.number.numerator), Decimal(amount.number.denominator)
     context = _EXACT.copy()
     value = context.divide(numerator, denominator)
@@ -345,5 +345,7 @@ def _build_mixed_currencies_error(one: str, other: str) -> ToolError:
 
 
 def _build_sum_too_long_error() -> ToolError:
-    message = f"at most {LONGEST} characters, {DIGITS} digits a number, {DEEPEST} brackets within brackets; split it"
-    return ToolError("sum_too_long", message, most=LONGEST)
+    message = (
+        f"at most {MAX_LENGTH} characters, {MAX_DIGITS} digits a number, {MAX_DEPTH} brackets within brackets; split it"
+    )
+    return ToolError("sum_too_long", message, most=MAX_LENGTH)

@@ -1,4 +1,4 @@
-"""What the plans and outcomes of several tools have in common."""
+"""What the proposals and outcomes of several tools share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tools.cards.fields import CANCEL, CONFIRM, PREFIX
+from tools.cards.fields import CANCEL, CONFIRM, FIELD_PREFIX
 from tools.people.names import resolve_person
 from tools.privacy import classify_request
 from tools.spec import (
@@ -37,8 +37,8 @@ def build_own_proposal(
     texts: tuple[DialogField, ...] = (),
     privacy: Privacy | None = None,
 ) -> Proposal:
-    """Of the caller's own doing: theirs to confirm or to cancel, and, with `inputs`, to edit; nobody else's. `texts`:
-    what is too long for the card; then it is confirmed in a dialog that shows them."""
+    """A proposal about the caller's own affairs: the caller may confirm, cancel and, with `inputs`, edit it; nobody
+    else may. `texts`: texts too long for the card; a confirmation dialog shows them."""
     confirm = CONFIRM.model_copy(update={"fields": texts})
     edit = (CardChoice(name="edit", executes=False, edits=True, fields=inputs),) if inputs else ()
     return Proposal(
@@ -54,14 +54,14 @@ def build_own_proposal(
     )
 
 
-async def build_rule_outcome(context: ToolContext, moved: CommandResult, data: dict[str, Any]) -> ToolOutcome:
-    """What a rule has passed says so, whenever it was handed in."""
-    request = await context.services.engine.get_request(moved.request)
+async def build_rule_outcome(context: ToolContext, result: CommandResult, data: dict[str, Any]) -> ToolOutcome:
+    """The outcome of a command; it names the rule that passed the request, whatever command handed it in."""
+    request = await context.services.engine.get_request(result.request)
     process = await context.services.engine.get_process(request)
-    rule = process.form.get_rule_text(moved.rule)
-    params: dict[str, Any] = {"process": process.form.name.by_language, "request": moved.request, "rule": rule}
+    rule = process.form.get_rule_text(result.rule)
+    params: dict[str, Any] = {"process": process.form.name.by_language, "request": result.request, "rule": rule}
     told, privacy = {**data, "rule": rule["en"]}, classify_request(process, request, context.caller.id)
-    return build_effect_outcome(told, "result.passed", "effect.passed", moved.request, params, privacy)
+    return build_effect_outcome(told, "result.passed", "effect.passed", result.request, params, privacy)
 
 
 def build_effect_outcome(
@@ -74,8 +74,8 @@ def build_effect_outcome(
     *,
     data_privacy: Privacy = Privacy.PUBLIC,
 ) -> ToolOutcome:
-    """Something has changed: how it is told beside the step (`result`), and in the receipt (`effect`). `privacy`: of
-    these two lines; `data_privacy`: of what the model reads, where that is more private."""
+    """The outcome of a change, in words: `result` for the step line, `effect` for the receipt. `privacy`: of these two;
+    `data_privacy`: of what the model reads, if that is more private."""
     note = TextRef(key=effect, params=dict(params))
     return ToolOutcome(
         data=data,
@@ -86,32 +86,32 @@ def build_effect_outcome(
 
 
 async def classify_own_request(context: ToolContext, request: str) -> Privacy:
-    """Of a line about one request that tells no free text of it, for the caller."""
+    """The privacy, for the caller, of a line about one request without free text of it."""
     found = await context.services.engine.get_request(request)
     return classify_request(await context.services.engine.get_process(found), found, context.caller.id)
 
 
 def gather_form_answers(values: Any) -> Any:
-    """A dialog's `field_…` answers put into the form they belong to."""
+    """Moves a dialog's `field_…` answers into the form they belong to."""
     if not isinstance(values, dict) or not isinstance(values.get("form", {}), dict):
         return values
-    answers = {k.removeprefix(PREFIX): v for k, v in values.items() if k.startswith(PREFIX)}
-    rest = {k: v for k, v in values.items() if not k.startswith(PREFIX)}
+    answers = {k.removeprefix(FIELD_PREFIX): v for k, v in values.items() if k.startswith(FIELD_PREFIX)}
+    rest = {k: v for k, v in values.items() if not k.startswith(FIELD_PREFIX)}
     return {**rest, "form": {**rest.get("form", {}), **answers}} if answers else rest
 
 
 @contextmanager
 def prefix_error_field(fields: Collection[str]) -> Iterator[None]:
-    """Errors about these fields of a form name them as its dialog does."""
+    """Names the fields of form errors as the dialog does."""
     try:
         yield
     except ToolError as error:
         if error.field in fields:
-            error.field = PREFIX + error.field
+            error.field = FIELD_PREFIX + error.field
         raise
 
 
 async def resolve_people_ids(context: ToolContext, people: Iterable[str], field: str = "people") -> tuple[str, ...]:
-    """Who is meant by names or ids, nobody twice."""
+    """The persons that names or ids mean, each once."""
     everyone = await context.services.directory.list_people()
     return tuple(dict.fromkeys(resolve_person(everyone, one, field=field).id for one in people))

@@ -1,4 +1,4 @@
-"""What cards show of forms and requests, written by code: facts, dialog fields, names of people."""
+"""Card fields of forms and requests, dialog fields, and names of people. Code writes them all."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tools.people.names import format_people_names, format_stand_in, get_person_
 from tools.ports import Directory
 from tools.spec import CardChoice, CardField, DialogField, Identities, TextRef
 from tools.workflow.bpmn.graph import ServiceTopic
-from tools.workflow.engine.assignment import ROLE
+from tools.workflow.engine.assignment import ROLE_PREFIX
 from tools.workflow.engine.balance import get_balance_label, list_remaining_days
 from tools.workflow.engine.paths import trace_happy_path
-from tools.workflow.engine.state import SPEAKING, FilledForm, Opinion, Request, format_decimal
+from tools.workflow.engine.state import APPROVAL_DECISIONS, FilledForm, Opinion, Request, format_decimal
 from tools.workflow.process.definition import Process, find_passing_rule, format_values
 from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, RollingLimit
-from tools.workflow.process.rolling_limits import COUNT
+from tools.workflow.process.rolling_limits import COUNT_PREFIX
 
 CONFIRM = CardChoice(name="confirm", style="primary")
 CANCEL = CardChoice(name="cancel", executes=False)
-REMARKS = 12
-"""Shown of what has been said: the last ones."""
-PREFIX = "field_"
-"""Before the names of form fields in a dialog, so that they cannot meet other arguments."""
+MAX_OPINIONS = 12
+"""Most opinions shown: the last ones."""
+FIELD_PREFIX = "field_"
+"""Prefix of form fields in a dialog, so that they never collide with other arguments."""
 INPUTS: Mapping[FieldKind, str] = {
     FieldKind.TEXT: "long",
     FieldKind.CHOICE: "choice",
@@ -34,18 +34,18 @@ INPUTS: Mapping[FieldKind, str] = {
     FieldKind.PERSON: "person",
     FieldKind.PEOPLE: "people",
 }
-"""Kind of a form field → kind of a dialog's input; any other is a line of text."""
+"""Kind of a form field → kind of a dialog's input. Any other kind is a line of text."""
 
 
 async def build_form_card_fields(directory: Directory, process: Process, filled: FilledForm) -> tuple[CardField, ...]:
-    """Every field that has a value, the working days, what is left of a balance, further approvers, who is told, the
-    rule that lets it pass, and what is out of the ordinary."""
+    """Every field with a value, the working days, the remaining balance, further approvers, recipients of copies, the
+    rule that passes the request, and everything unusual."""
     form = process.form
-    beside = {name for f in form.fields for name in (f.half, f.currency)}
+    companion_fields = {name for f in form.fields for name in (f.half, f.currency)}
     fields = [
         CardField(label=f.label.by_language, value=await _build_field_value(directory, process, f, filled.values))
         for f in form.fields
-        if filled.values.get(f.name) and f.name not in beside
+        if filled.values.get(f.name) and f.name not in companion_fields
     ]
     fields += _build_length_fields(form, filled)
     levels = [*list_approval_levels(process, filled), ("cc", _list_copied_people(process, filled))]
@@ -59,19 +59,19 @@ async def build_form_card_fields(directory: Directory, process: Process, filled:
 async def _build_exception_fields(directory: Directory, form: Form, filled: FilledForm) -> list[CardField]:
     """Who decides although the rules name somebody else."""
     fields = list[CardField]()
-    for name, named in (filled.exceptions or {}).items():
+    for name, people in (filled.exceptions or {}).items():
         field = form.find_field(name)
         params: dict[str, Any] = {"label": field.label.by_language if field else name}
         fields.append(
-            CardField(label="notice", value=TextRef(key="fact.exception" if named else "fact.chosen", params=params))
+            CardField(label="notice", value=TextRef(key="fact.exception" if people else "fact.chosen", params=params))
         )
-        if named:
-            fields.append(CardField(label="by_rules", value=await identify_people(directory, named)))
+        if people:
+            fields.append(CardField(label="by_rules", value=await identify_people(directory, people)))
     return fields
 
 
 def _build_exceeded_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
-    """What several requests come to together."""
+    """The totals of several requests together."""
     for bound in form.bounds:
         if bound.name in filled.exceeded:
             yield CardField(label="notice", value=_build_exceeded_text(form, bound, filled))
@@ -82,7 +82,7 @@ def _build_exceeded_text(form: Form, bound: RollingLimit, filled: FilledForm) ->
     currency = filled.values.get(field.currency, "") if field and field.currency else ""
     params: dict[str, Any] = {
         "process": form.name.by_language,
-        "n": format_decimal(filled.numbers[f"{COUNT}{bound.name}"]),
+        "n": format_decimal(filled.numbers[f"{COUNT_PREFIX}{bound.name}"]),
         "days": bound.days,
         "sum": f"{filled.numbers[bound.name]:f} {currency}".strip(),
         "per": {"zh": "、".join(o["zh"] for o in options), "en": ", ".join(o["en"] for o in options)},
@@ -108,17 +108,17 @@ def _build_length_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
 def list_approval_levels(
     process: Process, filled: FilledForm
 ) -> Iterator[tuple[str | dict[str, str], tuple[str, ...]]]:
-    """(label, person ids) of everybody whom the process chose to decide on the way this form takes."""
+    """(label, person ids) of all approvers that the process chose on this form's path."""
     for level in process.form.levels:
         yield level.label.by_language, filled.people.get(level.name, ())
     for node in trace_happy_path(process.definition, filled):
         for name in node.who:
-            if name.startswith(ROLE):
+            if name.startswith(ROLE_PREFIX):
                 yield {"zh": node.name, "en": node.name}, filled.people.get(name, ())
 
 
 def _list_copied_people(process: Process, filled: FilledForm) -> tuple[str, ...]:
-    """Person ids of those who are told in the end, but for those whom the form shows."""
+    """Ids of the people who get a copy at the end, except those whom the form shows."""
     path = trace_happy_path(process.definition, filled)
     told = [p for node in path if node.topic is ServiceTopic.CC for p in filled.people.get(node.id, ())]
     shown = {p for f in process.form.fields if f.kind is FieldKind.PEOPLE for p in filled.resolve_people(f.name)}
@@ -127,10 +127,10 @@ def _list_copied_people(process: Process, filled: FilledForm) -> tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class MailDraft:
-    """A mail that a process proposes."""
+    """An email that a process proposes."""
 
     to: tuple[str, ...]
-    """Person ids; the author's mail tool sends it to each, or nobody."""
+    """Person ids. The author's email tool sends it to each of them, or to nobody."""
     subject: str
     body: str
 
@@ -138,35 +138,35 @@ class MailDraft:
 async def build_mail_draft(
     directory: Directory, process: Process, filled: FilledForm, node: str, language: str
 ) -> MailDraft:
-    """The mail of a `mail` service task, in the language of whoever is to send it."""
+    """The email of a `mail` service task, in the language of the person who sends it."""
     row = next(row for row in process.form.mails if row.node == node)
-    shown = format_values(process, filled, language)
+    values = format_values(process, filled, language)
     for field in process.form.fields:
         if field.kind in PERSONS:
-            shown[field.name] = (await format_people_names(directory, filled.resolve_people(field.name)))[language]
-    subject, body = (words.by_language[language].format_map(shown) for words in (row.subject, row.body))
+            values[field.name] = (await format_people_names(directory, filled.resolve_people(field.name)))[language]
+    subject, body = (words.by_language[language].format_map(values) for words in (row.subject, row.body))
     return MailDraft(filled.people.get(node, ()), " ".join(subject.split()), body)
 
 
 async def build_request_card_fields(directory: Directory, process: Process, request: Request) -> tuple[CardField, ...]:
-    """Everything about a request: who, what, its form, and what has been said about it."""
+    """Everything about a request: people, process, form, opinions."""
     head = (
         CardField(label="request", value=request.id),
         CardField(label="process", value=process.form.title),
         CardField(label="requester", value=await identify_people(directory, [request.initiator])),
     )
-    said = [await _build_opinion_field(directory, opinion) for opinion in request.opinions[-REMARKS:]]
+    said = [await _build_opinion_field(directory, opinion) for opinion in request.opinions[-MAX_OPINIONS:]]
     copied = [CardField(label="copied", value=await identify_people(directory, request.cc))] if request.cc else []
     status = CardField(label="status", value=TextRef(key=f"status.{request.display_status}"))
     return (*head, *await build_form_card_fields(directory, process, request.filled), *said, *copied, status)
 
 
 async def _build_opinion_field(directory: Directory, opinion: Opinion) -> CardField:
-    """An opinion, or what was said with a transfer, an add sign or beside it all."""
+    """An opinion, or a remark with a transfer, an add sign or a comment."""
     name = await get_person_name(directory, opinion.by)
     by = format_stand_in(name, await get_person_name(directory, opinion.on_behalf)) if opinion.on_behalf else name
     said = "said" if opinion.text else "silent"
-    label = "opinion" if opinion.decision in SPEAKING else "remark"
+    label = "opinion" if opinion.decision in APPROVAL_DECISIONS else "remark"
     params: dict[str, Any] = {"name": by, "text": opinion.text}
     note = TextRef(key=f"fact.{said}_{opinion.decision}", params=params)
     people = (opinion.by, *([opinion.on_behalf] if opinion.on_behalf else []))
@@ -174,13 +174,13 @@ async def _build_opinion_field(directory: Directory, opinion: Opinion) -> CardFi
 
 
 def build_dialog_fields(process: Process, values: Mapping[str, str]) -> tuple[DialogField, ...]:
-    """The whole form as a dialog, filled with what is there."""
+    """The whole form as a dialog, filled with the present values."""
     return tuple(_build_dialog_field(process, f, values.get(f.name, "")) for f in process.form.fields)
 
 
 def _build_dialog_field(process: Process, field: FormField, value: str) -> DialogField:
     return DialogField(
-        name=PREFIX + field.name,
+        name=FIELD_PREFIX + field.name,
         label=field.label.by_language,
         kind=INPUTS.get(field.kind, "text"),
         value=value,

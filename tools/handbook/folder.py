@@ -1,8 +1,7 @@
-"""The handbook on disk: read when it is opened, and again what has changed since, whenever somebody looks.
+"""The handbook on disk: read when it is opened; changed files are read again at each access.
 
-The folder is the company's own, yet what somebody may have put into it is not trusted: nothing outside the folder is
-read, hidden files are skipped, and there are limits. What breaks a rule is refused by name, never left out silently.
-"""
+The folder is the company's own, but its content is not trusted: nothing outside the folder is read, hidden files are
+skipped, and there are limits. A file that breaks a rule is refused by name, never left out silently."""
 
 from __future__ import annotations
 
@@ -19,18 +18,18 @@ from tools.handbook.sections import Section, split_sections
 from tools.people.names import fold_text
 
 FILES = 200
-SIZE = 256 * 1024
-"""Bytes of one file."""
-NAME = 120
-"""Characters of a file's path inside the folder."""
+MAX_FILE_BYTES = 256 * 1024
+"""Most bytes of one file."""
+MAX_PATH_LENGTH = 120
+"""Most characters of a file's path inside the folder."""
 ENDING = ".md"
 
 Stamp = tuple[int, int, int]
-"""By which a file is known to be as it was: time of change (ns), size, number."""
+"""Identifies an unchanged file: time of change (ns), size, inode."""
 
 
 class HandbookError(ValueError):
-    """A file of the handbook cannot be used. `file`: its path inside the folder, or the folder's own name."""
+    """An unusable file of the handbook. `file`: its path inside the folder, or the folder's own name."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(f"{file}: {reason}")
@@ -39,19 +38,19 @@ class HandbookError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class HandbookSnapshot:
-    """The handbook as it is at one moment."""
+    """The handbook at one moment."""
 
     sections: Sequence[Section] = ()
     index: Bm25Index = field(default_factory=lambda: build_index(()))
 
     def search_sections(self, query: str) -> list[Section]:
-        """Sections that have to do with the query, the best first; all of them, in order, for an empty one."""
+        """Sections relevant to the query, the best first; for an empty query all of them, in order."""
         if not query.strip():
             return list(self.sections)
         return [self.sections[n] for n in self.index.rank_texts(query)]
 
     def find_section(self, name: str) -> Section | None:
-        """By its id; case, width and spaces do not count."""
+        """The section with this id; case, width and spaces do not count."""
         wanted = fold_text(name)
         return next((one for one in self.sections if fold_text(one.id) == wanted), None)
 
@@ -65,36 +64,36 @@ class Handbook:
         self._snapshot = HandbookSnapshot()
 
     def load_snapshot(self) -> HandbookSnapshot:
-        """As it is now; only files that have changed are read. Raises `HandbookError`."""
+        """The current handbook; reads only changed files. Raises `HandbookError`."""
         if self.folder is None:
             return self._snapshot
         stamps = {file: _read_stamp(path, file) for file, path in sorted(_list_files(self.folder))}
         if stamps == {file: stamp for file, (stamp, _) in self._cached_files.items()}:
             return self._snapshot
-        known = {
+        files = {
             file: self._cached_files[file]
             if self._cached_files.get(file, (None,))[0] == stamp
             else (stamp, _read_sections(self.folder, file))
             for file, stamp in stamps.items()
         }
-        book = _build_snapshot(tuple(section for _, sections in known.values() for section in sections))
-        self._cached_files, self._snapshot = known, book
+        book = _build_snapshot(tuple(section for _, sections in files.values() for section in sections))
+        self._cached_files, self._snapshot = files, book
         return book
 
     async def load_snapshot_in_thread(self) -> HandbookSnapshot:
-        """The same beside everything else that runs. Raises `HandbookError`."""
+        """The same in another thread. Raises `HandbookError`."""
         return await asyncio.to_thread(self.load_snapshot) if self.folder else self._snapshot
 
     async def quote_relevant_sections(self, text: str, max_chars: int) -> str:
-        """What it says on the matter of a text: whole sections, the best first, in at most so many characters. Raises
+        """The sections relevant to a text: whole ones, the best first, at most `max_chars` in all. Raises
         `HandbookError`."""
-        found, left = [], max_chars
+        excerpts, room = [], max_chars
         for section in (await self.load_snapshot_in_thread()).search_sections(text) if text.strip() else []:
             told = f"[{section.file} | {section.heading}]\n{section.text.strip()}\n"
-            if len(told) <= left:
-                found.append(told)
-                left -= len(told) + 1
-        return "\n".join(found)
+            if len(told) <= room:
+                excerpts.append(told)
+                room -= len(told) + 1
+        return "\n".join(excerpts)
 
 
 @lru_cache(maxsize=2)
@@ -108,22 +107,24 @@ def _build_snapshot(sections: tuple[Section, ...]) -> HandbookSnapshot:
 def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
     """Every Markdown file with its path inside the folder. Raises `HandbookError`."""
     root, count = os.path.realpath(folder), 0
-    for found in _walk_files(folder):
-        file = found.relative_to(folder).as_posix()
-        if not file.isprintable() or len(file) > NAME:
-            raise HandbookError(ascii(file)[:NAME], f"its name should be printable, at most {NAME} characters")
-        if not Path(os.path.realpath(found)).is_relative_to(root):
+    for entry in _walk_files(folder):
+        file = entry.relative_to(folder).as_posix()
+        if not file.isprintable() or len(file) > MAX_PATH_LENGTH:
+            raise HandbookError(
+                ascii(file)[:MAX_PATH_LENGTH], f"its name should be printable, at most {MAX_PATH_LENGTH} characters"
+            )
+        if not Path(os.path.realpath(entry)).is_relative_to(root):
             raise HandbookError(file, "a link that leads out of the folder")
-        if found.suffix.lower() != ENDING or found.is_dir():
+        if entry.suffix.lower() != ENDING or entry.is_dir():
             continue
         count += 1
         if count > FILES:
             raise HandbookError(folder.name, f"more than {FILES} files")
-        yield file, found
+        yield file, entry
 
 
 def _walk_files(folder: Path) -> Iterator[Path]:
-    """Every file that is not hidden. Links to folders are named, not followed."""
+    """Every file that is not hidden. A link to a folder is reported, not followed."""
 
     def raise_handbook_error(error: OSError) -> None:
         raise HandbookError(Path(error.filename).name, error.strerror or "cannot be read")
@@ -136,27 +137,27 @@ def _walk_files(folder: Path) -> Iterator[Path]:
 
 def _read_stamp(path: Path, file: str) -> Stamp:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise HandbookError(file, error.strerror or "cannot be read") from error
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise HandbookError(file, "is no plain file")
-    if found.st_size > SIZE:
-        raise HandbookError(file, f"{found.st_size} bytes, at most {SIZE}")
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    if status.st_size > MAX_FILE_BYTES:
+        raise HandbookError(file, f"{status.st_size} bytes, at most {MAX_FILE_BYTES}")
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _read_sections(folder: Path, file: str) -> tuple[Section, ...]:
     try:
         with (folder / file).open("rb") as stream:
-            content = stream.read(SIZE + 1)  # it may have grown since it was looked at
+            content = stream.read(MAX_FILE_BYTES + 1)  # it may have grown since the check
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise HandbookError(file, error.strerror or "cannot be read") from error
     except UnicodeDecodeError:
         raise HandbookError(file, "is not UTF-8") from None
-    if len(content) > SIZE:
-        raise HandbookError(file, f"more than {SIZE} bytes")
+    if len(content) > MAX_FILE_BYTES:
+        raise HandbookError(file, f"more than {MAX_FILE_BYTES} bytes")
     return _split_sections_once(file, text)
 
 

@@ -1,5 +1,5 @@
-"""Ranking by BM25 (Robertson and Zaragoza, *The Probabilistic Relevance Framework*, 2009) over words and, where
-nothing parts words, pairs of neighbouring characters: Chinese needs no dictionary then."""
+"""Ranking by BM25 (Robertson and Zaragoza, *The Probabilistic Relevance Framework*, 2009). Terms are words or, in
+scripts without spaces, pairs of neighbouring characters, so Chinese needs no dictionary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 K1, B = 1.2, 0.75
-"""How soon a further occurrence stops counting, and how much longer texts are held back: the customary values."""
+"""How soon further occurrences stop counting, and how much longer texts are penalized: the customary values."""
 _DENSE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Scripts without spaces: kana and Han."""
 _RUN = re.compile(rf"(?P<dense>[{_DENSE}]+)|[^\W_{_DENSE}]+")
@@ -21,11 +21,11 @@ _SAID = """
     什么 多少 怎么 可以 需要 我们 如何 哪些 请问 是否 能不 不能 一下 以吗 要多 少钱
 """
 _SAID_ALWAYS = frozenset(_SAID.split())
-"""Words that questions are made of, and that say nothing of what is asked for."""
+"""Words of questions that say nothing about their subject."""
 
 
 def extract_terms(text: str) -> Iterator[str]:
-    """What a text is found by: words without case, width and plural, and pairs of characters."""
+    """The search terms of a text: words without case, width and plural, and pairs of characters."""
     for run in _RUN.finditer(unicodedata.normalize("NFKC", text).casefold()):
         if run["dense"]:
             yield from (pair for pair in _split_bigrams(run[0]) if pair not in _SAID_ALWAYS)
@@ -34,12 +34,12 @@ def extract_terms(text: str) -> Iterator[str]:
 
 
 def _split_bigrams(run: str) -> Iterator[str]:
-    """A character that stands alone is found too."""
+    """A single character is a term too."""
     return (run[n : n + 2] for n in range(max(len(run) - 1, 1)))
 
 
 def _stem_word(word: str) -> str:
-    """Claims, claimed and claim are one word; no more than that is tried."""
+    """Claims, claimed and claim are one word; nothing more is attempted."""
     if len(word) < 4 or not word.isascii():
         return word
     for ending, instead in (("ies", "y"), ("ied", "y"), ("ing", ""), ("ed", ""), ("ss", "ss"), ("s", "")):
@@ -51,12 +51,12 @@ def _stem_word(word: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Bm25Index:
     postings: Mapping[str, Sequence[tuple[int, int]]]
-    """Term → (text, how often), texts in order."""
+    """Term → (text, number of occurrences), in order of the texts."""
     lengths: Sequence[int]
-    """Terms of each text."""
+    """Number of terms in each text."""
 
     def rank_texts(self, query: str) -> list[int]:
-        """The numbers of the texts that have any term of the query, the best first; ties in their order."""
+        """Indexes of the texts that have any term of the query, the best first; ties keep their order."""
         scores: dict[int, float] = defaultdict(float)
         mean = sum(self.lengths) / len(self.lengths) if self.lengths else 0.0
         for term, asked in Counter(extract_terms(query)).items():

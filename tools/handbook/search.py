@@ -1,4 +1,4 @@
-"""The company's handbook: find a section, read a section. What it says is data; answers cite file and heading."""
+"""The company's handbook: find a section, read a section. Its text is data; answers cite file and heading."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tools.paging import slice_page
 from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 
-FOUND = 5
-"""Sections of one page."""
-EXCERPT, LOOKED = 200, 8_000
-"""Characters of an excerpt, and of a section in which it is looked for."""
-READ = 2_400
+PAGE_SIZE = 5
+"""Sections per page."""
+MAX_EXCERPT, MAX_SEARCHED = 200, 8_000
+"""Characters of an excerpt, and of a section that are searched for it."""
+PAGE_LENGTH = 2_400
 """Characters of one page of a section: JSON at worst doubles them."""
 
 
 class SearchHandbookArgs(FrozenModel):
     query: str = Field(max_length=300, description="The question or its key words; empty: everything.")
-    page: int = Field(1, ge=1, le=1000, description=f"Of {FOUND} each.")
+    page: int = Field(1, ge=1, le=1000, description=f"Of {PAGE_SIZE} each.")
 
 
 class ReadHandbookArgs(FrozenModel):
@@ -33,11 +33,11 @@ class ReadHandbookArgs(FrozenModel):
 
 
 async def run_search_handbook(context: ToolContext, args: SearchHandbookArgs) -> ToolOutcome:
-    found = (await _load_handbook(context)).search_sections(args.query)
-    shown, more = slice_page(found, args.page, FOUND)
+    sections = (await _load_handbook(context)).search_sections(args.query)
+    shown, more = slice_page(sections, args.page, PAGE_SIZE)
     results = [{**_build_citation(one), "excerpt": extract_excerpt(one.body, args.query)} for one in shown]
     return ToolOutcome(
-        data={"results": results, "more": more}, summary=TextRef(key="result.found", params={"n": len(found)})
+        data={"results": results, "more": more}, summary=TextRef(key="result.found", params={"n": len(sections)})
     )
 
 
@@ -65,20 +65,20 @@ def _build_citation(section: Section) -> dict[str, str]:
 
 
 def extract_excerpt(text: str, query: str) -> str:
-    """The piece of a text that has most of the query's terms, on one line."""
-    wanted = set(extract_terms(query))
-    text = text[:LOOKED]
-    starts = [0, *(n for n, before in enumerate(text, 1) if before in "\n。.！!？?；;" or not n % EXCERPT)]
-    pieces = (text[start : start + EXCERPT] for start in starts)
-    best = max(pieces, key=lambda piece: (len(wanted.intersection(extract_terms(piece))), bool(piece.strip())))
+    """The piece of a text with most of the query's terms, on one line."""
+    terms = set(extract_terms(query))
+    text = text[:MAX_SEARCHED]
+    starts = [0, *(n for n, before in enumerate(text, 1) if before in "\n。.！!？?；;" or not n % MAX_EXCERPT)]
+    pieces = (text[start : start + MAX_EXCERPT] for start in starts)
+    best = max(pieces, key=lambda piece: (len(terms.intersection(extract_terms(piece))), bool(piece.strip())))
     return " ".join(best.split())
 
 
 def split_text_pages(text: str) -> list[str]:
-    """A text in pages, cut at the end of a line where there is one; together they are the whole text."""
+    """The pages of a text, cut at line ends where possible; together they are the whole text."""
     pages = []
-    while len(text) > READ:
-        end = text.rfind("\n", READ // 2, READ) + 1 or READ
+    while len(text) > PAGE_LENGTH:
+        end = text.rfind("\n", PAGE_LENGTH // 2, PAGE_LENGTH) + 1 or PAGE_LENGTH
         pages.append(text[:end])
         text = text[end:]
     return [*pages, text]

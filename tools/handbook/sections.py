@@ -1,8 +1,7 @@
-"""A Markdown file split at its headings: what can be found, read and cited.
+"""Splits a Markdown file at its headings into sections that can be found, read and cited.
 
-Only headings of the file itself count (`# …` and underlined ones), not what looks like one inside a code block, a
-list or a quotation; `markdown-it-py` (CommonMark) tells them apart.
-"""
+Only headings of the file itself count (`# …` and underlined ones), not lines inside a code block, a list or a quotation
+that look like one; `markdown-it-py` (CommonMark) tells them apart."""
 
 from __future__ import annotations
 
@@ -17,51 +16,57 @@ from markdown_it import MarkdownIt
 from tools.people.names import fold_text
 
 HEADING, HEADINGS = 80, 160
-"""Characters of one heading, and of a heading with those above it, that are kept for finding and citing it."""
+"""Characters of one heading, and of a heading with those above it, kept for search and citation."""
 BETWEEN = " › "
 _NEWLINE, _LINE = re.compile(r"\r\n?"), re.compile(r"[^\n]*\n|[^\n]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f]")
-"""Characters that have no place in a text and that JSON would write as six."""
+"""Characters that do not belong in a text and that JSON would write as six."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """From one heading to the next, of whatever level."""
+    """The text from one heading to the next, of any level."""
 
     file: str
-    """Path inside the folder, with `/` between."""
+    """Path inside the folder, separated by `/`."""
     id: str
-    """`leave.en.md#Carry-over`: file and heading; what comes before the first heading is the file alone."""
+    """`leave.en.md#Carry-over`: file and heading. The part before the first heading has the file alone."""
     heading: str
-    """With those above it: `Leave › Annual leave › Carry-over`."""
+    """With the headings above it: `Leave › Annual leave › Carry-over`."""
     text: str
-    """As it stands in the file, its own heading included."""
+    """As in the file, with its own heading."""
     body: str
     """The same without its heading."""
 
 
 def split_sections(file: str, content: str) -> tuple[Section, ...]:
-    """Every section of a file, in its order; together their texts are the whole file."""
+    """Every section of a file, in order; together their texts are the whole file."""
     content = _CONTROLS.sub("\ufffd", _NEWLINE.sub("\n", content))
     lines = _LINE.findall(content)
     starts = list(_find_headings(content))
     if not starts or starts[0].first_line > 0:
-        starts.insert(0, _Heading(0, 0, 0, ""))
+        starts.insert(0, _Heading(first_line=0, end_line=0, level=0, title=""))
     ends = [*(h.first_line for h in starts[1:]), len(lines)]
     above: list[_Heading] = []
-    taken: dict[str, int] = {}
-    found = []
+    id_counts: dict[str, int] = {}
+    sections = []
     for heading, end in zip(starts, ends, strict=True):
         above = [*(h for h in above if h.level < heading.level), heading]
         text, body = "".join(lines[heading.first_line : end]), "".join(lines[heading.end_line : end])
         if text.strip():
-            found.append(
-                Section(file, _assign_section_id(file, heading.title, taken), _format_heading_path(above), text, body)
+            sections.append(
+                Section(
+                    file=file,
+                    id=_assign_section_id(file, heading.title, id_counts),
+                    heading=_format_heading_path(above),
+                    text=text,
+                    body=body,
+                )
             )
-    return tuple(found)
+    return tuple(sections)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Heading:
     first_line: int
     """Its first line, counted from 0."""
@@ -73,7 +78,7 @@ class _Heading:
 
 @cache
 def _build_parser() -> MarkdownIt:
-    """Blocks only: what stands inside a line is not looked at."""
+    """Blocks only: inline syntax is not parsed."""
     parser = MarkdownIt("commonmark")
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
@@ -84,22 +89,22 @@ def _find_headings(content: str) -> Iterator[_Heading]:
     for token, inside in pairwise(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map:
             title = " ".join(inside.content.split())[:HEADING]
-            yield _Heading(token.map[0], token.map[1], int(token.tag[1:]), title)
+            yield _Heading(first_line=token.map[0], end_line=token.map[1], level=int(token.tag[1:]), title=title)
 
 
 def _format_heading_path(headings: list[_Heading]) -> str:
-    """The heading and those above it; of too long a row the end is kept."""
+    """The heading and those above it; of too long a path the end is kept."""
     path = BETWEEN.join(h.title for h in headings if h.title)
     return path if len(path) <= HEADINGS else "…" + path[1 - HEADINGS :]
 
 
-def _assign_section_id(file: str, title: str, taken: dict[str, int]) -> str:
-    """An id that no other section of the file has; a heading that comes again gets a number. `taken` holds, for each
-    id so far, the last number tried for it, so that many equal headings cost no more than many different ones."""
+def _assign_section_id(file: str, title: str, id_counts: dict[str, int]) -> str:
+    """An id that is unique in the file: a repeated heading gets a number. `id_counts` has the last number tried for
+    each id, so that many equal headings cost no more than many different ones."""
     plain = f"{file}#{title}" if title else file
     name, key = plain, fold_text(plain)
-    while fold_text(name) in taken:
-        taken[key] = taken.get(key, 1) + 1
-        name = f"{plain} ({taken[key]})"
-    taken.setdefault(fold_text(name), 1)
+    while fold_text(name) in id_counts:
+        id_counts[key] = id_counts.get(key, 1) + 1
+        name = f"{plain} ({id_counts[key]})"
+    id_counts.setdefault(fold_text(name), 1)
     return name

@@ -1,5 +1,5 @@
-"""Words of working life that mean the same, in Chinese and English: what is asked for in one language is found where
-it is written in the other. A short list of everyday words; who misses one adds it to `alike.toml`."""
+"""Synonyms of working life in Chinese and English: a question in one language finds a text in the other. A short list
+of everyday words; missing ones go into `alike.toml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.handbook.ranking import extract_terms
 
 
 def expand_query(query: str) -> str:
-    """A query with other words for the same behind its own."""
+    """The query, followed by its synonyms."""
     found, small = frozenset(extract_terms(query)), query.casefold()
     groups = (group for group in _load_synonyms() if any(_contains_word(word, found, small) for word in group))
     more = dict.fromkeys(word for group in groups for word in group)

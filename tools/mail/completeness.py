@@ -1,4 +1,4 @@
-"""Whether a text is ready to be sent: not empty, not a template, no placeholder left in it."""
+"""Checks that a text is ready to send: not empty, not a template, without placeholders."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ REQUESTS = tuple(
         r"\b(?:content|body|subject)\s+(?:not|to be)\s+(?:provided|specified|determined|added)",
     )
 )
-"""What a model writes when it has nothing to write; in a text of at most `SHORT` characters."""
+"""What a model writes when it has no text; in texts of at most `SHORT` characters."""
 
 EMPTY = re.compile(
     r"tb[ad]|todo|n/?a|none|null|nil|empty|placeholder|content|body|subject|text|undefined|"
     r"无|空|待定|待补充|待填写|暂无|(?:邮件)?(?:内容|正文|主题)",
     re.IGNORECASE,
 )
-"""The whole text, apart from signs around it."""
+"""The whole text, except for surrounding signs."""
 
 
 def require_complete_draft(subject: str, body: str, max_subject: int, max_body: int) -> tuple[str, str]:
-    """Subject and body, trimmed and ready. Raises `ToolError` naming what is wrong with them."""
+    """Subject and body, trimmed and ready. Raises `ToolError`, which says what is wrong with them."""
     _require_one_line_subject(subject.strip(), max_subject)
     subject, body = clean_value(subject).strip(), clean_value(body.replace("\r\n", "\n").replace("\r", "\n")).strip()
     _require_body_length(body, max_body)
@@ -80,12 +80,12 @@ def _require_body_length(body: str, max_body: int) -> None:
         raise ToolError("too_long", message, field="body", label=label, limit=max_body)
 
 
-def _require_one_line_subject(subject: str, most: int) -> None:
-    """What begins another line begins another header; and an encoded word (RFC 2047) is read as something else."""
+def _require_one_line_subject(subject: str, max_length: int) -> None:
+    """A second line would be another header, and an encoded word (RFC 2047) would be decoded to something else."""
     several = any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in subject)
-    if len(subject) > most or several or ENCODED.search(subject):
-        message = f"the subject should be one line of at most {most} characters"
-        raise ToolError("bad_subject", message, field="subject", limit=most)
+    if len(subject) > max_length or several or ENCODED.search(subject):
+        message = f"the subject should be one line of at most {max_length} characters"
+        raise ToolError("bad_subject", message, field="subject", limit=max_length)
 
 
 def is_template(text: str) -> bool:
@@ -95,6 +95,6 @@ def is_template(text: str) -> bool:
 
 
 def _strip_signs(text: str) -> str:
-    """Without the signs around it: `[TBD]…` → `TBD`."""
+    """The text without surrounding signs: `[TBD]…` → `TBD`."""
     kept = [place for place, sign in enumerate(text) if sign.isalnum()]
     return text[kept[0] : kept[-1] + 1] if kept else ""

@@ -1,4 +1,4 @@
-"""Mail: to people of the directory, exactly as shown on the card, once to each."""
+"""Email to people in the directory, exactly as the card shows it, once to each."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from tools.tool import Tool, ToolContext
 
 MAX_SUBJECT = 200
 MAX_BODY = 10_000
-RECIPIENTS = 20
-"""People that one card may mail: each has to be checked by whoever presses."""
+MAX_RECIPIENTS = 20
+"""Most recipients of one card: the presser has to check each of them."""
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}")
-"""As headers carry it without encoding (RFC 5322, dot-atom)."""
+"""An address that headers carry without encoding (RFC 5322, dot-atom)."""
 _BETWEEN = re.compile(r"[、，,;；]")
 _NO_ADDRESS = str.maketrans('<>"\\', "‹›''")
 
@@ -94,7 +94,7 @@ async def prepare_send_email(context: ToolContext, args: SendEmailArgs) -> Propo
 
 
 async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutcome:
-    """One mail to each. Done again, those who have it get it no second time."""
+    """One email to each recipient. Run again, it skips those who already have it."""
     subject, body = require_complete_draft(args.subject, args.body, MAX_SUBJECT, MAX_BODY)
     people = [
         _require_address(await load_person(context.services.directory, one, field="to"))
@@ -115,28 +115,30 @@ async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutco
 
 
 async def _send_each(context: ToolContext, people: Sequence[Person], subject: str, text: str, reply_to: str) -> str:
-    """A mail of its own to each. Whom the server refuses keeps it from nobody else; an outage or a doubt ends it
-    there. Raises `ToolError` `mailed_partly` if somebody has it and somebody not, `EffectUnknownError`, and what
-    sending raises if nobody has it."""
-    refused, known = dict[str, ToolError](), {person.id: person for person in people}
+    """Sends a separate email to each. A recipient whom the server refuses does not stop the others; an outage or an
+    unclear result does. Raises `ToolError` `mailed_partly` if some have it and some do not, `EffectUnknownError`, and
+    the error of sending if nobody has it."""
+    refusals, people_by_id = dict[str, ToolError](), {person.id: person for person in people}
     message_id = ""
-    for one in context.parts.list_unfinished(list(known)):
-        message_id = build_message_id(f"{context.idempotency_key}:{one}")
-        await context.parts.mark_part(one, PartState.BEGUN)
+    for person_id in context.parts.list_unfinished(list(people_by_id)):
+        message_id = build_message_id(f"{context.idempotency_key}:{person_id}")
+        await context.parts.mark_part(person_id, PartState.BEGUN)
         try:
-            await context.services.mailer.send_mail(known[one], subject, text, message_id, reply_to)
+            await context.services.mailer.send_mail(people_by_id[person_id], subject, text, message_id, reply_to)
         except ToolError as error:
-            refused[one] = error
-            await context.parts.mark_part(one, PartState.REFUSED)
+            refusals[person_id] = error
+            await context.parts.mark_part(person_id, PartState.REFUSED)
             if error.code != "mail_refused":
                 break
         else:
-            await context.parts.mark_part(one, PartState.DONE)
-    left = context.parts.list_unfinished(list(known))
-    if refused:
-        first = next(iter(refused.values()))
-        sent = [person for person in people if person.id not in left]
-        raise _build_partial_error(sent, [known[one] for one in left], first) if sent else first
+            await context.parts.mark_part(person_id, PartState.DONE)
+    unfinished = context.parts.list_unfinished(list(people_by_id))
+    if refusals:
+        first = next(iter(refusals.values()))
+        sent = [person for person in people if person.id not in unfinished]
+        raise (
+            _build_partial_error(sent, [people_by_id[person_id] for person_id in unfinished], first) if sent else first
+        )
     return message_id
 
 
@@ -157,7 +159,7 @@ def _join_person_names(people: Sequence[Person]) -> dict[str, str]:
 
 
 def format_first_line(context: ToolContext, readers: Sequence[Person]) -> str:
-    """The first line of a mail: on whose behalf it is sent, in the language of its readers, or in both."""
+    """The first line of an email: on whose behalf it is sent, in its readers' language or in both."""
     address = context.caller.person.email if format_address(context.caller.person) else ""
     key = "mail.first_line" if address else "mail.first_line_alone"
     note = TextRef(key=key, params={"name": clean_header_name(context.caller.person.name), "address": address})
@@ -166,24 +168,24 @@ def format_first_line(context: ToolContext, readers: Sequence[Person]) -> str:
 
 
 def format_address(person: Person) -> str:
-    """`Name <address>` for a header; empty for who has no address that a header can carry."""
+    """`Name <address>` for a header; empty if no header can carry the address."""
     if not ADDRESS.fullmatch(person.email):
         return ""
     return str(Address(clean_header_name(person.name), addr_spec=person.email))
 
 
 def clean_header_name(name: str) -> str:
-    """A name that begins no header and no line of its own, and that no reader's program decodes to another one."""
+    """A name that starts no header and no new line, and that no mail program decodes to another one."""
     return " ".join(remove_invisible(name, keep_joiners=False).translate(_NO_ADDRESS).replace("=?", "= ?").split())
 
 
 def join_mail_text(first_line: str, body: str) -> str:
-    """What is shown and sent. A card from before mails had such a line is sent as it was shown, without one."""
+    """What is shown and sent. A card from before emails had a first line is sent as it was shown, without one."""
     return f"{first_line}\n\n{body}" if first_line else body
 
 
 def build_message_id(key: str) -> str:
-    """The same effect has the same Message-ID, so that even a mail sent twice can be told by readers' programs."""
+    """The same effect has the same Message-ID, so that mail programs recognize an email that was sent twice."""
     return f"<{hashlib.sha256(key.encode()).hexdigest()[:32]}@countersign>"
 
 
@@ -198,15 +200,17 @@ async def _resolve_recipients(context: ToolContext, args: SendEmailArgs) -> list
             "no_recipient", "give `to` or `task_id`; ask who the mail is for", needs_person=True, field="to"
         )
     people = list({person.id: person for person in people}.values())
-    if len(people) > RECIPIENTS:
+    if len(people) > MAX_RECIPIENTS:
         label = {"zh": "收件人", "en": "Recipients"}
-        raise ToolError("too_many", f"at most {RECIPIENTS} people a mail", field="to", label=label, most=RECIPIENTS)
+        raise ToolError(
+            "too_many", f"at most {MAX_RECIPIENTS} people a mail", field="to", label=label, most=MAX_RECIPIENTS
+        )
     return [_require_address(person) for person in people]
 
 
 async def _resolve_names(context: ToolContext, text: str) -> list[Person]:
-    """The person that a text means, or the persons if it is several names in a row: a name that has such a sign in it
-    is found first."""
+    """The person that a text means, or several persons named in a row. A name that contains such a separator is found
+    first."""
     everyone = await context.services.directory.list_people()
     try:
         return [resolve_person(everyone, text, field="to")]
@@ -229,13 +233,13 @@ def _require_address(person: Person) -> Person:
 
 async def _require_task_assignee(context: ToolContext, task_id: str) -> Person:
     """The assignee of an open task of the caller's request, or of the caller's own."""
-    assigned = await resolve_task(context, task_id)
-    concerned = context.caller.id in (assigned.request.initiator, assigned.task.assignee)
-    person = await context.services.directory.find_person(assigned.task.assignee)
+    assigned_task = await resolve_task(context, task_id)
+    concerned = context.caller.id in (assigned_task.request.initiator, assigned_task.task.assignee)
+    person = await context.services.directory.find_person(assigned_task.task.assignee)
     if not concerned or person is None or not person.active:
         raise ToolError("no_task", f"there is no task {task_id[:40]!r} of the caller's requests", task=task_id[:40])
-    if not assigned.task.is_open:
-        raise ToolError("task_closed", f"task {assigned.task.id} is closed; nobody is working on it")
+    if not assigned_task.task.is_open:
+        raise ToolError("task_closed", f"task {assigned_task.task.id} is closed; nobody is working on it")
     return person
 
 

@@ -1,8 +1,7 @@
-"""Sending a mail over SMTP, so that it is known whether it went out.
+"""Sends email over SMTP and reports whether it went out.
 
 `Mailer.send_mail` either sends, or is sure that nothing was sent (`ToolError` `mail_refused`, `mail_down`), or says
-that nobody can know (`EffectUnknownError`): the connection broke after the text had begun to go out.
-"""
+that nobody can know (`EffectUnknownError`): the connection broke after the text had begun to go out."""
 
 from __future__ import annotations
 
@@ -26,9 +25,8 @@ TIMEOUT_S = 20.0
 class SmtpMailer:
     """SMTP by `smtp://[user:password@]host[:port]` (STARTTLS where offered) or `smtps://…`.
 
-    A password only ever travels encrypted: with one, and a host that is not this machine, STARTTLS is demanded.
-    Raises `ValueError` for an odd URL, never repeating it: it may hold a password.
-    """
+    A password only ever travels encrypted: with one, and a host other than this machine, STARTTLS is required. Raises
+    `ValueError` for an invalid URL, without repeating it: it may contain a password."""
 
     def __init__(
         self, url: str, sender: str, *, clock: Callable[[], datetime] | None = None, timeout_s: float = TIMEOUT_S
@@ -37,14 +35,14 @@ class SmtpMailer:
         if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
             raise ValueError("the SMTP URL should look like smtp://host:port or smtps://user:password@host")
         tls = parts.scheme == "smtps"
-        demanded = bool(parts.username) and not tls and not is_local_host(parts.hostname)
+        requires_tls = bool(parts.username) and not tls and not is_local_host(parts.hostname)
         self._options: dict[str, Any] = {
             "hostname": parts.hostname,
             "port": parts.port,
             "username": unquote(parts.username) if parts.username else None,
             "password": unquote(parts.password) if parts.password else None,
             "use_tls": tls,
-            "start_tls": None if not (tls or demanded) else demanded,
+            "start_tls": None if not (tls or requires_tls) else requires_tls,
             "timeout": timeout_s,
         }
         self._sender = sender
@@ -72,7 +70,7 @@ class SmtpMailer:
             smtp.close()
 
     def _encode_message(self, to: Person, subject: str, body: str, message_id: str, reply_to: str) -> bytes:
-        """Raises `ToolError`: a name or an address that no header can carry, e.g. one that is not ASCII."""
+        """Raises `ToolError` for a name or an address that no header can carry, e.g. one that is not ASCII."""
         try:
             return self._build_message(to, subject, body, message_id, reply_to).as_bytes(policy=SMTP_POLICY)
         except ValueError as wrong:
@@ -102,7 +100,7 @@ class SmtpMailer:
 
 @contextmanager
 def _raise_as_not_sent() -> Iterator[None]:
-    """Around everything before the text: whatever goes wrong here, nothing was sent."""
+    """Wraps everything before the text: if it fails, nothing was sent."""
     try:
         yield
     except aiosmtplib.SMTPResponseException as refused:

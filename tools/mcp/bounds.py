@@ -1,10 +1,9 @@
-"""How much of a server's answer is read: one message has at most `MESSAGE_MAX` bytes, and nothing is unpacked.
+"""Bounds for a server's answers: one message has at most `MESSAGE_MAX` bytes, and nothing compressed is read.
 
-The SDK bounds one event of an event stream (1 MiB) by itself. A JSON body and a line of standard output it reads to
-their ends, however long they are: those are bounded here. A body that is too long raises `MessageTooLongError`. A line
-that is too long is left out: the SDK's reader must not fail, since its requests would then wait for their whole time.
-In place of the line stands one that `is_line_too_long` knows when the SDK hands it on as what it could not read.
-"""
+The SDK itself limits one event of an event stream (1 MiB). It reads a JSON body and a line of standard output without
+limit, so they are bounded here. A body that is too long raises `MessageTooLongError`. A line that is too long is
+replaced: the SDK's reader must not fail, because its requests would then wait for their whole time-out.
+`is_line_too_long` recognizes the replacement when the SDK reports it as unreadable."""
 
 from __future__ import annotations
 
@@ -16,20 +15,20 @@ import httpx2
 from pydantic import ValidationError
 
 MESSAGE_MAX = 4 * 1024 * 1024
-"""Bytes of one message: a list of 200 tools with their schemas has less than one MB, and of a result 4,000 characters
-are passed on."""
+"""Most bytes of one message. A list of 200 tools with their schemas has less than one MB, and 4,000 characters of a
+result are passed on."""
 ENCODING = "countersign_bounded_utf_8"
-"""The name under which `register_encoding` makes `_BoundedDecoder` known."""
+"""The name under which `register_encoding` registers `_BoundedDecoder`."""
 LEFT_OUT = "countersign: a line was longer than what is read of one"
-"""What stands in place of a line that is too long. It is no JSON."""
+"""Replaces a line that is too long. It is no JSON."""
 
 
 class MessageTooLongError(httpx2.StreamError):
-    """A body that is longer than what is read of one, or packed."""
+    """A body that is too long or compressed."""
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):
-    """Reads bodies up to `MESSAGE_MAX` bytes; an event stream, which may live for days, is bounded event by event."""
+    """Reads bodies up to `MESSAGE_MAX` bytes. An event stream, which may last for days, is bounded event by event."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         request.headers["Accept-Encoding"] = "identity"
@@ -59,39 +58,39 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 class _BoundedDecoder(codecs.BufferedIncrementalDecoder):
-    """UTF-8 whose lines have an end: the SDK collects a line of standard output until it ends."""
+    """Decodes UTF-8 with bounded lines: the SDK collects a line of standard output until it ends."""
 
     def __init__(self, errors: str = "strict") -> None:
         super().__init__(errors)
         self._line = 0
-        """Bytes of the line that has begun."""
+        """Bytes of the current line."""
         self._leaves_out = False
-        """Whether that line is too long, so that its rest is not read."""
+        """True while the rest of a line that is too long is skipped."""
 
     def _buffer_decode(self, input: Any, errors: str, final: bool) -> tuple[str, int]:
         return codecs.utf_8_decode(input, errors, final)
 
     def decode(self, input: Any, final: bool = False) -> str:
-        piece, said = bytes(input), ""
+        piece, text = bytes(input), ""
         first = piece.find(b"\n")
         if not self._leaves_out and self._line + (first if first >= 0 else len(piece)) > MESSAGE_MAX:
-            self._leaves_out, self.buffer, said = True, b"", f"\n{LEFT_OUT}\n"
+            self._leaves_out, self.buffer, text = True, b"", f"\n{LEFT_OUT}\n"
         if self._leaves_out:
             if first < 0:
-                return said
+                return text
             piece, self._leaves_out, self._line = piece[first + 1 :], False, 0
         last = piece.rfind(b"\n")
         self._line = self._line + len(piece) if last < 0 else len(piece) - last - 1
-        return said + super().decode(piece, final)
+        return text + super().decode(piece, final)
 
 
 def is_line_too_long(message: object) -> bool:
-    """Whether what the SDK could not read is a line that was left out for its length."""
+    """True if what the SDK could not read is the replacement of a line that was too long."""
     return isinstance(message, ValidationError) and any(one["input"] == LEFT_OUT for one in message.errors())
 
 
 def register_encoding() -> str:
-    """The name of the encoding that standard output of a server is read in; it is known from then on."""
+    """Registers the encoding for a server's standard output and returns its name."""
     try:
         codecs.lookup(ENCODING)
     except LookupError:

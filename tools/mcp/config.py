@@ -1,4 +1,4 @@
-"""The file that names the MCP servers: how each is reached, and who presses a button for which of its tools."""
+"""The file with the MCP servers: how to reach each one, and who presses a button for which of its tools."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tools.local_host import is_local_host
 
 NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
-"""Of a server. It has no `__`, which is what parts it from the names of its tools."""
+"""The name of a server. It has no `__`, which separates it from the names of its tools."""
 NAME_MAX, SECRET = 20, 6
-"""Characters of a name, at most; of what is kept secret, at least: the file gives servers plain words too."""
+"""Longest name, and shortest secret, in characters: the file also gives plain words to servers."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 Rule = Literal["none", "confirm", "off"]
-"""Who presses: nobody, the caller; or the tool is left out."""
+"""Who presses: nobody, or the caller; `off` leaves the tool out."""
 
 
 class McpServer(BaseModel):
@@ -29,9 +29,9 @@ class McpServer(BaseModel):
 
     name: str
     command: tuple[str, ...] = ()
-    """stdio: the program and its arguments; it runs beside the bot and ends with it."""
+    """stdio: the program and its arguments; it runs with the bot and ends with it."""
     env: Mapping[str, str] = {}
-    """What the program gets besides PATH, HOME, USER and the like. It inherits nothing else of ours."""
+    """Environment of the program, besides PATH, HOME, USER and the like. It inherits nothing else."""
     url: str = ""
     """Streamable HTTP: the server's address."""
     headers: Mapping[str, str] = {}
@@ -39,11 +39,11 @@ class McpServer(BaseModel):
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long to wait for an answer (s)."""
     tools: Mapping[str, Rule] = {}
-    """Tool → rule. It wins over what the server says of its tool; without one, a tool that the server marks read-only
-    needs no button, and any other is confirmed by the caller."""
+    """Tool → rule. It overrides what the server says of its tool. Without a rule, a tool that the server marks
+    read-only needs no button, and the caller confirms any other."""
     public: tuple[str, ...] = ()
-    """Tools whose results everybody in the company may know: what they give may be told in a channel. What any other
-    gives is told to who has asked, in their DM."""
+    """Tools whose results everybody in the company may see: they may be shown in a channel. Results of other tools go
+    to the caller's DM."""
 
     @model_validator(mode="after")
     def require_valid_endpoint(self) -> McpServer:
@@ -59,13 +59,13 @@ class McpServer(BaseModel):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be repeated, whoever says it: the longest first."""
+        """Values that must never be repeated, the longest first."""
         given = {*self.env.values(), *self.headers.values()}
         parts = given | {one.partition(" ")[2] for one in self.headers.values()}  # Bearer …
         return tuple(sorted((one for one in parts if len(one) >= SECRET), key=len, reverse=True))
 
     def mask_secrets(self, text: str) -> str:
-        """Without the values that the file gives to the server."""
+        """The text without the values that the file gives to the server."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
@@ -82,14 +82,15 @@ def _require_safe_url(url: str, *, secret: bool) -> None:
 
 
 def read_servers(text: str, environ: Mapping[str, str]) -> tuple[McpServer, ...]:
-    """The servers that a TOML text names, `${NAME}` filled in from `environ`. Raises ValueError with what is wrong."""
+    """The servers in a TOML text, with `${NAME}` filled in from `environ`. Raises ValueError, which says what is
+    wrong."""
     try:
-        read = tomllib.loads(text)
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as wrong:
         raise ValueError(f"not TOML: {wrong}") from wrong
-    servers = read.pop("servers", {})
-    if read or not isinstance(servers, dict):
-        raise ValueError(f"only [servers.NAME] tables belong there, not {', '.join(read) or 'a value'}")
+    servers = document.pop("servers", {})
+    if document or not isinstance(servers, dict):
+        raise ValueError(f"only [servers.NAME] tables belong there, not {', '.join(document) or 'a value'}")
     return tuple(_parse_server(name, table, environ) for name, table in servers.items())
 
 
@@ -114,7 +115,7 @@ def _format_location(name: str, loc: tuple[int | str, ...]) -> str:
 
 
 def _expand_variables(at: str, value: object, environ: Mapping[str, str]) -> object:
-    """A value with the variables that it names. Raises ValueError naming one that is not set."""
+    """A value with its variables filled in. Raises ValueError, which names a variable that is not set."""
     if not isinstance(value, str):
         return value
     lacking = [one for one in _VARIABLE.findall(value) if not environ.get(one)]

@@ -1,9 +1,8 @@
-"""One MCP server: reached, listed, called, and reached again when it is gone.
+"""The connection to one MCP server: opens it, lists its tools, calls them, and reconnects.
 
 Only the owner task (`McpConnection.keep_connected`) opens and closes; calls come from anywhere, several at a time.
-Nothing that a server does reaches further than a `ToolError`: it may be slow, die, talk nonsense or change its tools at
-any time. It is offered no sampling, elicitation or roots: what it asks of us is refused by the SDK.
-"""
+Whatever a server does becomes at most a `ToolError`: it may be slow, die, send nonsense or change its tools at any
+time. It gets no sampling, elicitation or roots: the SDK refuses its requests."""
 
 from __future__ import annotations
 
@@ -30,26 +29,26 @@ from tools.mcp.tool_adapter import McpTool
 from tools.spec import EffectUnknownError, ToolError, ToolOutcome
 
 RELIST_S = 60.0
-"""How often an idle server is asked what it has: so it is known whether it is there."""
+"""How often an idle server is listed again, which also shows whether it is alive."""
 FIRST_S, LONGEST_S = 1.0, 60.0
-"""The first pause before a server is tried again, and the longest."""
+"""The first pause before a reconnect, and the longest."""
 PATIENCE_S = 4.0
-"""How long a call waits for a server that is being reached."""
-PAGES, TOOLS = 20, 200
-"""Of one list."""
-REFUSED = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.HEADER_MISMATCH)
-"""Answers of a server that has surely done nothing."""
+"""How long a call waits for a reconnect."""
+MAX_PAGES, MAX_TOOLS = 20, 200
+"""Most pages and tools of one list."""
+HARMLESS_ERRORS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.HEADER_MISMATCH)
+"""Errors of a server that has certainly done nothing."""
 Sleep = Callable[[float], Awaitable[None]]
 """Seconds."""
-GONE = (
+CONNECTION_ERRORS = (
     *(MCPError, OSError, ValidationError, ValueError, RuntimeError, TimeoutError, httpx2.HTTPError),
     *(anyio.ClosedResourceError, anyio.BrokenResourceError),
 )
-"""What the SDK raises for whatever a server or the way to it can do."""
+"""What the SDK raises for failures of a server or of the way to it."""
 
 
 class McpConnection:
-    """`listed` is told what the server has whenever that was asked."""
+    """Calls `on_tools_listed` with the tools after every listing."""
 
     def __init__(
         self,
@@ -67,10 +66,10 @@ class McpConnection:
         self._call_failed = asyncio.Event()
         self._scope = anyio.CancelScope()
         self._answer_scopes: set[anyio.CancelScope] = set()
-        """What waits for an answer of the server."""
+        """Scopes that wait for an answer of the server."""
 
     async def keep_connected(self) -> None:
-        """The owner: until `close`. A connection that fails is opened again, after longer and longer pauses."""
+        """The owner task: runs until `close`. Reopens a failed connection, after longer and longer pauses."""
         tries = 0
         with self._scope:
             while True:
@@ -92,47 +91,47 @@ class McpConnection:
         self._scope.cancel()
 
     async def wait_until_listed(self) -> None:
-        """Returns when the server has been listed."""
+        """Returns once the server's tools have been listed."""
         await self._is_listed.wait()
 
-    async def call_read_tool(self, one: McpTool, arguments: Mapping[str, Any], page: int) -> ToolOutcome:
-        """Calls a tool that needs no button; `page` of what it answers. Raises `ToolError`."""
+    async def call_read_tool(self, tool: McpTool, arguments: Mapping[str, Any], page: int) -> ToolOutcome:
+        """Calls a tool that needs no button and returns this `page` of its answer. Raises `ToolError`."""
         client = await self._require_client()
         try:
-            return parse_read_result(self.server, one, await self._call_tool(client, one.name, arguments), page)
+            return parse_read_result(self.server, tool, await self._call_tool(client, tool.name, arguments), page)
         except MCPError as error:
-            if error.code in REFUSED:
+            if error.code in HARMLESS_ERRORS:
                 raise build_server_failed_error(self.server, error.message) from None
             raise self._report_call_failure(error) from None
-        except GONE as error:
+        except CONNECTION_ERRORS as error:
             raise self._report_call_failure(error) from None
 
-    async def call_gated_tool(self, one: McpTool, arguments: Mapping[str, Any]) -> ToolOutcome:
-        """Calls a tool that a button was pressed for. Raises `ToolError` when it surely did nothing, or says that it
-        failed (which tells nothing of what it did before), `EffectUnknownError` when nobody can know."""
+    async def call_gated_tool(self, tool: McpTool, arguments: Mapping[str, Any]) -> ToolOutcome:
+        """Calls a tool after its button was pressed. Raises `ToolError` if it certainly did nothing, or if it reports a
+        failure (which does not exclude an effect before); `EffectUnknownError` if nobody can know."""
         client = await self._require_client()
         try:
-            answer = await self._call_tool(client, one.name, arguments)
+            answer = await self._call_tool(client, tool.name, arguments)
         except MCPError as error:
-            if error.code in REFUSED:
+            if error.code in HARMLESS_ERRORS:
                 raise build_server_failed_error(self.server, error.message) from None
             self._report_call_failure(error)
             raise EffectUnknownError(f"{self.server.name} gave no answer") from None
-        except GONE as error:
+        except CONNECTION_ERRORS as error:
             self._report_call_failure(error)
             raise EffectUnknownError(f"{self.server.name} gave no answer that can be read") from None
-        return parse_gated_result(self.server, one, answer)
+        return parse_gated_result(self.server, tool, answer)
 
     async def refresh_tools(self) -> None:
-        """What the server has, as of now. Raises `ToolError` `server_away`."""
+        """The server's current tools. Raises `ToolError` `server_away`."""
         client = await self._require_client()
         try:
             await self._list_tools(client)
-        except GONE as error:
+        except CONNECTION_ERRORS as error:
             raise self._report_call_failure(error) from None
 
     async def _require_client(self) -> Client:
-        """The connection; one that is missing is wanted now, and waited for a moment."""
+        """The connection. If it is missing, requests it now and waits a moment."""
         if self._client is None:
             self._reconnect_wanted.set()
             with anyio.move_on_after(min(PATIENCE_S, self.server.timeout_seconds)):
@@ -142,37 +141,38 @@ class McpConnection:
         return self._client
 
     async def _call_tool(self, client: Client, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """Without the SDK's check against the server's own output schema: that is not ours to trust, or to compute."""
+        """Calls without the SDK's check against the server's output schema, which is neither ours to trust nor to
+        compute."""
         params = types.CallToolRequestParams(name=name, arguments=dict(arguments))
         request = types.CallToolRequest(params=params)
         with anyio.fail_after(self.server.timeout_seconds + 1), self._wait_for_answer():
             return await client.session.send_request(request, types.CallToolResult, self.server.timeout_seconds)
 
     async def _list_tools(self, client: Client) -> None:
-        found: list[types.Tool] = []
+        tools: list[types.Tool] = []
         cursor: str | None = None
         with anyio.fail_after(self.server.timeout_seconds), self._wait_for_answer():
-            for _ in range(PAGES):
+            for _ in range(MAX_PAGES):
                 page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-                found += page.tools
+                tools += page.tools
                 cursor = page.next_cursor
-                if not cursor or len(found) > TOOLS:
+                if not cursor or len(tools) > MAX_TOOLS:
                     break
-        self._on_tools_listed(self.server, found)
+        self._on_tools_listed(self.server, tools)
 
     async def _watch_tools(self, client: Client) -> None:
-        """Asks for the list now and then, and whenever there is a reason to: until it fails."""
+        """Lists the tools now and then, and whenever there is a reason to, until a listing fails."""
         while True:
             with anyio.move_on_after(RELIST_S):
                 await self._relist_wanted.wait()
-                with anyio.move_on_after(FIRST_S):  # who says all the time that it changed is asked once a second
+                with anyio.move_on_after(FIRST_S):  # a server that reports changes all the time is listed once a second
                     await self._call_failed.wait()
             self._relist_wanted.clear()
             self._call_failed.clear()
             await self._list_tools(client)
 
     def _report_call_failure(self, error: Exception) -> ToolError:
-        """A call that brought nothing: the owner sees whether the server is there at all."""
+        """A call without an answer: the owner checks whether the server is still there."""
         self.report("server.call_failed", server=self.server.name, error=self._describe_error(error))
         if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
             self._client = None
@@ -188,13 +188,13 @@ class McpConnection:
         self.error = said
 
     def _describe_error(self, error: BaseException) -> str:
-        """What is the matter, in a line; of several errors the first."""
+        """What is wrong, in one line; of several errors the first."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         return clean_server_text(self.server.mask_secrets(f"{type(error).__name__}: {error}"), 300)
 
     async def _wait_before_reconnect(self, seconds: float) -> None:
-        """Until it is time, or until somebody wants it; but never at once."""
+        """Waits until it is time, or until a call needs the connection; but never returns at once."""
         self._reconnect_wanted.clear()
         await self._sleep(min(FIRST_S, seconds))
         waits = [
@@ -209,7 +209,7 @@ class McpConnection:
 
     @asynccontextmanager
     async def _open_transport(self) -> AsyncIterator[Client]:
-        """The SDK's client, shaken hands with."""
+        """The SDK's client, after the handshake."""
         server = self.server
         if server.command:
             command, *args = server.command
@@ -246,8 +246,8 @@ class McpConnection:
 
     @contextmanager
     def _wait_for_answer(self) -> Iterator[anyio.CancelScope]:
-        """Around whatever waits for the server. Raises `MessageTooLongError` when a line of it was left out meanwhile:
-        that may have been the answer, which will then never come."""
+        """Wraps every wait for the server. Raises `MessageTooLongError` if a line was skipped meanwhile: it may have
+        been the answer, which will then never come."""
         with anyio.CancelScope() as scope:
             self._answer_scopes.add(scope)
             try:

@@ -1,4 +1,4 @@
-"""All servers: their tools, by name, as they are at the moment."""
+"""All servers and their current tools, by name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tools.mcp.config import McpServer
-from tools.mcp.connection import TOOLS, McpConnection, Sleep, build_server_away_error
+from tools.mcp.connection import MAX_TOOLS, McpConnection, Sleep, build_server_away_error
 from tools.mcp.schemas import UnusableToolError
 from tools.mcp.server_log import EventLogger
 from tools.mcp.server_text import clean_server_text
 from tools.mcp.tool_adapter import (
-    BETWEEN,
+    NAME_SEPARATOR,
     TOOL_MAX,
     McpTool,
     SealedCall,
@@ -27,22 +27,22 @@ from tools.spec import ToolError, ToolOutcome
 from tools.tool import Tool
 
 START_S = 3.0
-"""How long the start waits for the servers; who comes later is there later."""
-PROBLEM = 300
-"""Characters of what is wrong with a tool."""
+"""How long the start waits for the servers; slower ones join later."""
+MAX_PROBLEM_LENGTH = 300
+"""Characters of a problem with a tool."""
 END_S = 10.0
 """How long they may take to end."""
 
 
 class McpToolset(Mapping[str, Tool]):
-    """Name → tool. A server that is away keeps the tools that it had. Of a server that was not reached yet, whatever
-    name is asked for exists, so that a card from before a restart finds its way; only it is not listed."""
+    """Name → tool. A server that is away keeps its tools. For a server that was never reached, every name exists but
+    none is listed, so that a card from before a restart still works."""
 
     def __init__(self, servers: Sequence[McpServer], log_event: EventLogger, sleep: Sleep = asyncio.sleep) -> None:
         self.connections = {one.name: McpConnection(one, self._replace_tools, log_event, sleep) for one in servers}
         self.report = log_event
         self.problems: dict[str, tuple[str, ...]] = {}
-        """By server: what is wrong with its tools, or with the settings about them."""
+        """By server: problems with its tools, or with the settings about them."""
         self._mcp_tools: dict[str, dict[str, McpTool]] = {}
         self._tools: dict[str, Tool] = {}
 
@@ -55,42 +55,42 @@ class McpToolset(Mapping[str, Tool]):
     def __getitem__(self, name: str) -> Tool:
         if name in self._tools:
             return self._tools[name]
-        server = name.partition(BETWEEN)[0]
-        if BETWEEN not in name or server not in self.connections or server in self._mcp_tools:
+        server = name.partition(NAME_SEPARATOR)[0]
+        if NAME_SEPARATOR not in name or server not in self.connections or server in self._mcp_tools:
             raise KeyError(name)
         return build_placeholder_tool(
             server, name, self._run_sealed_call, build_server_away_error(self.connections[server].server)
         )
 
     def list_tools(self, server: str) -> Sequence[McpTool]:
-        """What a server has, as far as it is known."""
+        """A server's tools, as far as they are known."""
         return tuple(self._mcp_tools.get(server, {}).values())
 
     async def wait_until_listed(self) -> None:
-        """Returns when every server has been listed."""
+        """Returns once every server has been listed."""
         await asyncio.gather(*(one.wait_until_listed() for one in self.connections.values()))
 
     def _replace_tools(self, server: McpServer, listed: Sequence[Any]) -> None:
-        """Takes what a server has now in the place of what it had."""
-        found, problems = _parse_listed_tools(server, listed)
-        if found == self._mcp_tools.get(server.name) and problems == self.problems.get(server.name):
+        """Replaces the known tools of a server by its current ones."""
+        tools, problems = _parse_listed_tools(server, listed)
+        if tools == self._mcp_tools.get(server.name) and problems == self.problems.get(server.name):
             return
         for name in self._mcp_tools.get(server.name, {}):
             del self._tools[name]
-        self._mcp_tools[server.name], self.problems[server.name] = found, problems
+        self._mcp_tools[server.name], self.problems[server.name] = tools, problems
         connection = self.connections[server.name]
         self._tools |= {
-            name: build_mcp_tool(one, connection.call_read_tool, self._run_sealed_call) for name, one in found.items()
+            name: build_mcp_tool(one, connection.call_read_tool, self._run_sealed_call) for name, one in tools.items()
         }
         self.report(
-            "server.tools", server=server.name, tools=[f"{one.full_name} ({one.gate})" for one in found.values()]
+            "server.tools", server=server.name, tools=[f"{one.full_name} ({one.gate})" for one in tools.values()]
         )
         for problem in problems:
             self.report("server.problem", server=server.name, problem=problem)
 
     async def _run_sealed_call(self, name: str, sealed: SealedCall) -> ToolOutcome:
-        """Runs what was shown, if the tool is still the one that it was shown for: the server is asked just before."""
-        connection = self.connections[name.partition(BETWEEN)[0]]
+        """Runs what the card showed, if the tool has not changed since: asks the server just before."""
+        connection = self.connections[name.partition(NAME_SEPARATOR)[0]]
         await connection.refresh_tools()
         one = self._mcp_tools[connection.server.name].get(name)
         if one is None or one.mark != sealed.mark:
@@ -98,27 +98,27 @@ class McpToolset(Mapping[str, Tool]):
         return build_call_outcome(one, await connection.call_gated_tool(one, sealed.arguments))
 
 
-def _parse_listed_tools(server: McpServer, listed: Sequence[Any]) -> tuple[dict[str, McpTool], tuple[str, ...]]:
-    """The tools that may be used, in the order of their names, and what is wrong with the others."""
-    found: dict[str, McpTool] = {}
+def _parse_listed_tools(server: McpServer, tools: Sequence[Any]) -> tuple[dict[str, McpTool], tuple[str, ...]]:
+    """The usable tools in the order of their names, and the problems of the others."""
+    tools_by_name: dict[str, McpTool] = {}
     named = dict.fromkeys((*server.tools, *server.public))
     problems = [
-        f"there is no tool {name!r} for its setting" for name in named if name not in _collect_tool_names(listed)
+        f"there is no tool {name!r} for its setting" for name in named if name not in _collect_tool_names(tools)
     ]
-    if len(listed) > TOOLS:
-        problems.append(f"more than {TOOLS} tools; the others are left out")
-    for tool in sorted(listed[:TOOLS], key=lambda one: str(one.name)):
+    if len(tools) > MAX_TOOLS:
+        problems.append(f"more than {MAX_TOOLS} tools; the others are left out")
+    for tool in sorted(tools[:MAX_TOOLS], key=lambda one: str(one.name)):
         name = format_tool_name(server.name, clean_server_text(tool.name, TOOL_MAX))
         try:
             one = parse_listed_tool(server, tool)
         except UnusableToolError as wrong:
-            problems.append(f"{name} is left out: {clean_server_text(str(wrong), PROBLEM)}")
+            problems.append(f"{name} is left out: {clean_server_text(str(wrong), MAX_PROBLEM_LENGTH)}")
             continue
-        if name in found:
+        if name in tools_by_name:
             problems.append(f"{name} is left out: another tool has the same name")
         elif one is not None:
-            found[name] = one
-    return found, tuple(problems)
+            tools_by_name[name] = one
+    return tools_by_name, tuple(problems)
 
 
 def _collect_tool_names(listed: Sequence[Any]) -> set[str]:
@@ -129,7 +129,7 @@ def _collect_tool_names(listed: Sequence[Any]) -> set[str]:
 async def open_toolset(
     servers: Sequence[McpServer], report: EventLogger, sleep: Sleep = asyncio.sleep
 ) -> AsyncIterator[McpToolset]:
-    """The servers, kept while the context is open; it opens soon, whoever is slow."""
+    """The servers' tools, while the context is open. It opens soon, even if a server is slow."""
     fleet = McpToolset(servers, report, sleep)
     owners = [asyncio.create_task(one.keep_connected()) for one in fleet.connections.values()]
     try:

@@ -1,4 +1,4 @@
-"""What a server answers, as an observation: data, bounded, with nothing in it but text and numbers."""
+"""Converts a server's answer to an observation: bounded data with nothing but text and numbers."""
 
 from __future__ import annotations
 
@@ -7,103 +7,111 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tools.mcp.config import McpServer
-from tools.mcp.tool_adapter import PAGE, McpTool
+from tools.mcp.tool_adapter import PAGE_ARGUMENT, McpTool
 from tools.paging import slice_page
 from tools.spec import ReceiptLine, TextRef, ToolError, ToolOutcome
 
-TEXT = 4_000
+PAGE_LENGTH = 4_000
 """Characters of one page of an answer."""
-WRITTEN = 5_000
-"""The same as JSON writes it."""
-PAGES = 10
-READ = (PAGES + 1) * TEXT
-"""Characters of an answer that are looked at: those of its pages, and some more, since half a secret is one too."""
-MESSAGE = 500
-"""Characters of what a server says about a failure."""
+PAGE_JSON_LENGTH = 5_000
+"""The same once written as JSON."""
+MAX_PAGES = 10
+MAX_READ_LENGTH = (MAX_PAGES + 1) * PAGE_LENGTH
+"""Characters of an answer that are read: those of its pages and some more, because half a secret is a secret too."""
+MAX_ERROR_LENGTH = 500
+"""Characters of a server's message about a failure."""
 
 
-def parse_read_result(server: McpServer, one: McpTool, result: Any, page: int = 1) -> ToolOutcome:
-    """Of a `CallToolResult`; of one that is too long a page, if the tool only reads, so that the same call can be made
-    for the others. Raises `ToolError` `server_failed` if it says that it failed."""
+def parse_read_result(server: McpServer, tool: McpTool, result: Any, page: int = 1) -> ToolOutcome:
+    """The observation in a `CallToolResult`. If it is too long and the tool only reads, one page of it: the same call
+    returns the others. Raises `ToolError` `server_failed` if the server reports a failure."""
     if result.is_error:
         raise build_server_failed_error(server, _join_pieces(_list_pieces(result.content))[0])
-    found, length = _read_answer(server, result)
-    data: dict[str, Any] = {"server": one.server}
-    if is_single_page(found):
-        data["result"] = found
-    elif not one.has_pages:
-        text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-        data["result"] = f"{text[:TEXT]}… [cut: {TEXT} of {length} characters]"
+    content, length = _read_answer(server, result)
+    data: dict[str, Any] = {"server": tool.server}
+    if is_single_page(content):
+        data["result"] = content
+    elif not tool.has_pages:
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        data["result"] = f"{text[:PAGE_LENGTH]}… [cut: {PAGE_LENGTH} of {length} characters]"
     else:
-        pages = split_result_pages(found)
+        pages = split_result_pages(content)
         shown, more = slice_page(pages, page, 1)
         data |= {"result": shown[0] if shown else None, "page": page, "pages": len(pages)}
-        data |= {"more": f"the same call with {PAGE}: {more}"} if more else {}
-        data |= {"cut": f"of {length} characters, no more than {PAGES * TEXT} can be read"} if length > READ else {}
-    return ToolOutcome(data=data, summary=TextRef(key="result.server", params={"server": one.server}))
+        data |= {"more": f"the same call with {PAGE_ARGUMENT}: {more}"} if more else {}
+        data |= (
+            {"cut": f"of {length} characters, no more than {MAX_PAGES * PAGE_LENGTH} can be read"}
+            if length > MAX_READ_LENGTH
+            else {}
+        )
+    return ToolOutcome(data=data, summary=TextRef(key="result.server", params={"server": tool.server}))
 
 
 def _read_answer(server: McpServer, result: Any) -> tuple[Any, int]:
-    """What an answer says, as data where it is some, and how many characters it has. Masked as a whole, and of an
-    answer that is longer than what is looked at only what has something behind it."""
+    """The content of an answer, as data if possible, and its length in characters. It is masked as a whole. If it is
+    longer than what is read, the end is left out, because a secret may be cut there."""
     text, length = _join_pieces(_list_pieces(result.content))
     structured = json.dumps(result.structured_content, ensure_ascii=False)
-    has_data = result.structured_content is not None and (len(structured) <= READ or not text)
+    has_data = result.structured_content is not None and (len(structured) <= MAX_READ_LENGTH or not text)
     if has_data:
         text, length = structured, len(structured)
-    masked = server.mask_secrets(text[:READ])
-    if length > READ:
-        return masked[: PAGES * TEXT], length
+    masked_text = server.mask_secrets(text[:MAX_READ_LENGTH])
+    if length > MAX_READ_LENGTH:
+        return masked_text[: MAX_PAGES * PAGE_LENGTH], length
     try:
-        value = json.loads(masked) if has_data or masked[:1] in ("{", "[") else masked
+        value = json.loads(masked_text) if has_data or masked_text[:1] in ("{", "[") else masked_text
     except (ValueError, RecursionError):
-        return masked, length
+        return masked_text, length
     return value, length
 
 
-def is_single_page(found: Any) -> bool:
-    """Whether it is one page."""
-    if isinstance(found, str) and len(found) > TEXT:
+def is_single_page(content: Any) -> bool:
+    """True if it is one page."""
+    if isinstance(content, str) and len(content) > PAGE_LENGTH:
         return False
-    return len(json.dumps(found, ensure_ascii=False)) <= WRITTEN
+    return len(json.dumps(content, ensure_ascii=False)) <= PAGE_JSON_LENGTH
 
 
-def split_result_pages(found: Any) -> list[Any]:
-    """Pages of something long: elements of a list, or of the longest list in an object, as far as they fit; else
-    pieces of its text, cut at the end of a line where there is one."""
-    whole = json.dumps(found, ensure_ascii=False)
-    if isinstance(found, dict):
-        lists = {name: len(json.dumps(one)) for name, one in found.items() if isinstance(one, list)}
+def split_result_pages(content: Any) -> list[Any]:
+    """Pages of a long content: elements of a list, or of the longest list in an object, if they fit; otherwise pieces
+    of its text, cut at line ends where possible."""
+    whole = json.dumps(content, ensure_ascii=False)
+    if isinstance(content, dict):
+        lists = {name: len(json.dumps(one)) for name, one in content.items() if isinstance(one, list)}
         name = max(lists, key=lambda one: lists[one], default="")
-        rest = {key: one for key, one in found.items() if key != name}
+        rest = {key: one for key, one in content.items() if key != name}
         beside = len(json.dumps({**rest, name: []}, ensure_ascii=False))
-        groups = _group_elements(found[name], WRITTEN - beside) if name in lists and beside <= WRITTEN // 4 else []
-        only = next(iter(found.values())) if len(found) == 1 else None
+        groups = (
+            _group_elements(content[name], PAGE_JSON_LENGTH - beside)
+            if name in lists and beside <= PAGE_JSON_LENGTH // 4
+            else []
+        )
+        only = next(iter(content.values())) if len(content) == 1 else None
         return [{**rest, name: group} for group in groups] or _cut_text(only if isinstance(only, str) else whole)
-    if isinstance(found, list):
-        return _group_elements(found, WRITTEN) or _cut_text(whole)
-    return _cut_text(found if isinstance(found, str) else whole)
+    if isinstance(content, list):
+        return _group_elements(content, PAGE_JSON_LENGTH) or _cut_text(whole)
+    return _cut_text(content if isinstance(content, str) else whole)
 
 
-def _group_elements(elements: list[Any], most: int) -> list[Any]:
-    """Elements in pages of so many characters; none if one of them is longer than that."""
-    groups, left = list[Any](), 0
+def _group_elements(elements: list[Any], max_length: int) -> list[Any]:
+    """Elements in pages of at most `max_length` characters. Empty if one of them is longer."""
+    groups, room = list[Any](), 0
     for element in elements:
         size = len(json.dumps(element, ensure_ascii=False)) + 2
-        if size + 2 > most:
+        if size + 2 > max_length:
             return []
-        if size > left:
+        if size > room:
             groups.append([])
-            left = most - 2
+            room = max_length - 2
         groups[-1].append(element)
-        left -= size
+        room -= size
     return groups
 
 
 def _cut_text(text: str) -> list[Any]:
     pages = list[Any]()
     while text:
-        piece = text[:TEXT]
+        piece = text[:PAGE_LENGTH]
         while not is_single_page(piece):
             piece = piece[: len(piece) // 2]
         end = piece.rfind("\n", len(piece) // 2) + 1 if len(piece) < len(text) else 0
@@ -113,43 +121,45 @@ def _cut_text(text: str) -> list[Any]:
     return pages
 
 
-def parse_gated_result(server: McpServer, one: McpTool, result: Any) -> ToolOutcome:
-    """The same of a tool with consequences. Raises `ToolError` `server_unsure` if it says that it failed: some of it
-    may have been done before."""
+def parse_gated_result(server: McpServer, tool: McpTool, result: Any) -> ToolOutcome:
+    """The same for a tool with consequences. Raises `ToolError` `server_unsure` if the server reports a failure: there
+    may have been an effect before."""
     try:
-        return parse_read_result(server, one, result)
+        return parse_read_result(server, tool, result)
     except ToolError as error:
-        params: dict[str, Any] = {"server": one.server, "tool": one.name}
-        maybe = ReceiptLine(text=TextRef(key="effect.server_unsure", params=params), subject=one.full_name)
-        raise ToolError("server_unsure", error.text, possible_effect=maybe, server=one.server) from None
+        params: dict[str, Any] = {"server": tool.server, "tool": tool.name}
+        maybe = ReceiptLine(text=TextRef(key="effect.server_unsure", params=params), subject=tool.full_name)
+        raise ToolError("server_unsure", error.text, possible_effect=maybe, server=tool.server) from None
 
 
 def build_server_failed_error(server: McpServer, message: str) -> ToolError:
-    """The server's own words are for the model, as data; people read ours."""
-    masked = server.mask_secrets(message[:READ])
-    said = json.dumps(masked if len(masked) <= MESSAGE else masked[: MESSAGE - 1] + "…", ensure_ascii=False)
+    """The server's own words go to the model, as data; people read ours."""
+    masked = server.mask_secrets(message[:MAX_READ_LENGTH])
+    said = json.dumps(
+        masked if len(masked) <= MAX_ERROR_LENGTH else masked[: MAX_ERROR_LENGTH - 1] + "…", ensure_ascii=False
+    )
     return ToolError("server_failed", f"the server {server.name} says it failed: {said}", server=server.name)
 
 
 def _join_pieces(pieces: Iterable[str]) -> tuple[str, int]:
-    """The pieces as lines, as far as they are looked at, and how many characters all of them have."""
-    kept, length = list[str](), 0
+    """The pieces as lines, as far as they are read, and the length of all of them in characters."""
+    lines, length = list[str](), 0
     for piece in pieces:
-        if length < READ:
-            kept.append(piece[:READ])
+        if length < MAX_READ_LENGTH:
+            lines.append(piece[:MAX_READ_LENGTH])
         length += len(piece) + 1
-    return "\n".join(kept), max(length - 1, 0)
+    return "\n".join(lines), max(length - 1, 0)
 
 
 def _list_pieces(content: Any) -> Iterator[str]:
-    """Texts as they are; of anything else, what it is."""
-    for one in content:
-        match one.type:
+    """Texts unchanged; of anything else, its kind."""
+    for part in content:
+        match part.type:
             case "text":
-                yield one.text
-            case "resource" if hasattr(one.resource, "text"):
-                yield one.resource.text
+                yield part.text
+            case "resource" if hasattr(part.resource, "text"):
+                yield part.resource.text
             case "resource_link":
-                yield f"[link, not opened: {str(one.uri)[:200]}]"
+                yield f"[link, not opened: {str(part.uri)[:200]}]"
             case kind:
-                yield f"[{kind}, not shown: {str(getattr(one, 'mime_type', '') or 'of no known type')[:60]}]"
+                yield f"[{kind}, not shown: {str(getattr(part, 'mime_type', '') or 'of no known type')[:60]}]"

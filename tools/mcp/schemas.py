@@ -1,9 +1,8 @@
-"""A server's JSON Schema, made plain: what is checked before a card is shown, and what the model is told.
+"""Simplifies a server's JSON Schema, for the check before a card is shown and for the model.
 
-The schema is somebody else's. References are written out within a budget (nested ones could multiply without end, and
-remote ones would be fetched), patterns are left out (some take for ever to match), and only keywords that are listed
-here stay. What is left out the server still checks itself: this check spares a card, it does not replace the server's.
-"""
+The schema is untrusted. References are expanded within a budget (nested ones could multiply without end, and remote
+ones would be fetched), patterns are left out (some take for ever to match), and only the keywords listed here stay. The
+server itself still checks the rest: this check saves a card and does not replace the server's."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ from tools.characters import has_invisible
 from tools.mcp.server_text import clean_server_text
 
 NODES, DEPTH, SIZE = 400, 12, 12_000
-"""Schemas in a schema, how deep they are nested, characters of the whole."""
+"""Most schemas in a schema, deepest nesting, most characters of the whole."""
 TEXT, NAME = 240, 60
-"""Characters of a description, and of a property's name."""
-WRONG = 300
-"""Characters of what is said of wrong arguments."""
+"""Most characters of a description, and of a property's name."""
+MAX_ERROR_LENGTH = 300
+"""Characters of an error about arguments."""
 _VALUES = frozenset(
     {
         *("type", "required", "enum", "const", "default", "minimum", "maximum", "exclusiveMinimum"),
@@ -30,41 +29,43 @@ _VALUES = frozenset(
     }
 )
 _ONE, _SEVERAL = ("items", "additionalProperties"), {"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf"}
-"""Keywords that hold a schema, and those that hold several. *One of* is taken as *any of*: what was left out of two
-alternatives may be the difference between them."""
+"""Keywords that hold one schema, and those that hold several. *One of* becomes *any of*: two alternatives may differ
+only in what was left out."""
 
 
 class UnusableToolError(ValueError):
-    """A schema that no arguments can be checked with."""
+    """No arguments can be checked with this schema."""
 
 
 def simplify_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an object of arguments, without references and patterns. Raises `UnusableToolError`."""
-    made = _SchemaSimplifier(schema).simplify_node(schema, 0)
-    if made.get("type") != "object":
+    """The schema of an arguments object, without references and patterns. Raises `UnusableToolError`."""
+    simple = _SchemaSimplifier(schema).simplify_node(schema, 0)
+    if simple.get("type") != "object":
         raise UnusableToolError("its input is no object")
-    made.setdefault("properties", {})
-    written = json.dumps(made, ensure_ascii=False)
+    simple.setdefault("properties", {})
+    written = json.dumps(simple, ensure_ascii=False)
     if len(written) > SIZE:
         raise UnusableToolError(f"its input schema is longer than {SIZE} characters")
     if has_invisible(written):
         raise UnusableToolError("its input schema has characters in it that nobody can see")
     try:
-        Draft202012Validator.check_schema(made)
+        Draft202012Validator.check_schema(simple)
     except SchemaError as error:
-        raise UnusableToolError(f"its input schema is wrong: {error.message[:WRONG]}") from None
-    return made
+        raise UnusableToolError(f"its input schema is wrong: {error.message[:MAX_ERROR_LENGTH]}") from None
+    return simple
 
 
 def describe_schema_errors(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str:
-    """What is wrong with arguments, by a plain schema; or nothing."""
+    """The errors of arguments by a simplified schema; empty if there are none."""
     wrong = sorted(Draft202012Validator(schema).iter_errors(args), key=lambda one: list(map(str, one.absolute_path)))
-    told = [f"{'.'.join(map(str, one.absolute_path)) or 'arguments'}: {one.message[:WRONG]}" for one in wrong[:3]]
+    told = [
+        f"{'.'.join(map(str, one.absolute_path)) or 'arguments'}: {one.message[:MAX_ERROR_LENGTH]}" for one in wrong[:3]
+    ]
     return "; ".join(told)
 
 
 class _SchemaSimplifier:
-    """Writes one schema out."""
+    """Expands one schema."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root, self.left = root, NODES
@@ -83,29 +84,29 @@ class _SchemaSimplifier:
         return {**made, **self._simplify_children(node, depth + 1)}
 
     def _simplify_children(self, node: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        simple: dict[str, Any] = {}
         if isinstance(properties := node.get("properties"), Mapping):
-            made["properties"] = {
+            simple["properties"] = {
                 _require_property_name(name): self.simplify_node(one, depth) for name, one in properties.items()
             }
         for key in _ONE:
             if isinstance(inner := node.get(key), bool):
-                made[key] = inner
+                simple[key] = inner
             elif inner is not None:
-                made[key] = self.simplify_node(inner, depth)
+                simple[key] = self.simplify_node(inner, depth)
         if "prefixItems" in node:
-            made.pop("items", None)  # what stands before them is left out
+            simple.pop("items", None)  # the positions before them are left out
         if "array" in str(node.get("type")):
-            made.setdefault("items", {})  # endpoints ask for it
+            simple.setdefault("items", {})  # endpoints require it
         if "patternProperties" in node:
-            made.pop("additionalProperties", None)  # what the left out patterns allow is not refused here
+            simple.pop("additionalProperties", None)  # the patterns that were left out may allow more
         for key, as_key in _SEVERAL.items():
             if isinstance(several := node.get(key), list) and several:
-                made[as_key] = [self.simplify_node(one, depth) for one in several]
-        return made
+                simple[as_key] = [self.simplify_node(one, depth) for one in several]
+        return simple
 
     def _resolve_reference(self, ref: str) -> object:
-        """What a reference within the schema points to. Raises `UnusableToolError`."""
+        """The target of a reference within the schema. Raises `UnusableToolError`."""
         node: object = self.root
         for part in ref.removeprefix("#").split("/")[1:]:
             node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, Mapping) else None

@@ -1,4 +1,4 @@
-"""What a server that runs beside us writes to its standard error: lines of our log, bounded, without its secrets."""
+"""Logs the standard error of a local server: bounded lines, without its secrets."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tools.mcp.config import McpServer
 from tools.mcp.server_text import clean_server_text
 
 LINE, LINES = 500, 200
-"""Characters of a line, and lines of one life of a server: what is more is read and dropped."""
+"""Characters of a line, and lines per run of a server. Further lines are read and dropped."""
 
 
 class EventLogger(Protocol):
-    """Where what happens is written down: `log.info` and the like."""
+    """A logger: `log.info` and the like."""
 
     def __call__(self, event: str, **about: object) -> object: ...
 
 
 class StderrLog:
-    """`file` is what the child writes to, while the context is open."""
+    """`file`: what the child writes to while the context is open."""
 
     def __init__(self, server: McpServer, log_event: EventLogger) -> None:
         self.server, self.report, self.lines = server, log_event, 0

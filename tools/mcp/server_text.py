@@ -1,4 +1,4 @@
-"""What a server says of itself, made harmless: one line, bounded, with nothing that opens or closes a quotation."""
+"""Makes a server's own text harmless: one line, bounded, with nothing that opens or closes a quotation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tools.characters import remove_invisible, show_invisible
 _INSTEAD = str.maketrans({"<": "‹", ">": "›", "`": "'"})
 
 
-def clean_server_text(text: str, most: int) -> str:
-    """On one line, without characters that are not seen, at most so many characters."""
-    seen = remove_invisible("".join(" " if c.isspace() else c for c in text[: most * 4]))
+def clean_server_text(text: str, max_length: int) -> str:
+    """On one line, without invisible characters, at most `max_length` characters."""
+    seen = remove_invisible("".join(" " if c.isspace() else c for c in text[: max_length * 4]))
     line = " ".join(show_invisible(seen).split()).translate(_INSTEAD)
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= max_length else line[: max_length - 1] + "…"

@@ -1,4 +1,4 @@
-"""Persons as cards name them: who is meant, in a form that whoever presses can check."""
+"""Persons as cards name them, so that the presser can check who is meant."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tools.ports import Directory
 from tools.spec import Identities, Identity, Person, TextRef
 
 Roll = tuple[tuple[str, tuple[str, ...]], ...]
-"""(person id, what the person is called), of everybody."""
+"""(person id, names), of everybody."""
 
 
 async def identify_people(directory: Directory, people: Iterable[str], note: TextRef | None = None) -> Identities:
-    """The persons with these ids, as they are called now; `note`: the sentence that names them."""
+    """The persons with these ids, under their current names. `note`: the sentence that names them."""
     owners = _map_looks_to_owners(
         tuple((p.id, _list_identifiers(p)) for p in await directory.list_people() if p.active)
     )
@@ -25,7 +25,7 @@ async def identify_people(directory: Directory, people: Iterable[str], note: Tex
 
 
 def _identify_person(id: str, person: Person | None, owners: Mapping[str, frozenset[str]]) -> Identity:
-    """Somebody who has left the directory is known by their id alone."""
+    """A person who has left the directory has only their id."""
     if person is None:
         return Identity(id=id, name=id)
     names = (person.name, *person.names)
@@ -40,13 +40,13 @@ def _identify_person(id: str, person: Person | None, owners: Mapping[str, frozen
 
 
 def _list_identifiers(person: Person) -> tuple[str, ...]:
-    """The address as well: a name that looks like somebody else's address is shared with them."""
+    """With the address: a name that looks like another person's address is shared with them."""
     return tuple(filter(None, (person.name, *person.names, person.email)))
 
 
 @lru_cache(4)
 def _map_looks_to_owners(roll: Roll) -> Mapping[str, frozenset[str]]:
-    """What a name may be taken for → whose name that is."""
+    """What a name may be read as → the persons with that name."""
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for id, names in roll:
         for name in names:

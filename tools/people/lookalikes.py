@@ -1,12 +1,12 @@
-"""Which names look alike: skeletons after UTS #39 (https://www.unicode.org/reports/tr39/#Confusable_Detection).
+"""Finds names that look alike: skeletons after UTS #39
+(https://www.unicode.org/reports/tr39/#Confusable_Detection).
 
-Two names are alike when a reader may take one for the other: `Li Si` and `Lі Sі` (Cyrillic і), `Ｌｉ　Ｓｉ` (full
-width), `Ii Si` with a capital I in the place of the l, `王二` and `王ニ` (Katakana). What looks alike stands in
-`confusables.tsv`, which `deploy/confusables` makes of Unicode's own data.
+Two names are alike if a reader may take one for the other: `Li Si` and `Lі Sі` (Cyrillic і), `Ｌｉ　Ｓｉ` (full
+width), `Ii Si` with a capital I in place of the l, `王二` and `王ニ` (Katakana). The table is `confusables.tsv`,
+which `deploy/confusables` makes from Unicode's own data.
 
-A skeleton drops what the eye drops: characters that cannot be seen, blanks, case, and the dot over an i that has one
-already. `Jose` and `José`, 李四 and 李泗 look different and stay different.
-"""
+A skeleton drops what the eye drops: invisible characters, blanks, case, and the dot over an i that has one
+already. `Jose` and `José`, 李四 and 李泗 look different and stay different."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from importlib import resources
 
 from tools.characters import has_invisible
 
-REMEMBERED = 1 << 16
-"""Names whose skeletons are kept: those of a company with 20,000 people."""
+CACHE_SIZE = 1 << 16
+"""Names whose skeletons are cached: those of a company with 20,000 people."""
 DOT = "\u0307"
 _DOTTED = re.compile(f"(?<=[ij]){DOT}")
 _JOINING = re.compile("[\u200d\ufe0e\ufe0f\U000e0020-\U000e007f]")
-"""What cannot be seen although it is part of an emoji."""
+"""Invisible characters that are part of an emoji."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """What a text reads like, and where a search may begin and end in it."""
+    """The letters that a text reads like, and where a search may begin and end in them."""
 
     text: str
     starts: frozenset[int]
-    """Where a word begins; in a script without capital letters (Chinese, Arabic), where any letter does."""
+    """Starts of words; in a script without capital letters (Chinese, Arabic), every letter."""
     edges: frozenset[int]
-    """Between two letters of the text: `rn` stands for the one letter m."""
+    """Positions between two letters of the text: `rn` stands for the one letter m."""
 
     def has_word(self, part: str) -> bool:
-        """True when the text, from the beginning of some word on, begins with `part`."""
+        """True if the text begins with `part` from the start of some word."""
         return any(at in self.starts for at in self._find_places(part))
 
     def has_part(self, part: str) -> bool:
-        """True when `part` stands anywhere in the text."""
+        """True if the text contains `part`."""
         return any(True for _ in self._find_places(part))
 
     def _find_places(self, part: str) -> Iterator[int]:
@@ -53,46 +53,46 @@ class Skeleton:
             at = self.text.find(part, at + 1)
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHE_SIZE)
 def compute_looks(text: str) -> frozenset[str]:
-    """What a text may be taken for: as it reads, and as it is seen (`Iisi` reads *iisi* and is seen as *lisi*). Two
-    texts look alike when they have one of these in common. Empty for a text in which nothing can be seen."""
+    """What a text may be read as: letter by letter, and as seen (`Iisi` reads *iisi* and is seen as *lisi*). Two texts
+    look alike if they share one of these. Empty for a text without visible characters."""
     seen = unicodedata.normalize("NFD", remove_hidden(text)).translate(_load_prototypes())
     return frozenset(filter(None, (compute_skeleton(text), _reduce_prototypes(seen))))
 
 
 def is_lookalike(one: str, other: str) -> bool:
-    """True when a reader may take one for the other."""
+    """True if a reader may take one for the other."""
     return not compute_looks(one).isdisjoint(compute_looks(other))
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHE_SIZE)
 def compute_skeleton(text: str) -> str:
-    """How a text reads: upper case is the same as lower case before anything is compared."""
+    """The letters of a text: upper case becomes lower case before anything is compared."""
     return _reduce_prototypes(
         unicodedata.normalize("NFD", _fold_case(remove_hidden(text))).translate(_load_prototypes())
     )
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHE_SIZE)
 def split_skeleton(text: str) -> Skeleton:
-    """How a text reads, letter by letter."""
+    """The letters of a text, with their positions."""
     pieces, starts, edges = list[str](), set[int](), {0}
-    length, before = 0, " "
+    length, previous = 0, " "
     for sign in unicodedata.normalize("NFD", _fold_case(remove_hidden(text))):
-        piece = "" if sign == DOT and before in "ij" else _reduce_prototypes(_load_prototypes().get(ord(sign), sign))
+        piece = "" if sign == DOT and previous in "ij" else _reduce_prototypes(_load_prototypes().get(ord(sign), sign))
         if unicodedata.combining(sign):
             edges.discard(length)
-        elif piece and (not before.isalnum() or sign.lower() == sign.upper()):
+        elif piece and (not previous.isalnum() or sign.lower() == sign.upper()):
             starts.add(length)
         pieces.append(piece)
-        length, before = length + len(piece), sign
+        length, previous = length + len(piece), sign
         edges.add(length)
     return Skeleton("".join(pieces), frozenset(starts), frozenset(edges))
 
 
 def remove_hidden(text: str) -> str:
-    """The text without everything that cannot be seen, also inside an emoji."""
+    """The text without invisible characters, also inside an emoji."""
     if not (_JOINING.search(text) or has_invisible(text)):
         return text
     return "".join(sign for sign in text if not has_invisible(sign))
@@ -110,14 +110,14 @@ def _reduce_prototypes(text: str) -> str:
 
 @cache
 def _load_prototypes() -> dict[int, str]:
-    """Character → what it looks like."""
+    """Character → the characters that it looks like."""
     table = resources.files("tools.people").joinpath("confusables.tsv").read_text(encoding="utf-8")
-    found: dict[int, str] = {}
+    prototypes: dict[int, str] = {}
     for line in table.splitlines():
         if not line.startswith("#"):
             prototype, _, sources = line.partition("\t")
-            found |= {int(source, 16): _decode_code_points(prototype) for source in sources.split()}
-    return found
+            prototypes |= {int(source, 16): _decode_code_points(prototype) for source in sources.split()}
+    return prototypes
 
 
 def _decode_code_points(numbers: str) -> str:

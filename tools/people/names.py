@@ -1,10 +1,8 @@
-"""Who is meant: the one resolver of persons, for tools and forms.
+"""Resolves persons: the only resolver for tools and forms.
 
-A text means, in this order: the person with exactly this id or mention; the person with exactly this e-mail address,
-where it has an `@`; somebody by a name. People choose their names themselves, so a name is never an identity: it only
-leads to somebody when nobody else may be meant by it, and whoever looks alike (`tools.people.lookalikes`) may always be
-meant.
-"""
+A text means, in this order: the person with exactly this id or mention; the person with exactly this e-mail address, if
+it has an `@`; a person with this name. People choose their own names, so a name is never an identity: it resolves only
+if nobody else can be meant by it, and everybody whose name looks alike (`tools.people.lookalikes`) can be meant."""
 
 from __future__ import annotations
 
@@ -20,11 +18,11 @@ from tools.spec import Person, ToolError
 
 MENTION = re.compile(r"<@([A-Z0-9_]+)(?:\|[^<>]*)?>", re.IGNORECASE)
 PLATFORM_ID = re.compile(r"[UW](?=[A-Z0-9]*[0-9])[A-Z0-9]{6,}")
-"""What ids of people look like on Slack. Nobody is found by a name of this form: it may have been somebody's id."""
-SHORTEST = 2
-"""Letters that a part of a Latin name needs; one Chinese character is enough."""
+"""Slack's ids of people. Nobody is found by a name of this form: it may have been another person's id."""
+MIN_PART_LENGTH = 2
+"""Letters needed in a part of a Latin name; one Chinese character is enough."""
 CANDIDATES = 8
-SHOWN = 60
+SHOWN_LENGTH = 60
 """Characters shown of a name, a department or an address."""
 
 
@@ -34,36 +32,36 @@ class PersonMatches:
 
     people: tuple[Person, ...] = ()
     is_certain: bool = False
-    """True: there is one, and nobody else may be meant."""
+    """True: there is one, and nobody else can be meant."""
 
 
 def find_people(people: Iterable[Person], text: str) -> PersonMatches:
-    """Everybody active whom `text` may mean: by id, mention or e-mail address exactly; else by a name or the beginning
-    of a word of one; else by a part. Case, spaces and full-width forms do not count."""
+    """All active people whom `text` may mean: by exact id, mention or e-mail address; else by a name or the start of a
+    word in one; else by a part. Case, spaces and full-width forms do not count."""
     active = list_active_people(people)
-    written = " ".join(unicodedata.normalize("NFKC", remove_hidden(text)).split())
-    mention = MENTION.fullmatch(written)
-    exact = mention[1] if mention else written
+    normalized = " ".join(unicodedata.normalize("NFKC", remove_hidden(text)).split())
+    mention = MENTION.fullmatch(normalized)
+    exact = mention[1] if mention else normalized
     if by_id := tuple(p for p in active if p.id in (exact, text.strip())):
         return PersonMatches(by_id, len(by_id) == 1)
-    if "@" in written:
-        by_email = tuple(p for p in active if p.email and _fold_address(p.email) == _fold_address(written))
+    if "@" in normalized:
+        by_email = tuple(p for p in active if p.email and _fold_address(p.email) == _fold_address(normalized))
         return PersonMatches(by_email, len(by_email) == 1)
-    return _find_by_name(active, written)
+    return _find_by_name(active, normalized)
 
 
 def list_active_people(people: Iterable[Person]) -> tuple[Person, ...]:
-    """Everybody active, by name."""
+    """All active people, by name."""
     return tuple(sorted((p for p in people if p.active), key=lambda p: (p.name, p.id)))
 
 
 def resolve_person(people: Sequence[Person], text: str, *, field: str = "") -> Person:
-    """The one person `text` means. Raises `ToolError`: `unknown_person` or `ambiguous_person`."""
-    found = find_people(people, text)
-    if found.is_certain:
-        return found.people[0]
-    short = show_invisible(text.strip())[:SHOWN]
-    if not found.people:
+    """The one person that `text` means. Raises `ToolError`: `unknown_person` or `ambiguous_person`."""
+    matches = find_people(people, text)
+    if matches.is_certain:
+        return matches.people[0]
+    short = show_invisible(text.strip())[:SHOWN_LENGTH]
+    if not matches.people:
         raise ToolError(
             "unknown_person",
             f"nobody in the directory is called {short!r}; use list_people, or ask who is meant",
@@ -71,75 +69,75 @@ def resolve_person(people: Sequence[Person], text: str, *, field: str = "") -> P
             field=field,
             name=short,
         )
-    several = {language: _format_candidates(found.people, people, language) for language in ("zh", "en")}
+    several = {language: _format_candidates(matches.people, people, language) for language in ("zh", "en")}
     raise ToolError(
         "ambiguous_person",
-        f"{short!r} may be any of: {_format_candidates(found.people, people, 'en', ids=True)}. Ask which one is meant, "
-        "showing these addresses and departments, then use the id",
+        f"{short!r} may be any of: {_format_candidates(matches.people, people, 'en', ids=True)}. Ask which one is "
+        "meant, showing these addresses and departments, then use the id",
         needs_person=True,
         field=field,
-        people=tuple(one.id for one in found.people[:CANDIDATES]),
+        people=tuple(one.id for one in matches.people[:CANDIDATES]),
         name=short,
         candidates=several,
     )
 
 
 async def load_person(directory: Directory, id: str, *, field: str = "") -> Person:
-    """The active person with exactly this id: what was resolved and shown before is never resolved again by a name.
+    """The active person with exactly this id: what was resolved and shown before is never resolved again by name.
     Raises `ToolError`: `unknown_person`."""
     person = await directory.find_person(id)
     if person is None or not person.active:
-        message = f"the person {id[:SHOWN]!r} is not in the directory any more; look them up again"
-        raise ToolError("unknown_person", message, needs_person=True, field=field, name=id[:SHOWN])
+        message = f"the person {id[:SHOWN_LENGTH]!r} is not in the directory any more; look them up again"
+        raise ToolError("unknown_person", message, needs_person=True, field=field, name=id[:SHOWN_LENGTH])
     return person
 
 
 def is_searchable_name(name: str) -> bool:
-    """True for a name by which somebody may be found: one that poses neither as an address nor as an id, and has
-    nothing in it that cannot be seen."""
+    """True for a name by which a person may be found: it imitates neither an address nor an id, and has no invisible
+    characters."""
     plain = unicodedata.normalize("NFKC", name)
     return not ("@" in plain or has_invisible(name) or PLATFORM_ID.fullmatch(remove_hidden(plain)))
 
 
 def describe_person(person: Person, people: Iterable[Person], language: str) -> str:
-    """`“李四” (lisi@example.com, Engineering, manager “王五”)`: nothing of it but the name is chosen by the person, and
-    the name cannot pose as the rest. Says so when the company's directory file does not have them."""
+    """`“李四” (lisi@example.com, Engineering, manager “王五”)`. The person chooses only the name, which cannot
+    imitate the rest. Says so if the company's directory file does not have them."""
     manager = next((p for p in people if p.id == person.manager), None)
     zh = language == "zh"
     facts = [person.email, person.department]
     facts += [f"{'主管' if zh else 'manager '}{_quote_person_name(manager.name, language)}"] if manager else []
     facts += ["不在公司名录里" if zh else "not in the company directory"] if person.is_in_directory is False else []
-    known = [show_invisible(fact)[: 2 * SHOWN] for fact in facts if fact]
+    details = [show_invisible(fact)[: 2 * SHOWN_LENGTH] for fact in facts if fact]
     name = _quote_person_name(person.name, language)
-    if not known:
+    if not details:
         return name
-    return f"{name}（{'，'.join(known)}）" if zh else f"{name} ({', '.join(known)})"
+    return f"{name}（{'，'.join(details)}）" if zh else f"{name} ({', '.join(details)})"
 
 
 def remove_spaces(text: str) -> str:
-    """Without full-width forms and spaces."""
+    """The text without full-width forms and spaces."""
     return "".join(unicodedata.normalize("NFKC", text).split())
 
 
 def fold_text(text: str) -> str:
-    """For comparing words: full-width forms, case and spaces do not count."""
+    """The text for comparison: full-width forms, case and spaces do not count."""
     return remove_spaces(text).casefold()
 
 
 def _find_by_name(active: Sequence[Person], text: str) -> PersonMatches:
-    """By whole names, and by words that begin like `text`; where there is neither, by parts."""
+    """Matches by whole names and by words that begin with `text`; without any, by parts."""
     part, looks = compute_skeleton(text), compute_looks(text)
     if not looks:
         return PersonMatches()
     whole = [p for p in active if any(not looks.isdisjoint(compute_looks(name)) for name in _list_own_names(p))]
-    is_long = len(text) >= SHORTEST or not text.isascii()
+    is_long = len(text) >= MIN_PART_LENGTH or not text.isascii()
     words = [p for p in active if any(_name_has_word(name, part) for name in _list_searchable_names(p))]
-    found = list(dict.fromkeys((*whole, *(words if whole or is_long else ()))))
-    if not found and is_long:
-        found = [p for p in active if any(_name_has_part(name, part) for name in _list_searchable_names(p))]
-    if len(found) != 1:
-        return PersonMatches(tuple(found))
-    [only] = found
+    matches = list(dict.fromkeys((*whole, *(words if whole or is_long else ()))))
+    if not matches and is_long:
+        matches = [p for p in active if any(_name_has_part(name, part) for name in _list_searchable_names(p))]
+    if len(matches) != 1:
+        return PersonMatches(tuple(matches))
+    [only] = matches
     by = [
         name
         for name in _list_searchable_names(only)
@@ -175,8 +173,8 @@ def _fold_address(address: str) -> str:
 
 
 def _quote_person_name(name: str, language: str) -> str:
-    """On one line, in marks that the name itself does not have."""
-    plain = "".join(sign for sign in " ".join(show_invisible(name).split()) if sign not in '“”「」"')[:SHOWN]
+    """On one line, in quotation marks that the name itself does not have."""
+    plain = "".join(sign for sign in " ".join(show_invisible(name).split()) if sign not in '“”「」"')[:SHOWN_LENGTH]
     return f"「{plain}」" if language == "zh" else f"“{plain}”"
 
 
@@ -189,13 +187,13 @@ def _format_candidates(found: Sequence[Person], people: Sequence[Person], langua
 
 
 async def get_person_name(directory: Directory, person: str) -> str:
-    """The name people use, or the id of somebody who has left the directory."""
+    """The name people use; the id of a person who has left the directory."""
     found = await directory.find_person(person)
     return found.name if found else person
 
 
 def format_stand_in(by: str, other: str) -> dict[str, str]:
-    """Who acts, and for whom."""
+    """Who acted, and for whom."""
     return {"zh": f"{by}（代{other}）", "en": f"{by} for {other}"}
 
 
@@ -204,12 +202,12 @@ async def format_people_names(directory: Directory, people: Iterable[str]) -> di
 
 
 def join_in_both_languages(names: Iterable[str]) -> dict[str, str]:
-    """Several names in a row, for readers of both languages."""
+    """Several names, for readers of both languages."""
     names = tuple(names)
     return {"zh": "、".join(names), "en": ", ".join(names)}
 
 
 async def get_person_language(directory: Directory, person: str) -> str:
-    """The language to speak with somebody; English with somebody who has left the directory."""
+    """A person's language; English if they have left the directory."""
     found = await directory.find_person(person)
     return found.language if found else "en"

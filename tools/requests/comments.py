@@ -1,4 +1,4 @@
-"""A word beside a request that decides nothing: urging, commenting, telling others."""
+"""Words about a request that decide nothing: urging, commenting, telling others."""
 
 from __future__ import annotations
 
@@ -63,16 +63,16 @@ async def prepare_urge_task(context: ToolContext, args: UrgeTaskArgs) -> Proposa
             UrgeCommand(task=task, actor=context.caller.id), context.now
         ),
     )
-    who = [t.assignee for t in request.tasks if t.id in fine]
+    assignees = [t.assignee for t in request.tasks if t.id in fine]
     title = await _build_request_title(
-        context, "title.urge", request, names=await format_people_names(context.services.directory, who)
+        context, "title.urge", request, names=await format_people_names(context.services.directory, assignees)
     )
-    urged = CardField(label="urged", value=await identify_people(context.services.directory, who))
+    urged = CardField(label="urged", value=await identify_people(context.services.directory, assignees))
     return await _propose_on_request(context, request, {"request_id": request.id, "tasks": fine}, title, urged)
 
 
 async def run_urge_task(context: ToolContext, stored: StoredUrge) -> ToolOutcome:
-    """Each task by a command of its own."""
+    """Urges each task with a command of its own."""
 
     def urge_assignee(task: str) -> Awaitable[CommandResult]:
         return context.services.engine.execute_command(
@@ -91,7 +91,7 @@ async def run_urge_task(context: ToolContext, stored: StoredUrge) -> ToolOutcome
 
 
 async def _try_each_task(tasks: Iterable[str], work: Callable[[str], Awaitable[object]]) -> list[str]:
-    """The tasks that it can be done with. Raises what the first is refused with if there is none."""
+    """The tasks for which `work` succeeds. Raises the first one's error if there is none."""
     fine, errors = list[str](), list[ToolError]()
     for task in tasks:
         try:
@@ -104,16 +104,16 @@ async def _try_each_task(tasks: Iterable[str], work: Callable[[str], Awaitable[o
     return fine
 
 
-async def _find_tasks_to_urge(context: ToolContext, named: str) -> tuple[Request, list[str]]:
-    """The request, and its tasks: the one that is named, or all that are open."""
+async def _find_tasks_to_urge(context: ToolContext, id: str) -> tuple[Request, list[str]]:
+    """The request, and the tasks to urge: the named one, or all open ones."""
     try:
-        assigned = await context.services.engine.get_task(named)
+        assigned_task = await context.services.engine.get_task(id)
     except ToolError:
-        request = await require_readable_request(context, named)
+        request = await require_readable_request(context, id)
         if not request.open_tasks:
             raise ToolError("not_running", f"{request.id} waits for nobody", request=request.id) from None
         return request, [t.id for t in request.open_tasks]
-    return assigned.request, [assigned.task.id]
+    return assigned_task.request, [assigned_task.task.id]
 
 
 async def prepare_comment_request(context: ToolContext, args: CommentRequestArgs) -> Proposal:
@@ -128,11 +128,11 @@ async def prepare_comment_request(context: ToolContext, args: CommentRequestArgs
 
 async def run_comment_request(context: ToolContext, args: CommentRequestArgs) -> ToolOutcome:
     command = CommentCommand(request=args.request_id, actor=context.caller.id, text=args.text)
-    moved = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
-    data, params = {"request": moved.request, "comment": args.text}, {"request": moved.request}
-    privacy = await classify_own_request(context, moved.request)
+    result = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
+    data, params = {"request": result.request, "comment": args.text}, {"request": result.request}
+    privacy = await classify_own_request(context, result.request)
     return build_effect_outcome(
-        data, "result.commented", "effect.commented", moved.request, params, privacy, data_privacy=Privacy.OWN_TEXT
+        data, "result.commented", "effect.commented", result.request, params, privacy, data_privacy=Privacy.OWN_TEXT
     )
 
 
@@ -153,12 +153,12 @@ async def prepare_cc_request(context: ToolContext, args: CcRequestArgs) -> Propo
 
 async def run_cc_request(context: ToolContext, args: CcRequestArgs) -> ToolOutcome:
     command = CcCommand(request=args.request_id, actor=context.caller.id, people=args.people)
-    moved = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
+    result = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
     names = await format_people_names(context.services.directory, args.people)
-    data = {"request": moved.request, "told": names["en"]}
-    params: dict[str, Any] = {"request": moved.request, "names": names}
-    privacy = await classify_own_request(context, moved.request)
-    return build_effect_outcome(data, "result.told", "effect.told", moved.request, params, privacy)
+    data = {"request": result.request, "told": names["en"]}
+    params: dict[str, Any] = {"request": result.request, "names": names}
+    privacy = await classify_own_request(context, result.request)
+    return build_effect_outcome(data, "result.told", "effect.told", result.request, params, privacy)
 
 
 async def _build_request_title(context: ToolContext, key: str, request: Request, **params: Any) -> TextRef:
@@ -170,11 +170,11 @@ async def _propose_on_request(
     context: ToolContext, request: Request, args: dict[str, Any], title: TextRef, *facts: CardField, body: str = ""
 ) -> Proposal:
     process = await context.services.engine.get_process(request)
-    shown = await build_request_card_fields(context.services.directory, process, request)
+    fields = await build_request_card_fields(context.services.directory, process, request)
     privacy = await classify_card(context, request)
     if body:
         privacy = choose_most_private(privacy, Privacy.OWN_TEXT)
-    return build_own_proposal(context, args, title, (*facts, *shown), subject=request.id, body=body, privacy=privacy)
+    return build_own_proposal(context, args, title, (*facts, *fields), subject=request.id, body=body, privacy=privacy)
 
 
 URGE_TASK = Tool(

@@ -1,4 +1,4 @@
-"""What a card says of other requests that claim the same, for whoever decides and for the author before confirming."""
+"""Card fields about other requests that claim the same, for the decider, and for the author before confirming."""
 
 from __future__ import annotations
 
@@ -12,54 +12,56 @@ from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind
 
-SHOWN = 5
-"""Other requests that one fact names: the newest."""
+MAX_REQUESTS = 5
+"""Most other requests that one field names: the newest."""
 
 
 async def build_identical_fields(
     context: ToolContext, process: Process, filled: FilledForm, author: str, started: datetime, request_id: str = ""
 ) -> tuple[CardField, ...]:
-    """Which of the author's other requests claim the same, by the form's `identical`. Nothing for a form without it.
-    `parse_request_id`: the request itself, once it has a number."""
+    """The author's other requests that claim the same, by the form's `identical`. Empty for a form without it.
+    `request_id`: the request itself, once it has a number."""
     form = process.form
     if not form.identical:
         return ()
     person = await context.services.directory.find_person(author)
-    others = await context.services.engine.list_own_requests(author)
+    own_requests = await context.services.engine.list_own_requests(author)
     zone = person.zone if person else context.now.tzinfo
     assert zone is not None, "times are aware"
-    alike = list_identical_requests(form, request_id, filled, started, zone, others)
+    alike = list_identical_requests(form, request_id, filled, started, zone, own_requests)
     fields = [_build_requests_field(context, "identical", alike)] if alike else []
     return (
         *fields,
-        *_build_same_file_fields(context, process, filled, request_id, [one for one in others if one not in alike]),
+        *_build_same_file_fields(
+            context, process, filled, request_id, [one for one in own_requests if one not in alike]
+        ),
     )
 
 
 def _build_same_file_fields(
-    context: ToolContext, process: Process, filled: FilledForm, request_id: str, others: Sequence[Request]
+    context: ToolContext, process: Process, filled: FilledForm, request_id: str, requests: Sequence[Request]
 ) -> Iterator[CardField]:
-    """A receipt that was handed in before is told of, whatever else the other request says."""
+    """A receipt that was handed in before is reported, whatever else the other request says."""
     form = process.form
     for field in form.fields:
         if field.name not in form.identical or field.kind is not FieldKind.ATTACHMENT:
             continue
-        if found := list_same_file_requests(form, request_id, filled, field.name, others):
+        if found := list_same_file_requests(form, request_id, filled, field.name, requests):
             yield _build_requests_field(
                 context, {"zh": f"同一{field.label.zh}", "en": f"Same {field.label.en.lower()}"}, found
             )
 
 
-def _build_requests_field(context: ToolContext, label: str | dict[str, str], found: Sequence[Request]) -> CardField:
-    newest = sorted(found, key=lambda one: one.started, reverse=True)[:SHOWN]
-    more = len(found) - len(newest)
-    told = {
+def _build_requests_field(context: ToolContext, label: str | dict[str, str], requests: Sequence[Request]) -> CardField:
+    newest = sorted(requests, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
+    hidden_count = len(requests) - len(newest)
+    params = {
         "zh": "、".join(f"{one.id}（{_format_standing(context, one, 'zh')}）" for one in newest)
-        + (f" 等 {len(found)} 份" if more else ""),
+        + (f" 等 {len(requests)} 份" if hidden_count else ""),
         "en": ", ".join(f"{one.id} ({_format_standing(context, one, 'en').lower()})" for one in newest)
-        + (f" and {more} more" if more else ""),
+        + (f" and {hidden_count} more" if hidden_count else ""),
     }
-    return CardField(label=label, value=TextRef(key="fact.identical", params={"requests": told}))
+    return CardField(label=label, value=TextRef(key="fact.identical", params={"requests": params}))
 
 
 def _format_standing(context: ToolContext, request: Request, language: str) -> str:

@@ -1,12 +1,12 @@
-"""Filling a form in as a model has written it: whom the rules name is named, and what is wrong is told all at once,
-with what the form looks like."""
+"""Fills in a form as a model wrote it: adds the people that the rules name, and reports all errors at once, with an
+outline of the form."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from tools.cards.builders import prefix_error_field
-from tools.cards.fields import PREFIX
+from tools.cards.fields import FIELD_PREFIX
 from tools.error_advice import FORM
 from tools.people.names import fold_text, resolve_person
 from tools.spec import InvalidFieldsError, ToolError
@@ -28,16 +28,16 @@ SHAPE = frozenset(
 MANAGER = frozenset(
     map(fold_text, ("manager", "my manager", "line manager", "上级", "直属上级", "我的上级", "主管", "经理"))
 )
-"""How people call who is above them."""
-WRITTEN = {FieldKind.DATE: "YYYY-MM-DD", FieldKind.MONEY: "1200.50"}
-"""How values of some kinds are written."""
+"""What people call a superior."""
+VALUE_FORMATS = {FieldKind.DATE: "YYYY-MM-DD", FieldKind.MONEY: "1200.50"}
+"""Formats of values."""
 
 
 async def complete_form(
     context: ToolContext, process: Process, form: Mapping[str, str], request: Request | None = None
 ) -> FilledForm:
-    """The form, with whom the rules name where nobody was named: the card shows them. `request`: the one that the form
-    changes. Raises `ToolError` with everything that is wrong."""
+    """The form, completed with the people that the rules name where nobody was named: the card shows them. `request`:
+    the request that the form changes. Raises `ToolError` with everything that is wrong."""
     whole = {
         **(_get_unchanged_values(process, request, form) if request else {}),
         **_resolve_manager(context, process, form),
@@ -53,13 +53,13 @@ async def complete_form(
 
 
 async def _fill_by_engine(context: ToolContext, process: Process, form: Mapping[str, str], besides: str) -> FilledForm:
-    """Errors name a field as the card's *Edit* does."""
+    """Errors name fields as the card's *Edit* does."""
     with prefix_error_field([f.name for f in process.form.fields]):
         return await context.services.engine.fill_form(process, form, context.caller.id, context.now, besides=besides)
 
 
 def _get_unchanged_values(process: Process, request: Request, changed: Mapping[str, str]) -> Mapping[str, str]:
-    """What a request keeps of its form: not its last day, if it is given another length."""
+    """The form values that a request keeps: not its last day, if it gets another length."""
     values, span = request.filled.values, process.form.days
     if span is None or not process.form.can_take_days or not changed.get(DAYS, "").strip():
         return values
@@ -67,7 +67,7 @@ def _get_unchanged_values(process: Process, request: Request, changed: Mapping[s
 
 
 def _resolve_manager(context: ToolContext, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:
-    """With the author's manager by their id, where somebody who decides is only called that."""
+    """Replaces a word for the author's superior by that person's id, in fields that decide."""
     manager = context.caller.person.manager
     meant = {name for name in form if name in process.deciding_names and fold_text(form[name]) in MANAGER}
     return {name: manager if name in meant else text for name, text in form.items()} if manager else form
@@ -76,17 +76,20 @@ def _resolve_manager(context: ToolContext, process: Process, form: Mapping[str, 
 async def _collect_errors(
     context: ToolContext, process: Process, form: Mapping[str, str], error: ToolError
 ) -> ToolError:
-    """The error, with the persons whom nobody can find, and what the form looks like."""
+    """The error, with all people who cannot be found, and the form's outline."""
     if error.code not in FORM:
         return error
     errors = [*(error.errors if isinstance(error, InvalidFieldsError) else [error])]
-    known, everyone = {one.field.removeprefix(PREFIX) for one in errors}, await context.services.directory.list_people()
+    reported_fields, everyone = (
+        {one.field.removeprefix(FIELD_PREFIX) for one in errors},
+        await context.services.directory.list_people(),
+    )
     for field in process.form.fields:
-        if field.kind is FieldKind.PERSON and field.name not in known and form.get(field.name, "").strip():
+        if field.kind is FieldKind.PERSON and field.name not in reported_fields and form.get(field.name, "").strip():
             try:
                 resolve_person(everyone, form[field.name], field=field.name)
             except ToolError as wrong:
-                wrong.field = PREFIX + wrong.field
+                wrong.field = FIELD_PREFIX + wrong.field
                 errors.append(wrong)
     whole = InvalidFieldsError(errors) if len(errors) > 1 else error
     whole.field = error.field
@@ -96,7 +99,7 @@ async def _collect_errors(
 
 
 def format_form_outline(process: Process) -> str:
-    """A form on one line: what may be left out in brackets, and what can be chosen."""
+    """A form on one line: optional fields in brackets, and the options of each choice."""
     return f"{process.key}{{{', '.join(_format_field_outline(process, field) for field in process.form.fields)}}}"
 
 
@@ -105,7 +108,7 @@ def _format_field_outline(process: Process, field: FormField) -> str:
     if field.options:
         name += f": {'|'.join(option.value for option in field.options)}"
     elif field.kind is not FieldKind.TEXT:
-        name += f": {WRITTEN.get(field.kind, field.kind.value)}"
+        name += f": {VALUE_FORMATS.get(field.kind, field.kind.value)}"
     if form.days and field.name == form.days.end and form.can_take_days:
         return f"{name} | {DAYS}: working days"
     return name if field.required and not field.default and field.name not in process.deciding_names else f"[{name}]"

@@ -1,4 +1,4 @@
-"""Requests as their author makes them: what can be asked for, asking, changing, taking back."""
+"""Requests from their author's side: list processes, start, change, withdraw."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ START_ANOTHER = CardChoice(name="start_another", style="primary")
 
 
 def _normalize_form(form: Any) -> Any:
-    """Models write null for what they leave out, numbers for amounts, and lists of people."""
+    """Models write null for omitted fields, numbers for amounts, and lists of people."""
     if not isinstance(form, dict):
         return form
     given = {name: value for name, value in form.items() if value is not None}
@@ -74,7 +74,7 @@ class FormArgs(FrozenModel):
     @model_validator(mode="before")
     @classmethod
     def _gather_form(cls, values: Any) -> Any:
-        """Fields that were written beside the form belong into it."""
+        """Moves fields that were written beside the form into it."""
         values = gather_form_answers(values)
         if not isinstance(values, dict) or not isinstance(form := values.get("form", {}), dict):
             return values
@@ -126,7 +126,8 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
 
 
 async def _prepare_repeated_start(context: ToolContext, args: StartProcessArgs, earlier: Request) -> Proposal:
-    """The same card once more, which says that the same was started a moment ago and starts another knowingly."""
+    """The same card once more: it says that the same request was started a moment ago, and starts another one
+    knowingly."""
     proposal = await prepare_start_process(context, args)
     process = await _require_process(context, args.process)
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": earlier.id}
@@ -145,10 +146,10 @@ async def _prepare_repeated_start(context: ToolContext, args: StartProcessArgs, 
 
 
 async def run_start_process(context: ToolContext, args: StartProcessArgs) -> ToolOutcome:
-    """Raises `ConfirmAgainError` when the caller has started the very same a moment ago and did not know it."""
+    """Raises `ConfirmAgainError` if the caller started the same a moment ago without being told."""
     engine, author = context.services.engine, context.caller.id
     try:
-        started = await engine.start_request(
+        result = await engine.start_request(
             args.process, args.form, author, context.idempotency_key, context.now, args.seen, again=args.again
         )
     except ToolError as error:
@@ -156,15 +157,15 @@ async def run_start_process(context: ToolContext, args: StartProcessArgs) -> Too
             raise
         earlier = await engine.get_request(str(error.params["request"]))
         raise ConfirmAgainError(error, await _prepare_repeated_start(context, args, earlier)) from None
-    request = await engine.get_request(started.request)
+    request = await engine.get_request(result.request)
     process = await engine.get_process(request)
-    data = await _describe_command_result(context, process, request, started)
-    if started.rule:
-        return await build_rule_outcome(context, started, data)
-    params: dict[str, Any] = {"process": process.form.name.by_language, "request": started.request}
-    told = classify_request(process, request, context.caller.id)  # the data has its length and who decides
+    data = await _describe_command_result(context, process, request, result)
+    if result.rule:
+        return await build_rule_outcome(context, result, data)
+    params: dict[str, Any] = {"process": process.form.name.by_language, "request": result.request}
+    told = classify_request(process, request, context.caller.id)  # the data has its length and its deciders
     return build_effect_outcome(
-        data, "result.started", "effect.started", started.request, params, Privacy.OWN, data_privacy=told
+        data, "result.started", "effect.started", result.request, params, Privacy.OWN, data_privacy=told
     )
 
 
@@ -190,16 +191,16 @@ async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestAr
 async def run_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) -> ToolOutcome:
     task = await _get_revise_task(context, args.request_id)
     command = DecideCommand(task=task.id, actor=context.caller.id, decision=Decision.RESUBMIT)
-    decided = await context.services.engine.execute_command(
+    result = await context.services.engine.execute_command(
         command, context.idempotency_key, context.now, form=args.form, seen=args.seen
     )
-    request = await context.services.engine.get_request(decided.request)
+    request = await context.services.engine.get_request(result.request)
     process = await context.services.engine.get_process(request)
-    data = await _describe_command_result(context, process, request, decided)
-    if decided.rule:
-        return await build_rule_outcome(context, decided, data)
-    params, told = {"request": decided.request}, classify_request(process, request, context.caller.id)
-    subject = decided.request
+    data = await _describe_command_result(context, process, request, result)
+    if result.rule:
+        return await build_rule_outcome(context, result, data)
+    params, told = {"request": result.request}, classify_request(process, request, context.caller.id)
+    subject = result.request
     return build_effect_outcome(
         data, "result.resubmitted", "effect.resubmitted", subject, params, Privacy.OWN, data_privacy=told
     )
@@ -208,7 +209,7 @@ async def run_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) 
 async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) -> Proposal:
     request = await _require_own_request(context, args.request_id)
     because = clean_form_text(args.because, MAX_REASON, "because", {"zh": "撤回原因", "en": "The reason"})
-    after = await context.services.engine.preview_command(
+    preview = await context.services.engine.preview_command(
         WithdrawCommand(request=request.id, actor=context.caller.id, reason=because), context.now
     )
     process = await context.services.engine.get_process(request)
@@ -217,20 +218,20 @@ async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestAr
         context,
         args={"request_id": request.id, "because": because},
         title=TextRef(key="title.withdraw", params={"process": process.form.name.by_language, "request": request.id}),
-        fields=(*fields, *await _build_agreement_fields(context, after), *_build_reason_fields(because)),
+        fields=(*fields, *await _build_agreement_fields(context, preview), *_build_reason_fields(because)),
         subject=request.id,
         privacy=choose_most_private(await classify_card(context, request), Privacy.OWN_TEXT),
     )
 
 
-async def _build_agreement_fields(context: ToolContext, after: CommandResult) -> tuple[CardField, ...]:
-    """What is approved is only withdrawn once others agree."""
-    if after.status is not Status.REVOKING:
+async def _build_agreement_fields(context: ToolContext, preview: CommandResult) -> tuple[CardField, ...]:
+    """Says that an approved request is withdrawn only once others agree."""
+    if preview.status is not Status.REVOKING:
         return ()
-    names = await format_people_names(context.services.directory, after.waits_for)
+    names = await format_people_names(context.services.directory, preview.waits_for)
     note = TextRef(key="fact.agreement", params={"names": names})
     return (
-        CardField(label="agreement", value=await identify_people(context.services.directory, after.waits_for, note)),
+        CardField(label="agreement", value=await identify_people(context.services.directory, preview.waits_for, note)),
     )
 
 
@@ -240,33 +241,33 @@ def _build_reason_fields(because: str) -> tuple[CardField, ...]:
 
 async def run_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) -> ToolOutcome:
     command = WithdrawCommand(request=args.request_id, actor=context.caller.id, reason=args.because)
-    moved = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
-    data: dict[str, Any] = {"request": moved.request, "status": moved.status.value}
-    if moved.status is not Status.REVOKING:
-        params = {"request": moved.request}
-        return build_effect_outcome(data, "result.withdrawn", "effect.withdrawn", moved.request, params, Privacy.OWN)
-    names = await format_people_names(context.services.directory, moved.waits_for)
-    told: dict[str, Any] = {"request": moved.request, "names": names}
-    data["waits_for"] = [await get_person_name(context.services.directory, p) for p in moved.waits_for]
-    return build_effect_outcome(data, "result.revoking", "effect.revoking", moved.request, told, Privacy.OWN)
+    result = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
+    data: dict[str, Any] = {"request": result.request, "status": result.status.value}
+    if result.status is not Status.REVOKING:
+        params = {"request": result.request}
+        return build_effect_outcome(data, "result.withdrawn", "effect.withdrawn", result.request, params, Privacy.OWN)
+    names = await format_people_names(context.services.directory, result.waits_for)
+    told: dict[str, Any] = {"request": result.request, "names": names}
+    data["waits_for"] = [await get_person_name(context.services.directory, p) for p in result.waits_for]
+    return build_effect_outcome(data, "result.revoking", "effect.revoking", result.request, told, Privacy.OWN)
 
 
 async def _describe_command_result(
-    context: ToolContext, process: Process, request: Request, moved: CommandResult
+    context: ToolContext, process: Process, request: Request, result: CommandResult
 ) -> dict[str, Any]:
-    """Where a request is after it was handed in: whom it waits for, and who comes after them."""
+    """The state of a request after a command: whom it waits for, and who comes after them."""
     people = context.services.directory
-    days = Decimal(moved.days or request.filled.days or 0)
+    days = Decimal(result.days or request.filled.days or 0)
     later = {
         label if isinstance(label, str) else label["en"]: [await get_person_name(people, p) for p in chosen]
         for label, chosen in list_approval_levels(process, request.filled)
-        if chosen and not set(chosen) <= set(moved.waits_for)
+        if chosen and not set(chosen) <= set(result.waits_for)
     }
     return {
-        "request": moved.request,
-        "status": moved.status.value,
-        "waits_for": [await get_person_name(people, p) for p in moved.waits_for],
-        **({"then": later} if later and moved.waits_for else {}),
+        "request": result.request,
+        "status": result.status.value,
+        "waits_for": [await get_person_name(people, p) for p in result.waits_for],
+        **({"then": later} if later and result.waits_for else {}),
         **({"days": int(days) if days == int(days) else float(days)} if days else {}),
     }
 
@@ -295,7 +296,7 @@ async def _require_revisable_request(context: ToolContext, request_id: str) -> R
 
 
 async def _get_revise_task(context: ToolContext, request_id: str) -> Task:
-    """The task to resubmit by: the open one, or, when this very command has been carried out before, the last."""
+    """The task to resubmit by: the open one, or the last one if this very command was carried out before."""
     request = await _require_own_request(context, request_id)
     revisions = [t for t in request.tasks if t.kind is TaskKind.REVISE]
     if not revisions:
@@ -315,15 +316,15 @@ def _describe_process(process: Process) -> dict[str, Any]:
 
 
 def _describe_form_field(field: FormField) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    description: dict[str, Any] = {
         "name": field.name,
         "type": field.kind.value,
         "required": field.required and not field.default,
         "help": field.help.en,
     }
     if field.options:
-        shown["choices"] = [o.value for o in field.options]
-    return shown
+        description["choices"] = [o.value for o in field.options]
+    return description
 
 
 LIST_PROCESSES = Tool(

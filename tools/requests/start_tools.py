@@ -1,8 +1,7 @@
-"""A tool for each process that requests can be started of, made of its form: `start_leave`, `start_expense`.
+"""One start tool per process, made from its form: `start_leave`, `start_expense`.
 
-It is `start_process` in other words: planned by the same code, and kept, shown and run as a call of that. A tool is
-made anew when its process is deployed in another version.
-"""
+Each is `start_process` under another name: the same code proposes it, and its calls are stored, shown and run as calls
+of that tool. It is rebuilt when another version of its process is deployed."""
 
 from __future__ import annotations
 
@@ -21,30 +20,30 @@ from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import DAYS, NUMBERS, PERSONS, FieldKind, FormField
 
 START = "start_"
-MOST = 6
-"""So many processes have tools of their own; the others are started by `start_process`."""
+MAX_TOOLS = 6
+"""Most processes with tools of their own; `start_process` starts the others."""
 NAME = re.compile(r"[A-Za-z0-9_-]{1,58}")
-"""Keys that make a name which endpoints take."""
+"""Keys that make a tool name that endpoints take."""
 BY_TABLE = "Only if they named somebody; else left out, the table decides."
 LENGTH = "Working days, in place of {end}; halves as 0.5."
 
 
 FRESH_S = 3.0
-"""So long what is deployed is not looked at again (s): a message costs no call of the engine for it."""
+"""How long deployments are not checked again (s), so that a message costs no call of the engine."""
 
 
 class StartTools(Mapping[str, Tool]):
-    """By name, those of the processes that are deployed now."""
+    """The start tools of the deployed processes, by name."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_TOOLS) -> None:
         self._max_tools = most
         self._tools_by_version: dict[tuple[str, str], Tool] = {}
         self._tools: dict[str, Tool] = {}
         self.is_complete = False
-        """Whether every process has one."""
+        """True if every process has one."""
         self._looked_s: float | None = None
         self.change_count = 0
-        """How often what is deployed has changed."""
+        """Counts the changes of what is deployed."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)
@@ -56,7 +55,7 @@ class StartTools(Mapping[str, Tool]):
         return self._tools[name]
 
     async def refresh_tools(self, engine: Engine) -> None:
-        """Takes what is deployed now in the place of what was, if it was not looked at a moment ago."""
+        """Loads the deployed processes, unless they were checked a moment ago."""
         now = asyncio.get_running_loop().time()
         if self._looked_s is not None and now - self._looked_s < FRESH_S:
             return
@@ -78,7 +77,7 @@ class StartTools(Mapping[str, Tool]):
 def build_start_tool(process: Process) -> Tool:
     """The tool that starts requests of a process."""
     form, key = process.form, process.key
-    said = build_form_schema(process)
+    form_schema = build_form_schema(process)
 
     class StartFormArgs(RootModel[dict[str, Any]]):
         @model_validator(mode="after")
@@ -88,7 +87,7 @@ def build_start_tool(process: Process) -> Tool:
 
         @classmethod
         def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-            return said
+            return form_schema
 
     async def prepare_start_tool(context: ToolContext, args: StartFormArgs) -> Proposal:
         return await prepare_start_process(context, _build_start_args(key, args.root))
@@ -120,14 +119,14 @@ def _build_start_args(key: str, given: Mapping[str, Any]) -> StartProcessArgs:
 
 
 def _extract_form_fields(key: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields, also out of the form that `start_process` has."""
+    """The form's fields, also from the nested form of `start_process`."""
     if isinstance(form := given.get("form"), dict) and given.get("process", key) == key:
         given = {**{name: one for name, one in given.items() if name not in ("process", "form")}, **form}
     return dict(given)
 
 
 def build_form_schema(process: Process) -> dict[str, Any]:
-    """The schema of a form's fields, each by itself."""
+    """The schema of a form's fields, one by one."""
     form = process.form
     properties, required = dict[str, Any](), list[str]()
     for field in form.fields:
@@ -151,7 +150,7 @@ def _build_field_schema(field: FormField, *, is_by_table: bool) -> dict[str, Any
 
 
 def _describe_form_field_help(field: FormField) -> str:
-    """The form's own words; what a choice stands for where its value does not say so."""
+    """The form's own help text; the meaning of a choice if its value does not say it."""
     if field.kind is FieldKind.DATE and field.help.en == "YYYY-MM-DD":
         return ""
     told = [f"{one.value} {one.zh}" for one in field.choices if one.en != one.value]

@@ -1,4 +1,4 @@
-"""Looking at requests: one's own, what one was told about, and how one of them has gone."""
+"""Shows requests: the caller's own, those they got a copy of, and the path of one."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ class ShowProcessArgs(FrozenModel):
 
 
 async def run_my_requests(context: ToolContext, args: MyRequestsArgs) -> ToolOutcome:
-    wanted = args.status.strip().lower()
-    if wanted and wanted not in [s.value for s in Status]:
+    status = args.status.strip().lower()
+    if status and status not in [s.value for s in Status]:
         listed = ", ".join(Status)
         label = {"zh": "状态", "en": "Status"}
-        message = f"status {wanted[:40]!r} is not one of {listed}"
+        message = f"status {status[:40]!r} is not one of {listed}"
         raise ToolError("bad_choice", message, field="status", label=label, choices={"zh": listed, "en": listed})
     engine, caller = context.services.engine, context.caller.id
     known = await (engine.list_cc_requests(caller) if args.told else engine.list_own_requests(caller))
-    found = [r for r in reversed(known) if r.status.value == (wanted or r.status)]
-    shown, more = slice_page(found, args.page)
+    matches = [r for r in reversed(known) if r.status.value == (status or r.status)]
+    shown, more = slice_page(matches, args.page)
     requests = [await describe_request(context, request) for request in shown]
     data = {"requests": requests, "more": more}
     privacy = choose_most_private(Privacy.OWN, *[await classify_summary(context, request) for request in shown])
-    note = TextRef(key="result.requests", params={"n": len(found)})
+    note = TextRef(key="result.requests", params={"n": len(matches)})
     return ToolOutcome(data=data, summary=note, privacy=Privacy.PRIVATE if args.told else privacy)
 
 
 async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> ToolOutcome:
     request = await require_readable_request(context, args.request_id)
-    told = await build_timeline(context.services, request, context.now.tzinfo)
-    words = {language: format_timeline(told, context.services.render_text, language) for language in ("zh", "en")}
+    timeline = await build_timeline(context.services, request, context.now.tzinfo)
+    words = {language: format_timeline(timeline, context.services.render_text, language) for language in ("zh", "en")}
     data = {**await describe_request(context, request), "timeline": words[context.caller.person.language]}
     params: dict[str, Any] = {"request": request.id, "timeline": words}
-    said = any(note.params.get("said") not in (None, NOTHING_SAID) for note in told)
+    said = any(note.params.get("said") not in (None, NOTHING_SAID) for note in timeline)
     privacy = Privacy.PRIVATE if said else await classify_summary(context, request)
     if args.details:
         data["form"] = await _describe_form_values(context, request)
@@ -73,15 +73,15 @@ async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> T
 
 
 async def _describe_form_values(context: ToolContext, request: Request) -> dict[str, str]:
-    """What a form says, by the names of its fields; people by their names."""
-    form, told = (await context.services.engine.get_process(request)).form, dict[str, str]()
+    """The values of a form by the names of its fields; people by their names."""
+    form, descriptions = (await context.services.engine.get_process(request)).form, dict[str, str]()
     for field in form.fields:
         if value := request.filled.values.get(field.name):
             people = value.split(",") if field.kind in PERSONS else []
-            told[field.name] = (
+            descriptions[field.name] = (
                 (await format_people_names(context.services.directory, people))["en"] if people else value
             )
-    return told
+    return descriptions
 
 
 async def run_show_process(context: ToolContext, args: ShowProcessArgs) -> ToolOutcome:
@@ -90,7 +90,7 @@ async def run_show_process(context: ToolContext, args: ShowProcessArgs) -> ToolO
 
 
 async def _show_process_diagram(process: Process) -> ToolOutcome:
-    """A process by itself."""
+    """A process alone."""
     note = TextRef(key="picture.process", params={"process": process.form.name.by_language})
     picture = ProcessDiagram(bpmn=process.bpmn, title=note, alt=note)
     data = {"process": process.key, "picture": "shown"}
@@ -98,18 +98,18 @@ async def _show_process_diagram(process: Process) -> ToolOutcome:
 
 
 async def _show_request_diagram(context: ToolContext, request_id: str) -> ToolOutcome:
-    """With the way that a request has gone."""
+    """With the path that a request has taken."""
     request = await require_readable_request(context, request_id)
     process = await context.services.engine.get_process(request)
     active = list_current_nodes(process.definition, request)
-    done = list_visited_elements(process.definition, await context.services.engine.list_events(request.id))
+    visited = list_visited_elements(process.definition, await context.services.engine.list_events(request.id))
     words = [get_node_label(process.definition, node) for node in active]
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": request.id}
     title = TextRef(key="picture.request", params=params)
     where = {"zh": "、".join(w["zh"] for w in words), "en": ", ".join(w["en"] for w in words)}
     alt = TextRef(key="picture.where", params={**params, "where": where}) if words else title
     picture = ProcessDiagram(
-        bpmn=process.bpmn, done=tuple(d for d in done if d not in active), active=active, title=title, alt=alt
+        bpmn=process.bpmn, done=tuple(d for d in visited if d not in active), active=active, title=title, alt=alt
     )
     data = {"request": request.id, "status": request.status.value, "at": [w["en"] for w in words], "picture": "shown"}
     privacy = classify_request(process, request, context.caller.id)
@@ -117,7 +117,7 @@ async def _show_request_diagram(context: ToolContext, request_id: str) -> ToolOu
 
 
 async def require_readable_request(context: ToolContext, request_id: str) -> Request:
-    """A request that the caller may read. Raises `no_request` otherwise, as if it were not there."""
+    """A request that the caller may read. Raises `no_request` otherwise, as if it did not exist."""
     request = await context.services.engine.get_request(request_id)
     if await can_read_request(context, request):
         return request
@@ -125,8 +125,8 @@ async def require_readable_request(context: ToolContext, request_id: str) -> Req
 
 
 async def can_read_request(context: ToolContext, request: Request) -> bool:
-    """As a participant, standing in for somebody who is asked about it, or as an administrator. An author's deputy does
-    not read what is the author's own."""
+    """True for a participant, a deputy of somebody who is asked about it, or an administrator. An author's deputy does
+    not read the author's own requests."""
     caller = context.caller.person
     if caller.id in request.participants or "admin" in caller.roles:
         return True
@@ -159,7 +159,7 @@ async def describe_request(context: ToolContext, request: Request) -> dict[str, 
 
 
 async def format_request_summary(context: ToolContext, request: Request) -> str:
-    """A request in one line, for the model. One that cannot be read says so, and hides no other of its list."""
+    """A request in one line, for the model. An unreadable one says so and hides no others."""
     try:
         process = await context.services.engine.get_process(request)
     except InvalidDefinitionError as refused:
@@ -169,7 +169,7 @@ async def format_request_summary(context: ToolContext, request: Request) -> str:
 
 
 async def find_process(context: ToolContext, name: str) -> Process | None:
-    """By its key or a name of it."""
+    """By its key or one of its names."""
     wanted = name.strip().lower()
     processes = await context.services.engine.list_processes()
     return next((p for p in processes if wanted in (p.key, p.form.name.zh, p.form.name.en.lower())), None)

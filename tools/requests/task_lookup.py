@@ -1,4 +1,4 @@
-"""Which task is meant: by its own id, or by the number of its request, which is what people know."""
+"""Finds a task by its own id, or by the number of its request, which is what people know."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Request, Task
 
 
-async def resolve_task(context: ToolContext, said: str) -> AssignedTask:
-    """The task of this id; of a request's number its open task, of several the one that waits for the caller.
+async def resolve_task(context: ToolContext, id: str) -> AssignedTask:
+    """The task with this id; for a request's number its open task, or of several the one that waits for the caller.
     Raises `ToolError`: `build_no_task_error`, `task_closed`, `several_tasks`."""
     try:
-        return await context.services.engine.get_task(said)
+        return await context.services.engine.get_task(id)
     except ToolError as unknown:
-        request = await _find_readable_request(context, said)
+        request = await _find_readable_request(context, id)
         if unknown.code != "no_task" or request is None:
             raise
     open_tasks = request.open_tasks
@@ -29,24 +29,24 @@ async def resolve_task(context: ToolContext, said: str) -> AssignedTask:
     return AssignedTask(meant[0], request)
 
 
-async def _find_readable_request(context: ToolContext, said: str) -> Request | None:
-    """The request of this number, if the caller may know of it."""
+async def _find_readable_request(context: ToolContext, id: str) -> Request | None:
+    """The request with this number, if the caller may know about it."""
     try:
-        request = await context.services.engine.get_request(said)
+        request = await context.services.engine.get_request(id)
     except ToolError:
         return None
     return request if await can_read_request(context, request) else None
 
 
 async def is_waiting_for_caller(context: ToolContext, task: Task) -> bool:
-    """Whether the caller is asked, or stands in for who is."""
+    """True if the caller is asked, or is a deputy of the person asked."""
     return context.caller.id in (task.assignee, *await context.services.engine.list_task_deputies(task.id, context.now))
 
 
 async def _build_several_tasks_error(context: ToolContext, request: Request, tasks: list[Task]) -> ToolError:
-    listed = [
+    descriptions = [
         f"{task.id} ({(await format_people_names(context.services.directory, [task.assignee]))['en']})"
         for task in tasks
     ]
-    text = f"of {request.id} several tasks are open: {', '.join(listed)}"
+    text = f"of {request.id} several tasks are open: {', '.join(descriptions)}"
     return ToolError("several_tasks", text, request=request.id)

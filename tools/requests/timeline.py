@@ -1,4 +1,4 @@
-"""What has happened to a request, in words, from its record; and what it waits for."""
+"""The history of a request in words, from its record, and what it waits for."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.state import Decision, Request, Status, TaskKind
 from tools.workflow.process.definition import Process
 
-MOST = 40
-"""Steps shown; of a longer record the last ones."""
-LONGEST = 80
-"""Characters shown of what somebody said."""
+MAX_STEPS = 40
+"""Most steps shown: of a longer record the last ones."""
+MAX_OPINION_LENGTH = 80
+"""Characters shown of an opinion."""
 MODES: Mapping[VotingMode, dict[str, str]] = {
     VotingMode.ALL: {"zh": "会签（都要同意）", "en": "all have to agree"},
     VotingMode.ANY: {"zh": "或签（一人即可）", "en": "any one decides"},
@@ -40,24 +40,24 @@ MODES: Mapping[VotingMode, dict[str, str]] = {
 }
 Params = dict[str, str | int | dict[str, str]]
 NOTHING_SAID = {"zh": "", "en": ""}
-"""`said` of a note whose step came without words."""
+"""`said`, for the note of a step without words."""
 
 
 async def build_timeline(services: ToolServices, request: Request, zone: tzinfo | None) -> tuple[TextRef, ...]:
-    """A note a step, oldest first, times in `zone`; then what it waits for, or how it ended."""
+    """One note per step, oldest first, with times in `zone`; then what it waits for, or how it ended."""
     process = await services.engine.get_process(request)
     names = {p.id: p.name for p in await services.directory.list_people()}
-    teller = _TimelineWriter(process, request, names, zone)
+    teller = _TimelineWriter(process=process, request=request, names=names, zone=zone)
     told = [note for event in await services.engine.list_events(request.id) for note in teller.describe_event(event)]
-    earlier = [TextRef(key="timeline.earlier", params={"n": len(told) - MOST})] if len(told) > MOST else []
-    return (*earlier, *told[-MOST:], *teller.describe_current_state())
+    earlier = [TextRef(key="timeline.earlier", params={"n": len(told) - MAX_STEPS})] if len(told) > MAX_STEPS else []
+    return (*earlier, *told[-MAX_STEPS:], *teller.describe_current_state())
 
 
 def format_timeline(notes: Sequence[TextRef], words: TextRenderer, language: str) -> str:
     return " → ".join(words(note, language) for note in notes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _TimelineWriter:
     process: Process
     request: Request
@@ -65,7 +65,7 @@ class _TimelineWriter:
     zone: tzinfo | None
 
     def describe_event(self, event: RequestEvent) -> Iterator[TextRef]:
-        """The command itself, then what the process did by itself after it."""
+        """The command, then what the process did by itself after it."""
         key, params = self._describe_command(event)
         yield TextRef(
             key=f"timeline.{key}",
@@ -90,7 +90,7 @@ class _TimelineWriter:
         yield TextRef(key="timeline.end" if self.request.is_running else f"timeline.ended_{status}")
 
     def _describe_command(self, event: RequestEvent) -> tuple[str, Params]:
-        """Key and what to fill in, besides who and when."""
+        """The key and its parameters, except who and when."""
         match event.command:
             case StartCommand():
                 return "submitted", {}
@@ -134,7 +134,7 @@ class _TimelineWriter:
         return ("reminded" if alarm is TimerAction.REMIND else "unattended"), {"name": person}
 
     def _get_return_label(self, event: RequestEvent, task: str) -> dict[str, str]:
-        """The step that a return opened again; the author's, if nothing else is known."""
+        """The step that a return opened again; the author's, if no other is known."""
         opened = next((o.partition("=")[0] for o in event.opened), task)
         found = self.request.find_task(opened)
         return get_node_label(self.process.definition, found.node if found else "")
@@ -158,7 +158,7 @@ class _TimelineWriter:
 
 
 def _quote_opinion(text: str) -> Params:
-    """What somebody said, quoted as each language does, or nothing."""
+    """An opinion, quoted in each language's way; empty if there is none."""
     flat = " ".join(text.split())
-    short = flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
+    short = flat if len(flat) <= MAX_OPINION_LENGTH else flat[: MAX_OPINION_LENGTH - 1] + "…"
     return {"said": {"zh": f"「{short}」", "en": f" “{short}”"} if short else NOTHING_SAID}

@@ -1,4 +1,4 @@
-"""Handing a task on, asked for in chat: to somebody else, or to others as well. The card's own buttons do the same."""
+"""Reassigns a task when asked in chat: transfers it, or adds approvers. The card's own buttons do the same."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ async def prepare_transfer_task(context: ToolContext, args: TransferTaskArgs) ->
 
 async def prepare_add_sign(context: ToolContext, args: AddSignArgs) -> Proposal:
     people = await resolve_people_ids(context, args.people)
-    more = {"decision": "add_sign", "people": list(people), "where": args.where, "mode": args.mode}
+    extra_args = {"decision": "add_sign", "people": list(people), "where": args.where, "mode": args.mode}
     who = CardField(label="add_who", value=await identify_people(context.services.directory, people))
     how = (CardField(label="add_mode", value=MODES[VotingMode(args.mode)]),) if len(people) > 1 else ()
     return await _propose_reassignment(
-        context, args.task_id, args.opinion, more, f"title.add_sign_{args.where}", people, (who, *how)
+        context, args.task_id, args.opinion, extra_args, f"title.add_sign_{args.where}", people, (who, *how)
     )
 
 
@@ -69,15 +69,15 @@ async def _propose_reassignment(
     context: ToolContext,
     task_id: str,
     opinion: str,
-    more: dict[str, Any],
+    extra_args: dict[str, Any],
     key: str,
     people: tuple[str, ...],
     fields: tuple[CardField, ...],
 ) -> Proposal:
-    """The request is shown only to who may hand its task on: that is checked first."""
+    """First checks that the caller may reassign the task: the card shows the request."""
     assigned = await resolve_task(context, task_id)
     request, task_id = assigned.request, assigned.task.id
-    args = {"task_id": task_id, "form_sha": request.filled.content_hash, "opinion": opinion.strip(), **more}
+    args = {"task_id": task_id, "form_sha": request.filled.content_hash, "opinion": opinion.strip(), **extra_args}
     await check_task_decision(context, StoredDecision.model_validate(args))
     process = await context.services.engine.get_process(request)
     params: dict[str, Any] = {

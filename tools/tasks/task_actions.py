@@ -1,4 +1,4 @@
-"""What a press on a task's card does: the one place where buttons and dialogs become commands of the engine."""
+"""Turns a press on a task's card into a command of the engine: the only place that reads its buttons and dialogs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.people.names import format_people_names, get_person_name
 from tools.spec import FrozenModel, ToolError, ToolOutcome
 from tools.tool import ToolContext
 from tools.workflow.bpmn.graph import VotingMode
-from tools.workflow.engine.authority import MOST_ADDED
+from tools.workflow.engine.authority import MAX_PEOPLE
 from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPosition, TransferCommand
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Decision, TaskKind
@@ -29,24 +29,24 @@ WORDS: dict[str, str] = {
     "transfer": "transferred",
     "add_sign": "added",
 }
-"""What was done, for the model and in the keys of texts."""
-AGREED = {"approve": "agreed", "reject": "kept"}
-"""The same of the withdrawal of an approved request."""
+"""What was done, for the model and for text keys."""
+WITHDRAWAL_WORDS = {"approve": "agreed", "reject": "kept"}
+"""The same for the withdrawal of an approved request."""
 
 
-BETWEEN = re.compile("[,，、;；]")
+PERSON_SEPARATOR = re.compile("[,，、;；]")
 
 
 def _split_people(people: Any) -> Any:
-    """A dialog gives ids with commas between; models sometimes do likewise."""
-    return [p.strip() for p in BETWEEN.split(people) if p.strip()] if isinstance(people, str) else people
+    """A dialog gives ids separated by commas; models sometimes do likewise."""
+    return [p.strip() for p in PERSON_SEPARATOR.split(people) if p.strip()] if isinstance(people, str) else people
 
 
-People = Annotated[tuple[str, ...], Field(max_length=MOST_ADDED), BeforeValidator(_split_people)]
+People = Annotated[tuple[str, ...], Field(max_length=MAX_PEOPLE), BeforeValidator(_split_people)]
 
 
 class StoredDecision(FrozenModel):
-    """What a press on the card runs: its own arguments, what the button does and the dialog's answers."""
+    """What a press on the card runs: its own arguments, the button's and the dialog's answers."""
 
     task_id: str
     decision: Doing
@@ -55,13 +55,14 @@ class StoredDecision(FrozenModel):
     draft: Written = ""
     drafted_by: str = ""
     meant: str = ""
-    """What the card showed to who drafted it (`bot.approvals.opinion_drafts`); what counts is `opinion`."""
+    """The draft's meaning, as the card showed it to its author (`bot.approvals.opinion_drafts`). Only `opinion`
+    counts."""
     to: str = ""
-    """Of a return: the node to go back to."""
+    """The target node of a return."""
     person: str = ""
-    """Of a transfer: an id."""
+    """The new assignee of a transfer: an id."""
     people: People = ()
-    """Of an add sign: ids."""
+    """The people of an add sign: ids."""
     where: SignPosition = SignPosition.BEFORE
     mode: VotingMode = VotingMode.ALL
     form: dict[str, str] = Field(default_factory=dict)
@@ -74,7 +75,7 @@ class StoredDecision(FrozenModel):
 
 
 async def check_task_decision(context: ToolContext, stored: StoredDecision) -> None:
-    """What `run_task_decision` would refuse is refused; nothing changes. Raises `ToolError` with the field of the
+    """Refuses what `run_task_decision` would refuse, without any effect. Raises `ToolError` with the field of the
     dialog."""
     assigned = await context.services.engine.get_task(stored.task_id)
     if assigned.request.filled.content_hash != stored.form_sha:
@@ -84,12 +85,12 @@ async def check_task_decision(context: ToolContext, stored: StoredDecision) -> N
 
 
 async def authorize_task_decision(context: ToolContext, stored: StoredDecision) -> None:
-    """Whether the rules still let the task be decided by whom it is assigned to. Raises `ToolError`."""
+    """Checks that the rules still let the assignee decide the task. Raises `ToolError`."""
     await context.services.engine.authorize_command(build_command(context, stored), context.now)
 
 
 async def run_task_decision(context: ToolContext, stored: StoredDecision) -> ToolOutcome:
-    # A resubmission brings its own form: what it becomes is not what the card showed.
+    # A resubmission brings its own form, which is not what the card showed.
     seen = "" if stored.decision is Decision.RESUBMIT else stored.form_sha
     moved = await context.services.engine.execute_command(
         build_command(context, stored), context.idempotency_key, context.now, form=stored.form, seen=seen
@@ -109,23 +110,23 @@ def build_command(context: ToolContext, stored: StoredDecision) -> DecideCommand
             return DecideCommand(task=task, actor=actor, decision=decision, opinion=opinion, to=stored.to)
 
 
-async def _build_decision_outcome(context: ToolContext, stored: StoredDecision, moved: CommandResult) -> ToolOutcome:
+async def _build_decision_outcome(context: ToolContext, stored: StoredDecision, result: CommandResult) -> ToolOutcome:
     done, directory = str(stored.decision), context.services.directory
-    task = (await context.services.engine.get_task(moved.task)).task
+    task = (await context.services.engine.get_task(result.task)).task
     word = WORDS[done]
-    said = AGREED.get(done, word) if task.kind is TaskKind.REVOKE else word
+    decision_word = WITHDRAWAL_WORDS.get(done, word) if task.kind is TaskKind.REVOKE else word
     data = {
-        "task": moved.task,
-        "request": moved.request,
+        "task": result.task,
+        "request": result.request,
         "decision": word,
-        "by": await get_person_name(directory, moved.by),
+        "by": await get_person_name(directory, result.by),
         "opinion": stored.opinion.strip(),
-        "status": moved.status.value,
-        **({"for": await get_person_name(directory, moved.on_behalf)} if moved.on_behalf else {}),
-        "waits_for": [await get_person_name(directory, p) for p in moved.waits_for],
+        "status": result.status.value,
+        **({"for": await get_person_name(directory, result.on_behalf)} if result.on_behalf else {}),
+        "waits_for": [await get_person_name(directory, p) for p in result.waits_for],
     }
-    if moved.rule and stored.decision is Decision.RESUBMIT:
-        return await build_rule_outcome(context, moved, data)
+    if result.rule and stored.decision is Decision.RESUBMIT:
+        return await build_rule_outcome(context, result, data)
     names = await format_people_names(directory, stored.people or (stored.person,))
-    params: dict[str, Any] = {"request": moved.request, "names": names, "by": data["by"]}
-    return build_effect_outcome(data, f"result.{said}", f"effect.{said}", moved.request, params)
+    params: dict[str, Any] = {"request": result.request, "names": names, "by": data["by"]}
+    return build_effect_outcome(data, f"result.{decision_word}", f"effect.{decision_word}", result.request, params)

@@ -1,5 +1,5 @@
-"""To-do tasks: looking at them, and the card on which they are decided. Asking for a decision only brings the card to
-the assignee."""
+"""To-do tasks: lists them, and builds the card on which they are decided. Asking for a decision only delivers the card
+to the assignee."""
 
 from __future__ import annotations
 
@@ -51,8 +51,7 @@ WHERE_CHOICES = (
     (SignPosition.BEFORE.value, {"zh": "在我之前审批", "en": "Before me"}),
     (SignPosition.AFTER.value, {"zh": "在我之后审批（我先同意）", "en": "After me (I approve)"}),
 )
-"""Whatever a button of this card does ends the task; asking somebody beside oneself does not, and is asked for in
-chat."""
+"""Every button of this card ends the task. Asking a further person does not, so people ask for that in chat."""
 MODE_CHOICES = tuple((mode.value, words) for mode, words in MODES.items())
 
 
@@ -88,7 +87,7 @@ async def run_query_todo_tasks(context: ToolContext, args: QueryTodoTasksArgs) -
 
 
 async def _list_visible_tasks(context: ToolContext, person: Person, most: int) -> tuple[tuple[AssignedTask, ...], int]:
-    """Of somebody else, only the tasks of requests that the caller may read."""
+    """Of another person, only the tasks of requests that the caller may read."""
     if person.id == context.caller.id:
         own = await context.services.engine.list_todo_tasks(person.id, context.now, most)
         return own.tasks, own.total_count
@@ -99,22 +98,22 @@ async def _list_visible_tasks(context: ToolContext, person: Person, most: int) -
 
 
 async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Proposal:
-    assigned = await resolve_task(context, args.task_id)
-    if not await can_read_request(context, assigned.request):
+    assigned_task = await resolve_task(context, args.task_id)
+    if not await can_read_request(context, assigned_task.request):
         raise ToolError("no_task", f"there is no task {args.task_id[:40]!r}", task=args.task_id[:40])
-    if assigned.task.kind is TaskKind.REVISE and assigned.task.is_open:
-        text = f"{assigned.request.id} came back to its author: use resubmit_request or withdraw_request"
-        raise ToolError("use_resubmit", text, request=assigned.request.id)
-    proposal, draft = await _build_decision_proposal(context, assigned), (args.draft or args.opinion).strip()
-    if not draft or not await is_waiting_for_caller(context, assigned.task):
-        return proposal  # nobody puts words into somebody else's mouth
+    if assigned_task.task.kind is TaskKind.REVISE and assigned_task.task.is_open:
+        text = f"{assigned_task.request.id} came back to its author: use resubmit_request or withdraw_request"
+        raise ToolError("use_resubmit", text, request=assigned_task.request.id)
+    proposal, draft = await _build_decision_proposal(context, assigned_task), (args.draft or args.opinion).strip()
+    if not draft or not await is_waiting_for_caller(context, assigned_task.task):
+        return proposal  # only the assignee may draft their own opinion
     drafted = {"draft": draft, "drafted_by": context.caller.id, "meant": args.meant or args.decision}
     return proposal.model_copy(update={"args": {**proposal.args, **drafted}})
 
 
 async def propose_decision(context: ToolContext, task: str) -> Proposal:
-    """The card of a task, for its assignee, whoever asked for it or nobody at all.
-    Raises `ToolError`: `build_no_task_error`, `task_closed`."""
+    """The card of a task for its assignee, whoever asked for it. Raises `ToolError`: `build_no_task_error`,
+    `task_closed`."""
     return await _build_decision_proposal(context, await context.services.engine.get_task(task))
 
 
@@ -149,7 +148,7 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
 
 
 async def _build_extra_fields(context: ToolContext, assigned: AssignedTask) -> list[CardField]:
-    """Why an approved request is to be withdrawn, and who stands in for the assignee."""
+    """Why an approved request is to be withdrawn, and the assignee's deputies."""
     fields, task = list[CardField](), assigned.task
     if task.kind is TaskKind.REVOKE:
         commands = [e.command for e in await context.services.engine.list_events(assigned.request.id)]
@@ -180,7 +179,7 @@ async def _list_choices(context: ToolContext, process: Process, assigned: Assign
 
 
 def _build_verdict_choices() -> tuple[CardChoice, ...]:
-    """One press approves; the same with a remark takes a dialog."""
+    """One press approves; approval with a remark has a dialog."""
     remark = _build_opinion_input(label="remark", required=False)
     with_remark = CardChoice(name="approve_with", fixed_args={"decision": str(Decision.APPROVE)}, fields=(remark,))
     return (
@@ -191,7 +190,7 @@ def _build_verdict_choices() -> tuple[CardChoice, ...]:
 
 
 def _build_return_choices(steps: tuple[tuple[str, dict[str, str]], ...]) -> tuple[CardChoice, ...]:
-    """Nothing where there is no way back."""
+    """Empty if there is no way back."""
     if not steps:
         return ()
     to = DialogField(name="to", label="return_to", kind="choice", value=steps[0][0], choices=steps)
@@ -225,7 +224,7 @@ def _build_opinion_input(label: str = "opinion", required: bool = True) -> Dialo
 async def _list_return_steps(
     context: ToolContext, process: Process, assigned: AssignedTask
 ) -> tuple[tuple[str, dict[str, str]], ...]:
-    """(node, words) of where the request may be returned to."""
+    """(node, words) of the steps that the request may be returned to."""
     definition, request = process.definition, assigned.request
     steps = list[tuple[str, dict[str, str]]]()
     for node in list_return_targets(definition, request, assigned.task):

@@ -1,4 +1,4 @@
-"""From the name and the input that a model wrote to a call of a tool."""
+"""Parses the name and the input that a model wrote into a tool call."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NOTHING = re.compile(
 )
 _FENCE = re.compile(r"\s*(?:```|~~~)[\w-]*+[ \t]*+\n?+(.*?)(?:```|~~~)[ \t]*+", re.DOTALL)
 _EMPHASIS = re.compile(r"\A[*_]{1,3}+[ \t]++(?=[{\[`~])")
-"""What is left of emphasis around a label, before the payload."""
+"""Leftover emphasis marks of a label, before the payload."""
 _OPENING = re.compile(r"(?:```|~~~)[\w-]*+[ \t]*+\n")
 _KEYWORD = re.compile(
     r"""(?P<text>"(?:\\.|[^"\\])*+(?:"|\\?\Z)|'(?:\\.|[^'\\])*+(?:'|\\?\Z))|(?P<name>\b[A-Za-z_]\w*+)\s*+=(?!=)""",
     re.DOTALL,
 )
-"""A string, to the end of it or of everything, or a name with its sign of equality."""
+"""A string up to its end or the end of the text, or a name with an equals sign."""
 _LABELLED = re.compile(r"\w++\s*+[:：]")
 _JOINTS = re.compile(r"[\s_-]+")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "「": "」"}
@@ -36,23 +36,23 @@ _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "「": "」
 
 @dataclass(frozen=True, slots=True)
 class ParsedArguments:
-    """Arguments as they were read."""
+    """Parsed arguments."""
 
     args: dict[str, Any]
     repaired: bool = False
 
     def mark_as_guess(self, doubt: bool = True) -> ParsedArguments:
-        """The same, a guess if there is a doubt."""
+        """The same, as a guess if there is a doubt."""
         return ParsedArguments(self.args, self.repaired or doubt)
 
 
 def is_none_word(text: str) -> bool:
-    """A tool's name or an input that says there is none."""
+    """True for a tool name or an input that means "none"."""
     return _NOTHING.fullmatch(text.strip()) is not None
 
 
 def find_spelled_tool(tools: Sequence[Tool], name: str) -> tuple[Tool | None, bool]:
-    """The tool of this name, and whether it is spelled otherwise."""
+    """The tool of this name, and whether the name was spelled differently."""
     exact = next((tool for tool in tools if tool.name == name), None)
     spelling = normalize_tool_name(name)
     alike = [tool for tool in tools if normalize_tool_name(tool.name) == spelling]
@@ -60,13 +60,13 @@ def find_spelled_tool(tools: Sequence[Tool], name: str) -> tuple[Tool | None, bo
 
 
 def normalize_tool_name(name: str) -> str:
-    """A tool's name without what models change of it: case, blanks, dashes and underscores."""
+    """A tool's name without what models change in it: case, blanks, dashes and underscores."""
     return _JOINTS.sub("", name).casefold()
 
 
 def parse_arguments(tool: Tool | None, text: str) -> ParsedArguments:
-    """The arguments in an input: an object, `name="value"` pairs, or one value for the only or first argument that
-    the tool needs. Raises `PayloadError`."""
+    """The arguments in an input: an object, `name="value"` pairs, or one value for the tool's only or first required
+    argument. Raises `PayloadError`."""
     body, around = strip_fence(text)
     if not body or is_none_word(body):
         return ParsedArguments({}, repaired=body != "")
@@ -83,7 +83,7 @@ def parse_arguments(tool: Tool | None, text: str) -> ParsedArguments:
 
 
 def strip_fence(text: str) -> tuple[str, bool]:
-    """What stands in a fence or in back-ticks, and whether there was anything else."""
+    """The content of a fence or of backticks, and whether there was anything else."""
     text = text.strip()
     if (found := _FENCE.match(text)) is not None:
         return found[1].strip(), bool(_strip_closing_marks(text[found.end() :]))
@@ -94,7 +94,7 @@ def strip_fence(text: str) -> tuple[str, bool]:
 
 
 def _strip_half_fence(text: str) -> str:
-    """Without a fence of which only one end is there. What ends with a fence that begins inside of it keeps it."""
+    """Removes a fence with only one end. Content that ends with a fence keeps it if that fence also begins inside."""
     if (opening := _OPENING.match(text)) is not None:
         text = text[opening.end() :].strip()
     if text.count("```") % 2 == 0 and text.count("~~~") % 2 == 0:
@@ -104,12 +104,12 @@ def _strip_half_fence(text: str) -> str:
 
 
 def _strip_closing_marks(text: str) -> str:
-    """What follows a payload, other than the end of a fence or of emphasis."""
+    """The text after a payload, without the end of a fence or of emphasis."""
     return text.strip(" \t\n\r`*~")
 
 
 def _rewrite_pairs_as_json(body: str) -> str:
-    """`a="x", b=2` as an object; empty if it is nothing of the kind."""
+    """`a="x", b=2` as a JSON object; empty for anything else."""
     first = _KEYWORD.match(body)
     if first is None or not first["name"]:
         return ""
@@ -117,56 +117,58 @@ def _rewrite_pairs_as_json(body: str) -> str:
 
 
 def build_call_request(
-    number: int, name: str, tools: Sequence[Tool], given: ParsedArguments, reason: str
+    number: int, name: str, tools: Sequence[Tool], arguments: ParsedArguments, reason: str
 ) -> ToolCallRequest:
-    """A call; a note among the arguments of a tool that has none is what it says."""
-    tool, misspelled = find_spelled_tool(tools, name)
-    args = dict(given.args)
+    """A call. If its tool takes no note, a note among the arguments becomes the reason."""
+    tool, is_misspelled = find_spelled_tool(tools, name)
+    args = dict(arguments.args)
     if tool is not None:
         said = cut_first_sentence(take_note(args, tool))
         reason = reason or said
-    repaired = given.repaired or (tool is not None and misspelled)
-    return ToolCallRequest(str(number), tool.name if tool else name, args, reason, repaired)
+    repaired = arguments.repaired or (tool is not None and is_misspelled)
+    return ToolCallRequest(
+        model_id=str(number), tool=tool.name if tool else name, args=args, reason=reason, is_guess=repaired
+    )
 
 
-NOTES = ("note", "reason")
-"""How models call the note of a call. The second was its name in runs that began before it had the first one."""
+NOTE_NAMES = ("note", "reason")
+"""What models call the note of a call. Runs that began in an earlier version use the second name."""
 
 
 def take_note(args: dict[str, Any], tool: Tool | None) -> str:
-    """Takes the note out of the arguments of a call, unless the tool has an argument of that name."""
+    """Takes the note out of the arguments, unless the tool has an argument of that name."""
     own = get_argument_schemas(tool) if tool is not None else {}
-    said = [str(args.pop(name)).strip() for name in NOTES if name in args and name not in own]
+    said = [str(args.pop(name)).strip() for name in NOTE_NAMES if name in args and name not in own]
     return next(filter(None, said), "")
 
 
-def fit_value_to_tool(tool: Tool | None, value: Any, repaired: bool) -> ParsedArguments:
-    """An array is the list that the tool's argument is, or holds the one object that was meant."""
+def fit_value_to_tool(tool: Tool | None, value: Any, is_repaired: bool) -> ParsedArguments:
+    """Wraps an array for a tool whose argument is a list, or unwraps the one object in it."""
     if isinstance(value, dict):
-        return ParsedArguments(value, repaired)
+        return ParsedArguments(value, is_repaired)
     if isinstance(value, list):
         name, sole = _find_lone_argument(tool)
         if tool is not None and _get_argument_type(tool, name) == "array":
-            return ParsedArguments({name: value}, repaired or not sole)
+            return ParsedArguments({name: value}, is_repaired or not sole)
         if len(value) == 1 and isinstance(value[0], dict):
             return ParsedArguments(value[0], repaired=True)
     raise PayloadError("it must be one JSON object")
 
 
 def _parse_lone_value(tool: Tool | None, body: str, around: bool) -> ParsedArguments:
-    """One value without a name. It is a guess unless the tool has, or needs, just that."""
+    """One value without a name. It is a guess unless the tool has, or requires, exactly one argument."""
     plain, (name, sole) = strip_quotes(body), _find_lone_argument(tool)
     if not plain or (tool is not None and not get_argument_schemas(tool)):
         return ParsedArguments({}, repaired=True)
     if plain == body and body[0] in "\"'" and body[-1] == body[0] and "," in body:
-        return fit_value_to_tool(tool, parse_payload(f"[{body}]").value, repaired=True)
-    if plain.count('"') == 1:  # the other one was forgotten, or cut off
+        return fit_value_to_tool(tool, parse_payload(f"[{body}]").value, is_repaired=True)
+    if plain.count('"') == 1:  # the other quote was forgotten or cut off
         plain, around = plain.strip('" '), True
     return ParsedArguments({name: plain}, around or not sole or "\n" in plain)
 
 
 def strip_quotes(text: str) -> str:
-    """Without the quotes around the whole of it."""
+    """The text without quotes around all of it."""
     text = text.strip()
     if len(text) < 2 or _QUOTES.get(text[0]) != text[-1] or text[0] in text[1:-1].replace("\\" + text[0], ""):
         return text
@@ -177,7 +179,7 @@ def strip_quotes(text: str) -> str:
 
 
 def _find_lone_argument(tool: Tool | None) -> tuple[str, bool]:
-    """The argument that a lone value is for, and whether there can be no doubt."""
+    """The argument for a lone value, and whether it is certain."""
     if tool is None:
         return "input", False
     known, needed = get_argument_schemas(tool), tool.schema.get("required", ())
@@ -185,7 +187,7 @@ def _find_lone_argument(tool: Tool | None) -> tuple[str, bool]:
 
 
 def get_argument_schemas(tool: Tool) -> Mapping[str, Any]:
-    """The tool's arguments, each with its schema."""
+    """The tool's arguments with their schemas."""
     found: Mapping[str, Any] = tool.schema.get("properties", {})
     return found
 

@@ -1,4 +1,4 @@
-"""ReAct as one JSON object in a reply, for models that write JSON better than anything else."""
+"""ReAct with each reply as one JSON object, for models that write JSON better than anything else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bot.agent.formats.arguments import (
     parse_arguments,
     strip_fence,
 )
-from bot.agent.formats.labels import LABEL, OBSERVED
+from bot.agent.formats.labels import LABEL, OBSERVATION_START
 from bot.agent.formats.payload import JsonPayload, PayloadError, measure_brackets, parse_payload
 from bot.agent.formats.reply_text import cut_first_sentence, read_reply_text, rewrite_answer_message
 from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
@@ -34,10 +34,10 @@ ANSWER = ("answer", "final_answer")
 REASON = ("reason_summary", "note", "reason", "thought", "thoughts")
 _FINISH = re.compile(r"finish|final[ _-]?answer", re.IGNORECASE)
 _BEGIN = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*[ \t]*)?(?=[{\[])", re.MULTILINE)
-OBJECTS = 50
-"""Objects of one reply that are read."""
-CUT_OFF = 2_000
-"""Characters of an object without an end that are looked at."""
+MAX_OBJECTS = 50
+"""Most objects of one reply that are read."""
+MAX_UNFINISHED_LENGTH = 2_000
+"""Characters of an unfinished object that are searched."""
 FORM = "Reply with exactly one JSON object, of the form you were shown."
 EITHER = "It was both a tool call and a final answer. " + FORM
 MANUAL = """\
@@ -63,13 +63,13 @@ SEVERAL = (
     "One call in a reply; only calls that just read and do not need one another may go together, as an array of such\n"
     "objects."
 )
-"""Where the endpoint sees to it that a reply is an object, an array is none."""
+"""An endpoint that guarantees an object accepts no array."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """Implements `ReplyFormat`: any model that can write an object. `mode`: the endpoint can be asked to see to
-    that."""
+    """Implements `ReplyFormat` for any model that can write an object. `mode`: the endpoint can be asked to guarantee
+    one."""
 
     mode: bool = False
     name: str = "json"
@@ -84,7 +84,7 @@ class JsonFormat:
         return describe_tools(tools)
 
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
-        text = read_reply_text(reply, OBSERVED)
+        text = read_reply_text(reply, OBSERVATION_START)
         if not isinstance(text, str):
             return text
         try:
@@ -93,11 +93,11 @@ class JsonFormat:
             return MalformedReply(f"Your reply cannot be used: {error}. {FORM}")
 
     def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
-        written = [
+        objects = [
             {"type": "tool_call", "tool": call.tool, "args": call.args, "reason_summary": call.reason}
             for call in act.calls
         ]
-        content = json.dumps(written[0] if len(written) == 1 else written, ensure_ascii=False)
+        content = json.dumps(objects[0] if len(objects) == 1 else objects, ensure_ascii=False)
         return {"role": "assistant", "content": content}
 
     def build_tool_message(self, model_id: str, observation: str) -> dict[str, Any]:
@@ -110,43 +110,43 @@ class JsonFormat:
 
 
 def _read_payloads(text: str) -> Iterator[JsonPayload]:
-    """What is written in objects and arrays that begin a line. With words behind it may be an example, so that what
-    it asks for is not certain. Raises `PayloadError`."""
-    at, last, most = 0, len(text.rstrip("`~,. \n\t")), OBJECTS
-    while (found := _BEGIN.search(text, at)) is not None:
-        length = measure_brackets(text, found.end())
+    """The objects and arrays that begin a line. With text after it, one may be an example, so its request is uncertain.
+    Raises `PayloadError`."""
+    at, last, room = 0, len(text.rstrip("`~,. \n\t")), MAX_OBJECTS
+    while (match := _BEGIN.search(text, at)) is not None:
+        length = measure_brackets(text, match.end())
         if length is None:
             raise PayloadError("it is cut off, or a bracket or a quote in it is not closed")
-        at = found.end() + length
-        payload = parse_payload(text[found.end() : at])
-        if not most:
-            raise PayloadError(f"there are more than {OBJECTS} objects in it")
+        at = match.end() + length
+        payload = parse_payload(text[match.end() : at])
+        if not room:
+            raise PayloadError(f"there are more than {MAX_OBJECTS} objects in it")
         yield replace(payload, repaired=payload.repaired or at < last)
-        most -= 1
+        room -= 1
 
 
 def has_call_object(text: str) -> bool:
-    """Whether an object that begins a line of a reply in words asks for a tool, also one that is cut off."""
+    """True if an object that begins a line of a text reply asks for a tool, even if it is cut off."""
     at = 0
-    for _ in range(OBJECTS):
-        if (found := _BEGIN.search(text, at)) is None:
+    for _ in range(MAX_OBJECTS):
+        if (match := _BEGIN.search(text, at)) is None:
             return False
-        length = measure_brackets(text, found.end())
-        at = found.end() + (length or 1)
+        length = measure_brackets(text, match.end())
+        at = match.end() + (length or 1)
         if length is None:
-            written = text[found.end() : found.end() + CUT_OFF]
+            written = text[match.end() : match.end() + MAX_UNFINISHED_LENGTH]
             if any(f'"{name}"' in written for name in (*TOOL, *CALL)) and any(f'"{name}"' in written for name in ARGS):
                 return True
             continue
         with suppress(PayloadError):
-            value = parse_payload(text[found.end() : at]).value
+            value = parse_payload(text[match.end() : at]).value
             if any(map(_is_call_object, value if isinstance(value, list) else [value])):
                 return True
     return False
 
 
 def _is_call_object(value: Any) -> bool:
-    """Whether it has the form of a call: a name, and arguments."""
+    """True for the form of a call: a name, and arguments."""
     if not isinstance(value, dict):
         return False
     if isinstance(function := value.get("function"), dict):
@@ -157,7 +157,7 @@ def _is_call_object(value: Any) -> bool:
 
 
 def find_object_answer(text: str) -> str:
-    """What an object says that is the whole of a reply and holds an answer, as in the json style; else empty."""
+    """The answer inside an object that is the whole reply, as in the JSON format; otherwise empty."""
     inner, around = strip_fence(text)
     if around or not inner.startswith("{") or measure_brackets(inner) != len(inner):
         return ""
@@ -170,39 +170,39 @@ def find_object_answer(text: str) -> str:
 
 
 def _choose_first_decision(payloads: Sequence[JsonPayload], text: str, tools: Sequence[Tool], most: int) -> Decision:
-    """The first call counts; what is said beside one is not believed."""
+    """The first call counts. An answer beside a call is ignored."""
     if not payloads:
         plain = "{" not in text and "```" not in text and LABEL.search(text) is None
         return MalformedReply(f"There was no object in your reply. {FORM}", prose=text if plain else "")
-    found = [parse_decision(one.value, tools, most=most, repaired=one.repaired) for one in payloads]
-    if len(found) == 1:
-        return found[0]
-    if isinstance(found[0], ToolCalls):
-        return found[0]
-    return MalformedReply(f"There were {len(found)} objects in your reply. {FORM}")
+    decisions = [parse_decision(one.value, tools, most=most, is_repaired=one.repaired) for one in payloads]
+    if len(decisions) == 1:
+        return decisions[0]
+    if isinstance(decisions[0], ToolCalls):
+        return decisions[0]
+    return MalformedReply(f"There were {len(decisions)} objects in your reply. {FORM}")
 
 
 def parse_decision(
-    value: Any, tools: Sequence[Tool], *, most: int = 1, repaired: bool = False, reason: str = ""
+    value: Any, tools: Sequence[Tool], *, most: int = 1, is_repaired: bool = False, reason: str = ""
 ) -> Decision:
-    """What one object says, or an array of calls. `reason`: what was said before it. Raises `PayloadError`."""
+    """The decision in one object, or in an array of calls. `reason`: the text before it. Raises `PayloadError`."""
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        return _parse_call_array(value, tools, most, repaired)
+        return _parse_call_array(value, tools, most, is_repaired)
     if not isinstance(value, dict):
         raise PayloadError("it is no object")
-    said, tool, answer = (
+    thought, tool, answer = (
         str(value.get("type") or "").strip().casefold(),
         _find_first_text(value, TOOL),
         _find_answer_text(value),
     )
     tool = "" if is_none_word(tool) else tool
     if _FINISH.fullmatch(tool) and find_spelled_tool(tools, tool)[0] is None:
-        said, tool, answer = "final", "", answer or _find_first_text(value, ARGS)
-    if said in FINAL or (not said and not tool):
+        thought, tool, answer = "final", "", answer or _find_first_text(value, ARGS)
+    if thought in FINAL or (not thought and not tool):
         return _build_final_answer(answer, tool)
-    if said and said not in CALL:
+    if thought and thought not in CALL:
         raise PayloadError('its "type" is neither "tool_call" nor "final"')
-    return ToolCalls((_parse_call_object(1, value, tool, tools, repaired or not said or bool(answer), reason),))
+    return ToolCalls((_parse_call_object(1, value, tool, tools, is_repaired or not thought or bool(answer), reason),))
 
 
 def _build_final_answer(answer: str, tool: str) -> Decision:
@@ -212,11 +212,11 @@ def _build_final_answer(answer: str, tool: str) -> Decision:
 
 
 def _parse_call_array(
-    values: Sequence[Mapping[str, Any]], tools: Sequence[Tool], most: int, repaired: bool
+    values: Sequence[Mapping[str, Any]], tools: Sequence[Tool], most: int, is_repaired: bool
 ) -> Decision:
     if len(values) > most:
         return MalformedReply(f"You asked for {len(values)} tool calls at once; at most {most} are taken.")
-    calls = [parse_decision(one, tools, repaired=repaired) for one in values]
+    calls = [parse_decision(one, tools, is_repaired=is_repaired) for one in values]
     if len(calls) == 1:
         return calls[0]
     acts = [call for one in calls if isinstance(one, ToolCalls) for call in one.calls]
@@ -226,13 +226,15 @@ def _parse_call_array(
 
 
 def _parse_call_object(
-    number: int, value: Mapping[str, Any], name: str, tools: Sequence[Tool], repaired: bool, before: str
+    number: int, value: Mapping[str, Any], name: str, tools: Sequence[Tool], is_repaired: bool, thought: str
 ) -> ToolCallRequest:
     if not name or "\n" in name or len(name) > NAME_MAX:
         raise PayloadError('"tool" does not name a tool')
     tool, _ = find_spelled_tool(tools, name)
-    reason = before or cut_first_sentence(_find_first_text(value, REASON))
-    return build_call_request(number, name, tools, _parse_call_arguments(tool, value).mark_as_guess(repaired), reason)
+    reason = thought or cut_first_sentence(_find_first_text(value, REASON))
+    return build_call_request(
+        number, name, tools, _parse_call_arguments(tool, value).mark_as_guess(is_repaired), reason
+    )
 
 
 def _parse_call_arguments(tool: Tool | None, value: Mapping[str, Any]) -> ParsedArguments:
@@ -245,7 +247,7 @@ def _parse_call_arguments(tool: Tool | None, value: Mapping[str, Any]) -> Parsed
     if args is None:
         return ParsedArguments({})
     if isinstance(args, dict | list):
-        return fit_value_to_tool(tool, args, repaired=False)
+        return fit_value_to_tool(tool, args, is_repaired=False)
     return parse_arguments(tool, args if isinstance(args, str) else json.dumps(args))
 
 
@@ -256,5 +258,5 @@ def _find_answer_text(value: Mapping[str, Any]) -> str:
 
 
 def _find_first_text(value: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The first of these that is a text."""
+    """The first of these members that is a text."""
     return next((text.strip() for name in names if isinstance(text := value.get(name), str) and text.strip()), "")

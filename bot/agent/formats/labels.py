@@ -1,4 +1,5 @@
-"""The labels of ReAct as text, in English and Chinese, as models decorate them: at the beginning of a line."""
+"""The labels of ReAct as text, in English and Chinese, with the decorations that models add, at the beginning of a
+line."""
 
 from __future__ import annotations
 
@@ -20,21 +21,21 @@ _MARKS = r"[*_`]*+"
 _BEGIN, _END = rf"^[ \t]*+(?P<mark>#++[ \t]*+{_MARKS}|[*_`]++)?+", rf"{_NUMBER}[ \t]*+(?:[*_`]++[ \t]*+)?"
 _WORD = "|".join(f"(?P<{kind}>{words})" for kind, words in WORDS.items())
 LABEL = re.compile(rf"{_BEGIN}(?:{_WORD}){_END}(?:[:：]{_MARKS}|(?(mark)$|(?!)))", re.MULTILINE | re.IGNORECASE)
-"""With a colon; or alone on its line, if it is a heading or emphasized."""
-OBSERVED = re.compile(
+"""With a colon; or alone on its line, as a heading or emphasized."""
+OBSERVATION_START = re.compile(
     rf"{_BEGIN}(?:{WORDS['observation']}){_END}(?:[:：]|$|(?=[=→{{\[]|[-–—][ \t]))", re.MULTILINE | re.IGNORECASE
 )
-"""Where an observation begins that only the model can have made up: also without a colon, if a result follows at once.
-A line that begins with the word and goes on as a sentence is none."""
+"""The start of an observation that the model invented; without a colon only if a result follows at once. A line that
+begins with the word and continues as a sentence does not count."""
 
 
-PARTS = 200
-"""Parts of a reply that are told apart; a model writes a handful. What follows belongs to the last one."""
+MAX_PARTS = 200
+"""Most parts of a reply; a model writes a handful. The last one takes the rest."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPart:
-    """What stands between two labels. `label`, `start`: where in the reply label and text begin (characters)."""
+    """The text between two labels. `label`, `start`: where label and text begin in the reply (characters)."""
 
     kind: str
     text: str
@@ -43,16 +44,16 @@ class LabelledPart:
 
 
 def split_by_labels(text: str, skip: Callable[[str, int], int]) -> list[LabelledPart]:
-    """The reply by its labels; what stands before the first one is a thought. `skip`: how many characters from a
-    place on, behind the label of an action or its input, are certainly its own, whatever their lines begin with."""
+    """Splits a reply by its labels; text before the first one is a thought. `skip`: how many characters from an offset
+    on (after the label of an action or its input) certainly belong to it, whatever its lines begin with."""
     marks, at = [("thought", 0, 0)], 0
-    while len(marks) < PARTS and (label := LABEL.search(text, at)) is not None:
+    while len(marks) < MAX_PARTS and (label := LABEL.search(text, at)) is not None:
         kind = next(name for name in WORDS if label[name])
         marks.append((kind, label.start(), label.end()))
         at = label.end() + (skip(text, label.end()) if kind in ("input", "action") else 0)
     ends = [*(begin for _, begin, _ in marks[1:]), len(text)]
-    found = [
-        LabelledPart(kind, text[start:end].strip(), begin, start)
+    parts = [
+        LabelledPart(kind=kind, text=text[start:end].strip(), label=begin, start=start)
         for (kind, begin, start), end in zip(marks, ends, strict=True)
     ]
-    return found if found[0].text else found[1:]
+    return parts if parts[0].text else parts[1:]

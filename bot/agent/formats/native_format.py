@@ -1,4 +1,4 @@
-"""ReAct by native tool calls: every action carries a `note`, the thought that people are shown."""
+"""ReAct by native tool calls: every action has a `note`, the thought that people see."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from bot.agent.formats.arguments import find_spelled_tool, take_note
 from bot.agent.formats.json_format import find_object_answer, has_call_object
 from bot.agent.formats.labels import split_by_labels
 from bot.agent.formats.payload import JsonPayload, PayloadError, parse_payload
-from bot.agent.formats.reply_text import EMPTY, SENTENCE, UNCLOSED, check_unusable_reply, strip_thinking
+from bot.agent.formats.reply_text import EMPTY, MAX_SENTENCE, UNCLOSED, check_unusable_reply, strip_thinking
 from bot.agent.model import ModelReply, RawToolCall
 from tools.tool import Tool
 
 NOTE = "note"
-"""The argument that every tool has: why this call, now. The system message says what it is."""
+"""The argument that every tool gets: why this call, now. The system message explains it."""
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What endpoints accept as a tool's name when the conversation is sent back to them."""
+"""Tool names that endpoints accept when the conversation is sent back."""
 ID_MAX = 64
-"""Characters of a call's id that endpoints take back."""
+"""Longest call id that endpoints take back, in characters."""
 _FIRST = re.compile(r"[*_`\"']*+(?P<name>[^\W\d][\w-]*+)")
 _LINE = re.compile(r"^[ \t]*+[*`>-]*+[ \t]*+(?P<name>[^\W\d][\w-]{2,63}+)`?[ \t]*+[({]", re.MULTILINE)
 _JOINED = re.compile(r"(?<![A-Za-z0-9_.-])[a-z]++(?:_[a-z]++)++(?![A-Za-z0-9_])")
-"""Words joined as the names of tools are: `start_process`."""
-WRITTEN = re.compile(r"<tool_call>|<function[=_]|<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]")
-"""How models write a call that their server did not recognize as one."""
+"""Words joined like tool names: `start_process`."""
+WRITTEN_CALL = re.compile(r"<tool_call>|<function[=_]|<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]")
+"""The written form of a call that the server did not recognize."""
 
 
 @dataclass(frozen=True, slots=True)
 class NativeFormat:
-    """Implements `ReplyFormat`: the endpoint is given the tools, and the model calls them."""
+    """Implements `ReplyFormat`: the endpoint gets the tools, and the model calls them."""
 
     name: str = "native"
 
@@ -73,7 +73,7 @@ class NativeFormat:
         return {"role": "assistant", "content": "", "tool_calls": calls}
 
     def build_tool_message(self, model_id: str, observation: str) -> dict[str, Any]:
-        """The message that carries an observation."""
+        """The message of an observation."""
         return {"role": "tool", "tool_call_id": model_id, "content": observation}
 
     def format_history_message(self, message: str) -> str:
@@ -81,7 +81,7 @@ class NativeFormat:
 
 
 def build_function_schema(tool: Tool) -> dict[str, Any]:
-    """The tool card as the function schema the endpoint takes."""
+    """The tool card as a function schema for the endpoint."""
     parameters = dict(tool.schema)
     parameters["properties"] = {NOTE: {"type": "string"}, **parameters.get("properties", {})}
     parameters["required"] = [NOTE, *parameters.get("required", [])]
@@ -92,12 +92,12 @@ def build_function_schema(tool: Tool) -> dict[str, Any]:
 
 
 def _parse_plain_answer(text: str, tools: Sequence[Tool]) -> Decision:
-    """Words for the person. A call that was only written down is not done, and not shown as an answer."""
+    """An answer for the person. A call that was only written as text is not executed, and not shown as an answer."""
     plain = strip_thinking(text)
     if not plain:
         return UNCLOSED if plain is None else EMPTY
     if (
-        WRITTEN.search(plain)
+        WRITTEN_CALL.search(plain)
         or _has_labelled_call(plain, tools)
         or _has_call_line(plain, tools)
         or has_call_object(plain)
@@ -110,7 +110,7 @@ def _parse_plain_answer(text: str, tools: Sequence[Tool]) -> Decision:
 
 
 def _has_labelled_call(text: str, tools: Sequence[Tool]) -> bool:
-    """Whether a call stands there in the form of the text style: an input, or an action that names a tool."""
+    """True if the text contains a call in the text format: an input, or an action that names a tool."""
     found = split_by_labels(text, lambda text, start: 0)
     return any(
         part.kind == "input" or (part.kind == "action" and _has_leading_tool_name(part.text, tools)) for part in found
@@ -118,13 +118,13 @@ def _has_labelled_call(text: str, tools: Sequence[Tool]) -> bool:
 
 
 def _has_call_line(text: str, tools: Sequence[Tool]) -> bool:
-    """Whether a line begins with a tool's name and brackets: `look(name="Li")`, `look {"name": "Li"}`."""
+    """True if a line begins with a tool's name and brackets: `look(name="Li")`, `look {"name": "Li"}`."""
     names = {tool.name for tool in tools}
     return any(line["name"] in names for line in _LINE.finditer(text))
 
 
 def _find_named_tool(text: str, tools: Sequence[Tool]) -> str | None:
-    """The first tool whose name stands in a text. Names that are a word of the language do not count."""
+    """The first tool named in a text. Names that are ordinary words do not count."""
     names = {tool.name for tool in tools}
     return next((found[0] for found in _JOINED.finditer(text) if found[0] in names), None)
 
@@ -135,7 +135,7 @@ def _has_leading_tool_name(text: str, tools: Sequence[Tool]) -> bool:
 
 
 def _parse_tool_calls(calls: Sequence[RawToolCall], tools: Sequence[Tool]) -> Decision:
-    proposed: list[ToolCallRequest] = []
+    requests: list[ToolCallRequest] = []
     for index, call in enumerate(calls):
         if not NAME.fullmatch(call.name):
             return MalformedReply(f"{call.name[:60]!r} is not the name of a tool.")
@@ -145,16 +145,22 @@ def _parse_tool_calls(calls: Sequence[RawToolCall], tools: Sequence[Tool]) -> De
             return MalformedReply(
                 f"The arguments of {call.name!r} cannot be used: {error}. Write them as one JSON object."
             )
-        reason = take_note(payload.value, find_spelled_tool(tools, call.name)[0])[:SENTENCE]
-        taken = {one.model_id for one in proposed}
-        proposed.append(
-            ToolCallRequest(_choose_call_id(call.id, index, taken), call.name, payload.value, reason, payload.repaired)
+        reason = take_note(payload.value, find_spelled_tool(tools, call.name)[0])[:MAX_SENTENCE]
+        taken = {one.model_id for one in requests}
+        requests.append(
+            ToolCallRequest(
+                model_id=_choose_call_id(call.id, index, taken),
+                tool=call.name,
+                args=payload.value,
+                reason=reason,
+                is_guess=payload.repaired,
+            )
         )
-    return ToolCalls(tuple(proposed))
+    return ToolCalls(tuple(requests))
 
 
 def _parse_argument_object(text: str) -> JsonPayload:
-    """An object; some servers write it as a text in a text. Raises `PayloadError`."""
+    """An object; some servers write it as JSON inside a string. Raises `PayloadError`."""
     payload = parse_payload(text.strip() or "{}")
     if isinstance(payload.value, str):
         payload = parse_payload(payload.value.strip() or "{}")
@@ -164,6 +170,6 @@ def _parse_argument_object(text: str) -> JsonPayload:
 
 
 def _choose_call_id(written: str, index: int, taken: Collection[str]) -> str:
-    """The model's id of a call, or one in its place: no two of a reply are alike."""
+    """The model's id of a call, or a replacement: ids within a reply are unique."""
     known = written.strip()[:ID_MAX] or f"call_{index}"
     return f"{known[: ID_MAX - 8]}_{index}" if known in taken else known

@@ -1,10 +1,10 @@
-"""JSON as models write it: single quotes, trailing commas, comments, Python's True and None, line breaks in strings.
+"""Parses JSON as models write it: single quotes, trailing commas, comments, Python's True and None, line breaks in
+strings.
 
-Reading on is safe only while nothing is made up. So a payload that does not end is refused, never completed; and what
-was mended must consist of the very words and strings that were written: mending may change what is around them only.
-Whatever Python's own reader does not take is called `repaired`, and what has consequences is not done by it; but for
-line breaks and tabs in strings, which can mean nothing else.
-"""
+This is safe only if nothing is invented. So an unfinished payload is refused, never completed. A repaired value must
+consist of exactly the words and strings in the text: a repair may change only what is around them. A payload that
+Python's own reader rejects counts as `repaired`, and nothing with consequences is done by it. Line breaks and tabs in
+strings are the exception, because they can mean nothing else."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from typing import Any
 import json_repair
 
 DEPTH, REPAIRABLE = 32, 8_000
-"""Brackets within brackets, and characters of a payload that is mended, at most."""
-GUESSES = 50
-"""Strings of a mended payload that do not stand in it as strings, at most: each one is looked for in all of it."""
+"""Deepest nesting of brackets, and longest payload (characters) that is repaired."""
+MAX_GUESSES = 50
+"""Most strings of a repaired payload that are not strings in the text: each one is searched for in all of it."""
 _MARK = re.compile(
     r"(?P<bracket>[{}\[\]()])|(?P<quote>[\"'])|(?P<line>//|#)|(?P<block>/\*)|(?P<wide>[：，])"
     r"|(?P<never>\b(?:NaN|Infinity)\b)"
 )
-"""Where something begins that is not read character by character."""
+"""The start of anything that is not read character by character."""
 _REST = {
     '"': re.compile(r'(?:[^"\\]++|\\.)*+"', re.DOTALL),
     "'": re.compile(r"(?:[^'\\]++|\\.)*+'", re.DOTALL),
     "/*": re.compile(r"(?:[^*]++|\*(?!/))*+\*/"),
 }
-"""What follows an opening quote, or comment, up to its end."""
+"""The text after an opening quote or comment, up to its end."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([bfnrt])|(.))", re.DOTALL)
 _ONLY_BREAKS = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*+")
-"""No control characters but those that break a line, and tabs."""
+"""No control characters except line breaks and tabs."""
 _RUN = re.compile(r"\w+")
 _WORD = re.compile(r"-?\d+\.\d+|-?\w+")
 _BLANKS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_PYTHONS = "UNx01234567"
-"""Begin escapes that JSON does not have, and nobody here spells out."""
+_PYTHON_ESCAPES = "UNx01234567"
+"""Start escapes that JSON does not have, and that are not supported here."""
 _PAIRS = {"}": "{", "]": "[", ")": "("}
-_SAME = {"none": "null"}
+_JSON_WORDS = {"none": "null"}
 """Python's word for it, and JSON's."""
 
 
@@ -75,8 +75,8 @@ def parse_payload(text: str) -> JsonPayload:
 
 @dataclass(frozen=True, slots=True)
 class _JsonToken:
-    """A bracket, a string (`text`), a comment, a quote that is never closed (`open`), a sign of Chinese punctuation
-    (`wide`) or a number that JSON does not have (`never`)."""
+    """A bracket, a string (`text`), a comment, an unclosed quote (`open`), Chinese punctuation (`wide`) or a number
+    that JSON does not have (`never`)."""
 
     kind: str
     start: int
@@ -84,8 +84,8 @@ class _JsonToken:
 
 
 def _scan_tokens(text: str, at: int = 0) -> Iterator[_JsonToken]:
-    """What `text` is made of from `at` on. Linear: where one quote is never closed, no later one of its kind is, since
-    every one behind it is escaped. The same holds for comments."""
+    """The tokens of `text` from `at` on. Linear: after one unclosed quote no later quote of its kind can be closed,
+    because all of them are escaped. The same holds for comments."""
     never_closed = set[str]()
     while (mark := _MARK.search(text, at)) is not None:
         kind, opening, at = str(mark.lastgroup), mark[0], mark.end()
@@ -105,8 +105,7 @@ def _scan_tokens(text: str, at: int = 0) -> Iterator[_JsonToken]:
 
 
 def measure_brackets(text: str, start: int = 0) -> int | None:
-    """How many characters the brackets hold that open at `start`; None if they are not closed, or too deep to be
-    meant."""
+    """Length of the brackets that open at `start`; None if they are not closed, or too deep to be meant."""
     stack: list[str] = []
     for token in _scan_tokens(text, start):
         if token.kind == "open":
@@ -126,12 +125,12 @@ def measure_brackets(text: str, start: int = 0) -> int | None:
 
 
 def _build_unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise PayloadError(f"{name[:60]!r} is in it twice")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
 def _reject_constant(name: str) -> Any:
@@ -139,7 +138,7 @@ def _reject_constant(name: str) -> Any:
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """With halves of surrogate pairs replaced: escapes can spell them, and no wire or store carries them."""
+    """Replaces halves of surrogate pairs: escapes can spell them, and no wire or store carries them."""
     try:
         written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -148,7 +147,7 @@ def _replace_surrogates(value: Any) -> Any:
 
 
 def _parse_with_line_breaks(text: str) -> Any:
-    """What is valid but for line breaks and tabs in its strings; None if that is not all."""
+    """The value, if line breaks and tabs in strings are the only errors; otherwise None."""
     if not _ONLY_BREAKS.fullmatch(text):
         return None
     try:
@@ -160,7 +159,7 @@ def _parse_with_line_breaks(text: str) -> Any:
 
 
 def _repair_payload(text: str) -> Any:
-    """What it most likely means."""
+    """The most likely meaning."""
     if len(text) > REPAIRABLE:
         raise PayloadError("it is not valid JSON")
     plain = _replace_tokens(text, _normalize_token).strip()
@@ -176,30 +175,33 @@ def _repair_payload(text: str) -> Any:
 
 
 def _is_faithful(value: Any, text: str) -> bool:
-    """Its words are those of the text, in their order, and its strings stand in there as they are."""
-    if any(plain and plain in _PYTHONS for _, _, plain in _ESCAPE.findall(text)):
+    """True if the value's words are those of the text, in their order, and its strings occur there unchanged."""
+    if any(plain and plain in _PYTHON_ESCAPES for _, _, plain in _ESCAPE.findall(text)):
         return False
-    meant = _ESCAPE.sub(_unescape_match, text)
-    strings, quoted = (
+    unescaped = _ESCAPE.sub(_unescape_match, text)
+    strings, quoted_texts = (
         list(_walk_strings(value)),
         [text[one.start : one.end] for one in _scan_tokens(text) if one.kind == "text"],
     )
-    bare, as_written = _replace_tokens(text, lambda kind, found: " "), {one[1:-1] for one in quoted}
+    bare, as_written = _replace_tokens(text, lambda kind, found: " "), {one[1:-1] for one in quoted_texts}
     as_written |= {word for word in _RUN.findall(bare) if word.strip()}
-    guessed = {one for one in strings if one not in as_written}
-    if len(guessed) > GUESSES:
+    guesses = {one for one in strings if one not in as_written}
+    if len(guesses) > MAX_GUESSES:
         return False
-    there = all(
-        _is_bare_string(one, bare) or _is_quoted_string(one, text) or _is_quoted_string(one, meant) for one in guessed
+    are_in_text = all(
+        _is_bare_string(one, bare) or _is_quoted_string(one, text) or _is_quoted_string(one, unescaped)
+        for one in guesses
     )
-    empty = sum(one in ('""', "''") for one in quoted)
+    empty = sum(one in ('""', "''") for one in quoted_texts)
     return (
-        there and strings.count("") <= empty and _list_words(text) == _list_words(json.dumps(value, ensure_ascii=False))
+        are_in_text
+        and strings.count("") <= empty
+        and _list_words(text) == _list_words(json.dumps(value, ensure_ascii=False))
     )
 
 
 def _is_bare_string(string: str, bare: str) -> bool:
-    """Without quotes around it."""
+    """True if the string stands there without quotes."""
     return bool(string.strip()) and re.search(rf"(?<!\w){re.escape(string)}(?!\w)", bare) is not None
 
 
@@ -219,28 +221,28 @@ def _walk_strings(value: Any) -> Iterator[str]:
             yield from _walk_strings(inner)
 
 
-def _replace_tokens(text: str, put: Callable[[str, str], str]) -> str:
-    """The text with another one in place of each string, comment, wide sign and impossible number."""
-    done, kept = 0, list[str]()
+def _replace_tokens(text: str, replacement: Callable[[str, str], str]) -> str:
+    """The text with a replacement for each string, comment, wide character and impossible number."""
+    end, pieces = 0, list[str]()
     for token in _scan_tokens(text):
         if token.kind not in ("bracket", "open"):
-            kept += [text[done : token.start], put(token.kind, text[token.start : token.end])]
-            done = token.end
-    return "".join([*kept, text[done:]])
+            pieces += [text[end : token.start], replacement(token.kind, text[token.start : token.end])]
+            end = token.end
+    return "".join([*pieces, text[end:]])
 
 
-def _normalize_token(kind: str, found: str) -> str:
-    """Without comments, and with the punctuation of JSON outside its strings."""
+def _normalize_token(kind: str, text: str) -> str:
+    """Removes comments, and uses JSON's punctuation outside strings."""
     if kind == "never":
-        _reject_constant(found)
+        _reject_constant(text)
     if kind == "wide":
-        return {"：": ":", "，": ","}[found]
-    return found if kind == "text" else " "
+        return {"：": ":", "，": ","}[text]
+    return text if kind == "text" else " "
 
 
 def _list_words(text: str) -> list[str]:
     found = [word.casefold() for word in _WORD.findall(_ESCAPE.sub(_unescape_match, text))]
-    return [str(Decimal(word).normalize()) if "." in word else _SAME.get(word, word) for word in found]
+    return [str(Decimal(word).normalize()) if "." in word else _JSON_WORDS.get(word, word) for word in found]
 
 
 def _unescape_match(found: re.Match[str]) -> str:

@@ -1,8 +1,7 @@
 """ReAct as text: Thought, Action, Action Input, Observation … Final Answer, for models without tool calls.
 
-A call is read only where a label at the beginning of a line asks for it. The first action counts; what follows an
-observation that the model made up is not read at all; beside an action no answer is believed.
-"""
+A call is read only where a label at the beginning of a line asks for it. The first action counts. Nothing is read after
+an observation that the model invented, and an answer beside an action is ignored."""
 
 from __future__ import annotations
 
@@ -25,24 +24,24 @@ from bot.agent.formats.arguments import (
     strip_quotes,
 )
 from bot.agent.formats.json_format import parse_decision
-from bot.agent.formats.labels import LABEL, OBSERVED, LabelledPart, split_by_labels
+from bot.agent.formats.labels import LABEL, OBSERVATION_START, LabelledPart, split_by_labels
 from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
 from bot.agent.formats.reply_text import cut_first_sentence, read_reply_text, rewrite_answer_message
 from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
 from bot.agent.model import ModelReply
 from tools.tool import Tool
 
-STOPS = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
-"""Where the model has said enough; endpoints take at most four."""
+STOP_SEQUENCES = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
+"""Stop sequences: after one, the model has said enough. Endpoints take at most four."""
 _BRACKETS = re.compile(r"\s*+(?:[*_]{1,3}+[ \t]++)?(?:(?:```|~~~)[\w-]*+\s*+)?(?=[{\[])")
 _CALL = re.compile(r"""["'`*]*(?P<name>[^\W\d][\w-]*)[`*]*(?P<gap>[ \t]*)(?P<bracket>[\[(（])""")
 _FINISH = re.compile(r"finish|final[ _-]?answer|完成|结束", re.IGNORECASE)
 _BESIDE = re.compile(
     rf"(?:{_FINISH.pattern})(?=[ \t]*+[:：]\s*+\S)|[*_`]*+[^\W\d][\w-]*+[*_`]*+[:：]?\s*+(?={{)", re.IGNORECASE
 )
-"""A name with its input right behind it."""
+"""A name directly followed by its input."""
 _QUOTED = re.compile(r"\s*+(?:[{\[\"']|\w++\s*+=)")
-"""How an input begins that is an object, a list, a text, or pairs."""
+"""The start of an input that is an object, a list, a text, or pairs."""
 _CLOSES = {"[": "]", "(": ")", "（": "）"}
 NO_LABEL = MalformedReply("There was neither an Action nor a Final Answer in it. Begin your lines with these labels.")
 NO_TOOL = MalformedReply(
@@ -82,12 +81,12 @@ The tools:
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """Implements `ReplyFormat`: any model that can follow a form."""
+    """Implements `ReplyFormat` for any model that can follow a format."""
 
     name: str = "text"
 
     def build_extra_body(self, tools: Sequence[Tool]) -> str:
-        return f'"stop":{json.dumps(STOPS, ensure_ascii=False)}'
+        return f'"stop":{json.dumps(STOP_SEQUENCES, ensure_ascii=False)}'
 
     def render_instructions(self, tools: Sequence[Tool]) -> str:
         return fill_instructions(MANUAL, tools)
@@ -96,7 +95,7 @@ class TextFormat:
         return describe_tools(tools)
 
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
-        text = read_reply_text(reply, OBSERVED)
+        text = read_reply_text(reply, OBSERVATION_START)
         if not isinstance(text, str):
             return text
         try:
@@ -105,7 +104,7 @@ class TextFormat:
             return MalformedReply(f"The input of your Action cannot be used: {error}. Write it as one JSON object.")
 
     def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
-        """The one form of an action, on three lines: what else the reply held is not kept."""
+        """The canonical form of an action, on three lines. The rest of the reply is dropped."""
         [call] = act.calls
         lines = (
             f"Thought: {_join_lines(call.reason)}",
@@ -122,7 +121,7 @@ class TextFormat:
 
 
 def _cut_stop_sequence(text: str) -> str:
-    """Without what an endpoint leaves of a stop sequence that it did not wait for: a last line like `Obs`."""
+    """Removes the beginning of a stop sequence that an endpoint left: a last line like `Obs`."""
     before, newline, last = text.rpartition("\n")
     word = last.strip(" \t*").casefold()
     is_stop = (len(word) >= 3 and "observation".startswith(word)) or word == "观"
@@ -130,7 +129,7 @@ def _cut_stop_sequence(text: str) -> str:
 
 
 def _strip_whole_fence(text: str) -> str:
-    """A reply that is in a fence as a whole, without it."""
+    """A reply that is entirely inside a fence, without it."""
     inner, around = strip_fence(text)
     return inner if text.startswith(("```", "~~~")) and not around and LABEL.search(inner) else text
 
@@ -140,42 +139,42 @@ def _join_lines(text: str) -> str:
 
 
 def _measure_bracketed_input(text: str, start: int) -> int:
-    """How far the brackets reach that open at `start`, in a fence or not; 0 without any."""
+    """Length of the brackets that open at `start`, fenced or not; 0 without any."""
     opening = _BRACKETS.match(text, start)
     length = measure_brackets(text, opening.end()) if opening else None
     return opening.end() - start + length if opening and length else 0
 
 
 def _parse_labelled_reply(text: str, tools: Sequence[Tool]) -> Decision:
-    found = split_by_labels(text, _measure_bracketed_input)
-    kinds = [part.kind for part in found]
-    action = next((n for n, part in enumerate(found) if part.kind == "action" and not _is_none_action(part)), None)
+    parts = split_by_labels(text, _measure_bracketed_input)
+    kinds = [part.kind for part in parts]
+    action = next((n for n, part in enumerate(parts) if part.kind == "action" and not _is_none_action(part)), None)
     final = kinds.index("final") if "final" in kinds else len(kinds)
     if action is not None and final < action:
         return TWO
     if action is not None:
-        fenced = found[0].start == 0 and text.count("```", 0, found[action].label) % 2 == 1
-        if fenced and not text.endswith("```"):
+        is_fenced = parts[0].start == 0 and text.count("```", 0, parts[action].label) % 2 == 1
+        if is_fenced and not text.endswith("```"):
             return EXAMPLE
-        if final < len(kinds) and not _has_known_tool(found[action], tools):
-            return _parse_final_answer(text, found[final:])
-        decision = _parse_action(found[: action + 2], tools)
-        return _mark_calls_as_guesses(decision) if fenced else decision
+        if final < len(kinds) and not _has_known_tool(parts[action], tools):
+            return _parse_final_answer(text, parts[final:])
+        decision = _parse_action(parts[: action + 2], tools)
+        return _mark_calls_as_guesses(decision) if is_fenced else decision
     if final < len(kinds):
-        return _parse_final_answer(text, found[final:])
-    return NO_TOOL if "action" in kinds or "input" in kinds else _parse_unlabelled_reply(text, found[0], tools)
+        return _parse_final_answer(text, parts[final:])
+    return NO_TOOL if "action" in kinds or "input" in kinds else _parse_unlabelled_reply(text, parts[0], tools)
 
 
 def _has_known_tool(part: LabelledPart, tools: Sequence[Tool]) -> bool:
-    """Whether an action names a tool that there is, in whatever form. Without one, what is asked for is nothing that
-    could be done, and the answer that stands behind it is the reply."""
+    """True if an action names a known tool, in any form. Without one, nothing can be done, and the answer after it is
+    the reply."""
     call = _CALL.match(part.text)
     name = call["name"] if call else _split_name(part.text.strip())[0]
     return part.text.lstrip("`~").startswith(("{", "[", "json")) or find_spelled_tool(tools, name)[0] is not None
 
 
 def _mark_calls_as_guesses(decision: Decision) -> Decision:
-    """The same as a guess: what stands in a fence behind words may be an example. It may look something up."""
+    """The same as a guess: a call in a fence after text may be an example. It may look something up."""
     if not isinstance(decision, ToolCalls):
         return decision
     return ToolCalls(tuple(replace(call, is_guess=True) for call in decision.calls))
@@ -186,14 +185,14 @@ def _is_none_action(part: LabelledPart) -> bool:
 
 
 def _parse_final_answer(text: str, found: Sequence[LabelledPart]) -> Decision:
-    """From the label to the end, or to where another step is thought up."""
+    """From the label to the end, or to the next invented step."""
     ends = next((part.label for part in found if part.kind not in ("final", "question")), len(text))
     answer = text[found[0].start : ends].strip().removeprefix("**").strip()
     return FinalAnswer(answer) if answer else NO_ANSWER
 
 
 def _parse_unlabelled_reply(text: str, only: LabelledPart, tools: Sequence[Tool]) -> Decision:
-    """Nothing but words, `Finish[…]` alone, or an object that is clearly a call."""
+    """Text alone, `Finish[…]` alone, or an object that is clearly a call."""
     call = _CALL.match(text)
     if call is not None and _FINISH.fullmatch(call["name"]):
         return _parse_finish_call(text, call)
@@ -201,7 +200,7 @@ def _parse_unlabelled_reply(text: str, only: LabelledPart, tools: Sequence[Tool]
     if inner.startswith("{") and not around and measure_brackets(inner) == len(inner):
         value = parse_payload(inner).value
         calls = isinstance(value, dict) and not value.keys().isdisjoint(("action_input", "tool"))
-        return parse_decision(value, tools, repaired=True) if calls else NO_LABEL
+        return parse_decision(value, tools, is_repaired=True) if calls else NO_LABEL
     plain = only.start == 0 and "```" not in text and text[0] not in "{[<"
     return MalformedReply(NO_LABEL.problem, prose=text) if plain else NO_LABEL
 
@@ -212,7 +211,7 @@ def _parse_finish_call(text: str, call: re.Match[str]) -> Decision:
 
 
 def _parse_quoted_answer(text: str) -> Decision:
-    """An answer, out of its quotes or of an object with just that in it. Raises `PayloadError`."""
+    """An answer without its quotes, or out of an object with nothing else. Raises `PayloadError`."""
     inner = strip_quotes(strip_fence(text)[0])
     if inner[:1] == "{" and measure_brackets(inner) == len(inner):
         value = parse_payload(inner).value
@@ -221,17 +220,17 @@ def _parse_quoted_answer(text: str) -> Decision:
     return FinalAnswer(inner) if inner.strip() else NO_ANSWER
 
 
-def _parse_action(found: Sequence[LabelledPart], tools: Sequence[Tool]) -> Decision:
-    """The first action, its input taken from the very next label only. Raises `PayloadError`."""
-    at = next(n for n, part in enumerate(found) if part.kind == "action" and not _is_none_action(part))
-    thoughts = [part.text for part in found[:at] if part.kind == "thought"]
+def _parse_action(parts: Sequence[LabelledPart], tools: Sequence[Tool]) -> Decision:
+    """The first action; its input comes only from the very next label. Raises `PayloadError`."""
+    at = next(n for n, part in enumerate(parts) if part.kind == "action" and not _is_none_action(part))
+    thoughts = [part.text for part in parts[:at] if part.kind == "thought"]
     thought = cut_first_sentence(thoughts[-1].strip("*_ ")) if thoughts else ""
-    given = found[at + 1].text if found[at + 1 :] and found[at + 1].kind == "input" else None
-    return _parse_action_call(found[at].text, given, thought, tools)
+    given = parts[at + 1].text if parts[at + 1 :] and parts[at + 1].kind == "input" else None
+    return _parse_action_call(parts[at].text, given, thought, tools)
 
 
 def _parse_action_call(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
-    """`tool`, `tool[input]`, `tool(name="value")`, or an object that holds the name and the input."""
+    """`tool`, `tool[input]`, `tool(name="value")`, or an object with name and input."""
     inner, around = strip_fence(written)
     if inner.startswith(("{", "[{")):
         return _parse_action_object(inner, around, thought, tools)
@@ -255,12 +254,12 @@ def _parse_action_object(text: str, around: bool, thought: str, tools: Sequence[
     payload = parse_payload(text[: measure_brackets(text)])
     several = isinstance(payload.value, list) and bool(payload.value)
     value = payload.value[0] if several else payload.value
-    value = {"type": "tool_call", **value} if isinstance(value, dict) else value  # that is what Action says
-    return parse_decision(value, tools, repaired=payload.repaired or around or several, reason=thought)
+    value = {"type": "tool_call", **value} if isinstance(value, dict) else value  # the label Action says so
+    return parse_decision(value, tools, is_repaired=payload.repaired or around or several, reason=thought)
 
 
 def _parse_double_input(name: str, inside: str, given: str, thought: str, tools: Sequence[Tool]) -> Decision:
-    """Brackets and an Action Input: an object in the latter is what counts, beside `tool(names of arguments)`."""
+    """Brackets and an Action Input: an object in the latter wins over `tool(names of arguments)`."""
     if inside.strip() and not strip_fence(given)[0].startswith("{"):
         raise PayloadError("there are two of them")
     found = parse_arguments(find_spelled_tool(tools, name)[0], given)
@@ -268,58 +267,58 @@ def _parse_double_input(name: str, inside: str, given: str, thought: str, tools:
 
 
 def _parse_named_action(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
-    name, more = _split_name(written.strip())
+    name, suffix = _split_name(written.strip())
     tool, _ = find_spelled_tool(tools, name)
     if tool is None and _FINISH.fullmatch(name):
-        return _parse_quoted_answer(given or more)
-    if not name or len(name) > NAME_MAX or (tool is None and (more or given is None)):
+        return _parse_quoted_answer(given or suffix)
+    if not name or len(name) > NAME_MAX or (tool is None and (suffix or given is None)):
         return NO_TOOL
-    if given is None and more.startswith(("{", "```")):
-        given = more
+    if given is None and suffix.startswith(("{", "```")):
+        given = suffix
     if given is not None:
         inside = _unwrap_repeated_call(tools, name, given)
         return ToolCalls(
-            (build_call_request(1, name, tools, parse_arguments(tool, inside).mark_as_guess(bool(more)), thought),)
+            (build_call_request(1, name, tools, parse_arguments(tool, inside).mark_as_guess(bool(suffix)), thought),)
         )
     if tool is None or tool.schema.get("required"):
         return NO_INPUT
     return ToolCalls((build_call_request(1, name, tools, ParsedArguments({}, repaired=True), thought),))
 
 
-def _unwrap_repeated_call(tools: Sequence[Tool], name: str, written: str) -> str:
-    """An input, out of the call as which it was written: `name({…})`. Raises `PayloadError` for one of another tool."""
-    inner, around = strip_fence(written)
+def _unwrap_repeated_call(tools: Sequence[Tool], name: str, text: str) -> str:
+    """An input that repeats the call around it: `name({…})`. Raises `PayloadError` if it names another tool."""
+    inner, around = strip_fence(text)
     call = _CALL.match(inner)
     if call is None or around or call["bracket"] == "[":
-        return written
+        return text
     if normalize_tool_name(call["name"]) != normalize_tool_name(name):
         if find_spelled_tool(tools, call["name"])[0] is not None:
             raise PayloadError("it is a call of another tool")
-        return written
+        return text
     inside, rest = _split_brackets(inner, call)
-    return written if rest.strip("`*; \n") else inside
+    return text if rest.strip("`*; \n") else inside
 
 
-def _split_name(written: str) -> tuple[str, str]:
-    """The name, and what stands with it."""
-    beside = _BESIDE.match(written)
-    line = beside[0] if beside else written.partition("\n")[0]
-    return _strip_name_marks(line), written[len(line) :].lstrip(":： \t\n")
+def _split_name(text: str) -> tuple[str, str]:
+    """The name, and the text with it."""
+    beside = _BESIDE.match(text)
+    line = beside[0] if beside else text.partition("\n")[0]
+    return _strip_name_marks(line), text[len(line) :].lstrip(":： \t\n")
 
 
 def _strip_name_marks(written: str) -> str:
-    """Without the quotes, brackets and marks that stand around a name."""
+    """The name without quotes, brackets and marks around it."""
     return written.strip("*_`\"'[]<>「」.。:： \n\t")
 
 
-def _split_brackets(written: str, call: re.Match[str]) -> tuple[str, str]:
-    """What stands in the brackets behind a tool's name, and what stands behind them. Raises `PayloadError`."""
+def _split_brackets(text: str, call: re.Match[str]) -> tuple[str, str]:
+    """The content of the brackets after a tool's name, and the text after them. Raises `PayloadError`."""
     start, opens, depth = call.end(), call["bracket"], 1
-    quoted = _QUOTED.match(written, start) is not None
-    if quoted and opens != "（" and (length := measure_brackets(written, start - 1)) is not None:
-        return written[start : start + length - 2], written[start + length - 1 :]
-    for at in range(start, len(written)):
-        depth += {opens: 1, _CLOSES[opens]: -1}.get(written[at], 0)
+    quoted = _QUOTED.match(text, start) is not None
+    if quoted and opens != "（" and (length := measure_brackets(text, start - 1)) is not None:
+        return text[start : start + length - 2], text[start + length - 1 :]
+    for at in range(start, len(text)):
+        depth += {opens: 1, _CLOSES[opens]: -1}.get(text[at], 0)
         if not depth:
-            return written[start:at], written[at + 1 :]
+            return text[start:at], text[at + 1 :]
     raise PayloadError("the bracket behind the tool's name is not closed")

@@ -1,4 +1,4 @@
-"""Tool cards as text, for endpoints that are not given them."""
+"""Describes tools as text, for endpoints that do not take tool schemas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tools.tool import Tool
 
 
 def fill_instructions(form: str, tools: Sequence[Tool]) -> str:
-    """How to reply, told by the first example there is (in the place of `NAME` and `INPUT`), and the tools."""
+    """The instructions for replies, with the first example of a tool (in place of `NAME` and `INPUT`), and the
+    tools."""
     name, example = next(((tool.name, tool.example) for tool in tools if tool.example), ("…", {}))
     told = form.replace("NAME", name).replace("INPUT", json.dumps(dict(example), ensure_ascii=False))
     return f"{told}{OPTIONAL}\n{describe_tools(tools)}\n"
@@ -32,7 +33,7 @@ def _describe_tool(tool: Tool) -> str:
 
 
 def _describe_argument(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """A type, if it is none that goes without saying, and what is said of the argument."""
+    """The type, unless it is obvious, and the description of an argument."""
     shape = describe_type(field, defs)
     said = str(field.get("description", "")).rstrip(".")
     return ", ".join(filter(None, ("" if shape == "string" and said else shape, said)))

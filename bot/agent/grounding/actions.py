@@ -1,10 +1,8 @@
-"""What an answer says was done, or promises to do, or says is there to be pressed, and whether anything bears it out.
-Pure.
+"""Finds what an answer claims was done, promises, or says can be pressed, and checks the evidence. Pure.
 
-Only what is put as a finished fact counts: *已发送*, *sent*; no question, refusal, condition or advice. What this run
-has done bears it out; what was done before does where the same request is named, or where the person has only asked.
-Each deed of a sentence is judged by itself, so that one true effect hides no other.
-"""
+Only finished facts count: *已发送*, *sent*; not questions, refusals, conditions or advice. What this run did is
+evidence. Earlier actions are evidence if the same request is named, or if the person only asked. Each action in a
+sentence is judged separately, so that one true action hides no false one."""
 
 from __future__ import annotations
 
@@ -17,59 +15,58 @@ from bot.agent.grounding.claims import Spellings, compact_text, find_full_names,
 from bot.agent.grounding.sentences import IDENTIFIER, Clause, blank_examples, normalize_text, split_clauses
 from bot.agent.grounding.wording import ActionKind
 
-MOST = 100
-"""Deeds that are looked at: nobody reads an answer that has more."""
+MAX_ACTIONS = 100
+"""Most actions that are checked: nobody reads an answer with more."""
 
 
 @dataclass(frozen=True, slots=True)
 class PerformedAction:
-    """Something that this run has done."""
+    """Something this run did."""
 
     tool: str
     text: str
     """Its arguments and its result, as words and numbers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActionEvidence:
-    """What bears out that something was done."""
+    """The evidence that something was done."""
 
     effects: Sequence[PerformedAction] = ()
     results: Sequence[str] = ()
-    """What results of this run say, one thing each;"""
+    """What results of this run say, one statement each."""
     earlier_lines: Sequence[str] = ()
-    """what receipts and results of earlier messages say."""
+    """What receipts and results of earlier messages say."""
     question: str = ""
     """What the person wrote."""
     has_card: bool = False
-    """Something waits for a button in this conversation."""
+    """A card waits for its button in this conversation."""
     people: Sequence[Spellings] = ()
-    """Those of the directory."""
+    """The people in the directory."""
 
 
 def find_false_actions(answer: str, record: ActionEvidence) -> tuple[str, ...]:
-    """The clauses of an answer that tell of something done, promised, or there to be pressed, which nothing bears out;
-    each once."""
+    """The clauses of an answer that claim, promise or point to something without evidence, each once."""
     parts = split_clauses(blank_examples(normalize_text(answer)))
     asks = any(one.is_question or wording.PLEASE.search(one.text) for one in parts)
-    ledger, found = EvidenceIndex(record), dict[str, None]()
+    ledger, clauses = EvidenceIndex(record), dict[str, None]()
     for part in {one.text: one for one in parts if not one.is_question and not one.is_conditional}.values():
         if _is_false_clause(part, ledger, asks=asks):
-            found[part.text.strip()] = None
-            if len(found) >= MOST:
+            clauses[part.text.strip()] = None
+            if len(clauses) >= MAX_ACTIONS:
                 break
-    return tuple(found)
+    return tuple(clauses)
 
 
 def list_action_statements(text: str) -> list[str]:
-    """The clauses that say of something that it was done."""
+    """The clauses that say something was done."""
     parts = split_clauses(normalize_text(text))
     return [one.text for one in parts if not one.is_question and next(_find_claimed_actions(one), None)]
 
 
 def _is_false_clause(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool:
-    """`asks`: the answer wants something from the person before anything can be done."""
-    if any(not _has_evidence(deed, part, ledger) for deed in islice(_find_claimed_actions(part), MOST)):
+    """`asks`: the answer needs something from the person before anything can be done."""
+    if any(not _has_evidence(deed, part, ledger) for deed in islice(_find_claimed_actions(part), MAX_ACTIONS)):
         return True
     return (
         _is_empty_promise(part, ledger, asks=asks)
@@ -80,57 +77,57 @@ def _is_false_clause(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool
 
 
 def _find_claimed_actions(part: Clause) -> Iterator[ActionKind]:
-    """The deeds that a clause tells as finished, each once."""
+    """The finished actions in a clause, each once."""
     text = wording.CHATTY.sub(" ", part.text.lower())
-    known = set[str]()
-    for found in wording.WORD.finditer(text):
-        deed = wording.BY_WORD[found[0]]
-        if deed.name in known:
+    names = set[str]()
+    for match in wording.WORD.finditer(text):
+        deed = wording.BY_WORD[match[0]]
+        if deed.name in names:
             continue
-        before, behind = text[max(0, found.start() - 60) : found.start()], text[found.end() : found.end() + 24]
+        prefix, suffix = text[max(0, match.start() - 60) : match.start()], text[match.end() : match.end() + 24]
         is_told = (
-            _is_claimed_en(deed, found[0], before, behind)
-            if found[0].isascii()
-            else _is_claimed_zh(found[0], before[-40:], behind)
+            _is_claimed_en(deed, match[0], prefix, suffix)
+            if match[0].isascii()
+            else _is_claimed_zh(match[0], prefix[-40:], suffix)
         )
         if is_told:
-            known.add(deed.name)
+            names.add(deed.name)
             yield deed
 
 
-def _is_claimed_zh(word: str, before: str, behind: str) -> bool:
+def _is_claimed_zh(word: str, prefix: str, behind: str) -> bool:
     if word == "通过" and wording.OTHERS.match(word + behind):
         return False
     if wording.ATTRIBUTE.match(behind):
         return False
-    done = max(before[-26:].rfind("已"), before[-26:].rfind("刚"))
+    done = max(prefix[-26:].rfind("已"), prefix[-26:].rfind("刚"))
     if done >= 0:
-        head, between = before[: len(before) - len(before[-26:]) + done], before[-26:][done:]
+        head, between = prefix[: len(prefix) - len(prefix[-26:]) + done], prefix[-26:][done:]
         return not wording.BETWEEN_ZH.search(between) and not wording.COUNTERMANDED.search(head)
     if wording.NOUN.match(behind):
         return False
-    finished = word[-1] in "了过好" or wording.DONE_BEHIND.match(behind) or before.rstrip().endswith("成功")
-    return bool(finished) and not wording.NOT_ZH.search(before) and not behind.startswith(("吗", "没", "么"))
+    finished = word[-1] in "了过好" or wording.DONE_BEHIND.match(behind) or prefix.rstrip().endswith("成功")
+    return bool(finished) and not wording.NOT_ZH.search(prefix) and not behind.startswith(("吗", "没", "么"))
 
 
-def _is_claimed_en(deed: ActionKind, word: str, before: str, behind: str) -> bool:
-    if (before and (before[-1].isalnum() or before[-1] == "-")) or (behind and behind[0].isalpha()):
+def _is_claimed_en(deed: ActionKind, word: str, prefix: str, behind: str) -> bool:
+    if (prefix and (prefix[-1].isalnum() or prefix[-1] == "-")) or (behind and behind[0].isalpha()):
         return False
-    if wording.NOT_EN.search(before) or _is_other_sense(word, before, behind):
+    if wording.NOT_EN.search(prefix) or _is_other_sense(word, prefix, behind):
         return False
-    if wording.PRESENT.search(before) and wording.USUALLY.match(behind):
+    if wording.PRESENT.search(prefix) and wording.USUALLY.match(behind):
         return False
-    if wording.MANY.search(before) and not wording.THESE.search(before):
+    if wording.MANY.search(prefix) and not wording.THESE.search(prefix):
         return False
-    if wording.EN_SUBJECT.search(before):
+    if wording.EN_SUBJECT.search(prefix):
         return True
-    if wording.EN_HEAD.search(before):
+    if wording.EN_HEAD.search(prefix):
         return not wording.EN_FINITE.search(behind) and (deed.is_state or not behind.startswith((" by", " on:")))
-    if wording.EN_NOUN.search(before):
+    if wording.EN_NOUN.search(prefix):
         return not wording.EN_FINITE.search(behind)
-    if deed.is_state and wording.EN_OTHERS.search(before):
-        return not before.rstrip().endswith(("you", "you have"))
-    return wording.EN_AND.search(before) is not None and wording.EN_I.search(before) is not None
+    if deed.is_state and wording.EN_OTHERS.search(prefix):
+        return not prefix.rstrip().endswith(("you", "you have"))
+    return wording.EN_AND.search(prefix) is not None and wording.EN_I.search(prefix) is not None
 
 
 def _is_other_sense(word: str, before: str, behind: str) -> bool:
@@ -143,7 +140,7 @@ def _is_other_sense(word: str, before: str, behind: str) -> bool:
 def _has_evidence(deed: ActionKind, part: Clause, ledger: EvidenceIndex) -> bool:
     record = ledger.record
     if deed.name in ("sent", "notified") and wording.CARDS.search(part.text):
-        return True  # whether a card is there is looked at by itself
+        return True  # a separate check finds out whether there is a card
     of_request = (
         deed.name == "sent" and wording.OF_REQUEST.search(part.text.lower()) and not wording.MAILS.search(part.text)
     )
@@ -164,7 +161,7 @@ def _has_evidence(deed: ActionKind, part: Clause, ledger: EvidenceIndex) -> bool
 
 
 class EvidenceIndex:
-    """A record in which nothing is looked for twice: an answer may have many deeds, and a record many lines."""
+    """An index that searches nothing twice: an answer may have many actions, and a record many lines."""
 
     def __init__(self, record: ActionEvidence) -> None:
         self.record = record
@@ -178,19 +175,18 @@ class EvidenceIndex:
         return self._found[what, deed]
 
     def list_matching_actions(self, deed: ActionKind, tools: Collection[str]) -> list[PerformedAction]:
-        """What this run has done of this kind. What a server's tool does is told by its name, its arguments and its
-        result alone."""
+        """What this run did of this kind. For a server's tool, only its name, arguments and result show the kind."""
         return [one for one in self.record.effects if one.tool in tools or ("__" in one.tool and _can_match(deed, one))]
 
     def is_in_question(self, deed: ActionKind) -> bool:
         return self._look_up_once("asked", deed.name, lambda: deed.is_mentioned_in(self.record.question))
 
     def has_result_about(self, deed: ActionKind) -> bool:
-        """Results of this run speak of it."""
+        """True if results of this run mention it."""
         return self._look_up_once("told", deed.name, lambda: any(map(deed.is_mentioned_in, self.record.results)))
 
     def has_any_record_of(self, deed: ActionKind) -> bool:
-        """For somebody who has only asked, what was done before counts, and what results say of it."""
+        """For a person who only asked, earlier actions count, and so do results that mention it."""
         older = self._look_up_once(
             "older", deed.name, lambda: any(map(deed.is_mentioned_in, self.record.earlier_lines))
         )
@@ -202,18 +198,18 @@ class EvidenceIndex:
 
     @property
     def has_waiting_decision(self) -> bool:
-        """Something is said to wait for a decision."""
+        """True if something is said to wait for a decision."""
         seen = (*self.record.results, *self.record.earlier_lines)
         return self._look_up_once("waiting", "", lambda: any(map(wording.WAITING.search, seen)))
 
     @property
     def has_seen_task(self) -> bool:
-        """A task was seen: it has a card with whoever decides it."""
+        """True if a task was seen: its decider has a card."""
         seen = (*self.record.results, *self.record.earlier_lines)
         return self._look_up_once("task", "", lambda: any(map(wording.TASK.search, seen)))
 
     def has_record_for(self, identifier: str, deed: ActionKind, effects: Sequence[PerformedAction]) -> bool:
-        """Whether this run, a result or a receipt tells the deed of one request."""
+        """True if this run, a result or a receipt reports the action for this request."""
         if any(identifier in one.text.upper() or not IDENTIFIER.search(one.text) for one in effects):
             return True
         lines = self._group_lines_by_id().get(identifier, [])
@@ -222,7 +218,7 @@ class EvidenceIndex:
         return self._look_up_once(identifier, deed.name, lambda: any(map(deed.is_mentioned_in, lines)))
 
     def _group_lines_by_id(self) -> dict[str, list[str]]:
-        """What is told of each request."""
+        """The lines about each request."""
         if self._of is None:
             self._of = {}
             for line in (*self.record.results, *self.record.earlier_lines):
@@ -238,7 +234,7 @@ def _can_match(deed: ActionKind, effect: PerformedAction) -> bool:
 
 
 def _find_request_ids(text: str) -> list[str]:
-    """The requests that are named, tasks as theirs."""
+    """The requests in a text; a task counts as its request."""
     return list(dict.fromkeys("-".join(one[0].upper().split("-")[:2]) for one in IDENTIFIER.finditer(text)))
 
 
@@ -248,38 +244,38 @@ def _find_single_id(sentence: str) -> list[str]:
 
 
 def _has_reached_recipients(text: str, effects: Sequence[PerformedAction], people: Sequence[Spellings]) -> bool:
-    """Whether everybody to whom it is said to be done is named by one of the effects. An effect that names nobody says
-    nothing of it."""
+    """True if one of the effects names everybody to whom the action is said to be done. An effect without names proves
+    nothing."""
     found = wording.RECIPIENT.search(normalize_text(text).lower())
-    wanted = find_full_names(text[found.end() : found.end() + 40], people) if found else []
-    if not wanted:
+    recipients = find_full_names(text[found.end() : found.end() + 40], people) if found else []
+    if not recipients:
         return True
     done = [compact_text(normalize_text(one.text)) for one in effects]
     named = [one for one in done if any(mentions_person(one, names) for names in people)]
-    return not named or all(any(mentions_person(one, names) for one in named) for names in wanted)
+    return not named or all(any(mentions_person(one, names) for one in named) for names in recipients)
 
 
 def _is_empty_promise(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool:
-    """Nothing is done between two messages of a person, except that decisions are told."""
+    """Between two messages of a person nothing is done, except that decisions are announced."""
     text, record = part.text.lower(), ledger.record
-    found = wording.PROMISE_ZH.search(text) or wording.PROMISE_EN.search(text)
+    match = wording.PROMISE_ZH.search(text) or wording.PROMISE_EN.search(text)
     if (
-        not found
+        not match
         or record.has_card
         or wording.WAITS.search(wording.CHATTY.sub(" ", part.sentence.lower()))
         or wording.NEVER.search(text)
     ):
         return False
-    if asks and not wording.LATER.search(found[0]):
+    if asks and not wording.LATER.search(match[0]):
         return False
     if wording.TELLS_ZH.search(text) or wording.TELLS_EN.search(text):
         return not record.effects and not ledger.has_waiting_decision
     done = {one.tool for one in record.effects}
-    return not any(deed.tools & done for deed in wording.DEEDS if deed.is_mentioned_in(found[0]))
+    return not any(deed.tools & done for deed in wording.ACTION_KINDS if deed.is_mentioned_in(match[0]))
 
 
 def _is_announcement(part: Clause, ledger: EvidenceIndex, *, asks: bool) -> bool:
-    """Says what it is about to do, and has not done anything."""
+    """Announces an action and has done nothing."""
     text, record = part.text.lower(), ledger.record
     if asks or record.results or record.effects or not wording.ANNOUNCED.search(text):
         return False
@@ -308,5 +304,5 @@ def _is_false_completion(part: Clause, ledger: EvidenceIndex) -> bool:
 
 
 def is_order(asked: str) -> bool:
-    """True where the person wants something done now, and does not only ask how things stand."""
+    """True if the person wants something done now, and does not only ask for the state."""
     return wording.ORDER.search(asked) is not None and wording.ONLY_ASKS.search(asked) is None

@@ -1,12 +1,10 @@
-"""What an answer claims, and whether anything that was seen says so. Pure.
+"""Finds the claims in an answer and checks them against what was seen. Pure.
 
 Claims are numbers of requests and tasks, mail addresses, amounts, balances, counts, days and names of people in the
-directory, each in its usual Chinese and English spellings, brought to one form. A claim is supported when a source has
-it in any spelling, or when it follows from what sources have: an amount as a sum, a difference or a product, a day by
-a length. A date beside a weekday that it does not have is never supported. Where it is not clear that something is
-claimed, it is not: a false alarm costs more trust than a miss, since whatever has consequences stands on a card
-written by code.
-"""
+directory, each in its usual Chinese and English spellings, normalized to one form. A claim is supported if a source has
+it in any spelling, or if it follows from the sources: an amount as a sum, a difference or a product, a day by a
+duration. A date with a wrong weekday is never supported. If it is unclear whether something is a claim, it is none: a
+false alarm costs more trust than a miss, because everything with consequences is on a card that code has written."""
 
 from __future__ import annotations
 
@@ -32,17 +30,17 @@ _OPEN = re.compile(
     r"might|should|shall|please|again|waits?|waiting|needs?|want|let|do you|or)\b|n't\b",
     re.I,
 )
-MOST = 200
-"""Claims of one kind that are looked at: nobody reads an answer that has more."""
-OPERANDS, SUMS, DAYS, LENGTHS = 60, 2_000, 60, 40
-"""What of the sources is reckoned with: so many amounts, sums of neighbours, days and lengths."""
-SMALLEST = 20
-"""An amount below it is no operand: small numbers are everywhere, and any figure could be made of them."""
+MAX_CLAIMS = 200
+"""Most claims of one kind that are checked: nobody reads an answer with more."""
+MAX_OPERANDS, MAX_SUMS, MAX_DAYS, MAX_DURATIONS = 60, 2_000, 60, 40
+"""What is used from the sources in calculations: amounts, sums of neighbours, days, durations."""
+MIN_OPERAND = 20
+"""A smaller amount is no operand: small numbers are everywhere, and could produce any figure."""
 
 
 class ClaimKind(Enum):
     NAMED = "named"
-    """A number of a request, an address, a person: it is there or it is not."""
+    """A request number, an address, a person: it is there or not."""
     AMOUNT = "amount"
     BALANCE = "balance"
     COUNT = "count"
@@ -52,11 +50,11 @@ class ClaimKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One thing that an answer says, as it says it."""
+    """One claim of an answer, in the answer's words."""
 
     text: str
     values: frozenset[str]
-    """Its one form; several where the words leave more than one open: any of them will do."""
+    """Its normalized form; several if the words are ambiguous, and any of them is enough."""
     kind: ClaimKind = ClaimKind.NAMED
     is_about: bool = False
     """An amount that is said to be rounded."""
@@ -64,33 +62,33 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSource:
-    """Something that an answer may rest on."""
+    """Something that may support an answer."""
 
     text: str
     is_wish: bool = False
-    """The person's own words, or a call's arguments: what somebody asks for is no balance and no count."""
+    """The person's own words, or a call's arguments. A wish supports no balance and no count."""
     counts: frozenset[int] = frozenset()
-    """How many entries of a kind it has."""
+    """Numbers of entries of a kind in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimCheckResult:
-    """What became of an answer's claims."""
+    """The result of checking an answer's claims."""
 
     claim_count: int = 0
     unsupported: tuple[str, ...] = ()
-    """As the answer says them, in its order."""
+    """In the answer's words and order."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class SourceValues:
-    """All that the sources have."""
+    """All values in the sources."""
 
     values: set[str] = field(default_factory=set)
     amounts: dict[int, None] = field(default_factory=dict)
-    """In hundredths, in their order."""
+    """In hundredths, in order."""
     sums: set[int] = field(default_factory=set)
-    """Of amounts that stand side by side."""
+    """Of neighbouring amounts."""
     factors: dict[int, None] = field(default_factory=dict)
     days: dict[str, None] = field(default_factory=dict)
     lengths: dict[Decimal, None] = field(default_factory=dict)
@@ -105,24 +103,24 @@ class SourceValues:
 def check_claims(
     answer: str, sources: Iterable[ClaimSource], today: date, people: Sequence[Spellings] = ()
 ) -> ClaimCheckResult:
-    """Which claims of `answer` nothing supports. `today`: the day that relative days are counted from; `people`: those
-    of the directory. `sources` is not read if nothing is claimed."""
+    """The unsupported claims of `answer`. `today`: relative days are counted from it; `people`: those of the directory.
+    `sources` is not read if there are no claims."""
     calendar = DayParser(today)
     claims = list(_find_claims(answer, calendar, people))
     if not claims:
         return ClaimCheckResult()
     meant, kinds = {value for one in claims for value in one.values}, {one.kind for one in claims}
     concerned = [names for names in people if format_person_value(names) in meant]
-    known = SourceValues(days={today.isoformat(): None})
+    values = SourceValues(days={today.isoformat(): None})
     for source in sources:
-        _add_source(known, source, calendar, concerned, kinds)
-    known.values |= _list_agreeing_days(answer, calendar)
-    missing = tuple(one.text for one in claims if not _is_supported(known, one))
+        _add_source(values, source, calendar, concerned, kinds)
+    values.values |= _list_agreeing_days(answer, calendar)
+    missing = tuple(one.text for one in claims if not _is_supported(values, one))
     return ClaimCheckResult(len(claims), missing)
 
 
 def list_claims(answer: str, today: date, people: Sequence[Spellings] = (), *, whole: bool = False) -> Iterator[Claim]:
-    """What an answer claims, each thing once. `whole`: what it asks or puts as an example, too."""
+    """The claims of an answer, each once. `whole`: also in questions and examples."""
     return _find_claims(answer, DayParser(today), people, whole=whole)
 
 
@@ -133,156 +131,160 @@ def _find_claims(
     text = text if whole else blank_examples(text)
     facts = text if whole else blank_unstated(text)
     _, exact = _extract_identifiers(text)
-    rest, _ = _extract_identifiers(facts)
-    found: Sequence[Iterator[Claim]] = (
+    plain_text, _ = _extract_identifiers(facts)
+    claim_streams: Sequence[Iterator[Claim]] = (
         iter(exact),
-        _find_date_claims(rest, calendar),
+        _find_date_claims(plain_text, calendar),
         _find_relative_day_claims(facts, calendar),
-        _find_figure_claims(DAY.sub(" ", rest)),
+        _find_figure_claims(DAY.sub(" ", plain_text)),
         _find_person_claims(facts, people),
-        _find_misdated_claims(rest, calendar),
+        _find_misdated_claims(plain_text, calendar),
     )
-    for one in (claim for claims in found for claim in islice(claims, MOST)):
+    for one in (claim for claims in claim_streams for claim in islice(claims, MAX_CLAIMS)):
         if one.values and (one.kind, one.values) not in seen:
             seen.add((one.kind, one.values))
             yield one
 
 
 def collect_source_values(source: str, today: date, people: Sequence[Spellings] = ()) -> set[str]:
-    """Everything in a source that a claim can rest on: of numbers also those without a currency, of days also those
-    that may be meant, of people also their short names."""
+    """Everything in a source that can support a claim: also numbers without a currency, ambiguous days, and short names
+    of people."""
     known = SourceValues()
     _add_source(known, ClaimSource(source), DayParser(today), people, frozenset(ClaimKind))
     return known.values | {today.isoformat()}
 
 
 def is_open_ended(clause: str) -> bool:
-    """True for a question, a condition, an advice, a refusal or a plan: it tells of no day that something is so."""
+    """True for a question, a condition, advice, a refusal or a plan: it states no day as a fact."""
     return _OPEN.search(clause) is not None
 
 
 def format_person_value(names: Spellings) -> str:
-    """What a claim of a person means."""
+    """The normalized form of a claim about a person."""
     return "@" + "/".join(names)
 
 
 def find_full_names(text: str, people: Sequence[Spellings]) -> list[Spellings]:
-    """Those whose full name is there: two Chinese characters, or two words of a Latin name. A single Latin word may be
-    any word."""
+    """People whose full name is in the text: two Chinese characters, or two words of a Latin name. A single Latin word
+    may be any word."""
     flat = " ".join(text.split()).casefold()
     return [names for names in people if _find_full_name(names, flat)]
 
 
 def mentions_person(text: str, names: Spellings) -> bool:
-    """True where any name of the person stands, short ones too. `text` is dense (`compact_text`)."""
+    """True if the text has any name of the person, short ones too. `text` is dense (`compact_text`)."""
     return any(len(name) > 1 and compact_text(normalize_text(name)) in text for name in names)
 
 
 def compact_text(text: str) -> str:
-    """Without blanks and capitals."""
+    """The text without blanks and in lower case."""
     return "".join(text.split()).casefold()
 
 
 def _add_source(
-    known: SourceValues,
+    values: SourceValues,
     source: ClaimSource,
     calendar: DayParser,
     people: Sequence[Spellings],
     kinds: Iterable[ClaimKind],
 ) -> None:
-    """Takes in what the claims of these kinds could rest on."""
+    """Adds what could support claims of these kinds."""
     text = normalize_text(source.text)
-    rest, exact = _extract_identifiers(text)
+    plain_text, exact = _extract_identifiers(text)
     ids = {value for one in exact for value in one.values}
-    known.values |= ids | {"-".join(value.split("-")[:2]) for value in ids if IDENTIFIER.fullmatch(value)}
+    values.values |= ids | {"-".join(value.split("-")[:2]) for value in ids if IDENTIFIER.fullmatch(value)}
     whole = compact_text(text)
-    known.values |= {format_person_value(names) for names in people if mentions_person(whole, names)}
-    wanted = set(kinds)
-    if ClaimKind.DAY in wanted:
-        _add_source_days(known, text, rest, calendar)
-    wants_figures = bool(wanted & {ClaimKind.AMOUNT, ClaimKind.BALANCE, ClaimKind.COUNT})
-    figures = DAY.sub(" ", rest) if wants_figures or ClaimKind.DAY in wanted else ""
+    values.values |= {format_person_value(names) for names in people if mentions_person(whole, names)}
+    wanted_kinds = set(kinds)
+    if ClaimKind.DAY in wanted_kinds:
+        _add_source_days(values, text, plain_text, calendar)
+    wants_figures = bool(wanted_kinds & {ClaimKind.AMOUNT, ClaimKind.BALANCE, ClaimKind.COUNT})
+    figures = DAY.sub(" ", plain_text) if wants_figures or ClaimKind.DAY in wanted_kinds else ""
     if wants_figures:
-        _add_source_figures(known, figures, source)
-    if wanted & {ClaimKind.BALANCE, ClaimKind.DAY}:
-        spans = {one.value: None for one in islice(numbers.find_durations(figures), LENGTHS)}
-        known.lengths |= spans
-        known.balances |= set() if source.is_wish else set(spans)
-    known.counts |= source.counts
+        _add_source_figures(values, figures, source)
+    if wanted_kinds & {ClaimKind.BALANCE, ClaimKind.DAY}:
+        spans = {one.value: None for one in islice(numbers.find_durations(figures), MAX_DURATIONS)}
+        values.lengths |= spans
+        values.balances |= set() if source.is_wish else set(spans)
+    values.counts |= source.counts
 
 
-def _add_source_days(known: SourceValues, text: str, rest: str, calendar: DayParser) -> None:
+def _add_source_days(values: SourceValues, text: str, rest: str, calendar: DayParser) -> None:
     days = {value for one in calendar.find_dates(rest) for value in one.dates}
     days |= {value for one, _ in calendar.find_relative_days(text) for value in one.dates}
-    known.values |= days | calendar.find_shortened_days(DAY.sub(" ", rest)) | calendar.find_holidays(text)
-    known.days |= dict.fromkeys(islice(sorted(days), DAYS))
+    values.values |= days | calendar.find_shortened_days(DAY.sub(" ", rest)) | calendar.find_holidays(text)
+    values.days |= dict.fromkeys(islice(sorted(days), MAX_DAYS))
 
 
-def _add_source_figures(known: SourceValues, text: str, source: ClaimSource) -> None:
+def _add_source_figures(values: SourceValues, text: str, source: ClaimSource) -> None:
     row = list[int]()
     for pattern in (numbers.find_numbers, numbers.find_amounts):
-        for one in pattern(text):
-            known.values.add(f"#{numbers.format_number(one.value)}")
+        for mention in pattern(text):
+            values.values.add(f"#{numbers.format_number(mention.value)}")
             if not source.is_wish:
-                known.figures.add(one.value)
-            cents = one.value * 100
-            if cents == int(cents) and one.value >= SMALLEST:
-                known.amounts[int(cents)] = None
+                values.figures.add(mention.value)
+            cents = mention.value * 100
+            if cents == int(cents) and mention.value >= MIN_OPERAND:
+                values.amounts[int(cents)] = None
                 row.append(int(cents))
-            if one.value == int(one.value) and 2 <= one.value <= 400:
-                known.factors[int(one.value)] = None
-    for start in range(min(len(row), OPERANDS)):
+            if mention.value == int(mention.value) and 2 <= mention.value <= 400:
+                values.factors[int(mention.value)] = None
+    for start in range(min(len(row), MAX_OPERANDS)):
         total = row[start]
         for value in row[start + 1 : start + 13]:
             total += value
-            if len(known.sums) < SUMS:
-                known.sums.add(total)
+            if len(values.sums) < MAX_SUMS:
+                values.sums.add(total)
 
 
-def _is_supported(known: SourceValues, claim: Claim) -> bool:
+def _is_supported(values: SourceValues, claim: Claim) -> bool:
     match claim.kind:
         case ClaimKind.MISDATED:
             return False
         case ClaimKind.AMOUNT:
-            return not known.values.isdisjoint(claim.values) or any(
-                _is_computable_amount(known, one, claim) for one in claim.values
+            return not values.values.isdisjoint(claim.values) or any(
+                _is_computable_amount(values, one, claim) for one in claim.values
             )
         case ClaimKind.BALANCE:
-            return any(_is_supported_balance(known, Decimal(one[1:])) for one in claim.values)
+            return any(_is_supported_balance(values, Decimal(one[1:])) for one in claim.values)
         case ClaimKind.COUNT:
-            return any(_is_supported_count(known, Decimal(one[1:])) for one in claim.values)
+            return any(_is_supported_count(values, Decimal(one[1:])) for one in claim.values)
         case ClaimKind.DAY:
-            lengths = list(islice(known.lengths, LENGTHS))
-            days = list(islice(known.days, DAYS))
-            return not known.values.isdisjoint(claim.values) or any(
+            lengths = list(islice(values.lengths, MAX_DURATIONS))
+            days = list(islice(values.days, MAX_DAYS))
+            return not values.values.isdisjoint(claim.values) or any(
                 is_derived_day(one, days, lengths) for one in claim.values
             )
         case _:
-            return not known.values.isdisjoint(claim.values)
+            return not values.values.isdisjoint(claim.values)
 
 
-def _is_computable_amount(known: SourceValues, value: str, claim: Claim) -> bool:
+def _is_computable_amount(values: SourceValues, value: str, claim: Claim) -> bool:
     """True for an amount that is a sum, a difference, a product or a share of amounts that were seen."""
     exact = Decimal(value[1:]) * 100
     if exact != int(exact):
         return False
-    cents, amounts, factors = int(exact), list(islice(known.amounts, OPERANDS)), list(islice(known.factors, OPERANDS))
+    cents, amounts, factors = (
+        int(exact),
+        list(islice(values.amounts, MAX_OPERANDS)),
+        list(islice(values.factors, MAX_OPERANDS)),
+    )
     seen = set(amounts)
     if claim.is_about and any(abs(one - cents) * 20 <= one for one in amounts):
         return True
-    if cents in known.sums or any(cents - one in seen or cents + one in seen for one in amounts):
+    if cents in values.sums or any(cents - one in seen or cents + one in seen for one in amounts):
         return True
     if any(one * factor in (cents, cents * 100) or cents * factor == one for one in amounts for factor in factors):
         return True
     return any(cents - one - other in seen for one in amounts for other in amounts if one + other < cents)
 
 
-def _is_supported_balance(known: SourceValues, value: Decimal) -> bool:
-    """True for a balance that was told, or is what is left of one, or what several come to."""
-    if value in known.balances:
+def _is_supported_balance(values: SourceValues, value: Decimal) -> bool:
+    """True for a balance that was seen, is the rest of one, or the sum of several."""
+    if value in values.balances:
         return True
-    lengths = list(islice(known.lengths, LENGTHS))
-    return any(abs(value - one) in lengths or value + one in lengths for one in known.balances)
+    lengths = list(islice(values.lengths, MAX_DURATIONS))
+    return any(abs(value - one) in lengths or value + one in lengths for one in values.balances)
 
 
 def _is_supported_count(known: SourceValues, value: Decimal) -> bool:
@@ -290,25 +292,27 @@ def _is_supported_count(known: SourceValues, value: Decimal) -> bool:
 
 
 def _extract_identifiers(text: str) -> tuple[str, list[Claim]]:
-    """Numbers of requests and tasks and mail addresses; and the text without them."""
-    found = list[Claim]()
+    """Numbers of requests and tasks, and mail addresses; and the text without them."""
+    claims = list[Claim]()
     for pattern in (_MAIL, IDENTIFIER):
         values = dict.fromkeys(one[0] for one in pattern.finditer(text))
-        found += [Claim(one, frozenset({one.upper()})) for one in values]
+        claims += [Claim(one, frozenset({one.upper()})) for one in values]
         text = pattern.sub(" ", text)
-    return text, found
+    return text, claims
 
 
 def _find_figure_claims(text: str) -> Iterator[Claim]:
     """Amounts, balances and counts."""
-    for one in numbers.find_amounts(text):
-        is_about = _ABOUT.search(text[max(0, one.start - 16) : one.start]) is not None
-        yield Claim(one.text, _build_number_values(one), ClaimKind.AMOUNT, is_about)
-    yield from (Claim(one.text, _build_number_values(one), ClaimKind.BALANCE) for one in numbers.find_balances(text))
+    for mention in numbers.find_amounts(text):
+        is_about = _ABOUT.search(text[max(0, mention.start - 16) : mention.start]) is not None
+        yield Claim(mention.text, _build_number_values(mention), ClaimKind.AMOUNT, is_about)
     yield from (
-        Claim(one.text, _build_number_values(one), ClaimKind.COUNT)
-        for one in numbers.find_counts(text)
-        if one.value > 1
+        Claim(mention.text, _build_number_values(mention), ClaimKind.BALANCE) for mention in numbers.find_balances(text)
+    )
+    yield from (
+        Claim(mention.text, _build_number_values(mention), ClaimKind.COUNT)
+        for mention in numbers.find_counts(text)
+        if mention.value > 1
     )
 
 
@@ -317,7 +321,7 @@ def _build_number_values(number: numbers.NumberMention) -> frozenset[str]:
 
 
 def _find_date_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
-    """Days by their date."""
+    """Days given as dates."""
     known = set[str]()
     for day in calendar.find_dates(text):
         if day.text not in known:
@@ -328,12 +332,12 @@ def _find_date_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
 def _find_misdated_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
     return (
         Claim(one, frozenset({one}), ClaimKind.MISDATED)
-        for one in calendar.find_misdated(text, islice(calendar.find_dates(text), MOST))
+        for one in calendar.find_misdated(text, islice(calendar.find_dates(text), MAX_CLAIMS))
     )
 
 
 def _find_relative_day_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
-    """Days told by their distance, where a clause says how things are."""
+    """Days given relative to today, in clauses that state facts."""
     for clause in split_clauses(text):
         for day, found in calendar.find_relative_days(clause.text) if not is_open_ended(clause.text) else ():
             if is_definite_day(found):
@@ -341,10 +345,10 @@ def _find_relative_day_claims(text: str, calendar: DayParser) -> Iterator[Claim]
 
 
 def _list_agreeing_days(answer: str, calendar: DayParser) -> set[str]:
-    """Days that the answer tells by date and by distance, and both agree: the calendar supports them."""
+    """Days that the answer gives both as a date and relative to today, in agreement: the calendar supports them."""
     text, _ = _extract_identifiers(blank_unstated(blank_examples(normalize_text(answer))))
     days: list[DayMention] = [
-        one for one in islice(calendar.find_dates(text), MOST) if calendar.matches_relative_day(text, one)
+        one for one in islice(calendar.find_dates(text), MAX_CLAIMS) if calendar.matches_relative_day(text, one)
     ]
     return {value for one in days for value in one.dates} | calendar.find_holidays(text)
 
@@ -365,7 +369,7 @@ def _is_full_name(name: str) -> bool:
 
 
 def _has_whole_name(name: str, text: str) -> bool:
-    """As words of their own, where words have ends."""
+    """As separate words, in scripts that separate words."""
     if not name.isascii() or name not in text:
         return name in text
     return re.search(rf"(?<![a-z]){re.escape(name)}(?![a-z])", text) is not None

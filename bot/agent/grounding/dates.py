@@ -1,4 +1,4 @@
-"""Days as people write them, by date or by their distance, and whether a weekday goes with its date. Pure."""
+"""Finds days as people write them, as dates or relative to today, and checks weekdays against dates. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LOOSE = re.compile(
     rf"(?P<month>{_SHORT_MONTH})",
     re.I,
 )
-"""Days as people shorten them in what they write: 12/1, 12.1, 12月1-3日, 3号, the 3rd, Nov 23-25."""
+"""Short forms of days: 12/1, 12.1, 12月1-3日, 3号, the 3rd, Nov 23-25."""
 _TAIL = re.compile(
     r"(?P<m>[0-9]{1,2})\s?月\s?[0-9]{1,2}\s?[日号]?\s?(?:-|~|至|到)\s?(?P<d>[0-9]{1,2})(?!\s?月)(?![0-9])"
 )
@@ -60,14 +60,14 @@ _NEAR = re.compile(
 _BESIDE = re.compile(
     rf"\s?[(,]?\s?(?:(?:周|星期|礼拜)(?P<zh>{_WEEKDAY_ZH})(?![到至-])|(?P<en>{_WEEKDAY_EN})(?![a-z]))", re.I
 )
-"""A weekday right behind a date."""
+"""A weekday directly after a date."""
 _BEFORE = re.compile(
     rf"(?:(?<![下上])(?<!这个)(?:周|星期|礼拜)(?P<zh>{_WEEKDAY_ZH})|"
     rf"(?<![a-z])(?P<en>{_WEEKDAY_EN}))\s?[(,]?\s?(?:the\s)?$",
     re.I,
 )
 _SEVERAL = re.compile(r"(?:[、,和至到~-]|\b(?:and|to|through))\s?下?$", re.I)
-"""Days in a row, whose dates may stand in a row behind them."""
+"""Several weekdays in a row, with their dates in a row after them."""
 _IS = re.compile(r"\s?(?:是|即|就是|为|=|\(|is|falls on|:)\s?(?:an?\s)?$", re.I)
 _IS_BEHIND = re.compile(r"\s?(?:\(|是|就是|即|is\s)")
 _FEASTS = (
@@ -78,9 +78,9 @@ _FEASTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DayMention:
-    """A day in a text: as it is said, and which days that may be, ISO."""
+    """A day in a text: its words, and the days it may mean (ISO)."""
 
     text: str
     dates: frozenset[str]
@@ -89,7 +89,7 @@ class DayMention:
 
 
 class DayParser:
-    """Days counted from one day; what was read once is not read again."""
+    """Parses days relative to one day; caches what it has read."""
 
     def __init__(self, today: date) -> None:
         self.today = today
@@ -97,43 +97,46 @@ class DayParser:
         self._near: dict[str, frozenset[str]] = {}
 
     def find_dates(self, text: str) -> Iterator[DayMention]:
-        """Days by their date. Without a year any that is near may be meant."""
-        for found in DAY.finditer(text):
-            said = found[0].strip()
-            if said not in self._dates:
-                self._dates[said] = self._parse_date_match(found)
-            if means := self._dates[said]:
-                yield DayMention(said, means, found.start(), found.end())
+        """Days given as dates. Without a year, any near one may be meant."""
+        for match in DAY.finditer(text):
+            words = match[0].strip()
+            if words not in self._dates:
+                self._dates[words] = self._parse_date_match(match)
+            if means := self._dates[words]:
+                yield DayMention(text=words, dates=means, start=match.start(), end=match.end())
 
     def find_relative_days(self, text: str, start: int = 0) -> Iterator[tuple[DayMention, re.Match[str]]]:
-        """Days by their distance."""
-        for found in _NEAR.finditer(text):
-            said = found[0].strip()
-            key = said.lower()
+        """Days given relative to today."""
+        for match in _NEAR.finditer(text):
+            words = match[0].strip()
+            key = words.lower()
             if key not in self._near:
-                self._near[key] = self._parse_relative_day(found)
-            yield DayMention(said, self._near[key], start + found.start(), start + found.end()), found
+                self._near[key] = self._parse_relative_day(match)
+            yield (
+                DayMention(text=words, dates=self._near[key], start=start + match.start(), end=start + match.end()),
+                match,
+            )
 
     def find_shortened_days(self, text: str) -> set[str]:
-        """Days that a shortened form may mean."""
-        found, seen = set[str](), set[tuple[str, ...]]()
-        for one in _LOOSE.finditer(text):
-            month, day = one["m"], one["d"] or one["day"] or one["until"] or one["since"]
-            if one["until"]:
-                month = str(_MONTHS.index(one[0][:3].capitalize()) + 1)
-            elif one["since"]:
-                month = str(_MONTHS.index(one["month"].capitalize()) + 1)
+        """Days that a short form may mean."""
+        days, seen = set[str](), set[tuple[str, ...]]()
+        for match in _LOOSE.finditer(text):
+            month, day = match["m"], match["d"] or match["day"] or match["until"] or match["since"]
+            if match["until"]:
+                month = str(_MONTHS.index(match[0][:3].capitalize()) + 1)
+            elif match["since"]:
+                month = str(_MONTHS.index(match["month"].capitalize()) + 1)
             if (key := (month or "", day)) not in seen:
                 seen.add(key)
-                found |= self._list_days_by_year(int(month), int(day)) if month else self._list_days_by_month(int(day))
-        for one in _TAIL.finditer(text):
-            if (key := (one["m"], one["d"])) not in seen:
+                days |= self._list_days_by_year(int(month), int(day)) if month else self._list_days_by_month(int(day))
+        for match in _TAIL.finditer(text):
+            if (key := (match["m"], match["d"])) not in seen:
                 seen.add(key)
-                found |= self._list_days_by_year(int(one["m"]), int(one["d"]))
-        return found
+                days |= self._list_days_by_year(int(match["m"]), int(match["d"]))
+        return days
 
     def find_holidays(self, text: str) -> set[str]:
-        """Days that everybody knows by their name."""
+        """Holidays known by name."""
         named = [day for pattern, day in _FEASTS if pattern.search(text)]
         return {value for month, day in named for value in self._list_days_by_year(month, day)}
 
@@ -160,20 +163,20 @@ class DayParser:
         if group["day"]:
             return self._shift_today([_RELATIVE[group["day"].lower()]])
         day = "一二三四五六日天".index(group["zh_day"]) if group["zh_day"] else _parse_weekday(group["en_day"])
-        here = min(day, 6) - self.today.weekday()
+        offset = min(day, 6) - self.today.weekday()
         if group["after"]:
-            return self._shift_today([here + 14])
+            return self._shift_today([offset + 14])
         match (group["zh"] or group["en"] or "").lower():
             case "上上":
-                return self._shift_today([here - 14])
+                return self._shift_today([offset - 14])
             case "下下":
-                return self._shift_today([here + 14])
+                return self._shift_today([offset + 14])
             case "上" | "last":
-                return self._shift_today([here - 7, here if here < 0 else here - 7])
+                return self._shift_today([offset - 7, offset if offset < 0 else offset - 7])
             case "下" | "next":
-                return self._shift_today([here + 7, here if here > 0 else here + 7])
+                return self._shift_today([offset + 7, offset if offset > 0 else offset + 7])
             case _:
-                return self._shift_today([here, here if here >= 0 else here + 7])
+                return self._shift_today([offset, offset if offset >= 0 else offset + 7])
 
     def _shift_today(self, days: Iterable[int]) -> frozenset[str]:
         try:
@@ -182,45 +185,47 @@ class DayParser:
             return frozenset()
 
     def find_misdated(self, text: str, days: Iterable[DayMention]) -> Iterator[str]:
-        """Dates that have another weekday than the one beside them, or are not the near day they are said to be."""
+        """Dates with a wrong weekday, and dates that are not the relative day they are said to be."""
         for day in days:
             before = text[max(0, day.start - 24) : day.start]
             wrong = self._has_other_weekday(text, day, before)
             if wrong or self.matches_relative_day(text, day) is False:
                 yield f"{before[-12:].strip()} {day.text}{text[day.end : day.end + 12].rstrip()}".strip()
 
-    def _has_other_weekday(self, text: str, day: DayMention, before: str) -> bool:
-        beside = _BESIDE.match(text, day.end)
-        if beside is None:
-            beside = _BEFORE.search(before)
-            if beside is None or _SEVERAL.search(before[: beside.start()]):
+    def _has_other_weekday(self, text: str, day: DayMention, prefix: str) -> bool:
+        weekday = _BESIDE.match(text, day.end)
+        if weekday is None:
+            weekday = _BEFORE.search(prefix)
+            if weekday is None or _SEVERAL.search(prefix[: weekday.start()]):
                 return False
-        said = "一二三四五六日天".index(beside["zh"]) if beside["zh"] else _parse_weekday(beside["en"])
+        said = "一二三四五六日天".index(weekday["zh"]) if weekday["zh"] else _parse_weekday(weekday["en"])
         return min(said, 6) not in {date.fromisoformat(one).weekday() for one in self._choose_likely_days(day.dates)}
 
     def _choose_likely_days(self, means: frozenset[str]) -> list[str]:
-        """Of a day without a year, the one that people mean: some months back, or the year ahead."""
+        """The likely years of a day without one: some months back, or the year ahead."""
         first, last = (self.today.toordinal() + n for n in (-150, 330))
         near = [one for one in means if first <= date.fromisoformat(one).toordinal() <= last]
         return near or list(means)
 
     def matches_relative_day(self, text: str, day: DayMention) -> bool | None:
-        """Whether a date is the near day that it is said to be (*tomorrow is 24 November*); None if it says nothing of
-        the kind."""
-        before = text[max(0, day.start - 32) : day.start]
-        if link := _IS.search(before):
+        """True if a date is the relative day it is said to be (*tomorrow is 24 November*); None if the text says
+        nothing like that."""
+        prefix = text[max(0, day.start - 32) : day.start]
+        if link := _IS.search(prefix):
             near = [
-                one
-                for one, found in self.find_relative_days(before[: link.start()])
-                if one.end == link.start() and _is_definite_or_today(found)
+                mention
+                for mention, match in self.find_relative_days(prefix[: link.start()])
+                if mention.end == link.start() and _is_definite_or_today(match)
             ]
-            if near and not _SEVERAL.search(before[: near[-1].start]):
+            if near and not _SEVERAL.search(prefix[: near[-1].start]):
                 return not near[-1].dates.isdisjoint(day.dates)
         behind = _IS_BEHIND.match(text[day.end : day.end + 4])
         if behind:
             rest = text[day.end + behind.end() : day.end + behind.end() + 32]
             near = [
-                one for one, found in self.find_relative_days(rest) if one.start == 0 and _is_definite_or_today(found)
+                mention
+                for mention, match in self.find_relative_days(rest)
+                if mention.start == 0 and _is_definite_or_today(match)
             ]
             if near:
                 return not near[0].dates.isdisjoint(day.dates)
@@ -228,12 +233,12 @@ class DayParser:
 
 
 def list_relative_days(text: str) -> list[str]:
-    """Days told by their distance (*tomorrow*, 下周一): what is read another day must not have them."""
+    """Relative days in the text (*tomorrow*, 下周一), which mean something else when read on another day."""
     return [one[0].strip() for one in _NEAR.finditer(text) if one["day"] or one["zh"] or one["en"]]
 
 
 def is_definite_day(found: re.Match[str], today_too: bool = False) -> bool:
-    """A weekday alone goes with a date or with every week, and *today* is known to everybody."""
+    """False for a weekday alone, which fits a date or every week, and for *today*, which everybody knows."""
     day = found["day"]
     return bool(found["zh"] or found["en"] or (day and (today_too or _RELATIVE[day.lower()])))
 
@@ -242,22 +247,22 @@ def _is_definite_or_today(found: re.Match[str]) -> bool:
     return is_definite_day(found, today_too=True)
 
 
-def is_derived_day(value: str, known: Collection[str], lengths: Collection[Decimal]) -> bool:
-    """True for a day that lies as many days from one that is known as something takes, the first one counted or not,
-    with weekends or without them."""
-    day, wanted = date.fromisoformat(value), {int(n) for n in lengths if 0 < n <= 400 and n == int(n)}
-    wanted |= {int(n) + 1 for n in lengths if 0 < n <= 400 and n != int(n)}
-    for other in known:
+def is_derived_day(value: str, known_days: Collection[str], lengths: Collection[Decimal]) -> bool:
+    """True for a day whose distance from a known day is a known duration, with the first day counted or not, with
+    weekends or without."""
+    day, distances = date.fromisoformat(value), {int(n) for n in lengths if 0 < n <= 400 and n == int(n)}
+    distances |= {int(n) + 1 for n in lengths if 0 < n <= 400 and n != int(n)}
+    for other in known_days:
         first, last = sorted((date.fromisoformat(other), day))
         apart = (last - first).days
         working = _count_working_days(first, last)
-        if 0 < apart <= 400 and not wanted.isdisjoint((apart, apart + 1, working, working - 1)):
+        if 0 < apart <= 400 and not distances.isdisjoint((apart, apart + 1, working, working - 1)):
             return True
     return False
 
 
 def _count_working_days(first: date, last: date) -> int:
-    """Weekdays from one day to another, both counted."""
+    """Weekdays from one day to another, both included."""
     whole, rest = divmod((last - first).days + 1, 7)
     return whole * 5 + sum((first.weekday() + n) % 7 < 5 for n in range(rest))
 

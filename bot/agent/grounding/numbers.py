@@ -1,4 +1,4 @@
-"""Numbers as people write them, digits or Chinese words: amounts, balances, counts. Pure."""
+"""Finds numbers as people write them, in digits or Chinese words: amounts, balances, counts. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ BALANCE = re.compile(
     r"(?:working\s)?(?:days?|hours?)\b",
     re.I,
 )
-"""What is left of something that people are granted."""
+"""The rest of an allowance."""
 COUNT = re.compile(
     rf"(?:有|共|总共|剩|找到|查到|下面是|这)\s{{0,2}}{_build_small_number_pattern()}\s{{0,2}}(?:个|项|条|件|份|笔|张|封|位|名)"
     r"[^0-9,。;!?\n]{0,10}?(?:待办|任务|申请|报销|请假|单|卡片|同事|邮件|记录)|"
@@ -64,7 +64,7 @@ COUNT = re.compile(
     r"(?:tasks?|requests?|claims?|cards?|approvals?|people|colleagues|entries|items|expenses)\b",
     re.I,
 )
-"""How many there are of what the bot keeps or looks up."""
+"""A count of things that the bot stores or looks up."""
 _KEYS = (
     r"left|allowance|(?:[a-z]{1,10}_)?days?|hours|used|balance|remaining|taken|carried[a-z_]{0,10}|entitle[a-z]{0,6}|"
     r"annual|sick|"
@@ -83,7 +83,7 @@ _ALONE = {"半个月": Decimal(15), "一个月": Decimal(30)}
 
 @dataclass(frozen=True, slots=True)
 class NumberMention:
-    """One number in a text, as it is written."""
+    """One number in a text, as written."""
 
     text: str
     value: Decimal
@@ -106,7 +106,7 @@ def parse_han_number(text: str) -> Decimal:
 
 
 def parse_number_match(found: re.Match[str]) -> Decimal:
-    """The value of what `AMOUNT` or `NUMBER` has found."""
+    """The value of a match of `AMOUNT` or `NUMBER`."""
     groups = found.groupdict()
     if groups["han"]:
         return parse_han_number(groups["han"])
@@ -132,7 +132,7 @@ def _get_first_group(found: re.Match[str]) -> str:
 def _find_matching_numbers(
     pattern: re.Pattern[str], text: str, read: Callable[[re.Match[str]], Decimal]
 ) -> Iterator[NumberMention]:
-    """Each value that is written, once for each way of writing it."""
+    """Each value, once for each spelling of it."""
     known = set[str]()
     for found in pattern.finditer(text):
         if found[0] not in known:
@@ -146,7 +146,7 @@ def find_amounts(text: str) -> Iterator[NumberMention]:
 
 
 def find_numbers(text: str) -> Iterator[NumberMention]:
-    """All of them but times of day."""
+    """All numbers except times of day."""
     return _find_matching_numbers(NUMBER, _TIME.sub(" ", text), parse_number_match)
 
 
@@ -159,7 +159,7 @@ def find_counts(text: str) -> Iterator[NumberMention]:
 
 
 def find_durations(text: str) -> Iterator[NumberMention]:
-    """Lengths in days or hours, and what is left or granted of them; weeks are told in days, too."""
+    """Durations in days or hours, and rests or allowances of them; weeks also count as days."""
     return _find_matching_numbers(_SPAN, text, _parse_duration_match)
 
 
@@ -172,5 +172,5 @@ def _parse_duration_match(found: re.Match[str]) -> Decimal:
 
 
 def format_number(number: Decimal) -> str:
-    """A number in its one form: no separators, no zeros that mean nothing."""
+    """The normalized form of a number: no separators, no meaningless zeros."""
     return f"{number.normalize():f}"

@@ -1,4 +1,5 @@
-"""A text as clauses, and which of them state something: a question, an example and a quotation do not. Pure."""
+"""Splits a text into clauses, and finds those that state something: a question, an example or a quotation does not.
+Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from dataclasses import dataclass
 IDENTIFIER = re.compile(
     r"(?<![A-Za-z0-9_-])(?!(?:ISO|IEC|GB|RFC|FY)-)[A-Z]{1,3}-[0-9]{3,6}(?:-[0-9]{1,3})*(?![0-9A-Za-z])", re.I
 )
-"""The number of a request or of a task."""
+"""The number of a request or a task."""
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")
 _SENTENCE = re.compile(r"(?<=[。;!?\n])|(?<=\.)(?=\s)")
 _PART = re.compile(r"(?<=,)(?!(?<=[0-9],)\s?[0-9])")
-"""Behind a comma, unless it stands in a number or a date."""
+"""After a comma, unless it is inside a number or a date."""
 _BLANK = re.compile(r"[^\n]")
 _QUOTED = re.compile(r"[“\"「『][^“”\"「」『』\n]{12,400}[”\"」』]")
-"""Words that somebody could say, or that stand somewhere; what is shorter is a name or a figure."""
+"""Words that somebody could say, or that are written somewhere. Shorter quotations are names or figures."""
 _EXAMPLE = re.compile(
     r"例如|比如|譬如|这样说|这样写|示例|例子|\bfor example\b|\bfor instance\b|\be\.g\.|\bsuch as\b|\byou (?:can|"
     r"could) (?:say|write)\b|"
@@ -52,7 +53,7 @@ _READ_BACK = re.compile(
     re.I,
 )
 _ITEM = re.compile(r"\s*(?:[-•·*|>]|[0-9]{1,2}[.)、]|[^\s:]{1,24}\s{0,2}:|$)")
-"""How a line of a list begins, or a label with its value; an empty line too."""
+"""The start of a list item, or of a label with its value; also an empty line."""
 _CONDITION = re.compile(
     r"^\W*+(?:如果|若|要是|一旦|只要|假如|等|待|当|除非|万一|在.{1,12}(?:后|之前|时)\W*$|.{0,16}(?:之后|以后|"
     r"的话)\W*$|"
@@ -64,39 +65,41 @@ _CONDITION = re.compile(
 _PRESS = re.compile(r"点|按|卡片|press|card|button|click", re.I)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """What stands between two marks."""
+    """The text between two punctuation marks."""
 
     text: str
     sentence: str
     is_question: bool
     """It asks, or belongs to a question."""
     is_conditional: bool
-    """It, or one before it in its sentence, sets a condition."""
+    """This clause, or an earlier one in its sentence, sets a condition."""
 
 
 def normalize_text(text: str) -> str:
-    """Without full-width forms, invisible characters, fancy dashes and marks of emphasis."""
+    """Removes full-width forms, invisible characters, unusual dashes and emphasis marks."""
     normal = unicodedata.normalize("NFKC", text)
     shown = "".join(c for c in normal if unicodedata.category(c) != "Cf").translate(_DASHES)
     return shown.replace("**", "").replace("`", "")
 
 
 def split_clauses(text: str) -> list[Clause]:
-    """Of a text that is plain."""
-    found = list[Clause]()
+    """The clauses of a normalized text."""
+    clauses = list[Clause]()
     for sentence in _SENTENCE.split(text):
         parts = _PART.split(sentence)
         first, is_conditional = _find_question_start(parts), False
         for index, part in enumerate(parts):
             is_conditional = is_conditional or _CONDITION.search(part) is not None
-            found.append(Clause(part, sentence, index >= first, is_conditional))
-    return found
+            clauses.append(
+                Clause(text=part, sentence=sentence, is_question=index >= first, is_conditional=is_conditional)
+            )
+    return clauses
 
 
 def _find_question_start(parts: Sequence[str]) -> int:
-    """From which part on a sentence is a question; as many as there are, if it is none."""
+    """Index of the first part that belongs to a question; the number of parts if there is none."""
     end = parts[-1].rstrip(" \t\r\n)」”\"'。!.")
     if not end.endswith(("?", "吗", "呢", "么")):
         return len(parts)
@@ -106,7 +109,7 @@ def _find_question_start(parts: Sequence[str]) -> int:
 
 
 def blank_examples(text: str) -> str:
-    """A plain text in which what people could say, and what is quoted, is blank. An example ends with its paragraph."""
+    """Blanks examples and quotations in a normalized text. An example ends with its paragraph."""
     text = _QUOTED.sub(";", text)
     paragraphs = list[str]()
     for paragraph in text.split("\n\n"):
@@ -116,19 +119,18 @@ def blank_examples(text: str) -> str:
 
 
 def blank_unstated(text: str) -> str:
-    """What a plain text without examples states: questions and what hangs on a condition are blank, and so is what is
-    read back for a yes."""
+    """Blanks questions, conditions and whatever is read back for confirmation in a normalized text without examples."""
     kept = "".join(
         _BLANK.sub(" ", one.text) if one.is_question or one.is_conditional else one.text for one in split_clauses(text)
     )
     return "\n".join(_blank_read_back(kept.split("\n"), text.split("\n")))
 
 
-def _blank_read_back(kept: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
-    """A list below *please confirm:* and above *is this correct?* asks, unless it is a card that is to be confirmed."""
+def _blank_read_back(blanked_lines: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
+    """A list between *please confirm:* and *is this correct?* is a question, unless it is a card to confirm."""
     asks_below = any(_is_read_back(line) for line in lines[-3:])
     below = False
-    for one, line in zip(kept, lines, strict=True):
+    for one, line in zip(blanked_lines, lines, strict=True):
         item = _ITEM.match(line) is not None
         lead = line.rstrip().endswith(":") and _is_read_back(line)
         below = lead or (below and item)

@@ -1,6 +1,6 @@
-"""What an answer may rest on: this run's observations and what its reads were asked for, what the conversation
-remembers, the system's facts, the person's message. Never what a model itself has said in this run, and of the
-remembered answers none that was marked."""
+"""The sources that may support an answer: this run's observations and the arguments of its reads, the conversation's
+history, the system's facts, the person's message. What a model said in this run never counts, and neither do marked
+answers in the history."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 from bot.agent.grounding import claims
 from bot.agent.grounding.actions import ActionEvidence, PerformedAction, find_false_actions, list_action_statements
 from bot.agent.grounding.claims import ClaimCheckResult, ClaimSource, Spellings
-from bot.agent.prompt import SUMMARY
+from bot.agent.prompt import SUMMARY_START
 from bot.agent.recall import (
-    ARGUMENTS,
+    ARGUMENTS_ROLE,
     cut_unverified_lines,
     is_marked_unverified,
     list_call_results,
@@ -30,21 +30,21 @@ from bot.core.errors import ChatError
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from tools.spec import Person
 
-UNVERIFIED = "[unverified: "
-"""How an answer that an earlier version has remembered begins to say what of it nothing supported."""
-RECEIPTS = ("系统记录：", "On record: ")
-"""How a receipt begins, in either language."""
-SPEAKS = 160
-"""Characters of a text in a result that may tell that something was done; a longer one is a page of the handbook."""
-DEPTH = 12
-"""How deep values are looked into."""
-DONE_BEFORE = frozenset({"urged_lately", "urged_enough", "asked_already", "started_already", "told_already"})
-"""Errors of what was done before."""
+UNVERIFIED_PREFIX = "[unverified: "
+"""Prefix of the unsupported parts in an answer that an earlier version stored."""
+RECEIPT_PREFIXES = ("系统记录：", "On record: ")
+"""The start of a receipt, in either language."""
+MAX_STATEMENT_LENGTH = 160
+"""Longest text in a result that can report an action, in characters; a longer one is a page of the handbook."""
+MAX_DEPTH = 12
+"""How deep nested values are searched."""
+REPEATED_ACTION_ERRORS = frozenset({"urged_lately", "urged_enough", "asked_already", "started_already", "told_already"})
+"""Errors that report an earlier action."""
 THINK = "think"
-"""The tool that takes whatever a model writes and looks nothing up."""
+"""The tool that takes any text of a model and looks nothing up."""
 _TALK = ('{"role": "user"', '{"role": "assistant"')
-_RECORDED = ("<event ", SUMMARY, "\\n[")
-"""What stands in the JSON of a message in which something is on record."""
+_RECORDED = ("<event ", SUMMARY_START, "\\n[")
+"""What the JSON of a message contains if it records something."""
 _WRITTEN = re.compile(r"\A<message [^>\n]{0,200}>\n")
 
 
@@ -59,11 +59,11 @@ def list_spellings(people: Sequence[Person]) -> list[Spellings]:
 
 @dataclass(frozen=True, slots=True)
 class GroundingFindings:
-    """What of an answer does not hold."""
+    """The unsupported parts of an answer."""
 
     figures: ClaimCheckResult = field(default_factory=ClaimCheckResult)
     actions: tuple[str, ...] = ()
-    """What it says was done, as it says it, and nothing bears out."""
+    """Claimed actions without evidence, in the answer's words."""
 
     def __bool__(self) -> bool:
         return bool(self.figures.unsupported or self.actions)
@@ -72,31 +72,31 @@ class GroundingFindings:
 @dataclass(frozen=True, slots=True)
 class GroundingSources:
     facts: Sequence[str] = ()
-    """What the system itself told the model: whom it speaks with, open cards, who approves what."""
+    """What the system itself told the model: the person, open cards, who approves what."""
     history: Sequence[str] = ()
     """Messages of earlier runs, as JSON."""
     people: Callable[[], Awaitable[Sequence[Person]]] = field(default=list_nobody)
-    """The directory."""
+    """The people in the directory."""
     has_card: bool = False
     """A card waits in this conversation."""
     days: str = ""
-    """The days of the calendar that the model was shown."""
+    """The calendar days in the prompt."""
 
     async def check_answer(self, answer: str, state: RunState, today: date) -> GroundingFindings:
-        """What of the answer rests on nothing. `today`: the caller's."""
+        """The parts of the answer that nothing supports. `today`: the caller's."""
         people = await self._load_names()
         figures = claims.check_claims(answer, self._list_claim_sources(state), today, people)
         return GroundingFindings(figures, find_false_actions(answer, self.collect_evidence(state, people)))
 
     async def _load_names(self) -> list[Spellings]:
-        """None while the platform is away: an answer is not held up for it."""
+        """None while the platform cannot be reached: an answer does not wait for it."""
         with suppress(ChatError):
             return list_spellings(await self.people())
         return []
 
     def collect_evidence(self, state: RunState, people: Sequence[Spellings] = ()) -> ActionEvidence:
-        """What bears out that something was done."""
-        observed = list(_list_observed_values(state))
+        """The evidence that something was done."""
+        observations = list(_list_observed_values(state))
         results = _list_result_values(state)
         return ActionEvidence(
             effects=[
@@ -109,7 +109,7 @@ class GroundingSources:
                 for call, result in zip(state.calls, results, strict=True)
                 if (done := _get_done_parts(result))
             ],
-            results=[line for one in observed for line in list_statements(one)],
+            results=[line for one in observations for line in list_statements(one)],
             earlier_lines=list(self._list_earlier_lines()),
             question=_read_question(state),
             has_card=self.has_card or any(call.status is CallStatus.AWAITING for call in state.calls),
@@ -117,7 +117,8 @@ class GroundingSources:
         )
 
     def list_receipts(self, state: RunState) -> list[str]:
-        """What was done, a line each: of earlier messages as their receipts tell it, of this run with how it ended."""
+        """What was done, one line each: for earlier messages from their receipts, for this run with the end of each
+        call."""
         lines = [line for message in self._list_factual_messages() for line in _list_recorded_lines(message) if line]
         lines += [
             f"{one.tool} {flatten_value(one.args)}: {one.status.value}" for one in state.calls if _has_effect(one)
@@ -130,7 +131,7 @@ class GroundingSources:
         messages = [*map(json.loads, self.history)]
         for message, behind in zip(messages, [*messages, {}][1:], strict=True):
             if message.get("role") != "assistant":
-                is_wish = message.get("role") == ARGUMENTS
+                is_wish = message.get("role") == ARGUMENTS_ROLE
                 yield ClaimSource(
                     cut_unverified_lines(_flatten_content(message)),
                     is_wish=is_wish,
@@ -143,10 +144,10 @@ class GroundingSources:
         for call in state.calls:
             if call.approval or (call.status is CallStatus.SUCCEEDED and call.tool != THINK):
                 yield ClaimSource(flatten_value(call.args), is_wish=True)
-        yield ClaimSource(self.days)  # last: of all days only so many are reckoned with
+        yield ClaimSource(self.days)  # last: only a limited number of days is used
 
     def _list_earlier_lines(self) -> Iterator[str]:
-        """Results of earlier messages, or the lines that they were folded to; and what is on record of them."""
+        """Results of earlier messages, or the lines they were compacted to; and what is on record of them."""
         for message in self._list_factual_messages():
             yield from _list_recorded_lines(message)
             if message.get("role") in ("tool", "system", "developer"):
@@ -155,42 +156,42 @@ class GroundingSources:
                 yield from parse_call_results(_flatten_content(message))
 
     def _list_factual_messages(self) -> Iterator[dict[str, Any]]:
-        """Earlier messages but for those in which people and the bot only talk: of a long conversation nearly all."""
+        """Earlier messages except plain talk between people and the bot, which is most of a long conversation."""
         for text in self.history:
             if not text.startswith(_TALK) or any(sign in text for sign in _RECORDED):
                 yield json.loads(text)
 
 
 def _list_recorded_lines(message: dict[str, Any]) -> Sequence[str]:
-    """What code has written of what happened, and what the summary tells as a fact: that was held against it."""
+    """Events that code has written, and facts of the summary, which were checked when it was made."""
     content = _flatten_content(message)
     if message.get("role") == "assistant":
         return [extract_receipt(content)]
     if message.get("role") != "user":
         return []
-    return list_action_statements(content) if content.startswith(SUMMARY) else parse_own_words(content)
+    return list_action_statements(content) if content.startswith(SUMMARY_START) else parse_own_words(content)
 
 
 def _get_done_parts(result: Any) -> Any:
-    """Of a call that broke off half way: for whom it was done all the same."""
+    """For a call that broke off half way: whom it was done for nevertheless."""
     parts = result.get("parts") if isinstance(result, dict) else None
     return parts.get("done") if isinstance(parts, dict) else None
 
 
 def extract_receipt(answer: str) -> str:
-    """What code has written under an answer, where an earlier version has remembered it with that; empty if it has
-    not. A model that writes such a line has it cut (`bot.agent.imitations`)."""
+    """The receipt under an answer that an earlier version stored with it; empty if there is none. A model that writes
+    such a line has it removed (`bot.agent.imitations`)."""
     last = answer.rpartition("\n[")[2]
-    return last if last.startswith(RECEIPTS) else ""
+    return last if last.startswith(RECEIPT_PREFIXES) else ""
 
 
 def is_doubtful(answer: str, behind: str) -> bool:
-    """Whether a remembered answer was marked, in itself or by the event behind it: then it supports nothing."""
-    return UNVERIFIED in answer or is_marked_unverified(behind)
+    """True if a stored answer was marked, in itself or by the event after it: then it supports nothing."""
+    return UNVERIFIED_PREFIX in answer or is_marked_unverified(behind)
 
 
-def flatten_value(value: Any, depth: int = DEPTH) -> str:
-    """The words and numbers in a JSON value, a line each; of a text that is JSON again, what is in it."""
+def flatten_value(value: Any, depth: int = MAX_DEPTH) -> str:
+    """The words and numbers in a JSON value, one line each; also inside texts that are JSON themselves."""
     if depth and isinstance(value, dict):
         return "\n".join(f"{name} {flatten_value(one, depth - 1)}" for name, one in value.items())
     if depth and isinstance(value, list):
@@ -202,26 +203,26 @@ def flatten_value(value: Any, depth: int = DEPTH) -> str:
 
 
 def parse_json_or_text(text: str) -> Any:
-    """The value of a text that is JSON, otherwise the text."""
+    """The value of a JSON text, otherwise the text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):  # it was cut, or something follows it
         return text.replace("\\n", "\n").replace('\\"', '"')
 
 
-def list_statements(value: Any, depth: int = DEPTH) -> Iterator[str]:
-    """What a result tells, one thing each: an object with its own short texts, a line of a short text."""
+def list_statements(value: Any, depth: int = MAX_DEPTH) -> Iterator[str]:
+    """The statements in a result: an object with its own short texts, or a line of a short text."""
     if isinstance(value, str):
         inner = parse_json_or_text(value) if depth and value[:1] in ("{", "[") else value
         if not isinstance(inner, str):
             yield from list_statements(inner, depth - 1)
         else:
-            yield from (line for line in inner.splitlines() if line and len(line) <= SPEAKS)
+            yield from (line for line in inner.splitlines() if line and len(line) <= MAX_STATEMENT_LENGTH)
     elif isinstance(value, dict):
         own = [
             f"{name} {one}"
             for name, one in value.items()
-            if not isinstance(one, dict | list) and len(str(one)) <= SPEAKS
+            if not isinstance(one, dict | list) and len(str(one)) <= MAX_STATEMENT_LENGTH
         ]
         own += [f"{name} {', '.join(map(str, one))}" for name, one in value.items() if _is_short_list(one)]
         yield " · ".join(own)
@@ -238,36 +239,39 @@ def _is_short_list(value: Any) -> bool:
     return isinstance(value, list) and len(value) <= 8 and all(isinstance(one, str) and len(one) <= 60 for one in value)
 
 
-def count_entries(value: Any, depth: int = DEPTH) -> frozenset[int]:
-    """How many entries lists have, and how many of them are alike in something."""
+def count_entries(value: Any, depth: int = MAX_DEPTH) -> frozenset[int]:
+    """The lengths of lists, and how many of their entries are alike in something."""
     if isinstance(value, str) and depth and value[:1] in ("{", "["):
         inner = parse_json_or_text(value)
         return frozenset() if isinstance(inner, str) else count_entries(inner, depth - 1)
     if not isinstance(value, dict | list) or not depth:
         return frozenset()
-    found = {len(value)} if isinstance(value, list) else set[int]()
+    lengths = {len(value)} if isinstance(value, list) else set[int]()
     if isinstance(value, list):
         alike = Counter(
-            (name, str(one)[:SPEAKS]) for entry in value if isinstance(entry, dict) for name, one in entry.items()
+            (name, str(one)[:MAX_STATEMENT_LENGTH])
+            for entry in value
+            if isinstance(entry, dict)
+            for name, one in entry.items()
         )
-        found |= {n for many in alike.values() for n in (many, len(value) - many)}
+        lengths |= {n for many in alike.values() for n in (many, len(value) - many)}
     for one in value.values() if isinstance(value, dict) else value:
-        found |= count_entries(one, depth - 1)
-    return frozenset(found)
+        lengths |= count_entries(one, depth - 1)
+    return frozenset(lengths)
 
 
 def _has_effect(call: CallRecord) -> bool:
-    """A call that had a card, or takes one back."""
+    """True for a call that had a card, or that cancels one."""
     return bool(call.approval) or call.tool == "cancel_card"
 
 
 def _is_refused_as_done(result: Any) -> bool:
-    """A call that was refused because the same was done before: that it was done is true."""
-    return isinstance(result, dict) and result.get("error") in DONE_BEFORE
+    """True for a call that was refused because the same was done before: then it was done."""
+    return isinstance(result, dict) and result.get("error") in REPEATED_ACTION_ERRORS
 
 
 def _list_result_values(state: RunState) -> list[Any]:
-    """What each call has come to."""
+    """The result of each call."""
     return [_parse_json_value(one) for one in list_call_results(state)]
 
 
@@ -279,7 +283,7 @@ def _read_question(state: RunState) -> str:
 
 
 def _list_observed_values(state: RunState) -> Iterator[Any]:
-    """What tools told this run, as values where they are JSON."""
+    """What tools returned in this run, as values if it is JSON."""
     for message in map(json.loads, state.messages[1:]):
         if message.get("role") not in ("assistant", "system"):
             yield _read_message_value(message)
@@ -294,7 +298,7 @@ def _parse_json_value(text: str) -> Any:
 
 
 def _flatten_content(message: dict[str, Any]) -> str:
-    """Its text; of JSON, the words and numbers in it."""
+    """Its text; for JSON, the words and numbers in it."""
     return flatten_value(_read_message_value(message))
 
 

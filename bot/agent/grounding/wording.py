@@ -1,7 +1,6 @@
-"""The words in which answers tell what was done, promise it, or point to a card. Pure.
+"""The words with which answers claim an action, promise one, or point to a card. Pure.
 
-Each pattern is for one clause, in small letters where it is English.
-"""
+Each pattern is for one clause, in lower case for English."""
 
 from __future__ import annotations
 
@@ -11,18 +10,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ActionKind:
-    """A kind of effect: which tools have it, and the words for it."""
+    """A kind of action: its tools, and the words for it."""
 
     name: str
     tools: frozenset[str]
     zh: str
     en: str
     stems: str
-    """More words by which a result speaks of it."""
+    """Further words that results use for it."""
     is_state: bool = False
-    """Others bring it about, too: a result that says so is enough."""
+    """Others cause it too, so a result that reports it is enough."""
     takes_people: bool = False
-    """Whom it is done to is part of it."""
+    """The recipients are part of it."""
 
     def is_mentioned_in(self, text: str) -> bool:
         return self.pattern.search(text) is not None
@@ -37,7 +36,7 @@ TELLS = STARTS | {
     "send_email", "urge_task", "cc_request", "comment_request", "transfer_task", "add_sign", "decide_task",
     "withdraw_request",
 }  # fmt: skip
-DEEDS = (
+ACTION_KINDS = (
     ActionKind(
         "sent",
         frozenset({"send_email"}),
@@ -153,13 +152,13 @@ DEEDS = (
         stems="加签|add|updat|chang|creat|edit|set|resubmit|修改",
     ),
 )
-WORDS = {one.name: re.compile(rf"{one.zh}|{one.en}|{one.stems}", re.I) for one in DEEDS}
-BY_WORD = {word: one for one in reversed(DEEDS) for word in f"{one.zh}|{one.en}".split("|")}
+WORDS = {one.name: re.compile(rf"{one.zh}|{one.en}|{one.stems}", re.I) for one in ACTION_KINDS}
+BY_WORD = {word: one for one in reversed(ACTION_KINDS) for word in f"{one.zh}|{one.en}".split("|")}
 WORD = re.compile("|".join(sorted(map(re.escape, BY_WORD), key=lambda word: -len(word))))
 OTHERS = re.compile(
     r"通过(?:了)?(?:邮件|卡片|系统|电话|短信|以下|下面|上面|这|点|按|.{0,8}(?:发送|发给|通知|联系|告诉|查))"
 )
-"""通过 as *by means of*."""
+"""通过 in the sense of *by means of*."""
 CHATTY = re.compile(
     r"没问题|没关系|没事|不客气|不好意思|不用担心|不用客气|请放心|请您放心|请查收|请注意|请知悉|请稍等|请稍候|稍等|稍候|请留意|"
     r"\bno (?:problem|worries)\b|not a problem|"
@@ -178,7 +177,7 @@ BETWEEN_ZH = re.compile(
     r"[没未不]|等(?!级)|待(?!办)|可以|可能|会(?!议)|要(?!求|事)|(?<!申)请(?!假|示)|收到|看到|需(?!求)|准备(?!好)|"
     r"无法|暂|正在"
 )
-"""What may not stand between 已 and the word for a deed."""
+"""Words that may not stand between 已 and the word for an action."""
 COUNTERMANDED = re.compile(r"如果|若|要是|一旦|只要|假如|是否|除非|等|待|直到|[没未]有?(?:已|被)")
 ATTRIBUTE = re.compile(
     r"(?:了|过|好)?(?:给[^,。;的]{1,8})?的(?!$|是|[,。;!])|(?:了|成功|好|完)?(?:之|以)?(?:[前后]|时(?!间))"
@@ -201,7 +200,7 @@ MANY, THESE = (
     re.compile(r"\bare\s(?:[a-z]{2,12}ly\s)?$"),
     re.compile(r"\b(?:both|all|your|they|the two|[a-z]{1,3}-[0-9]{3,6})\b"),
 )
-"""What is usually so: *requests are approved by a director*."""
+"""Habits: *requests are approved by a director*."""
 EN_HEAD = re.compile(
     r"^(?:[\W_]|\b(?:done|ok|okay|all set|great|sure|yes|and|both|successfully|just|already|now|perfect|good news|"
     r"alright)\b){0,12}$|[:|(✅✓-]\s{0,2}$"
@@ -264,7 +263,7 @@ ANNOUNCED = re.compile(
     r"\b(?:i'm|i am) on it\b|^\W*+(?:i'm |i am )?working on (?:it|that|this)\b|"
     r"^\W*+(?:submitting|sending|filing|processing|booking|cancelling|withdrawing|checking) (?:it|that|this|your|the)\b"
 )
-"""What a model says that is about to call a tool. As an answer it is none: nothing happens after it."""
+"""What a model says before a tool call. It is no answer: nothing happens after it."""
 NEVER = re.compile(r"n't\b|\bnot\b|\bnever\b|不|无法")
 LATER = re.compile(r"提醒|通知|催|跟进|关注|留意|remind|notif|let |keep|get back|follow|check|monitor|urg|chas|nudg")
 TELLS_ZH, TELLS_EN = (

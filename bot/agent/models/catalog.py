@@ -1,4 +1,4 @@
-"""The models that an address has (`GET /v1/models`): when one is shut down, and which are called nearly alike."""
+"""The models at an address (`GET /v1/models`): when one is shut down, and which names are similar."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from bot.agent.models.fields import parse_json, read_field, read_list, read_stri
 from bot.agent.models.http import HttpClient, ResponseTooLongError, send_http_request
 
 ASKED_S = 5.0
-NEAR, NAMED, LISTED = 3, 100, 5_000
-"""So many names are told; characters of one; models of a list that are looked at."""
+MAX_SIMILAR, MAX_NAME_LENGTH, MAX_MODELS = 3, 100, 5_000
+"""How many similar names are told; longest name; most models read from a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class ModelCatalog:
     headers: Mapping[str, str]
 
     async def find_similar_models(self, name: str) -> Sequence[str]:
-        """Names that exist and are most like this one; none if nobody says."""
-        some = [read_string(read_field(one, "id"))[:NAMED] for one in await self._fetch_models()]
-        return get_close_matches(name, [one for one in some if one.isprintable()], NEAR, 0.4)
+        """Existing names most similar to this one; none if the endpoint has no list."""
+        some = [read_string(read_field(one, "id"))[:MAX_NAME_LENGTH] for one in await self._fetch_models()]
+        return get_close_matches(name, [one for one in some if one.isprintable()], MAX_SIMILAR, 0.4)
 
     async def find_shutdown_date(self, name: str) -> date | None:
         """When a model is shut down, if its endpoint says so."""
@@ -47,4 +47,4 @@ class ModelCatalog:
             found = parse_json(answer.body) if answer.status == 200 else None
         except (ClientError, ResponseTooLongError, ValueError, TimeoutError):
             return []
-        return read_list(read_field(found, "data"))[:LISTED]
+        return read_list(read_field(found, "data"))[:MAX_MODELS]

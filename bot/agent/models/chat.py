@@ -1,5 +1,5 @@
-"""Chat completions. The body is put together from JSON that is there already: what the SDK does to each message costs
-more CPU than all the rest of a step."""
+"""Chat completions. The body is built from existing JSON: the SDK's work on each message costs more CPU than all the
+rest of a step."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.models.error_responses import ErrorResponse, find_embedded_error
 from bot.agent.models.fields import read_arguments, read_content, read_count, read_field, read_list, read_string
-from bot.agent.models.model_profile import RETURNED, Api
+from bot.agent.models.model_profile import RETURNED_MEMBERS, Api
 from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, parse_members
-from bot.agent.provider_details import MEMBER, detach_details, dump_provider_details
+from bot.agent.provider_details import DETAILS_START, detach_details, dump_provider_details
 
-UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""In the place of a signature that nobody has (of an earlier message, or of another model): what Google names for
-calls that its model has not put out itself (Gemini API, thought signatures)."""
-MOST_CALLS = 128
-"""Tool calls that a stream may number."""
+MISSING_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""Replaces a missing signature (of an earlier message, or of another model): the value that Google defines for calls
+that its model did not write itself (Gemini API, thought signatures)."""
+MAX_CALLS = 128
+"""Most tool calls in a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +32,28 @@ class ChatCompletionsTransport:
 
     def encode_request(self, request: ModelRequest) -> bytes:
         lessons = request.profile
-        known = f'"model":{json.dumps(request.model)}'
+        model_members = f'"model":{json.dumps(request.model)}'
         if "temperature" not in lessons.unsupported:
-            known += f',"temperature":{request.temperature}'
+            model_members += f',"temperature":{request.temperature}'
         if effort := request.reasoning_effort:
-            known += f',"reasoning_effort":"{effort}"'
+            model_members += f',"reasoning_effort":"{effort}"'
         if request.streamed:
-            known += ',"stream":true'
-            known += "" if "stream_options" in lessons.unsupported else ',"stream_options":{"include_usage":true}'
+            model_members += ',"stream":true'
+            model_members += (
+                "" if "stream_options" in lessons.unsupported else ',"stream_options":{"include_usage":true}'
+            )
         more = _drop_members(request.extra, lessons.unsupported) if lessons.unsupported else request.extra
         messages = ",".join(_build_request_messages(request))
-        return f'{{{known},"messages":[{messages}]{"," if more else ""}{more}}}'.encode(errors="replace")
+        return f'{{{model_members},"messages":[{messages}]{"," if more else ""}{more}}}'.encode(errors="replace")
 
-    def parse_response(self, answer: Any, model: str, of: str) -> ModelReply | ErrorResponse:
+    def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
         if (error := find_embedded_error(answer)) is not None:
             return error
         first = next(iter(read_list(read_field(answer, "choices"))), None)
         message, usage = read_field(first, "message"), read_field(answer, "usage")
         calls = [one for one in read_list(read_field(message, "tool_calls"))]
         finish = read_string(read_field(first, "finish_reason")) or "stop"
-        hit = read_field(usage, "prompt_cache_hit_tokens")  # DeepSeek's
+        hit = read_field(usage, "prompt_cache_hit_tokens")  # DeepSeek's field
         return ModelReply(
             text=read_content(read_field(message, "content")),
             calls=tuple(map(_read_tool_call, calls)),
@@ -62,17 +64,17 @@ class ChatCompletionsTransport:
             tokens_out=read_count(read_field(usage, "completion_tokens")),
             tokens_reasoning=read_count(read_field(usage, "completion_tokens_details", "reasoning_tokens")),
             model=model,
-            provider_details=_build_provider_details(message, calls, of) if calls else "",
+            provider_details=_build_provider_details(message, calls, owner) if calls else "",
         )
 
     def join_events(self, events: Sequence[Any]) -> Any:
-        """One completion out of its pieces; None if none of them says that it is over."""
-        gathered, over = _StreamedMessage(), False
+        """One completion from its pieces; None if none of them ends it."""
+        message, is_over = _StreamedMessage(), False
         for event in events:
             if find_embedded_error(event) is not None:
                 return event
-            over |= gathered.add_event(event)
-        return gathered.completion if over else None
+            is_over |= message.add_event(event)
+        return message.completion if is_over else None
 
 
 class _StreamedMessage:
@@ -85,7 +87,7 @@ class _StreamedMessage:
         self.usage: Any = None
 
     def add_event(self, event: Any) -> bool:
-        """Adds a piece; True once the message has ended."""
+        """Adds a piece. True once the message has ended."""
         if isinstance(usage := read_field(event, "usage"), dict):
             self.usage = usage
         choice = next(iter(read_list(read_field(event, "choices"))), None)
@@ -100,14 +102,14 @@ class _StreamedMessage:
 
     def _add_call(self, call: Any) -> None:
         number = read_field(call, "index")
-        index = number if isinstance(number, int) and 0 <= number < MOST_CALLS else max(len(self.calls) - 1, 0)
-        known = self.calls.setdefault(index, {"id": "", "function": {"name": "", "arguments": []}})
+        index = number if isinstance(number, int) and 0 <= number < MAX_CALLS else max(len(self.calls) - 1, 0)
+        stored_call = self.calls.setdefault(index, {"id": "", "function": {"name": "", "arguments": []}})
         function = read_field(call, "function")
-        known["id"] = known["id"] or read_string(read_field(call, "id"))
-        known["function"]["name"] = known["function"]["name"] or read_string(read_field(function, "name"))
-        known["function"]["arguments"].append(read_arguments(read_field(function, "arguments")))
+        stored_call["id"] = stored_call["id"] or read_string(read_field(call, "id"))
+        stored_call["function"]["name"] = stored_call["function"]["name"] or read_string(read_field(function, "name"))
+        stored_call["function"]["arguments"].append(read_arguments(read_field(function, "arguments")))
         if (more := read_field(call, "extra_content")) is not None:
-            known["extra_content"] = more
+            stored_call["extra_content"] = more
 
     @property
     def completion(self) -> Any:
@@ -119,21 +121,21 @@ class _StreamedMessage:
 
 
 def _build_request_messages(request: ModelRequest) -> Sequence[str]:
-    """The messages as this endpoint takes them; mostly they are so already."""
+    """The messages in this endpoint's form; most have it already."""
     messages, returned = adapt_roles(request.messages, request.profile), request.profile.returned
-    if returned or any(MEMBER in one for one in messages):
+    if returned or any(DETAILS_START in one for one in messages):
         return [_add_returned_members(one, request.owner, returned) for one in messages]
     return messages
 
 
 @lru_cache(maxsize=512)
-def _add_returned_members(text: str, of: str, returned: frozenset[str]) -> str:
-    """Messages with what has to come back in them, and nothing else that was kept."""
+def _add_returned_members(text: str, owner: str, returned: frozenset[str]) -> str:
+    """Messages with the details that must come back in them, and no others."""
     bare, kept = detach_details(text)
     if not returned or '"tool_calls"' not in bare:
         return bare
     parts = json.loads(kept) if kept else {}
-    parts = parts if parts.get("of") == of else {}
+    parts = parts if parts.get("of") == owner else {}
     some = json.loads(f"[{bare}]")
     for message in some:
         if calls := message.get("tool_calls"):
@@ -144,30 +146,33 @@ def _add_returned_members(text: str, of: str, returned: frozenset[str]) -> str:
 def _fill_returned_members(
     message: dict[str, Any], calls: Sequence[Any], parts: dict[str, Any], returned: frozenset[str]
 ) -> None:
-    if "reasoning_content" in returned:  # an empty one is taken where the true one is not known
+    if "reasoning_content" in returned:  # an empty one is accepted where the real one is unknown
         message["reasoning_content"] = read_string(parts.get("reasoning_content"))
     if "extra_content" in returned:
-        known = read_list(parts.get("extra_content")) or [UNSIGNED] * len(calls)
+        known = read_list(parts.get("extra_content")) or [MISSING_SIGNATURE] * len(calls)
         for call, more in zip(calls, known, strict=False):
             call.update({"extra_content": more} if more is not None else {})
 
 
-def _build_provider_details(message: Any, calls: Sequence[Any], of: str) -> str:
-    """What may have to come back with these calls."""
-    thought, more = read_string(read_field(message, RETURNED[0])), [read_field(one, RETURNED[1]) for one in calls]
-    parts: dict[str, Any] = {RETURNED[0]: thought} if thought else {}
-    parts |= {RETURNED[1]: more} if any(one is not None for one in more) else {}
-    return dump_provider_details(of, parts) if parts and of else ""
+def _build_provider_details(message: Any, calls: Sequence[Any], owner: str) -> str:
+    """The details that may have to come back with these calls."""
+    thought, extra_details = (
+        read_string(read_field(message, RETURNED_MEMBERS[0])),
+        [read_field(one, RETURNED_MEMBERS[1]) for one in calls],
+    )
+    parts: dict[str, Any] = {RETURNED_MEMBERS[0]: thought} if thought else {}
+    parts |= {RETURNED_MEMBERS[1]: extra_details} if any(one is not None for one in extra_details) else {}
+    return dump_provider_details(owner, parts) if parts and owner else ""
 
 
 @lru_cache(maxsize=64)
 def _drop_members(extra: str, names: frozenset[str]) -> str:
-    """Members of a request without some of them."""
+    """The request's members without these."""
     return format_json({name: value for name, value in parse_members(extra).items() if name not in names})[1:-1]
 
 
 def _read_tool_call(call: Any) -> RawToolCall:
-    """One tool call; what is not there is empty, and refused where it is needed."""
+    """One tool call. Missing members are empty, and refused where they are needed."""
     function = read_field(call, "function")
     return RawToolCall(
         read_string(read_field(call, "id")),

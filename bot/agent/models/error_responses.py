@@ -1,8 +1,7 @@
-"""What an endpoint says instead of an answer, and what that means.
+"""Parses and classifies the errors of endpoints.
 
 The shapes are those of OpenAI, Azure, Gemini (an array), OpenRouter (inside a 200), FastAPI and vLLM (no `error`), and
-of relays that put another endpoint's error into a text.
-"""
+of relays that put another endpoint's error into a text."""
 
 from __future__ import annotations
 
@@ -17,21 +16,23 @@ from bot.agent.models.fields import parse_json, read_field, read_list, read_stri
 from bot.core import logs
 from bot.core.errors import ModelFailureCause, ModelRejectedError, ModelUnavailableError
 
-REASON, READ = 200, 4_000
-"""Characters of an endpoint's words that administrators are told, and that are read."""
-AGAIN = frozenset({408, 409, 429})
-"""What may work when it is asked again, as may any 5xx: the SDK's own rule."""
-FAILED = 502
-"""The status of an error inside a 200 that tells none."""
-FILTERED = frozenset({"content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed", "1301"})
-"""Codes of a prompt that a content filter has kept back: Azure, OpenAI, Qwen, GLM."""
-QUOTA = frozenset(
+MAX_REASON, MAX_READ = 200, 4_000
+"""Characters of an error that administrators see, and that are read."""
+RETRYABLE_STATUSES = frozenset({408, 409, 429})
+"""Statuses that a retry may fix, besides any 5xx: the SDK's own rule."""
+UNSTATED_STATUS = 502
+"""The status of an error inside a 200 that has none."""
+CONTENT_FILTER_CODES = frozenset(
+    {"content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed", "1301"}
+)
+"""Codes for a prompt that a content filter withheld: Azure, OpenAI, Qwen, GLM."""
+QUOTA_CODES = frozenset(
     {
         *("insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached"),
         *("exceeded_current_quota_error", "1113", *map(str, range(1308, 1322))),
     }
 )
-"""Codes and types of what was paid for and is used up: OpenAI, Kimi, GLM."""
+"""Codes and types for a used-up quota: OpenAI, Kimi, GLM."""
 UNKNOWN = frozenset({"model_not_found", "model_not_exist", "deploymentnotfound"})
 TOO_LONG = (
     *("maximum context length", "exceeds the context window", "context length exceeded", "prompt is too long"),
@@ -41,7 +42,7 @@ TOO_LONG = (
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """An error as its endpoint tells it; what it does not say is empty."""
+    """An endpoint's error; missing parts are empty."""
 
     status: int
     text: str = ""
@@ -50,29 +51,29 @@ class ErrorResponse:
     """Its `type`, or Google's `status`."""
     param: str = ""
     inner: str = ""
-    """Azure's reason behind the code."""
+    """Azure's reason inside the error."""
     json: bool = True
-    """Told in JSON: not by a proxy, and not by a server that knows no such path."""
+    """It was JSON: not from a proxy, and not from a server without such a path."""
 
     @property
     def lowered_text(self) -> str:
-        """All that can be looked for in it, in small letters."""
+        """All searchable text in it, in lower case."""
         return self.text.casefold()
 
     @property
     def reason(self) -> str:
         """A line for administrators."""
-        return f"HTTP {self.status} {logs.redact_text(self.text)[:REASON]}".strip()
+        return f"HTTP {self.status} {logs.redact_text(self.text)[:MAX_REASON]}".strip()
 
     @property
     def is_content_filtered(self) -> bool:
-        """A content filter has kept the conversation back."""
+        """A content filter withheld the conversation."""
         flagged = self.status == 403 and ("moderation" in self.lowered_text or "flagged" in self.lowered_text)
-        return flagged or self.code in FILTERED or self.inner == "ResponsibleAIPolicyViolation"
+        return flagged or self.code in CONTENT_FILTER_CODES or self.inner == "ResponsibleAIPolicyViolation"
 
 
 def parse_error_response(status: int, body: bytes) -> ErrorResponse:
-    """An answer other than 200."""
+    """The error in an answer other than 200."""
     try:
         return parse_error_body(status, parse_json(body))
     except ValueError:
@@ -89,11 +90,11 @@ def parse_error_body(status: int, answer: Any) -> ErrorResponse:
         error = whole if isinstance(whole, dict) else {}
     if details := read_list(read_field(error, "detail")):
         return _parse_validation_error(status, details[0])
-    told = read_string(error.get("message") or error.get("detail"))
-    inner = read_string(read_field(error, "metadata", "raw"))  # OpenRouter: what the provider has said
+    message = read_string(error.get("message") or error.get("detail"))
+    inner = read_string(read_field(error, "metadata", "raw"))  # OpenRouter: the provider's own words
     return ErrorResponse(
         status,
-        _collapse_whitespace(f"{told} {inner}"),
+        _collapse_whitespace(f"{message} {inner}"),
         _read_code(error.get("code")),
         _read_code(error.get("type")) or _read_code(error.get("status")),
         _read_code(error.get("param")),
@@ -102,27 +103,27 @@ def parse_error_body(status: int, answer: Any) -> ErrorResponse:
 
 
 def _parse_validation_error(status: int, detail: Any) -> ErrorResponse:
-    """FastAPI's first finding: where in the body, and what."""
+    """FastAPI's first finding: the place in the body, and the problem."""
     place = [one for one in read_list(read_field(detail, "loc")) if isinstance(one, str) and one != "body"]
     return ErrorResponse(
-        status, _collapse_whitespace(read_string(read_field(detail, "msg"))), param=".".join(place)[:READ]
+        status, _collapse_whitespace(read_string(read_field(detail, "msg"))), param=".".join(place)[:MAX_READ]
     )
 
 
 def find_embedded_error(answer: Any) -> ErrorResponse | None:
     """The error inside an answer with status 200, if there is one: relays begin to answer before they know."""
     if isinstance(answer, list):
-        return parse_error_body(FAILED, answer)
+        return parse_error_body(UNSTATED_STATUS, answer)
     first = next(iter(read_list(read_field(answer, "choices"))), None)
     if not (error := read_field(answer, "error") or read_field(first, "error")):
         return None
     status = read_field(error, "code")
     known = isinstance(status, int) and not isinstance(status, bool) and 400 <= status <= 599
-    return parse_error_body(status if known else FAILED, {"error": error})
+    return parse_error_body(status if known else UNSTATED_STATUS, {"error": error})
 
 
 def build_model_error(refusal: ErrorResponse, wait_s: float = 0.0) -> ModelUnavailableError | ModelRejectedError:
-    """What it means: later it may work, or elsewhere; or it will not."""
+    """What it means: it may work later, or elsewhere, or never."""
     cause = classify_error(refusal)
     match cause:
         case ModelFailureCause.CONTEXT | ModelFailureCause.REQUEST:
@@ -136,7 +137,7 @@ def build_model_error(refusal: ErrorResponse, wait_s: float = 0.0) -> ModelUnava
 
 
 def classify_error(refusal: ErrorResponse) -> ModelFailureCause:
-    """Why an endpoint refuses, by its status, its codes and, where these tell nothing, its words."""
+    """Why an endpoint refuses: by status, then codes, then words."""
     status = refusal.status
     if status == 402 or (status in (403, 429) and _is_quota_exceeded(refusal)):
         return ModelFailureCause.QUOTA
@@ -148,11 +149,11 @@ def classify_error(refusal: ErrorResponse) -> ModelFailureCause:
         return ModelFailureCause.KEY
     if status == 404:
         return ModelFailureCause.ADDRESS
-    return ModelFailureCause.BUSY if status in AGAIN or status >= 500 else ModelFailureCause.REQUEST
+    return ModelFailureCause.BUSY if status in RETRYABLE_STATUSES or status >= 500 else ModelFailureCause.REQUEST
 
 
 def is_unknown_model(refusal: ErrorResponse) -> bool:
-    """There is no model of that name."""
+    """True if there is no model of that name."""
     if refusal.code.casefold() in UNKNOWN:
         return True
     missing = any(words in refusal.lowered_text for words in ("not exist", "not found", "no such"))
@@ -160,13 +161,13 @@ def is_unknown_model(refusal: ErrorResponse) -> bool:
 
 
 def can_retry_request(refusal: ErrorResponse, headers: Mapping[str, str]) -> bool:
-    """Another try may do. An endpoint that knows better is believed."""
+    """True if a retry may help. An endpoint's own word comes first."""
     return classify_error(refusal) is ModelFailureCause.BUSY and headers.get("x-should-retry") != "false"
 
 
 def _is_quota_exceeded(refusal: ErrorResponse) -> bool:
     named = {refusal.code, refusal.kind}
-    return not named.isdisjoint(QUOTA) or any(one.endswith("_spend_limit_exceeded") for one in named)
+    return not named.isdisjoint(QUOTA_CODES) or any(one.endswith("_spend_limit_exceeded") for one in named)
 
 
 def _is_context_too_long(refusal: ErrorResponse) -> bool:
@@ -176,28 +177,28 @@ def _is_context_too_long(refusal: ErrorResponse) -> bool:
 
 
 def parse_retry_after_s(headers: Mapping[str, str], now: float) -> float:
-    """How long the endpoint asks to be left alone (s): `Retry-After-Ms`, or `Retry-After` in seconds or as an HTTP
-    date. 0 if it does not say, or nothing that can be read."""
-    ms, after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
-    for text, unit in ((ms, 1000), (after, 1)):
+    """How long the endpoint asks us to wait (s): `Retry-After-Ms`, or `Retry-After` in seconds or as an HTTP date. 0 if
+    it does not say, or not readably."""
+    ms, retry_after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
+    for text, unit in ((ms, 1000), (retry_after, 1)):
         with suppress(ValueError):
             return _keep_finite(float(text) / unit)
     with suppress(ValueError, TypeError, OverflowError):
-        return _keep_finite(parsedate_to_datetime(after).timestamp() - now)
+        return _keep_finite(parsedate_to_datetime(retry_after).timestamp() - now)
     return 0.0
 
 
 def _keep_finite(seconds: float) -> float:
-    """Neither gone by, nor infinite, nor no number."""
+    """The number if it is positive and finite, otherwise 0."""
     return seconds if 0 < seconds < math.inf else 0.0
 
 
 def _collapse_whitespace(text: str) -> str:
-    return " ".join(text[:READ].split())
+    return " ".join(text[:MAX_READ].split())
 
 
 def _read_code(value: Any) -> str:
-    """A code, whether it was written as a text or as a number."""
+    """A code, written as text or as a number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return read_string(value)[:READ]
+    return read_string(value)[:MAX_READ]

@@ -1,16 +1,16 @@
-"""Parts of an endpoint's answer. Endpoints differ: any field may be missing, null or of another type."""
+"""Reads parts of an endpoint's answer. Endpoints differ: any field may be missing, null or of another type."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-MOST_TOKENS = 100_000_000
-"""No reply has more: a figure above it would only spoil what is added up."""
+MAX_TOKENS = 100_000_000
+"""No reply has more: a larger figure would only spoil the totals."""
 
 
 def parse_json(body: bytes | str) -> Any:
-    """What a body holds. Raises ValueError, also for what is nested too deep."""
+    """The value of a body. Raises ValueError, also if it is nested too deep."""
     try:
         return json.loads(body)
     except RecursionError as error:
@@ -18,7 +18,7 @@ def parse_json(body: bytes | str) -> Any:
 
 
 def read_field(value: Any, *path: str) -> Any:
-    """A member of an object, or of one inside it; None where there is none."""
+    """A member of an object, or of one inside it; None if missing."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -34,12 +34,12 @@ def read_string(value: Any) -> str:
 
 
 def read_count(value: Any) -> int:
-    """A figure of the endpoint's own, as far as it can be true."""
-    return min(max(value, 0), MOST_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
+    """A count from the endpoint, limited to plausible values."""
+    return min(max(value, 0), MAX_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def read_content(value: Any) -> str:
-    """The words of a message: a text, or a list of parts of which only texts are words for people."""
+    """The words of a message: a text, or the text parts of a list."""
     if not isinstance(value, list):
         return read_string(value)
     words = [one for one in value if read_field(one, "type") in ("text", "output_text", None)]

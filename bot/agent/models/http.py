@@ -1,8 +1,7 @@
 """One request over one connection: bytes out, JSON or a stream of events in, both bounded.
 
-It goes straight over aiohttp, which the SDK uses as well: what the SDK's own client does to each request and answer
-costs as much CPU as a checkpoint in Redis.
-"""
+Uses aiohttp directly, as the SDK does underneath: the SDK's own work on each request and answer costs as much CPU as a
+checkpoint in Redis."""
 
 from __future__ import annotations
 
@@ -18,19 +17,19 @@ from httpx2 import create_ssl_context
 
 from bot.agent.models.fields import parse_json
 
-MOST_BYTES = 8 * 1024 * 1024
-"""Of one answer: far more than any reply that is read (`bot.agent.formats.reply_text.LONGEST`)."""
-CONNECTIONS = 1_000
-"""At once, at most: as many as the SDK allows itself."""
+MAX_BYTES = 8 * 1024 * 1024
+"""Most bytes of one answer: far more than any reply that is read (`bot.agent.formats.reply_text.MAX_REPLY_LENGTH`)."""
+MAX_CONNECTIONS = 1_000
+"""Most simultaneous connections: the SDK's own limit."""
 EVENTS = "text/event-stream"
 DONE = b"[DONE]"
 
 
 class ResponseTooLongError(Exception):
-    """An answer goes on and on."""
+    """The answer exceeds the limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
     """What came back."""
 
@@ -38,7 +37,7 @@ class HttpResponse:
     headers: Mapping[str, str]
     body: bytes = b""
     events: list[Any] | None = field(default=None)
-    """Of a stream, one after the other; None where it was none."""
+    """The events of a stream, in order; None for any other answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +46,13 @@ class HttpClient:
 
     session: ClientSession
     proxy: str | None = None
-    """Through which it is reached."""
+    """The proxy for it."""
 
 
 @asynccontextmanager
 async def open_http_client(url: str) -> AsyncIterator[HttpClient]:
-    """With the certificates that the SDK trusts, and the proxy that the environment names for this address."""
-    connector = TCPConnector(limit=CONNECTIONS, ssl=create_ssl_context())
+    """A client with the certificates that the SDK trusts, and the proxy that the environment names for this address."""
+    connector = TCPConnector(limit=MAX_CONNECTIONS, ssl=create_ssl_context())
     async with ClientSession(
         connector=connector, timeout=ClientTimeout(total=None, sock_connect=None), cookie_jar=DummyCookieJar()
     ) as session:
@@ -61,7 +60,7 @@ async def open_http_client(url: str) -> AsyncIterator[HttpClient]:
 
 
 def split_login(url: str) -> tuple[str, str]:
-    """An address without the user and password in it, and the header that these come to; empty without any."""
+    """An address without its user and password, and the header made from them; empty without any."""
     parts = urlsplit(url)
     if not parts.username:
         return url, ""
@@ -79,26 +78,28 @@ def _find_proxy(url: str) -> str | None:
 async def send_http_request(
     http: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes, on_event: Callable[[], None]
 ) -> HttpResponse:
-    """`alive` is called for every event of a stream. Raises ClientError and TooLong."""
+    """`on_event` is called for every event of a stream. Raises ClientError and ResponseTooLongError."""
     async with http.session.request(method, url, data=body or None, headers=headers, proxy=http.proxy) as response:
         if response.status == 200 and EVENTS in response.headers.get("content-type", ""):
-            return HttpResponse(200, response.headers, events=[one async for one in _read_events(response, on_event)])
-        return HttpResponse(response.status, response.headers, await _read_bounded_body(response))
+            return HttpResponse(
+                status=200, headers=response.headers, events=[one async for one in _read_events(response, on_event)]
+            )
+        return HttpResponse(status=response.status, headers=response.headers, body=await _read_bounded_body(response))
 
 
 async def _read_bounded_body(response: ClientResponse) -> bytes:
     pieces, size = list[bytes](), 0
     async for piece in response.content.iter_any():
         size += len(piece)
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             raise ResponseTooLongError
         pieces.append(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 async def _read_events(response: ClientResponse, alive: Callable[[], None]) -> AsyncIterator[Any]:
-    """The data of each event as JSON; what is none is passed over. A comment, which keeps a connection open, is no sign
-    of a reply."""
+    """The data of each event as JSON; other data is skipped. A comment, which keeps a connection open, is no sign of a
+    reply."""
     data = list[bytes]()
     async for line in _read_lines(response):
         if line.startswith(b"data:"):
@@ -115,17 +116,17 @@ async def _read_events(response: ClientResponse, alive: Callable[[], None]) -> A
 
 
 async def _read_lines(response: ClientResponse) -> AsyncIterator[bytes]:
-    """Lines without their ends, an empty one after the last."""
-    rest, size = b"", 0
+    """Lines without their ends, and an empty one after the last."""
+    partial_line, size = b"", 0
     async for piece in response.content.iter_any():
         size += len(piece)
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             raise ResponseTooLongError
         if b"\n" not in piece:
-            rest += piece
+            partial_line += piece
             continue
-        *lines, rest = (rest + piece).split(b"\n")
+        *lines, partial_line = (partial_line + piece).split(b"\n")
         for line in lines:
             yield line.rstrip(b"\r")
-    yield rest.rstrip(b"\r")
+    yield partial_line.rstrip(b"\r")
     yield b""

@@ -1,8 +1,7 @@
-"""What an endpoint takes, learned from its own refusals: tables of names and models age, what it says is true today.
+"""What an endpoint supports, learned from its own refusals: tables of names and models get old, its own words do not.
 
-Only 400, 404 and 422 teach anything: 401, 403, 429 and 5xx are about a key, an account or a moment. But for chat
-templates: llama.cpp and LM Studio tell with a 500 what theirs do not take.
-"""
+Only 400, 404 and 422 teach anything: 401, 403, 429 and 5xx are about a key, an account or a moment. Chat templates are
+the exception: llama.cpp and LM Studio report with a 500 what theirs do not support."""
 
 from __future__ import annotations
 
@@ -19,13 +18,13 @@ from bot.agent.models.error_responses import ErrorResponse, is_unknown_model
 Api = Literal["chat", "responses"]
 ApiWish = Literal["auto", "chat", "responses"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "auto"]
-TEACHING = frozenset({400, 404, 422})
+TEACHING_STATUSES = frozenset({400, 404, 422})
 WEEK_MS = 7 * 24 * 3_600_000
 """How long a lesson is kept."""
 EFFORT = "reasoning_effort"
-RETURNED = ("reasoning_content", "extra_content")
-"""What a step's reply may hold that has to come back with the next one: DeepSeek and Kimi, Gemini."""
-OPTIONAL: dict[Api, dict[str, tuple[str, ...]]] = {
+RETURNED_MEMBERS = ("reasoning_content", "extra_content")
+"""Members of a step's reply that must come back with the next request: DeepSeek and Kimi, Gemini."""
+OPTIONAL_MEMBERS: dict[Api, dict[str, tuple[str, ...]]] = {
     "chat": {
         "temperature": ("temperature",),
         "stop": ("stop",),
@@ -44,12 +43,12 @@ OPTIONAL: dict[Api, dict[str, tuple[str, ...]]] = {
         "stream": ("stream",),
     },
 }
-"""What a request of either transport can do without, and how refusals call it."""
+"""Optional members of a request, and what refusals call them."""
 UNWANTED = (
     *("support", "unknown", "unrecognized", "unexpected", "not permitted", "not allowed", "only 1 is allowed"),
     *("extra inputs", "no such", "must be omitted", "invalid temperature"),
 )
-"""Words of a refusal that is about a member's being there, or about its value where that is ours to choose."""
+"""Words of a refusal of a member itself, or of a value that we may choose."""
 NO_STREAM = ("stream mode", "non-streaming", "only support stream", "stream must be set to true", "streaming only")
 ONE_SYSTEM = (
     *("system message must be at the beginning", "only one system message", "multiple system messages"),
@@ -64,13 +63,13 @@ ALTERNATING = (
     "consecutive user messages",
 )
 """How they refuse two messages of one side in a row: Mistral's, Gemma's."""
-SILENT = ("gpt-oss", "gpt_oss")
-"""Models whose chat template leaves out later messages of the system without a word, so that no refusal teaches it."""
+SILENT_MODELS = ("gpt-oss", "gpt_oss")
+"""Models whose chat template silently drops later system messages, so that no refusal teaches it."""
 NO_SYSTEM = (
     *("system role not supported", "system role is not supported", "developer instruction is not enabled"),
     "messages[0].role' does not support 'system'",
 )
-"""How they refuse any message of the system: Gemma's."""
+"""How they refuse every system message: Gemma's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +78,19 @@ class ModelProfile:
 
     api: Api = "chat"
     missing_apis: frozenset[str] = frozenset()
-    """Transports that the address does not have."""
+    """APIs that the address does not have."""
     unsupported: frozenset[str] = frozenset()
-    """Members of `OPTIONAL` that are left out."""
+    """Members of `OPTIONAL_MEMBERS` that are left out."""
     effort: Literal["", "none"] = ""
-    """What `reasoning_effort` has to be; empty: as the setting says."""
+    """What `reasoning_effort` must be; empty: as the setting says."""
     returned: frozenset[str] = frozenset()
-    """Of `RETURNED`, what is sent back."""
+    """Members of `RETURNED_MEMBERS` that are sent back."""
     streams: bool = False
-    """It answers in a stream only."""
+    """It answers only in streams."""
     one_system: bool = False
-    """It takes one system message, the first: later ones are the user's, with a mark."""
+    """It takes one system message, the first. Later ones are sent as the user's, with a mark."""
     no_system: bool = False
-    """It takes none: the first is the user's, too."""
+    """It takes no system message: the first is sent as the user's, too."""
     alternates: bool = False
     """It takes no two messages of one side in a row."""
 
@@ -112,17 +111,17 @@ class ModelProfile:
 
 @dataclass(frozen=True, slots=True)
 class RefusedRequest:
-    """What was refused: enough of the request to learn from."""
+    """A refused request: enough of it to learn from."""
 
     members: frozenset[str]
-    """Of `OPTIONAL`, those that were in it."""
+    """Members of `OPTIONAL_MEMBERS` that were in it."""
     streamed: bool = False
     api_setting: ApiWish = "auto"
-    """By setting; only `auto` changes the transport."""
+    """The setting; only `auto` changes the API."""
 
 
 class StoredModelProfile(BaseModel):
-    """Lessons as they are kept. What a later version adds is passed over."""
+    """The stored form of a profile. Unknown members of a later version are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -139,7 +138,7 @@ class StoredModelProfile(BaseModel):
 
 
 def format_profile_record(profile: ModelProfile) -> str:
-    """As text for the store."""
+    """The text for the store."""
     return json.dumps(
         {
             "v": 1,
@@ -157,29 +156,29 @@ def format_profile_record(profile: ModelProfile) -> str:
 
 
 def parse_profile_record(text: str) -> ModelProfile | None:
-    """None for what cannot be read: it is learned anew."""
+    """None for an unreadable record: its lessons are learned again."""
     try:
-        one = StoredModelProfile.model_validate_json(text)
+        record = StoredModelProfile.model_validate_json(text)
     except ValidationError:
         return None
-    known = {name for names in OPTIONAL.values() for name in names}
+    member_names = {name for names in OPTIONAL_MEMBERS.values() for name in names}
     return ModelProfile(
-        one.api,
-        frozenset(one.absent),
-        frozenset(known.intersection(one.drop)),
-        one.effort,
-        frozenset(set(RETURNED).intersection(one.returned)),
-        one.stream,
-        one.one_system,
-        one.no_system,
-        one.alternates,
+        record.api,
+        frozenset(record.absent),
+        frozenset(member_names.intersection(record.drop)),
+        record.effort,
+        frozenset(set(RETURNED_MEMBERS).intersection(record.returned)),
+        record.stream,
+        record.one_system,
+        record.no_system,
+        record.alternates,
     )
 
 
 def choose_initial_profile(url: str, wish: ApiWish, model: str = "") -> ModelProfile:
-    """Before anything is known: OpenAI and Azure are asked by Responses, which takes the tools of every model of
-    theirs; all others by what all others have."""
-    one_system = any(name in model.casefold() for name in SILENT)
+    """Before anything is known: OpenAI and Azure are asked by Responses, which takes the tools of all their models; all
+    others by chat completions, which all others have."""
+    one_system = any(name in model.casefold() for name in SILENT_MODELS)
     if wish in get_args(Api):
         return ModelProfile("chat" if wish == "chat" else "responses", one_system=one_system)
     host = (urlsplit(url).hostname or "") if url else "api.openai.com"
@@ -190,8 +189,8 @@ def choose_initial_profile(url: str, wish: ApiWish, model: str = "") -> ModelPro
 
 
 def can_learn_from(refusal: ErrorResponse) -> bool:
-    """True for a refusal that says something of the request, and not of a moment."""
-    return refusal.status in TEACHING or (
+    """True for a refusal about the request, not about the moment."""
+    return refusal.status in TEACHING_STATUSES or (
         refusal.status == 500 and _mentions_any(refusal, *ONE_SYSTEM, *ALTERNATING, *NO_SYSTEM)
     )
 
@@ -200,28 +199,28 @@ def _mentions_any(refusal: ErrorResponse, *words: str) -> bool:
     return any(one in refusal.lowered_text for one in words)
 
 
-def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """What a refusal teaches, or None."""
+def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
+    """The profile that a refusal teaches, or None."""
     if not can_learn_from(refusal):
         return None
     for rule in RULES:
-        new = rule(profile, refusal, sent)
+        new = rule(profile, refusal, request)
         if new is not None and new != profile:
             return new
     return None
 
 
-def _learn_responses_api(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """Tools or the model are for the other transport; where that is not to be had, for no reasoning."""
+def _learn_responses_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
+    """Tools or the model need Responses; where that is unavailable, they need no reasoning."""
     if profile.api != "chat" or "v1/responses" not in refusal.lowered_text:
         return None
-    if sent.api_setting == "auto" and "responses" not in profile.missing_apis:
+    if request.api_setting == "auto" and "responses" not in profile.missing_apis:
         return replace(profile, api="responses")
-    return _learn_no_effort(profile, refusal, sent)
+    return _learn_no_effort(profile, refusal, request)
 
 
-def _learn_no_effort(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """Function tools only without reasoning, although no effort was asked for."""
+def _learn_no_effort(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
+    """Function tools work only without reasoning, although no effort was requested."""
     if (
         "function tools" not in refusal.lowered_text
         or EFFORT not in refusal.lowered_text
@@ -231,17 +230,19 @@ def _learn_no_effort(profile: ModelProfile, refusal: ErrorResponse, sent: Refuse
     return replace(profile, effort="none")
 
 
-def _learn_chat_api(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
+def _learn_chat_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
     """There is no such path at the address."""
-    if profile.api != "responses" or sent.api_setting != "auto" or "chat" in profile.missing_apis:
+    if profile.api != "responses" or request.api_setting != "auto" or "chat" in profile.missing_apis:
         return None
     if refusal.status != 404 or is_unknown_model(refusal) or "tool use" in refusal.lowered_text:
         return None
     return replace(profile, api="chat", missing_apis=profile.missing_apis | {"responses"})
 
 
-def _learn_returned_members(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """What the model thought has to come back with the calls that it led to."""
+def _learn_returned_members(
+    profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest
+) -> ModelProfile | None:
+    """The model's thoughts must come back with the calls that followed them."""
     if "thought_signature" in refusal.lowered_text:
         return replace(profile, returned=profile.returned | {"extra_content"})
     missing = any(word in refusal.lowered_text for word in ("passed back", "missing", "required", "must be"))
@@ -256,15 +257,19 @@ def _learn_stream_only(profile: ModelProfile, refusal: ErrorResponse, sent: Refu
     return replace(profile, streams=True)
 
 
-def _learn_allowed_roles(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """What its chat template takes. Refused in these words although it was sent so already, it takes no message of the
-    system at all; in other words about roles, one thing is tried after the other."""
-    alternates, one = _mentions_any(refusal, *ALTERNATING), _mentions_any(refusal, *ONE_SYSTEM)
-    if _mentions_any(refusal, *NO_SYSTEM) or (alternates and profile.alternates) or (one and profile.one_system):
+def _learn_allowed_roles(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
+    """The roles that its chat template takes. If it uses these words although the request already complied, it takes no
+    system message at all; for other words about roles, one change is tried after the other."""
+    alternates, is_one_system = _mentions_any(refusal, *ALTERNATING), _mentions_any(refusal, *ONE_SYSTEM)
+    if (
+        _mentions_any(refusal, *NO_SYSTEM)
+        or (alternates and profile.alternates)
+        or (is_one_system and profile.one_system)
+    ):
         return replace(profile, one_system=True, no_system=True)
     if alternates:
         return replace(profile, one_system=True, alternates=True)
-    if one or (_is_about_roles(refusal) and not profile.one_system):
+    if is_one_system or (_is_about_roles(refusal) and not profile.one_system):
         return replace(profile, one_system=True)
     if not _is_about_roles(refusal):
         return None
@@ -277,21 +282,23 @@ def _is_about_roles(refusal: ErrorResponse) -> bool:
     )
 
 
-def _learn_dropped_member(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    """A member that the request can do without. OpenAI names it in `param`; relays repeat only its words."""
-    unwanted = any(words in refusal.lowered_text for words in UNWANTED)
-    for name, spellings in OPTIONAL[profile.api].items():
-        if name not in sent.members or name in profile.unsupported:
+def _learn_dropped_member(
+    profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest
+) -> ModelProfile | None:
+    """An optional member to leave out. OpenAI names it in `param`; relays only repeat its words."""
+    is_unwanted = any(words in refusal.lowered_text for words in UNWANTED)
+    for name, spellings in OPTIONAL_MEMBERS[profile.api].items():
+        if name not in request.members or name in profile.unsupported:
             continue
         if any(_is_named_in_param(spelling, refusal.param) for spelling in spellings):
-            named = unwanted or not refusal.text
+            is_named = is_unwanted or not refusal.text
         else:
-            named = (
-                unwanted
+            is_named = (
+                is_unwanted
                 and not refusal.param
                 and any(_is_named_in_text(one, refusal.lowered_text) for one in spellings)
             )
-        if named:
+        if is_named:
             effort = "" if name == EFFORT else profile.effort
             return replace(profile, unsupported=profile.unsupported | {name}, effort=effort)
     return None
@@ -303,7 +310,7 @@ def _is_named_in_param(name: str, param: str) -> bool:
 
 
 def _is_named_in_text(name: str, words: str) -> bool:
-    """In quotes, or, if it can be nothing else, as a word of its own."""
+    """In quotes or, if unambiguous, as a separate word."""
     return any(f"{quote}{name}{quote}" in words for quote in "'\"`") or (
         name in ("temperature", EFFORT, "response_format", "stream_options", "encrypted content")
         and f" {name} " in f" {words.replace(':', ' ')} "
@@ -326,19 +333,19 @@ UNREPLAYABLE = (
     *("required following item", "required 'reasoning' item", "items are not persisted", "no tool output found for"),
     *("no tool call found for function call output", "could not be verified", "encrypted_content", "encrypted content"),
 )
-"""Words of a refusal of what was sent back as it had come: a pair is broken, or another key has encrypted it."""
+"""Words of a refusal of details that were sent back unchanged: a pair is broken, or another key encrypted them."""
 
 
 def is_unreplayable(refusal: ErrorResponse) -> bool:
-    """What came from this endpoint is not taken back: without it the conversation can be told all the same."""
-    if refusal.status not in TEACHING or refusal.param == "include":
+    """The endpoint does not take its own details back: the conversation also works without them."""
+    if refusal.status not in TEACHING_STATUSES or refusal.param == "include":
         return False
     return refusal.code == "invalid_encrypted_content" or any(words in refusal.lowered_text for words in UNREPLAYABLE)
 
 
 @dataclass(slots=True)
 class ProfileState:
-    """Lessons of this process, and when they were looked up last."""
+    """This process's lessons, and when they were last loaded."""
 
     profile: ModelProfile
     refreshed_s: float = field(default=float("-inf"))

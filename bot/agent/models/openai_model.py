@@ -1,5 +1,5 @@
-"""A model at an OpenAI-compatible endpoint: asked as the `openai` SDK asks, again where that may help, and otherwise
-where the endpoint says so."""
+"""A model at an OpenAI-compatible endpoint. It is asked as by the `openai` SDK, with retries where they may help, and
+differently where the endpoint says so."""
 
 from __future__ import annotations
 
@@ -65,17 +65,18 @@ from bot.core.errors import (
 log = logs.get_logger(__name__)
 
 PAUSE_S, PAUSE_MAX_S = 0.5, 8.0
-"""The first wait between two tries is up to so long, each further one up to twice as long, up to the second (s)."""
-ASKED_MAX_S = 60.0
-"""An endpoint that asks for a longer pause than this is down, as for the SDK (s)."""
-LEARNED_MOST = 4
-"""So much is learned with one request, at most."""
-LOOK_S = 3600.0
-"""How often lessons are looked up: other processes learn too, and after a week all is learned anew (s)."""
-STREAMED_MOST = 10
-"""A reply that keeps coming may take so many times the time that one may take to begin."""
-UNWANTED_MOST = 256
-"""So much of what was not taken back is known."""
+"""The first wait between two tries is at most the first value; each further one at most twice as long, up to the second
+(s)."""
+MAX_RETRY_AFTER_S = 60.0
+"""An endpoint that demands a longer pause than this is down, as for the SDK (s)."""
+MAX_LESSONS = 4
+"""Most lessons from one request."""
+PROFILE_REFRESH_S = 3600.0
+"""How often lessons are loaded: other processes learn too, and lessons expire after a week (s)."""
+MAX_STREAM_FACTOR = 10
+"""A reply that keeps coming may take this many times the time limit of its start."""
+MAX_REJECTED_DETAILS = 256
+"""How many rejected details are remembered."""
 TRANSPORTS: Mapping[Api, Transport] = {"chat": ChatCompletionsTransport(), "responses": ResponsesTransport()}
 
 
@@ -90,8 +91,8 @@ async def open_model(
     effort: Effort = "auto",
     memory: TextStore | None = None,
 ) -> AsyncIterator[OpenAIModel]:
-    """A model with one client, for a whole process: making one costs more than a whole step. `url` empty: OpenAI's.
-    Without a `memory` it learns for itself alone."""
+    """A model with one client for the whole process: making a client costs more than a whole step. `url` empty:
+    OpenAI's. Without a `memory` it learns only for itself."""
     async with AsyncOpenAI(base_url=url or None, api_key=key) as client:
         headers = {**_build_headers(client), "Authorization": f"Bearer {key}"}  # the SDK adds its own to each request
         base, login = split_login(str(client.base_url))
@@ -99,10 +100,10 @@ async def open_model(
         headers["Authorization"] = login
     async with open_http_client(base) as http:
         yield OpenAIModel(
-            http,
-            base,
-            headers,
-            name,
+            http=http,
+            url=base,
+            headers=headers,
+            name=name,
             retries=retries,
             api_setting=api,
             effort=effort,
@@ -113,64 +114,62 @@ async def open_model(
 
 
 def _build_headers(client: AsyncOpenAI) -> dict[str, str]:
-    """The SDK's, without what it tells of this machine (`X-Stainless-…`)."""
+    """The SDK's headers, without those about this machine (`X-Stainless-…`)."""
     told = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
     return {name: value for name, value in told.items() if not name.lower().startswith("x-stainless")}
 
 
 @dataclass(frozen=True, slots=True)
 class FailedRequest:
-    """No answer, and whether another try may bring one."""
+    """A request without an answer, and whether a retry may help."""
 
     error: ModelUnavailableError | ModelRejectedError
     can_retry: bool = False
     retry_after_s: float = 0.0
-    """How long the endpoint asks to be left alone (s)."""
+    """How long the endpoint asks us to wait (s)."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class OpenAIModel:
     """Implements `Model`.
 
-    A request is put together from JSON that is there already and goes out with the address and the headers of the SDK:
-    what the SDK does to each message, header and field costs more CPU than all the rest of a step. Its rules for asking
-    again are kept, but for two: the wait is drawn from its whole range (full jitter, so that many runs do not come back
-    at once), and all tries share one time.
-    """
+    A request is built from existing JSON and goes out with the address and the headers of the SDK: the SDK's own work
+    on each message, header and field costs more CPU than all the rest of a step. Its retry rules are kept, with two
+    changes: waits use full jitter, so that many runs do not come back at once, and all tries share one time limit."""
 
     http: HttpClient
     url: str
-    """With a slash at its end."""
+    """Ends with a slash."""
     headers: Mapping[str, str]
     name: str
     temperature: float = 0.3
     retries: int = 1
-    """How often one call is asked again, at most."""
+    """Most retries of one call."""
     api_setting: ApiWish = "auto"
     effort: Effort = "auto"
     memory: TextStore | None = None
     profile_state: ProfileState = field(default_factory=lambda: ProfileState(ModelProfile()))
     owner: str = ""
-    """Names address, model and key: what this endpoint put out goes back to no other."""
+    """Names address, model and key: output of this endpoint goes back to no other."""
     slow: bool = False
-    """A reply ran out of time: from then on replies are streamed, since one that comes slowly is on its way."""
+    """A reply ran out of time. From then on replies are streamed, because a slow stream still shows progress."""
     last_failure: ModelFailureCause | None = None
-    """What administrators were told of last; None once it answers."""
-    rejected_details: deque[str] = field(default_factory=lambda: deque(maxlen=UNWANTED_MOST))
-    """What was kept and was not taken back."""
+    """The failure that administrators were last told of; None once the model answers."""
+    rejected_details: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_REJECTED_DETAILS))
+    """Stored details that the endpoint did not take back."""
     draw_jitter: Callable[[float, float], float] = random.uniform
-    """A number between two: the jitter."""
+    """A random number between two."""
     now: Callable[[], float] = time.time
-    """Seconds since the epoch: what a date in Retry-After is held against."""
+    """Seconds since the epoch, for dates in Retry-After."""
 
     @property
     def profile(self) -> ModelProfile:
-        """How it is asked now."""
+        """The current profile."""
         return self.profile_state.profile
 
     @property
     def catalog(self) -> ModelCatalog:
-        """The models that its address has."""
+        """The models at its address."""
         return ModelCatalog(self.http, self.url, self.headers)
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
@@ -186,27 +185,31 @@ class OpenAIModel:
                 f"no answer within {timeout_s:.0f} s", timeout_s, ModelFailureCause.TIMEOUT
             ) from error
 
-    async def _request_with_retries(self, messages: Sequence[str], extra: str, left: _ReplyDeadline) -> ModelReply:
-        """Try after try, for as long as another one may do and its wait fits into the time left. Raises
-        ModelUnavailableError and ModelRejectedError."""
-        for tried in range(self.retries + 1):
-            answer = await self._try_request(messages, extra, left)
+    async def _request_with_retries(self, messages: Sequence[str], extra: str, deadline: _ReplyDeadline) -> ModelReply:
+        """Retries while that may help and the wait fits into the time left. Raises ModelUnavailableError and
+        ModelRejectedError."""
+        for attempt in range(self.retries + 1):
+            answer = await self._try_request(messages, extra, deadline)
             if isinstance(answer, ModelReply):
                 self.last_failure = None
                 return answer
-            wait_s = answer.retry_after_s + self.draw_jitter(0, min(PAUSE_S * 2**tried, PAUSE_MAX_S))
-            if tried == self.retries or not answer.can_retry or wait_s >= min(left.remaining_s, ASKED_MAX_S):
+            wait_s = answer.retry_after_s + self.draw_jitter(0, min(PAUSE_S * 2**attempt, PAUSE_MAX_S))
+            if (
+                attempt == self.retries
+                or not answer.can_retry
+                or wait_s >= min(deadline.remaining_s, MAX_RETRY_AFTER_S)
+            ):
                 raise await self._report_to_administrators(answer.error)
             log.info("model.again", model=self.name, error=str(answer.error), wait_s=round(wait_s, 2))
             await asyncio.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
 
     async def _try_request(
-        self, messages: Sequence[str], extra: str, left: _ReplyDeadline
+        self, messages: Sequence[str], extra: str, deadline: _ReplyDeadline
     ) -> ModelReply | FailedRequest:
-        """One answer. What a refusal teaches is done at once, and from then on."""
-        stripped = False
-        for learning in range(LEARNED_MOST + 1):
+        """One answer. A lesson from a refusal applies at once, and from then on."""
+        is_stripped = False
+        for learning in range(MAX_LESSONS + 1):
             request = self._build_request(messages, extra)
             transport = TRANSPORTS[request.profile.api]
             try:
@@ -216,48 +219,48 @@ class OpenAIModel:
                     f"{self.url}{transport.path}",
                     self.headers,
                     transport.encode_request(request),
-                    left.extend_deadline,
+                    deadline.extend_deadline,
                 )
-                found = self._parse_http_response(transport, answer)
+                parsed = self._parse_http_response(transport, answer)
             except ClientError as error:
                 return FailedRequest(ModelUnavailableError(type(error).__name__), can_retry=True)
-            except (ValueError, ResponseTooLongError) as error:  # a proxy's error page, or an answer without an end
+            except (ValueError, ResponseTooLongError) as error:  # a proxy's error page, or an endless answer
                 return FailedRequest(ModelUnavailableError(str(error) or "the endpoint's answer was too long"))
-            if isinstance(found, ModelReply):
-                return found
-            if learning < LEARNED_MOST:
-                if not stripped and is_unreplayable(found) and self._drop_provider_details(messages):
-                    stripped = True
+            if isinstance(parsed, ModelReply):
+                return parsed
+            if learning < MAX_LESSONS:
+                if not is_stripped and is_unreplayable(parsed) and self._drop_provider_details(messages):
+                    is_stripped = True
                     continue
                 if await self._update_profile(
-                    found, RefusedRequest(request.optional_members, request.streamed, self.api_setting)
+                    parsed, RefusedRequest(request.optional_members, request.streamed, self.api_setting)
                 ):
                     continue
-            return self._build_failure(found, answer.headers)
+            return self._build_failure(parsed, answer.headers)
         raise AssertionError("what cannot be learned ends it")
 
     def _build_request(self, messages: Sequence[str], extra: str) -> ModelRequest:
         lessons = self.profile
-        streamed = (lessons.streams or self.slow) and "stream" not in lessons.unsupported
+        is_streamed = (lessons.streams or self.slow) and "stream" not in lessons.unsupported
         return ModelRequest(
-            self.name,
-            messages,
-            extra,
-            lessons,
-            self.temperature,
-            self.effort,
-            self._owner_tag,
-            streamed,
-            self.rejected_details,
+            model=self.name,
+            messages=messages,
+            extra=extra,
+            profile=lessons,
+            temperature=self.temperature,
+            effort=self.effort,
+            owner=self._owner_tag,
+            streamed=is_streamed,
+            rejected_details=self.rejected_details,
         )
 
     @property
     def _owner_tag(self) -> str:
-        """Whose output is sent back: of this address, model and key, over this transport."""
+        """Whose details are sent back: of this address, model and key, over this API."""
         return f"{self.owner}/{self.profile.api}"
 
     def _parse_http_response(self, transport: Transport, answer: HttpResponse) -> ModelReply | ErrorResponse:
-        """Raises ValueError for what is no answer."""
+        """Raises ValueError for an invalid answer."""
         if answer.status != 200:
             return _convert_filtered(parse_error_response(answer.status, answer.body), self.name)
         if answer.events is not None:
@@ -269,7 +272,7 @@ class OpenAIModel:
                 whole = parse_json(answer.body)
             except ValueError as error:  # a 200 whose body is no JSON: a proxy's error page
                 raise ValueError("the endpoint's answer was not JSON") from error
-            if isinstance(whole, str):  # the same, well formed by chance
+            if isinstance(whole, str):  # the same, well-formed by chance
                 raise ValueError("the endpoint's answer was not JSON")
         reply = transport.parse_response(whole, self.name, self._owner_tag)
         if isinstance(reply, ErrorResponse):
@@ -279,19 +282,21 @@ class OpenAIModel:
         return reply
 
     def _drop_provider_details(self, messages: Sequence[str]) -> bool:
-        """From now on nothing is sent back of what these messages brought; True if there was anything."""
-        kept = [kept for one in messages if (kept := detach_details(one)[1]) and kept not in self.rejected_details]
-        self.rejected_details.extend(kept)
-        if kept:
-            log.info("model.not_taken_back", model=self.name, replies=len(kept))
-        return bool(kept)
+        """Stops sending back the details in these messages. True if there were any."""
+        details = [
+            details for one in messages if (details := detach_details(one)[1]) and details not in self.rejected_details
+        ]
+        self.rejected_details.extend(details)
+        if details:
+            log.info("model.not_taken_back", model=self.name, replies=len(details))
+        return bool(details)
 
-    async def _update_profile(self, refusal: ErrorResponse, sent: RefusedRequest) -> bool:
-        """True if it is asked otherwise from now on: as another process has learned, or by what this refusal says."""
+    async def _update_profile(self, refusal: ErrorResponse, request: RefusedRequest) -> bool:
+        """True if requests change from now on: as another process has learned, or as this refusal says."""
         if not can_learn_from(refusal):
             return False
         known = await self._load_profile() or self.profile
-        new = learn_from_error(known, refusal, sent) or known
+        new = learn_from_error(known, refusal, request) or known
         if new == self.profile:
             return False
         self.profile_state.profile = new
@@ -304,9 +309,9 @@ class OpenAIModel:
         return True
 
     async def _refresh_profile(self) -> None:
-        """What others have learned, once in a while."""
+        """Loads other processes' lessons once in a while."""
         clock = asyncio.get_running_loop().time()
-        if self.memory is None or clock - self.profile_state.refreshed_s < LOOK_S:
+        if self.memory is None or clock - self.profile_state.refreshed_s < PROFILE_REFRESH_S:
             return
         self.profile_state.refreshed_s = clock
         self.profile_state.profile = await self._load_profile() or choose_initial_profile(
@@ -314,7 +319,7 @@ class OpenAIModel:
         )
 
     async def _load_profile(self) -> ModelProfile | None:
-        """What is kept of this model at this address; None without it, and while the store is away."""
+        """The stored profile of this model at this address. None without one, and while the store is away."""
         if self.memory is None:
             return None
         with suppress(CountersignError):
@@ -324,11 +329,11 @@ class OpenAIModel:
 
     @property
     def _record_name(self) -> str:
-        """The name of its record. What was learned by a fixed transport is true of that one alone."""
+        """The name of its record. Lessons of a fixed API apply to that API only."""
         return f"lessons {self.api_setting} {self.url} {self.name}"
 
     def _build_failure(self, refusal: ErrorResponse, headers: Mapping[str, str]) -> ModelReply | FailedRequest:
-        if refusal.code == "tool_use_failed":  # Groq: the model wrote a call that nobody can read
+        if refusal.code == "tool_use_failed":  # Groq: the model wrote an unreadable call
             return ModelReply(finish="unreadable", model=self.name)
         asked_s = parse_retry_after_s(headers, self.now())
         return FailedRequest(build_model_error(refusal, asked_s), can_retry_request(refusal, headers), asked_s)
@@ -336,7 +341,7 @@ class OpenAIModel:
     async def _report_to_administrators(
         self, error: ModelUnavailableError | ModelRejectedError
     ) -> ModelUnavailableError | ModelRejectedError:
-        """Administrators are told what does not pass by itself, once for as long as it lasts."""
+        """Reports a lasting failure to administrators, once for as long as it lasts."""
         if error.cause not in NEEDS_ADMINISTRATOR or error.cause is self.last_failure:
             return error
         self.last_failure = error.cause
@@ -348,12 +353,12 @@ class OpenAIModel:
         return error
 
 
-def _convert_filtered(found: ErrorResponse | ModelReply, model: str) -> ErrorResponse | ModelReply:
-    """What a content filter keeps back is a reply that was kept back, in whatever way it is said."""
+def _convert_filtered(answer: ErrorResponse | ModelReply, model: str) -> ErrorResponse | ModelReply:
+    """A content filter's refusal is a withheld reply, whatever its form."""
     return (
         ModelReply(finish="content_filter", model=model)
-        if isinstance(found, ErrorResponse) and found.is_content_filtered
-        else found
+        if isinstance(answer, ErrorResponse) and answer.is_content_filtered
+        else answer
     )
 
 
@@ -363,12 +368,12 @@ def _describe_profile(told: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _ReplyDeadline:
-    """How long one reply may take. Each event of a stream gives it the time of a call anew, up to a limit."""
+    """The time limit of one reply. Each event of a stream restarts the time of a call, up to a limit."""
 
     limit: asyncio.Timeout
     timeout_s: float
     first: float
-    """When its time was up at first, by the loop's clock (s)."""
+    """The original time limit, by the loop's clock (s)."""
 
     @property
     def remaining_s(self) -> float:
@@ -377,5 +382,5 @@ class _ReplyDeadline:
 
     def extend_deadline(self) -> None:
         if not self.limit.expired():
-            last = self.first + (STREAMED_MOST - 1) * self.timeout_s
+            last = self.first + (MAX_STREAM_FACTOR - 1) * self.timeout_s
             self.limit.reschedule(min(asyncio.get_running_loop().time() + self.timeout_s, last))

@@ -1,5 +1,5 @@
-"""Responses, stateless: nothing is stored there, the whole conversation is sent each time, and what the model has put
-out in this run goes back word for word. Messages stay those of chat completions and are turned into items here."""
+"""The Responses API, stateless: nothing is stored there, the whole conversation is sent each time, and the model's own
+output of this run goes back unchanged. Messages stay those of chat completions and are converted to items here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.models.error_responses import FAILED, FILTERED, ErrorResponse, find_embedded_error
+from bot.agent.models.error_responses import CONTENT_FILTER_CODES, UNSTATED_STATUS, ErrorResponse, find_embedded_error
 from bot.agent.models.fields import read_arguments, read_content, read_count, read_field, read_list, read_string
 from bot.agent.models.model_profile import Api
 from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, parse_members
@@ -18,9 +18,9 @@ from bot.agent.provider_details import detach_details, dump_provider_details
 
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 STATUSES = {"rate_limit_exceeded": 429, "insufficient_quota": 429, "server_error": 500}
-"""What the code of a failed response would have been as a status."""
-ELSEWHERE = frozenset({"tools", "response_format", "stop", "seed", "tool_choice", "stream", "stream_options"})
-"""Members of a chat completion that stand elsewhere here, or that there is no place for."""
+"""The status that corresponds to the code of a failed response."""
+MOVED_MEMBERS = frozenset({"tools", "response_format", "stop", "seed", "tool_choice", "stream", "stream_options"})
+"""Members of a chat completion that have another place here, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ResponsesTransport:
         parts += ['"stream":true'] if request.streamed else []
         return f"{{{','.join(parts)}}}".encode(errors="replace")
 
-    def parse_response(self, answer: Any, model: str, of: str) -> ModelReply | ErrorResponse:
+    def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
         status = read_string(read_field(answer, "status"))
         if status in ("failed", "cancelled", "queued", "in_progress"):
             return _parse_failed_response(answer)
@@ -76,11 +76,11 @@ class ResponsesTransport:
             tokens_out=read_count(read_field(usage, "output_tokens")),
             tokens_reasoning=read_count(read_field(usage, "output_tokens_details", "reasoning_tokens")),
             model=model,
-            provider_details=dump_provider_details(of, {"items": output}) if calls and of else "",
+            provider_details=dump_provider_details(owner, {"items": output}) if calls and owner else "",
         )
 
     def join_events(self, events: Sequence[Any]) -> Any:
-        """The last event's response; its items are those that were done, should it not repeat them."""
+        """The last event's response. Its items are the finished ones, if it does not repeat them."""
         items = [read_field(one, "item") for one in events if read_field(one, "type") == "response.output_item.done"]
         for event in events:
             kind = read_string(read_field(event, "type"))
@@ -96,14 +96,14 @@ def _parse_failed_response(answer: Any) -> ErrorResponse:
     """A response that its endpoint could not finish."""
     error = read_field(answer, "error")
     code = read_string(read_field(error, "code"))
-    status = 400 if code in FILTERED or code.startswith("invalid_") else STATUSES.get(code, FAILED)
+    status = 400 if code in CONTENT_FILTER_CODES or code.startswith("invalid_") else STATUSES.get(code, UNSTATED_STATUS)
     found = find_embedded_error({"error": {"message": read_field(error, "message"), "type": code, "code": code}})
     text = found.text if found is not None and found.text else f"the response is {read_field(answer, 'status')}"
     return ErrorResponse(status, text, code, code)
 
 
 def _choose_finish_reason(answer: Any, output: Sequence[Any], status: str) -> str:
-    """In the words of chat completions. What was cut off is never executed, whatever cut it off."""
+    """In the words of chat completions. Cut-off output is never executed, whatever cut it off."""
     if status == "incomplete":
         why = read_field(answer, "incomplete_details", "reason")
         return "content_filter" if why == "content_filter" else "length"
@@ -129,21 +129,21 @@ def _find_instructions(text: str) -> str:
     return format_json(some[0]["content"])
 
 
-def _format_items(text: str, of: str, unwanted: Collection[str]) -> str:
-    """Messages as items. What this endpoint has put out itself goes back as it came, if its calls are the message's."""
+def _format_items(text: str, owner: str, unwanted: Collection[str]) -> str:
+    """Messages as items. The endpoint's own output goes back unchanged if its calls are the message's."""
     bare, kept = detach_details(text)
-    if kept and kept not in unwanted and (verbatim := _replay_items(bare, kept, of)):
+    if kept and kept not in unwanted and (verbatim := _replay_items(bare, kept, owner)):
         return verbatim
     return _convert_messages(bare)
 
 
 @lru_cache(maxsize=256)
-def _replay_items(bare: str, kept: str, of: str) -> str:
+def _replay_items(bare: str, kept: str, owner: str) -> str:
     parts, message = json.loads(kept), json.loads(bare)
     items = read_list(parts.get("items"))
     asked = [read_field(one, "call_id") for one in items if read_field(one, "type") == "function_call"]
     known = [read_field(one, "id") for one in read_list(message.get("tool_calls"))]
-    return format_json(items)[1:-1] if parts.get("of") == of and asked == known else ""
+    return format_json(items)[1:-1] if parts.get("of") == owner and asked == known else ""
 
 
 @lru_cache(maxsize=512)
@@ -158,7 +158,7 @@ def _convert_message(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     if message["role"] == "tool":
         return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": _convert_parts(content)}]
     role = "developer" if message["role"] == "system" else message["role"]
-    said = [{"role": role, "content": _convert_parts(content)}] if content else []
+    items = [{"role": role, "content": _convert_parts(content)}] if content else []
     calls = [
         {
             "type": "function_call",
@@ -168,11 +168,11 @@ def _convert_message(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for call in message.get("tool_calls") or ()
     ]
-    return [*said, *calls]
+    return [*items, *calls]
 
 
 def _convert_parts(content: Any) -> Any:
-    """What a message says: a text as it is, its parts by the names that they have here."""
+    """The content of a message: a text unchanged, parts under their names here."""
     return [_convert_part(one) for one in content] if isinstance(content, list) else content or ""
 
 
@@ -191,12 +191,12 @@ def _convert_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=64)
 def _format_members(extra: str, dropped: frozenset[str]) -> str:
-    """Further members by the names that they have here."""
-    given = parse_members(extra)
-    some = {name: value for name, value in given.items() if name not in ELSEWHERE}
-    if tools := given.get("tools"):
+    """Further members under their names here."""
+    members = parse_members(extra)
+    some = {name: value for name, value in members.items() if name not in MOVED_MEMBERS}
+    if tools := members.get("tools"):
         strict = {} if "strict" in dropped else {"strict": False}
         some["tools"] = [{"type": "function", **strict, **one["function"]} for one in tools]
-    if (form := given.get("response_format")) and "response_format" not in dropped:
+    if (form := members.get("response_format")) and "response_format" not in dropped:
         some["text"] = {"format": {"type": form["type"], **form.get("json_schema", {})}}
     return format_json(some)[1:-1]

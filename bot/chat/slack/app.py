@@ -1,4 +1,4 @@
-"""The unmodified `slack_bolt.async_app.AsyncApp`, put together: Socket Mode or signed HTTP."""
+"""Builds the unmodified `slack_bolt.async_app.AsyncApp`: Socket Mode or signed HTTP."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ PATH = "/slack/events"
 COMMAND = "/countersign"
 TIMEOUT_S = 30
 DRAIN_S = 3.0
-"""Slack waits so long for an acknowledgement, then it sends the event again: no reason to hold an end up for longer."""
-ANSWERED_S = 0.01
-"""How often it is looked whether everything is acknowledged."""
+"""How long Slack waits for an acknowledgement before it sends the event again. A shutdown need not wait longer."""
+ACK_CHECK_S = 0.01
+"""How often to check that everything is acknowledged."""
 _BOLT_READS = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET", "SLACK_BOT_TOKEN", "SLACK_VERIFICATION_TOKEN")
 
 
 @asynccontextmanager
 async def open_web_client(token: str, base_url: str = API_URL) -> AsyncIterator[AsyncWebClient]:
-    """A client with one connection pool. It repeats nothing by itself: `web_api.call_slack` knows what may be."""
+    """A client with one connection pool. It retries nothing itself: `web_api.call_slack` knows what is safe to
+    retry."""
     async with ClientSession(timeout=ClientTimeout(total=TIMEOUT_S)) as session:
         yield _build_web_client(token, base_url, session)
 
@@ -51,7 +52,7 @@ async def open_web_client(token: str, base_url: str = API_URL) -> AsyncIterator[
 def _build_web_client(token: str | None, base_url: str, session: ClientSession | None = None) -> AsyncWebClient:
     client = AsyncWebClient(token, base_url, session=session, retry_handlers=[], timeout=TIMEOUT_S)
     if is_loopback_url(base_url):
-        client.proxy = None  # slack_sdk takes HTTP(S)_PROXY from the environment and knows no NO_PROXY
+        client.proxy = None  # slack_sdk takes HTTP(S)_PROXY from the environment and ignores NO_PROXY
     return client
 
 
@@ -61,8 +62,8 @@ def is_loopback_url(url: str) -> bool:
 
 
 async def identify_bot(client: AsyncWebClient) -> BotIdentity:
-    """Who the bot is. Raises SettingsError for a token Slack refuses, ChatUnavailableError when Slack is not
-    reached."""
+    """The bot's identity. Raises SettingsError for a token that Slack refuses, ChatUnavailableError when Slack cannot
+    be reached."""
     try:
         answer = await call_slack(client.auth_test, {})
     except ChatError as failed:
@@ -92,7 +93,7 @@ def build_bolt_app(
     `SlackListeners`."""
 
     async def build_authorize_result() -> AuthorizeResult:
-        """Known since the start: Bolt's own look-up acknowledges, and so loses, events when it fails."""
+        """Known since the start. Bolt's own look-up acknowledges, and so loses, events when it fails."""
         return AuthorizeResult(
             enterprise_id=None, team_id=me.team, bot_id=me.bot, bot_user_id=me.user, bot_token=client.token
         )
@@ -118,16 +119,17 @@ def build_bolt_app(
 
 @contextmanager
 def _hide_bolt_environment() -> Iterator[None]:
-    """Bolt switches to OAuth, or to another token, by what it finds in the environment; here it finds nothing."""
-    kept = {name: os.environ.pop(name) for name in _BOLT_READS if name in os.environ}
+    """Bolt switches to OAuth or another token if the environment has one; so it must find none."""
+    variables = {name: os.environ.pop(name) for name in _BOLT_READS if name in os.environ}
     try:
         yield
     finally:
-        os.environ.update(kept)
+        os.environ.update(variables)
 
 
 class TrackingSocketModeClient(SocketModeClient):
-    """Knows how many frames it has received and not dealt with: acknowledged, or left for Slack to send again."""
+    """Counts the frames it has received and not handled yet: handled ones are acknowledged, or left for Slack to send
+    again."""
 
     ingress_gate: IngressGate
 
@@ -144,21 +146,21 @@ class TrackingSocketModeClient(SocketModeClient):
             self.ingress_gate.end_event()
 
     async def acknowledge_malformed(self, kind: str, envelope: str) -> None:
-        """What has not the shape of Slack's payloads is acknowledged: it would only be sent again."""
+        """Acknowledges a payload without Slack's shape, which Slack would only send again."""
         _log.warning("a payload of an odd shape is dropped: %.60s", kind)
         await self.send_socket_mode_response(SocketModeResponse(envelope_id=envelope))
 
     async def wait_until_acknowledged(self) -> None:
-        """Waits until everything received is dealt with, and nothing came meanwhile."""
+        """Waits until everything received is handled and nothing new came meanwhile."""
         while True:
             quiet = not self.ingress_gate.coming
-            await asyncio.sleep(0 if quiet else ANSWERED_S)
+            await asyncio.sleep(0 if quiet else ACK_CHECK_S)
             if quiet and not self.ingress_gate.coming:
                 return
 
 
 class TrackingSocketModeHandler(AsyncSocketModeHandler):
-    """Bolt's own handler, with a client that can be asked whether it owes an answer."""
+    """Bolt's own handler with a client that knows of missing acknowledgements."""
 
     client: TrackingSocketModeClient
 
@@ -171,7 +173,7 @@ class TrackingSocketModeHandler(AsyncSocketModeHandler):
         self.client.socket_mode_request_listeners.append(self.handle)  # type: ignore[arg-type]  # as Bolt does
 
     async def handle(self, client: TrackingSocketModeClient, request: SocketModeRequest) -> None:  # type: ignore[override]
-        """What Bolt would stumble over does not reach it."""
+        """Keeps payloads away from Bolt that would break it."""
         if has_slack_shape(request.payload):
             await super().handle(client, request)
         else:
@@ -182,10 +184,10 @@ class TrackingSocketModeHandler(AsyncSocketModeHandler):
 async def open_socket_mode(
     app: AsyncApp, app_token: str, door: IngressGate
 ) -> AsyncIterator[TrackingSocketModeHandler]:
-    """Connected over Socket Mode as long as the context is open; it reconnects by itself. At the end what was received
-    is acknowledged first; from then on Slack sends to other connections. (Slack has no way to be told beforehand: what
-    crosses the end on the wire is not acknowledged, and Slack sends events again.)
-    Raises SettingsError for a token Slack refuses, ChatUnavailableError when Slack is not reached at the start."""
+    """Connects over Socket Mode while the context is open; reconnects by itself. At the end it first acknowledges
+    everything received; from then on Slack uses other connections. (Slack cannot be told beforehand: events on the wire
+    at that moment stay unacknowledged, and Slack sends them again.) Raises SettingsError for a token that Slack
+    refuses, ChatUnavailableError when Slack cannot be reached at the start."""
     handler = TrackingSocketModeHandler(app, app_token, door)
     try:
         handler.client.wss_uri = await _request_socket_url(handler)
@@ -199,7 +201,7 @@ async def open_socket_mode(
 
 
 async def _request_socket_url(handler: TrackingSocketModeHandler) -> str:
-    """The first address, asked for here: the SDK would try a refused token again for ever."""
+    """Requests the first address here, because the SDK would retry a refused token for ever."""
     try:
         return await handler.client.issue_new_wss_url()
     except SlackApiError as error:
@@ -213,14 +215,14 @@ async def _request_socket_url(handler: TrackingSocketModeHandler) -> str:
 
 
 def build_http_runner(app: AsyncApp, signing_secret: str, door: IngressGate) -> web.AppRunner:
-    """HTTP mode, ready to listen. A connection that does not send its headers in time is closed, and of one that was
-    refused nothing more is read."""
+    """HTTP mode, ready to listen. A connection that does not send its headers in time is closed, and nothing more is
+    read from a refused one."""
     application = build_web_app(app, signing_secret, door)
     return web.AppRunner(application, shutdown_timeout=DRAIN_S, keepalive_timeout=HEADERS_S, lingering_time=0)
 
 
 def build_web_app(app: AsyncApp, signing_secret: str, door: IngressGate) -> web.Application:
-    """HTTP mode: `/slack/events` for events, presses and commands; what is not signed by Slack gets 401."""
+    """HTTP mode: `/slack/events` for events, presses and commands. A request without Slack's signature gets 401."""
     if not signing_secret:
         raise SettingsError("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it.")
     application = app.web_app(path=PATH)

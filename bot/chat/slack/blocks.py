@@ -1,10 +1,9 @@
-"""Posts as Block Kit.
+"""Renders posts as Block Kit.
 
-Everything on a card is shown in full: long text is split over several blocks, and what does not fit one
-message goes into further messages before the one with the buttons. Nothing is ever cut off a card, because
-what is shown is what will be executed. Limits: docs.slack.dev, Block Kit reference; the sum of a message's
-text has an undocumented one (`msg_blocks_too_long`, seen at 13,200), kept here by counting bytes.
-"""
+A card is shown in full: long text is split over several blocks, and further messages before the one with the buttons
+take what does not fit. Nothing is ever cut off a card, because what is shown is what will be executed. Limits:
+docs.slack.dev, Block Kit reference. The sum of a message's text has an undocumented limit (`msg_blocks_too_long`, seen
+at 13,200), kept here by counting bytes."""
 
 from __future__ import annotations
 
@@ -30,13 +29,13 @@ from bot.chat.slack.text import (
 from tools.characters import show_invisible
 
 Block: TypeAlias = dict[str, Any]
-Fact: TypeAlias = tuple[str, str | NamedPeople]
+LabelledValue: TypeAlias = tuple[str, str | NamedPeople]
 """(label, value)."""
 
-BLOCKS = 50
-"""Blocks a message may have."""
-MESSAGE = 12_000
-"""Bytes of JSON a message's blocks may have."""
+MAX_BLOCKS = 50
+"""Most blocks of a message."""
+MAX_MESSAGE_BYTES = 12_000
+"""Most bytes of JSON of a message's blocks."""
 SECTION, FIELD, CONTEXT, PROSE = 2_900, 200, 1_900, 10_000
 """Bytes of text in a section, in one of two columns, in a context line, in a `markdown` block."""
 HEADER, LABEL, NOTICE, BUTTONS = 150, 75, 1_000, 25
@@ -49,7 +48,7 @@ NAME, ADDRESS = 100, 320
 
 @dataclass(frozen=True, slots=True)
 class RenderedMessage:
-    """One message: its blocks, and what notifications and screen readers say."""
+    """One message: its blocks, and the text for notifications and screen readers."""
 
     text: str
     blocks: tuple[Block, ...]
@@ -73,7 +72,9 @@ def render_post(post: Post) -> tuple[RenderedMessage, ...]:
 
 def _render_messages(text: str, title: str, pieces: list[Block], last: list[Block]) -> tuple[RenderedMessage, ...]:
     pages = list(
-        _paginate_blocks(pieces, MESSAGE - count_json_bytes([*render_heading(title), *last]), BLOCKS - 2 - len(last))
+        _paginate_blocks(
+            pieces, MAX_MESSAGE_BYTES - count_json_bytes([*render_heading(title), *last]), MAX_BLOCKS - 2 - len(last)
+        )
     )
     notice = truncate_text(escape_text(show_invisible(text)), NOTICE) or "…"
     return tuple(
@@ -95,12 +96,12 @@ def _paginate_blocks(pieces: list[Block], room: int, count: int) -> Iterator[lis
 
 
 def count_json_bytes(blocks: Iterable[Block]) -> int:
-    """Bytes of the blocks' JSON."""
+    """Size of the blocks' JSON in bytes."""
     return sum(len(json.dumps(block, ensure_ascii=False).encode()) for block in blocks)
 
 
 def render_heading(title: str, number: int = 1, total: int = 1) -> list[Block]:
-    """The first line of a card; `(2/3)` when it continues."""
+    """The first line of a card; with `(2/3)` when it continues."""
     if not format_plain_label(title, HEADER):
         return []
     count = f" ({number}/{total})" if total > 1 else ""
@@ -109,24 +110,24 @@ def render_heading(title: str, number: int = 1, total: int = 1) -> list[Block]:
 
 
 def _render_full_title(title: str) -> Iterator[Block]:
-    """The title once more when the header could not show it as it is."""
+    """The full title, if the header could not show it as it is."""
     return iter(()) if format_plain_label(title, HEADER - 10) == title else render_literal(title)
 
 
 def render_card_title(title: str) -> list[Block]:
-    """A title inside a page of several cards."""
+    """A title inside a page with several cards."""
     return list(render_literal(title)) if has_formatting(title) else [render_section(format_bold(title))]
 
 
 def render_card_content(card: Card) -> Iterator[Block]:
-    """All that a card says below its title and above its buttons."""
+    """Everything on a card between its title and its buttons."""
     yield from _render_plain_text(card.lead)
     yield from _render_fields(card.facts)
     yield from render_literal(card.body, always=True)
     yield from render_context(card.footer)
 
 
-def _render_fields(facts: tuple[Fact, ...]) -> Iterator[Block]:
+def _render_fields(facts: tuple[LabelledValue, ...]) -> Iterator[Block]:
     for short, group in groupby(facts, _is_short_field):
         if short:
             yield from _render_columns(
@@ -143,7 +144,7 @@ def _format_short_value(value: str | NamedPeople) -> str:
     return "\n".join(filter(None, (escape_text(show_invisible(value.text)), *map(_format_person, value.people))))
 
 
-def _is_short_field(fact: Fact) -> bool:
+def _is_short_field(fact: LabelledValue) -> bool:
     label, value = fact
     if isinstance(value, NamedPeople):
         return (
@@ -155,34 +156,34 @@ def _is_short_field(fact: Fact) -> bool:
 
 
 def _render_long_field(label: str, value: str | NamedPeople) -> Iterator[Block]:
-    before = format_bold(label) + "\n"
+    heading = format_bold(label) + "\n"
     if isinstance(value, str):
-        yield from render_literal(value, before)
+        yield from render_literal(value, heading)
         return
     if value.text:
-        yield from render_literal(value.text, before)
-    yield from _render_people(value.people, "" if value.text else before)
+        yield from render_literal(value.text, heading)
+    yield from _render_people(value.people, "" if value.text else heading)
 
 
-def _render_people(people: tuple[NamedPerson, ...], before: str) -> Iterator[Block]:
-    """One below the other, in as many sections as it takes."""
-    text = before
+def _render_people(people: tuple[NamedPerson, ...], heading: str) -> Iterator[Block]:
+    """One below the other, in as many sections as needed."""
+    text = heading
     for one in people:
         line = _format_person(one)
-        if text != before and len((text + line).encode()) >= SECTION:
+        if text != heading and len((text + line).encode()) >= SECTION:
             yield render_section(text.rstrip("\n"))
             text = ""
         text += line + "\n"
-    if text != before:
+    if text != heading:
         yield render_section(text.rstrip("\n"))
 
 
-def _format_person(one: NamedPerson) -> str:
-    """Name and mention, then what people cannot choose themselves, then why they may be mistaken. The mention is made
-    here and of nothing but the id; the rest is quoted."""
-    name, email = quote_inline(truncate_text(one.name, NAME)), quote_inline(truncate_text(one.email, ADDRESS))
-    named, more = " ".join(filter(None, (name, format_mention(one.id)))), map(quote_inline, one.more)
-    lines = [named, email, *more, *(f"⚠ {escape_text(mark)}" for mark in one.marks)]
+def _format_person(person: NamedPerson) -> str:
+    """Name and mention, then data that people cannot choose themselves, then why they may be mistaken for somebody
+    else. The mention is made here, from the id alone; everything else is quoted."""
+    name, email = quote_inline(truncate_text(person.name, NAME)), quote_inline(truncate_text(person.email, ADDRESS))
+    named, more = " ".join(filter(None, (name, format_mention(person.id)))), map(quote_inline, person.more)
+    lines = [named, email, *more, *(f"⚠ {escape_text(mark)}" for mark in person.marks)]
     return "\n".join(filter(None, lines))
 
 
@@ -196,17 +197,17 @@ def format_bold(label: str) -> str:
     return text if has_formatting(label) else f"*{text}*"
 
 
-def render_literal(text: str, before: str = "", *, always: bool = False) -> Iterator[Block]:
-    """Somebody's text exactly as it is and in full; preformatted `always`, or when it is long or anything
-    in it could be taken for formatting."""
-    pieces = list(split_into_chunks(show_invisible(text), SECTION - len(before.encode())))
+def render_literal(text: str, prefix: str = "", *, always: bool = False) -> Iterator[Block]:
+    """A person's text exactly as it is, in full. Preformatted with `always`, or if it is long or contains anything like
+    formatting."""
+    pieces = list(split_into_chunks(show_invisible(text), SECTION - len(prefix.encode())))
     quoted = always or len(pieces) > 1 or has_formatting(show_invisible(text))
     for number, piece in enumerate(pieces):
-        yield render_section((before if number == 0 else "") + (quote_block(piece) if quoted else escape_text(piece)))
+        yield render_section((prefix if number == 0 else "") + (quote_block(piece) if quoted else escape_text(piece)))
 
 
 def render_section(text: str) -> Block:
-    """mrkdwn that is never folded behind *see more*."""
+    """mrkdwn that Slack never folds behind *see more*."""
     return {"type": "section", "text": build_mrkdwn(text), "expand": True}
 
 
@@ -264,7 +265,7 @@ def _render_step(number: int, step: StepLine) -> Block:
 
 
 def render_actions(buttons: tuple[Button, ...], where: str = "") -> list[Block]:
-    """Rows of buttons. `where` keeps block ids apart when several cards share a page."""
+    """Rows of buttons. `where` keeps block ids distinct when several cards share a page."""
     rows = [buttons[start : start + BUTTONS] for start in range(0, len(buttons), BUTTONS)]
     return [
         {

@@ -1,7 +1,7 @@
-"""`SlackChannel`: what the bot says and shows on Slack.
+"""`SlackChannel`: the bot's posts on Slack.
 
-Slack knows no fencing token, so a process that was held up looks right before it speaks whether its lane is still its
-own. What is left is the time that a request takes to the wire."""
+Slack knows no fencing token. So a process asserts right before each post that its lane is still its own; only the time
+that a request takes to the wire remains open."""
 
 from __future__ import annotations
 
@@ -24,48 +24,48 @@ from bot.core.held_lease import assert_lease_held
 log = logs.get_logger(__name__)
 
 EVENT = "countersign_post"
-"""Event type of the metadata every message of ours carries: which post it is."""
+"""Event type of the metadata on every message of ours, which names the post."""
 PAGES, PAGE = 10, 100
-"""How far back a place is searched for a post: pages, messages a page."""
-ALT = 3_000
-"""Characters that the words of a picture may have; then they are cut."""
-THREADLESS = frozenset({"cannot_reply_to_message", "thread_not_found", "message_not_found"})
-"""The message that began the thread is gone: its writer has deleted it."""
+"""How far back a place is searched for a post: pages, and messages per page."""
+MAX_ALT_LENGTH = 3_000
+"""Longest description of a picture, in characters; the rest is cut."""
+MISSING_THREAD_ERRORS = frozenset({"cannot_reply_to_message", "thread_not_found", "message_not_found"})
+"""Errors that mean: the author has deleted the first message of the thread."""
 _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
 """No previews: fetching what a text links to is not ours to cause."""
 NO_STATUS_S = 600.0
 """How long no status is shown after Slack has refused one."""
 UPDATE_MS, UPDATE_BURST = 1_200, 10
-"""chat.update is tier 3: 50 a minute in a workspace. Each process keeps it for itself; where several together are
-faster, Slack answers 429 with the time to wait, and that is waited."""
+"""chat.update is tier 3: 50 per minute and workspace. Each process keeps this rate for itself. If several together are
+faster, Slack answers 429 with a time, and they wait that long."""
 
 
 class SharedRateLimiter(Protocol):
-    """Slots of a rate, shared by all processes (`bot.queue.rate_limits.RateLimiter`)."""
+    """Slots of a rate shared by all processes (`bot.queue.rate_limits.RateLimiter`)."""
 
     async def reserve_slot(self, key: str, spacing_ms: int, burst: int) -> int:
-        """Take the next slot; the ms to wait for it."""
+        """Takes the next slot and returns the ms to wait for it."""
 
     async def apply_penalty(self, key: str, ms: int) -> None:
-        """The platform said: nothing for so many ms."""
+        """Blocks all slots for `ms`, as the platform has demanded."""
 
 
 class LocalRateLimiter:
-    """A rate that one process keeps for itself (GCRA): `burst` at once, then one every `spacing_ms`."""
+    """A rate limit within one process (GCRA): `burst` at once, then one every `spacing_ms`."""
 
     def __init__(self, spacing_ms: int, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._spacing_s, self._clock, self._next = spacing_ms / 1000, clock, float("-inf")
         self._slack_s = (burst - 1) * self._spacing_s
 
     async def wait_for_slot(self) -> None:
-        """Wait for the next slot."""
+        """Waits for the next slot."""
         now = self._clock()
         wait_s = self._next - self._slack_s - now
         self._next = max(self._next, now) + self._spacing_s
         await asyncio.sleep(max(0.0, wait_s))
 
     async def apply_penalty(self, ms: int) -> None:
-        """No slot within `ms`."""
+        """Blocks all slots for `ms`."""
         self._next = max(self._next, self._clock() + ms / 1000 + self._slack_s)
 
 
@@ -92,12 +92,12 @@ class SlackChannel:
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
     ) -> MessageRef:
-        """Say something; see `Channel.post_message`. Of several messages the ref is the last: it has the buttons.
-        Where the thread is gone, it is said beside it."""
+        """Posts a message; see `Channel.post_message`. If it takes several messages, returns the last: it has the
+        buttons. If the thread is gone, posts beside it."""
         try:
             return await self._post_missing_parts(place, post, key, again, wait_ms)
         except ChatError as failed:
-            if not place.thread or failed.code not in THREADLESS:
+            if not place.thread or failed.code not in MISSING_THREAD_ERRORS:
                 raise
         return await self._post_missing_parts(place.model_copy(update={"thread": None}), post, key, again)
 
@@ -106,23 +106,23 @@ class SlackChannel:
     ) -> MessageRef:
         if setting := self._setting.get((place.channel, place.thread or "")):
             await setting  # a status that came after the message would stay
-        shown = render_post(post)
-        there = await self._find_posted_parts(place, key) if again else {}
-        for number, part in enumerate(shown, 1):
-            if number not in there:
-                there[number] = await self._post_part(place, part, key, number, wait_ms)
+        parts = render_post(post)
+        posted = await self._find_posted_parts(place, key) if again else {}
+        for number, part in enumerate(parts, 1):
+            if number not in posted:
+                posted[number] = await self._post_part(place, part, key, number, wait_ms)
                 wait_ms = None
-        return MessageRef(channel=place.channel, ts=there[len(shown)])
+        return MessageRef(channel=place.channel, ts=posted[len(parts)])
 
     async def _post_part(
         self, place: Place, part: RenderedMessage, key: str, number: int, wait_ms: int | None = None, tries: int = 3
     ) -> str:
-        """Post one message. When the answer is lost the message may be there: look before saying it again."""
-        for left in range(tries - 1, -1, -1):
+        """Posts one message. If the answer is lost, the message may exist: searches before posting again."""
+        for tries_left in range(tries - 1, -1, -1):
             try:
                 return await self._try_post_part(place, part, key, number, wait_ms)
             except ChatError as failed:
-                if failed.code != UNREACHABLE or not left:
+                if failed.code != UNREACHABLE or not tries_left:
                     raise
             wait_ms = None
             if found := (await self._find_posted_parts(place, key)).get(number):
@@ -149,8 +149,8 @@ class SlackChannel:
         return str(answer["ts"])
 
     async def update_message(self, ref: MessageRef, post: Post) -> None:
-        """Rewrite the message that `post` returned. Blocks are always sent: Slack keeps omitted ones.
-        Of a post of several messages this is the last; the earlier ones have no buttons and stay."""
+        """Updates the message that `post_message` returned. Always sends blocks, because Slack keeps omitted ones. If a
+        post took several messages this is the last; the earlier ones have no buttons and stay."""
         await self._updates.wait_for_slot()
         message = {"channel": ref.channel, "ts": ref.ts} | _build_message_content(render_post(post)[-1])
         await call_slack(
@@ -161,8 +161,8 @@ class SlackChannel:
         )
 
     async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
-        """Tell one person privately: in the place, or in the DM where Slack does not let us (the thread is deleted,
-        the channel archived, one of us not in it)."""
+        """Posts a message that one person sees: in the place, or in the DM where Slack does not allow it (the thread is
+        deleted, the channel archived, one of us not in it)."""
         for part in render_post(Post(text=text)):
             message = _build_destination(place) | _build_message_content(part) | {"user": person}
             try:
@@ -201,8 +201,8 @@ class SlackChannel:
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
     ) -> None:
-        """Show a PNG; see `Channel.upload_picture`. `alt` is said above it, and not given as `alt_txt`: a file that has
-        one may never appear (slackapi/python-slack-sdk#1818). Slack shows a file some seconds later; a crash in these
+        """Posts a PNG; see `Channel.upload_picture`. `alt` is posted above it, not as `alt_txt`: a file with one may
+        never appear (slackapi/python-slack-sdk#1818). Slack shows a file some seconds later; a crash in these seconds
         may show it twice."""
         name = _build_file_name(name, key)
         if again and await self._has_posted_file(place, name):
@@ -212,11 +212,11 @@ class SlackChannel:
         await upload_content(self._client, str(given["upload_url"]), picture)
         file = {"id": str(given["file_id"]), "title": title}
         await self._complete_upload(
-            place, {"files": [file], "initial_comment": escape_text(truncate_text(alt, ALT))}, name
+            place, {"files": [file], "initial_comment": escape_text(truncate_text(alt, MAX_ALT_LENGTH))}, name
         )
 
     async def _complete_upload(self, place: Place, about: dict[str, Any], name: str) -> None:
-        """The last step shows it. When its answer is lost it may be there: then that is looked for."""
+        """The last step shows the file. If its answer is lost, the file may be there: then searches for it."""
         thread, slot = {"thread_ts": place.thread} if place.thread else {}, self.find_rate_slot(place)
         message = {"channel_id": place.channel} | thread | about
         await asyncio.sleep(await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst) / 1000)
@@ -230,7 +230,7 @@ class SlackChannel:
                 raise
 
     def find_rate_slot(self, place: Place) -> RateSlot:
-        """The rate of a channel's posts: about one a second, says Slack, with short bursts."""
+        """The rate limit of a channel's posts: Slack says about one per second, with short bursts."""
         return RateSlot(f"slack:{self._team}:{place.channel}", self._spacing_ms, self._burst)
 
     def _build_penalty(self, key: str) -> Penalty:
@@ -240,22 +240,22 @@ class SlackChannel:
         return apply_slot_penalty
 
     async def _find_posted_parts(self, place: Place, key: str) -> dict[int, str]:
-        """part → ts of the messages of ours that carry this key."""
-        found: dict[int, str] = {}
+        """part → ts of our messages with this key."""
+        timestamps: dict[int, str] = {}
         async for message in self._stream_own_messages(place):
             if (part := _read_part_number(message, key)) is not None:
-                found.setdefault(part, str(message["ts"]))
-        return found
+                timestamps.setdefault(part, str(message["ts"]))
+        return timestamps
 
     async def _has_posted_file(self, place: Place, name: str) -> bool:
-        """Whether a message of ours has a file of this name."""
+        """True if a message of ours has a file of this name."""
         async for message in self._stream_own_messages(place):
             if any(file.get("name") == name for file in message.get("files") or ()):
                 return True
         return False
 
     async def _stream_own_messages(self, place: Place) -> AsyncIterator[Mapping[str, Any]]:
-        """Our own messages in a place: what others write proves nothing."""
+        """Our own messages in a place: those of others prove nothing."""
         where: dict[str, Any] = {"channel": place.channel, "limit": PAGE, "include_all_metadata": True}
         method: Method = self._client.conversations_history
         if place.thread:
@@ -271,7 +271,7 @@ class SlackChannel:
 
 
 def _read_part_number(message: Mapping[str, Any], key: str) -> int | None:
-    """The part number of a message of ours, if it carries this key."""
+    """The part number of a message of ours, if it has this key."""
     about = message.get("metadata") or {}
     payload = about.get("event_payload") or {}
     ours = about.get("event_type") == EVENT and key and payload.get("key") == key
@@ -279,7 +279,7 @@ def _read_part_number(message: Mapping[str, Any], key: str) -> int | None:
 
 
 def _build_file_name(name: str, key: str) -> str:
-    """A file's name that says which share it is: files carry no metadata."""
+    """A file name that identifies the upload: files carry no metadata."""
     stem, dot, kind = name.rpartition(".")
     return f"{stem}-{hashlib.sha256(key.encode()).hexdigest()[:8]}{dot}{kind}"
 

@@ -1,4 +1,4 @@
-"""Who reads a Slack channel besides the bot: only members of the company, or others too."""
+"""Classifies who reads a Slack channel besides the bot: only members of the company, or others too."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bot.core.errors import ChatError, ChatUnavailableError
 
 log = logs.get_logger(__name__)
 
-KEPT_S, FAILED_S = 300.0, 30.0
-"""How long what was found is believed; how long a refusal is, before Slack is asked again."""
+CACHE_S, FAILURE_CACHE_S = 300.0, 30.0
+"""How long an answer is cached; and how long a failure, before Slack is asked again."""
 PAGE, PAGES = 200, 10
-"""Members a page, as Slack recommends; a channel with more pages is not looked through."""
-SHARED = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_shared")
-"""What Slack says of a conversation that people of other workspaces read, or are invited to
+"""Members per page, as Slack recommends; and most pages. A channel with more is not searched."""
+SHARED_FLAGS = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_shared")
+"""Slack's fields for a conversation that people of other workspaces read, or are invited to
 (https://docs.slack.dev/reference/objects/conversation-object)."""
 
 
@@ -33,9 +33,8 @@ class CachedReaders:
 
 
 class SlackReaderClassifier:
-    """Implements `bot.chat.messages.ReaderClassifier`. What Slack does not say (a scope is missing, the channel has too
-    many members, the call fails) counts as outside: the bot then only points to DMs. Needs `channels:read` and
-    `groups:read`."""
+    """Implements `bot.chat.messages.ReaderClassifier`. An unknown answer (a missing scope, too many members, a failed
+    call) counts as outside: the bot then only points to DMs. Needs `channels:read` and `groups:read`."""
 
     def __init__(
         self, client: AsyncWebClient, directory: ChatDirectory, *, clock: Callable[[], float] = time.monotonic
@@ -45,7 +44,7 @@ class SlackReaderClassifier:
         self._looking: dict[str, asyncio.Lock] = {}
 
     async def classify_readers(self, place: Place) -> ChannelReaders:
-        """See `bot.chat.messages.ReaderClassifier`. A guest who joins is noticed after `KEPT_S` at the latest."""
+        """See `bot.chat.messages.ReaderClassifier`. A guest who joins is noticed within `CACHE_S`."""
         if place.direct:
             return ChannelReaders.DIRECT
         if place.shared:
@@ -63,21 +62,21 @@ class SlackReaderClassifier:
             return CachedReaders(ChannelReaders.OUTSIDE, self._clock())
         except ChatError as failed:
             log.warning("room.unknown", channel=channel, error=failed.code)
-            return CachedReaders(ChannelReaders.OUTSIDE, self._clock() + FAILED_S)
+            return CachedReaders(ChannelReaders.OUTSIDE, self._clock() + FAILURE_CACHE_S)
         surroundings = ChannelReaders.INSIDE if inside else ChannelReaders.OUTSIDE
-        return CachedReaders(surroundings, self._clock() + KEPT_S)
+        return CachedReaders(surroundings, self._clock() + CACHE_S)
 
     async def _has_only_insiders(self, channel: str) -> bool:
-        """True when everybody in it is surely of the company. Raises ChatError."""
+        """True if every member certainly belongs to the company. Raises ChatError."""
         answer = await call_slack(self._client.conversations_info, {"channel": channel})
         about = answer.get("channel") or {}
-        if not about or any(about.get(sign) for sign in SHARED):
+        if not about or any(about.get(sign) for sign in SHARED_FLAGS):
             return False
         members = [one async for one in self._stream_channel_members(channel)]
         return bool(members) and all([bool(one) and await self._directory.is_inside(one) for one in members])
 
     async def _stream_channel_members(self, channel: str) -> AsyncIterator[str]:
-        """Ids of its members; an empty one stands for those beyond the last page that is read."""
+        """Ids of its members. An empty id stands for members beyond the last page that is read."""
         where: dict[str, Any] = {"channel": channel, "limit": PAGE}
         for _ in range(PAGES):
             answer = await call_slack(self._client.conversations_members, where)

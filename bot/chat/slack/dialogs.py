@@ -1,8 +1,7 @@
-"""Dialogs as Slack views, and submitted views as form values.
+"""Converts dialogs to Slack views, and submitted views to form values.
 
-A value longer than one input may hold is spread over several inputs and joined again, so that editing
-a long mail never shortens it.
-"""
+A value longer than one input may hold is spread over several inputs and joined again, so editing a long email never
+shortens it."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ INPUT = "cs:input"
 TITLE, LABEL, OPTION, VALUE, LONGEST, OPTIONS = 24, 150, 75, 150, 3000, 100
 """Characters in a title, a label (Slack takes 2,000), an option, its value, an input; options of a choice."""
 VALUE_MAX = 60_000
-"""Characters of a value that are looked at: no field takes nearly as many, so what is longer is refused as too long."""
+"""Longest value that is read, in characters. No field takes nearly as much, so a longer one is refused as too long."""
 
 _PERSON = re.compile(r"[UW][A-Z0-9]+")
 NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,10})?", re.ASCII)
@@ -57,7 +56,7 @@ def _pair_fields_with_labels(dialog: Dialog) -> Iterator[tuple[DialogField, str,
 
 
 def _render_field(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
-    """A text to be read is shown in full, in as many blocks as it takes; it has no input."""
+    """A text to read is shown in full, in as many blocks as needed, without an input."""
     return (
         render_literal(field.value, format_bold(label) + "\n", always=True)
         if field.kind == "shown"
@@ -79,7 +78,7 @@ def _render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str
 
 
 def _split_for_inputs(text: str) -> Iterator[str]:
-    """Pieces that fit one input, cut inside a word, since outer white space of an input may get lost."""
+    """Pieces that fit one input. Cuts are inside a word, because an input may lose outer white space."""
     half = LONGEST // 2
     while count_utf16_units(text) > LONGEST:
         inside = (i for i in range(half, 0, -1) if not any(map(str.isspace, text[i - 1 : i + 1])))
@@ -136,18 +135,18 @@ def _is_user_id(value: str) -> bool:
 
 
 def parse_submission(body: Mapping[str, Any]) -> Click | None:
-    """The click a submitted view stands for; None when the view is not one of ours."""
+    """The click of a submitted view. None if the view is not ours."""
     try:
-        seen = body["view"]
-        about = json.loads(seen.get("private_metadata") or "null")
+        view = body["view"]
+        about = json.loads(view.get("private_metadata") or "null")
         return Click(
-            id=f"{seen['id']}:{seen.get('hash', '')}",
+            id=f"{view['id']}:{view.get('hash', '')}",
             approval=about["approval"],
             version=about["version"],
             choice=about["choice"],
             person=body["user"]["id"],
             place=Place(**about["place"]),
-            form=parse_view_state(seen["state"]["values"]),
+            form=parse_view_state(view["state"]["values"]),
             card=MessageRef(**about["card"]) if about.get("card") else None,
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
@@ -155,7 +154,7 @@ def parse_submission(body: Mapping[str, Any]) -> Click | None:
 
 
 def parse_view_state(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, str]:
-    """Field → value; inputs that one field was spread over are joined in their order."""
+    """Field → value. Inputs that share one field are joined in their order."""
     form: dict[str, str] = {}
     for block in sorted(state, key=lambda name: int(name.partition("~")[2] or 1)):
         name = block.partition("~")[0]
@@ -172,10 +171,10 @@ def _read_input_value(element: Mapping[str, Any]) -> str:
 
 
 def assign_errors_to_inputs(problems: Mapping[str, str], form: Mapping[str, str]) -> dict[str, str]:
-    """Problems under the inputs they belong to; what belongs to none stands under the first."""
+    """Problems by input. A problem of no field goes under the first input."""
     first = next(iter(form), "")
-    placed: dict[str, str] = {}
+    errors: dict[str, str] = {}
     for field, sentence in problems.items():
         name = field if field in form else first
-        placed[name] = f"{placed[name]} {sentence}" if name in placed else sentence
-    return placed
+        errors[name] = f"{errors[name]} {sentence}" if name in errors else sentence
+    return errors

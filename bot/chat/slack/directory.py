@@ -1,4 +1,4 @@
-"""`SlackDirectory`: the people of the workspace, with the facts Slack does not know (managers, roles)."""
+"""`SlackDirectory`: the people of the workspace, with data that Slack does not have (managers, roles)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.directory_file import NOTHING, DirectoryEntry, DirectoryFile, read_directory_file
+from bot.chat.directory_file import EMPTY_ENTRY, DirectoryEntry, DirectoryFile, read_directory_file
 from bot.chat.member_store import LocalMemberStore, MemberRecord, MemberStore, UserProfile
 from bot.chat.slack.member_cache import LISTED_S, MemberCache
-from bot.chat.slack.members import ADMINISTERS, Member, get_email, is_bot, is_full_member, is_own_bot
+from bot.chat.slack.members import ADMIN_FLAGS, Member, get_email, is_bot, is_full_member, is_own_bot
 from bot.chat.slack.text import replace_surrogates
 from bot.core import logs
 from bot.core.errors import ChatError, StoreUnavailableError
@@ -26,17 +26,17 @@ __all__ = ["DirectoryEntry", "SlackDirectory", "read_directory_file"]
 log = logs.get_logger(__name__)
 
 FRESH_S = 30
-"""How old what is known of a person may be when something is decided by their authority."""
+"""The maximum age (s) of a person's data when their authority decides something."""
 MISS_S = 60
 """How long an id that Slack does not know is not asked for again."""
 UPKEEP_S = 2.0
 """How often what other processes have learned is taken over."""
-CHANGED_MAX, CHANGED_A_TIME = 1_000, 20
+CHANGED_MAX, CHANGED_AT_ONCE = 1_000, 20
 """Ids that Slack has told of and that are not asked for yet; more come with the next list. So many are asked for at one
 go, which leaves most of what `users.info` allows (100 a minute) to presses."""
 LIST_AGAIN_S = 30.0
 """When a list that Slack has refused is asked for again."""
-BUILT_A_TIME = 200
+BUILT_AT_ONCE = 200
 """Persons built at one go: presses are acknowledged in between."""
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
@@ -101,7 +101,7 @@ class SlackDirectory:
         return tuple(one for one in self._people.values() if one.active)
 
     async def find_caller(self, person: str) -> Caller | None:
-        """The one place where a `Caller` is made. Raises ChatError."""
+        """The only place where a `Caller` is made. Raises ChatError."""
         found = await self.find_person(person)
         return Caller(found) if found and found.active else None
 
@@ -117,8 +117,8 @@ class SlackDirectory:
     # What is asked again
 
     async def refresh_people(self, people: Iterable[str]) -> None:
-        """What is said of these persons is at most `fresh_s` seconds old from here on, and the file is read as it is
-        now. Raises ChatError."""
+        """From here on, data about these persons is at most `fresh_s` seconds old, and the file is read as it is now.
+        Raises ChatError."""
         await self._reload_file(at_once=True)
         wanted = dict.fromkeys(person for person in people if _ID.fullmatch(person))
         await asyncio.gather(*(self._refresh_person(person) for person in wanted))
@@ -127,7 +127,7 @@ class SlackDirectory:
         return self._clock() < self._cache.read_at.get(person, float("-inf")) + self._fresh_s
 
     async def _refresh_person(self, person: str) -> None:
-        """Asks Slack about one person; whoever else wants to know meanwhile waits for the same answer."""
+        """Asks Slack about one person. Concurrent callers wait for the same answer."""
         async with self._asking.setdefault(person, asyncio.Lock()):
             if not self._is_fresh(person):
                 await self._look_up(person, strict=True)
@@ -196,7 +196,7 @@ class SlackDirectory:
         await self._reload_file()
         await self._cache.pull_changes()
         await self._list_if_due()
-        for person in list(self._changed)[:CHANGED_A_TIME]:
+        for person in list(self._changed)[:CHANGED_AT_ONCE]:
             await self._look_up(person, strict=False)
             self._changed.pop(person)
         await self._cache.load_some_profiles()
@@ -213,7 +213,7 @@ class SlackDirectory:
             log.warning("the list of people is not read", code=failed.code)
 
     async def _reload_file(self, *, at_once: bool = False) -> None:
-        """Whoever is known is what a changed file says of them, at once."""
+        """Applies a changed file at once to all known people."""
         if self._file is None or not await self._file.reload_if_changed(at_once=at_once):
             return
         self._facts, self._built = self._file.entries, {}
@@ -240,7 +240,7 @@ class SlackDirectory:
             for n, id in enumerate(changed if before == self._ids_by_email else list(records), 1):
                 if not is_bot(records[id].member) if id in records else False:
                     self._people[id] = self._build_person(records[id])
-                if n % BUILT_A_TIME == 0:
+                if n % BUILT_AT_ONCE == 0:
                     await asyncio.sleep(0)
             self._built = records
 
@@ -262,7 +262,7 @@ class SlackDirectory:
         full members only; those of the file go before Slack's."""
         member = record.member
         active = is_full_member(member, self._team)
-        facts = self._get_facts(member) if active else NOTHING
+        facts = self._get_facts(member) if active else EMPTY_ENTRY
         profile = (record.profile if active else None) or UserProfile()
         names = _list_member_names(member)
         return Person(
@@ -280,11 +280,11 @@ class SlackDirectory:
             allowance=facts.annual_days,
             active=active,
             is_in_directory=bool(facts.email) if self._facts else None,
-            runs_workspace=active and any(member.get(right) for right in ADMINISTERS),
+            runs_workspace=active and any(member.get(right) for right in ADMIN_FLAGS),
         )
 
     def _get_facts(self, member: Member) -> DirectoryEntry:
-        return self._facts.get(get_email(member).lower(), NOTHING) if get_email(member) else NOTHING
+        return self._facts.get(get_email(member).lower(), EMPTY_ENTRY) if get_email(member) else EMPTY_ENTRY
 
     def _find_manager_id(self, named: str) -> str | None:
         """The person id that an e-mail address, or an id, of a full member stands for."""
@@ -302,7 +302,7 @@ class SlackDirectory:
 
 @cache
 def _parse_timezone(name: str | None) -> str:
-    """UTC where Slack's list of time zones is ahead of this machine's."""
+    """UTC if Slack's list of time zones is newer than this machine's."""
     try:
         return ZoneInfo(name or "UTC").key
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -312,16 +312,16 @@ def _parse_timezone(name: str | None) -> str:
 def _list_member_names(member: Member) -> list[str]:
     """The name people use first, then every other they answer to."""
     profile = member.get("profile") or {}
-    given = (
+    profile_names = (
         profile.get("real_name") or member.get("real_name"),
         profile.get("display_name"),
         member.get("real_name"),
         member.get("name"),
     )
-    names = (" ".join(_clean_member_text(name).split()) for name in given if name)
+    names = (" ".join(_clean_member_text(name).split()) for name in profile_names if name)
     return list(dict.fromkeys(name for name in names if name)) or [str(member["id"])]
 
 
 def _clean_member_text(text: str) -> str:
-    """What people call themselves, without what nobody sees: two names that look alike are alike."""
+    """The names that people chose, without invisible characters: names that look alike become equal."""
     return remove_invisible(replace_surrogates(text), keep_joiners=False)

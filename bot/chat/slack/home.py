@@ -19,10 +19,10 @@ from bot.chat.slack.blocks import (
 from bot.chat.slack.payload_shape import is_short_text
 from bot.core.i18n import translate
 
-BLOCKS = 96
-"""Blocks of cards; Slack takes 100."""
-BYTES = 60_000
-"""Well below what Slack takes for a view (about 250 kB)."""
+MAX_BLOCKS = 96
+"""Most blocks of cards; Slack takes 100."""
+MAX_BYTES = 60_000
+"""Most bytes, well below Slack's limit for a view (about 250 kB)."""
 
 
 def render_home_view(home: HomeView, language: str, dm: str = "") -> dict[str, Any]:
@@ -34,7 +34,7 @@ def render_home_view(home: HomeView, language: str, dm: str = "") -> dict[str, A
         blocks += [] if cards else list(render_context(empty))
         for index, card in enumerate(cards):
             page = [*blocks, *_render_home_card(card, f"{number}.{index}.")]
-            fits = len(page) + 2 * len(home.sections) <= BLOCKS and count_json_bytes(page) <= BYTES
+            fits = len(page) + 2 * len(home.sections) <= MAX_BLOCKS and count_json_bytes(page) <= MAX_BYTES
             blocks, left = (page, left) if fits else (blocks, left + 1)
     if left:
         blocks += render_context(translate("slack.more_at_home", language, count=left))

@@ -1,9 +1,8 @@
-"""Verified Slack payloads → `Message` and `Click`, handed to the `Ingress`.
+"""Turns verified Slack payloads into `Message` and `Click` for the `Ingress`.
 
-Bolt acknowledges an event before its listener runs, so messages are taken in a middleware: what it raises
-leaves the event unacknowledged, and Slack sends it again. Interactions are never sent again: they are
-acknowledged once they are durable, and when they cannot be, the person is told.
-"""
+Bolt acknowledges an event before its listener runs. So a middleware takes messages: an exception there leaves the event
+unacknowledged, and Slack sends it again. Interactions are never sent again: they are acknowledged once they are
+durable; if that fails, the person is told."""
 
 from __future__ import annotations
 
@@ -30,9 +29,9 @@ from bot.core.i18n import translate
 _log = logging.getLogger(__name__)
 
 Body: TypeAlias = Mapping[str, Any]
-AGAIN_S, LOOK_S = 0.75, 0.25
-"""For how long, and how often, it is looked whether a thread is ours: far less than the three seconds in which Slack
-wants to hear."""
+RECHECK_S, RECHECK_INTERVAL_S = 0.75, 0.25
+"""For how long and how often to check whether a thread is ours: far less than the three seconds in which Slack wants an
+acknowledgement."""
 RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
@@ -49,16 +48,16 @@ class AckFunction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BotIdentity:
-    """Who the bot is in this workspace (auth.test)."""
+    """The bot's identity in this workspace (auth.test)."""
 
     team: str
     user: str
     bot: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RawMessage:
-    """What somebody wrote, as the platform sent it: not read yet."""
+    """A person's message as the platform sent it, not parsed yet."""
 
     id: str
     place: Place
@@ -66,7 +65,7 @@ class RawMessage:
     raw: str
     ts: str
     is_reply: bool = False
-    """It stands in a thread that somebody began before."""
+    """It is in a thread that began earlier."""
 
 
 class SlackListeners:
@@ -87,7 +86,7 @@ class SlackListeners:
         self._threads = WeakValueDictionary[str, asyncio.Lock]()
 
     def register_listeners(self, app: AsyncApp, command: str) -> None:
-        """Everything Slack may send is answered; the sinks come last, Bolt takes the first that fits."""
+        """Handles everything Slack may send. The catch-all listeners come last, because Bolt takes the first match."""
         app.middleware(self.handle_event)
         app.event("app_home_opened")(self.handle_home_opened)
         for event in ("user_change", "team_join"):
@@ -105,16 +104,16 @@ class SlackListeners:
 
     async def handle_event(self, body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> None:
         """Bolt middleware: a message is durable before anything acknowledges it."""
-        said = self._parse_message_event(body)
-        if said and (said.place.direct or f"<@{self._me.user}" in said.raw):
-            await self._submit_message(self._to_message(said), aliases=_build_event_aliases(said))
-        elif said and said.is_reply:
-            await self._accept_follow_up(said)
+        raw_message = self._parse_message_event(body)
+        if raw_message and (raw_message.place.direct or f"<@{self._me.user}" in raw_message.raw):
+            await self._submit_message(self._to_message(raw_message), aliases=_build_event_aliases(raw_message))
+        elif raw_message and raw_message.is_reply:
+            await self._accept_follow_up(raw_message)
         await next()
 
     def _parse_message_event(self, body: Body) -> RawMessage | None:
-        """What somebody wrote, not read yet; None for everything else that looks like it, and for what has not the
-        shape of Slack's events."""
+        """A person's message, not parsed yet. None for everything else that looks like one, and for payloads without
+        the shape of Slack's events."""
         event = body.get("event")
         if body.get("type") != "event_callback" or not isinstance(event, Mapping):
             return None
@@ -134,29 +133,35 @@ class SlackListeners:
         place = self._build_place(channel, thread or self._choose_thread(channel, ts, kind), kind, shared=shared)
         return RawMessage(id=id_, place=place, person=person, raw=raw, ts=ts, is_reply=bool(thread))
 
-    def _to_message(self, said: RawMessage, *, command: bool = False) -> Message:
-        """Only what is for the bot is read, and only so much of it."""
-        unread = len(said.raw) if len(said.raw) > RAW_MAX else 0
-        text = "" if unread else parse_message_text(said.raw, self._me.user)
+    def _to_message(self, raw_message: RawMessage, *, command: bool = False) -> Message:
+        """Parses only messages to the bot, and only a bounded part of each."""
+        unread = len(raw_message.raw) if len(raw_message.raw) > RAW_MAX else 0
+        text = "" if unread else parse_message_text(raw_message.raw, self._me.user)
         return Message(
-            id=said.id, place=said.place, person=said.person, text=text, at=said.ts, command=command, unread=unread
+            id=raw_message.id,
+            place=raw_message.place,
+            person=raw_message.person,
+            text=text,
+            at=raw_message.ts,
+            command=command,
+            unread=unread,
         )
 
     async def _accept_follow_up(self, message: RawMessage) -> None:
-        """In a thread that the bot takes part in no mention is needed. Events overtake each other: what is said right
-        after a mention may be here before the mention is durable, so it is looked again for a moment. Within a thread
-        one comes after the other."""
+        """A thread with the bot needs no mention. Events overtake each other: a reply right after a mention may arrive
+        before the mention is durable, so it checks again for a moment. Within a thread, replies are handled in
+        order."""
         loop, name = asyncio.get_running_loop(), message.place.conversation
-        until, turn = loop.time() + AGAIN_S, self._threads.setdefault(name, asyncio.Lock())
+        until, turn = loop.time() + RECHECK_S, self._threads.setdefault(name, asyncio.Lock())
         async with turn:
             while not await self._intake.is_engaged(message.place):
                 if loop.time() > until:
                     return
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(RECHECK_INTERVAL_S)
             await self._submit_message(self._to_message(message), aliases=_build_event_aliases(message))
 
     async def _submit_message(self, message: Message, aliases: tuple[str, ...] = ()) -> None:
-        """*Stop* acts at once; then it is handed in like any message, so that it gets an answer."""
+        """*Stop* acts at once; then it is accepted like any message, so that it gets an answer."""
         if self._intake.is_stop_word(message.text):
             await self._intake.stop_conversation(message.place, message.person, message.at)
         await self._intake.accept_message(message, aliases=aliases)
@@ -180,7 +185,7 @@ class SlackListeners:
             return
         try:
             place = await self._channel.open_dm(person)
-            said = RawMessage(trigger, place, person, raw, f"{self._clock():.6f}")
+            said = RawMessage(id=trigger, place=place, person=person, raw=raw, ts=f"{self._clock():.6f}")
             await self._submit_message(self._to_message(said, command=True))
         except (StoreUnavailableError, ChatError) as failed:
             _log.warning("slash command not taken: %s", failed)
@@ -221,7 +226,7 @@ class SlackListeners:
             await self._notify_press_not_accepted(body, failed)
 
     async def parse_click(self, body: Body) -> Click | None:
-        """The click behind a `build_block_actions` payload; None when it is not well formed."""
+        """The click in a `block_actions` payload. None if it is malformed."""
         action = body["actions"][0]
         approval, dot, version = str(action.get("value") or "").rpartition(".")
         if not dot or not (version.isascii() and version.isdecimal()):
@@ -251,7 +256,7 @@ class SlackListeners:
         )
 
     async def _open_modal(self, trigger: str, dialog: Dialog, click: Click) -> None:
-        """Open a dialog within the trigger's three seconds; too late is said, not swallowed."""
+        """Opens a dialog within the trigger's three seconds. If it is too late, the person is told."""
         try:
             await call_slack(
                 self._client.views_open, {"trigger_id": trigger, "view": dialogs.render_modal(dialog)}, tries=1
@@ -276,7 +281,7 @@ class SlackListeners:
     # Home
 
     async def handle_home_opened(self, event: dict[str, Any]) -> None:
-        """The Home tab, made anew whenever somebody opens it."""
+        """The Home tab, built again whenever a person opens it."""
         person = event.get("user")
         if event.get("tab") != "home" or not is_short_text(person):
             return
@@ -326,13 +331,13 @@ class SlackListeners:
 
 
 def _build_event_aliases(message: RawMessage) -> tuple[str, ...]:
-    """What the two events of one mention have in common."""
+    """The names that the two events of one mention share."""
     return (f"{message.place.channel}:{message.ts}",)
 
 
 def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
-    """The message that was pressed, if it has that very button: a view has no message, and a message that has been
-    rewritten meanwhile needs nothing."""
+    """The pressed message, if it has that very button. A view has no message, and a message that was updated meanwhile
+    needs nothing."""
     box, message = body.get("container") or {}, body.get("message") or {}
     shown = [button for block in message.get("blocks") or () for button in block.get("elements") or ()]
     here = [one for one in shown if (one.get("action_id"), one.get("value")) == (action["action_id"], action["value"])]
@@ -341,7 +346,7 @@ def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
 
 
 def is_button_press(body: Body) -> bool:
-    """A press of one button, by somebody."""
+    """True for the press of one button by a person."""
     actions, user = body.get("actions"), body.get("user")
     action = actions[0] if isinstance(actions, list) and actions else None
     if not (isinstance(action, Mapping) and isinstance(user, Mapping)):
@@ -351,7 +356,7 @@ def is_button_press(body: Body) -> bool:
 
 
 async def _acknowledge_malformed(ack: AckFunction, what: str) -> None:
-    """Acknowledged, since Slack would only send it again."""
+    """Acknowledged, because Slack would only send it again."""
     _log.warning("%s of an odd shape is dropped", what)
     await ack()
 
@@ -362,5 +367,5 @@ async def log_removal(event: dict[str, Any]) -> None:
 
 
 async def acknowledge_unhandled(ack: AckFunction) -> None:
-    """Nothing of ours: acknowledged, so that Slack neither repeats it nor shows an error."""
+    """Not ours: acknowledged, so that Slack neither repeats it nor shows an error."""
     await ack()

@@ -14,7 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.member_store import MemberRecord, MemberStore
 from bot.chat.slack.members import cut_down_member, get_update_mark
-from bot.chat.slack.profiles import A_TIME, load_profiles
+from bot.chat.slack.profiles import BATCH_SIZE, load_profiles
 from bot.chat.slack.web_api import call_slack
 from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError
@@ -30,7 +30,7 @@ COMPLETE_S = 20.0
 LOOK_S = 0.1
 """How often such a caller looks whether another process has read it."""
 PROFILES_S = 60.0
-"""How often `A_TIME` profiles are read: Slack allows about 100 a minute."""
+"""How often `BATCH_SIZE` profiles are read: Slack allows about 100 a minute."""
 NO_PROFILES_S = 3_600.0
 """How long Slack is not asked for profiles again after it has refused them."""
 
@@ -80,7 +80,7 @@ class MemberCache:
             while not self.is_complete:
                 if await self.list_if_due():
                     lacking = self._list_lacking_profiles(self.records)
-                    await self.load_profiles(lacking if len(lacking) <= A_TIME else ())
+                    await self.load_profiles(lacking if len(lacking) <= BATCH_SIZE else ())
                 elif self._clock() > until:
                     raise ChatUnavailableError("people_incomplete", "users.list")
                 else:
@@ -179,7 +179,7 @@ class MemberCache:
         """Some of those that are lacking, if it is this process's turn."""
         lacking = self._list_lacking_profiles(self.records)
         if lacking and await self._store.claim_turn("profiles", PROFILES_S):
-            await self.load_profiles(lacking[:A_TIME])
+            await self.load_profiles(lacking[:BATCH_SIZE])
 
     def _list_lacking_profiles(self, people: Iterable[str]) -> list[str]:
         """Those of them whose profile is needed and was never read, or who have changed since."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-ADMINISTERS = ("is_admin", "is_owner", "is_primary_owner")
+ADMIN_FLAGS = ("is_admin", "is_owner", "is_primary_owner")
 """What Slack says of those who run the workspace."""
 BARRED = ("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user")
 """What Slack says of those who are no full members."""
 _USED = (
     *("id", "team_id", "name", "real_name", "locale", "tz", "updated", "is_bot", "is_workflow_bot"),
     *BARRED,
-    *ADMINISTERS,
+    *ADMIN_FLAGS,
 )
 _USED_OF_PROFILE = ("real_name", "display_name", "email", "title")
 _SLACKBOT = "USLACKBOT"

@@ -1,7 +1,6 @@
-"""Whether a payload has the shape of Slack's, as far as anything here or in Bolt reads it.
+"""Checks that a payload has the shape of Slack's, as far as this program or Bolt reads it.
 
-What has not is logged, acknowledged and dropped: Slack would only send it again.
-"""
+Any other payload is logged, acknowledged and dropped: Slack would only send it again."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 ID_MAX = 255
-"""Characters of an id, a timestamp, or another short text of a payload."""
+"""Longest id, timestamp or other short text of a payload, in characters."""
 _TEXTS = ("type", "token", "team_id", "enterprise_id", "user_id", "channel_id", "trigger_id", "command", "event_id",
           "bot_id", "bot_user_id", "callback_id", "is_enterprise_install", "thread_ts", "ts", "channel_type",
           "subtype", "tab", "app_id", "context_team_id", "action_id", "block_id")  # fmt: skip
@@ -18,8 +17,8 @@ _OBJECTS = ("container", "message", "view", "state", "enterprise", "assistant_th
 _EITHER = ("user", "team", "channel")
 """An id in an event, an object in an interaction."""
 _LISTS = ("authorizations", "actions", "blocks", "elements", "attachments")
-DEEPEST = 4
-"""Objects within objects that are looked at: a button in a block of a message is the third."""
+MAX_DEPTH = 4
+"""How deep nested objects are checked: a button in a block of a message is the third level."""
 
 
 def is_short_text(value: object) -> TypeGuard[str]:
@@ -27,10 +26,10 @@ def is_short_text(value: object) -> TypeGuard[str]:
 
 
 def has_slack_shape(body: object, depth: int = 0) -> bool:
-    """True for an object whose well-known fields have the types that Slack gives them, or are not there."""
+    """True if the well-known fields of an object are missing or have Slack's types."""
     if not isinstance(body, Mapping):
         return False
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         return True
     return all(value is None or _has_expected_type(name, value, depth) for name, value in body.items())
 

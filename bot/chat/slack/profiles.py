@@ -1,9 +1,8 @@
 """Manager and department from a workspace's own profile fields.
 
-Slack's rules (docs.slack.dev, `team.profile.get`, `users.profile.get`): the fields' labels are asked for once, each
-person's values one by one, about 100 a minute; asking for labels with the values is heavily limited. Only fields that
-people cannot change themselves are taken: a manager decides, and a department chooses who does.
-"""
+Slack's rules (docs.slack.dev, `team.profile.get`, `users.profile.get`): labels of the fields are read once, each
+person's values one by one, about 100 per minute; reading labels with the values is heavily limited. Only fields that
+people cannot change themselves are used: a manager decides, and a department determines who does."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from bot.chat.slack.text import replace_surrogates
 from bot.chat.slack.web_api import call_slack
 from tools.people.names import fold_text
 
-A_TIME = 100
+BATCH_SIZE = 100
 """People whose profiles are read at one go; the others' turn comes with the next."""
 AT_ONCE = 5
 LABELS = {
@@ -29,7 +28,7 @@ LABELS = {
     "department": "department",
     "部门": "department",
 }
-"""Label of a field → what it says."""
+"""Label of a field → its meaning."""
 
 
 async def load_profiles(client: AsyncWebClient, people: Iterable[str]) -> dict[str, UserProfile]:
@@ -68,7 +67,7 @@ def _is_protected(field: Mapping[str, Any]) -> bool:
 
 
 def _parse_profile(profile: Mapping[str, Any], fields: Mapping[str, str]) -> UserProfile:
-    """Slack sends a list instead of a table when there are no values."""
+    """Slack sends a list instead of an object when there are no values."""
     values = profile.get("fields")
     given = values if isinstance(values, Mapping) else {}
     said = {

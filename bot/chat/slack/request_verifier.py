@@ -1,8 +1,7 @@
-"""HTTP mode: nothing of a request counts, or is parsed, before Slack's signature over its raw bytes is verified.
+"""HTTP mode: no part of a request counts or is parsed before Slack's signature over its raw bytes is verified.
 
-What anybody may send costs bounded work and bounded memory, and ends by a time-out. What is not signed gets 401.
-Slack's rules: docs.slack.dev, "Verifying requests from Slack".
-"""
+Unverified requests cost bounded work and memory, and end by a time-out. A request without a valid signature gets 401.
+Slack's rules: docs.slack.dev, "Verifying requests from Slack"."""
 
 from __future__ import annotations
 
@@ -24,20 +23,20 @@ from bot.chat.slack.payload_shape import has_slack_shape
 _log = logging.getLogger(__name__)
 
 BODY_S = 5.0
-"""Seconds in which a body has to be here. Slack itself waits three for its answer."""
+"""Time limit for a body. Slack itself waits three seconds for its answer."""
 HEADERS_S = 10.0
-"""Seconds in which the headers have to be here, of the first request of a connection and of every further one."""
+"""Time limit for the headers, of the first request of a connection and of every further one."""
 SKEW_S = 300
-"""Seconds between Slack's clock and ours, at most: Slack's own advice against replayed requests."""
+"""Most seconds between Slack's clock and ours: Slack's own advice against replayed requests."""
 BODY_MAX, SMALL_MAX = 1_048_576, 65_536
-"""Bytes of a body, and of one that needs no place among the large ones. Slack's events are a few kB."""
+"""Most bytes of a body, and of a body that needs no place among the large ones. Slack's events are a few kB."""
 SMALL_AT_ONCE, LARGE_AT_ONCE = 1_000, 16
-"""Bodies that are being read at the same time: together at most about 80 MB."""
+"""Bodies read at the same time: together at most about 80 MB."""
 _TIMESTAMP, _SIGNATURE = re.compile(r"[0-9]{1,12}"), re.compile(r"v0=[0-9a-f]{64}")
 
 
 class RequestVerifier:
-    """Reads and verifies requests; what is verified goes through the door."""
+    """Reads and verifies requests, and passes verified ones through the gate."""
 
     def __init__(self, secret: str, door: IngressGate, clock: Callable[[], float] = time.time) -> None:
         self._secret, self._door, self._clock = secret.encode(), door, clock
@@ -58,7 +57,7 @@ class RequestVerifier:
         return verify_http_request
 
     async def _find_refusal(self, request: web.Request) -> web.Response | None:
-        """The answer to a request that goes no further; None for one of Slack's."""
+        """The answer to a refused request. None for a request of Slack's."""
         stamp, signature = (
             request.headers.get(name, "") for name in ("X-Slack-Request-Timestamp", "X-Slack-Signature")
         )
@@ -80,7 +79,7 @@ class RequestVerifier:
         return f"v0={signed.hexdigest()}"
 
     async def _read_request_body(self, request: web.Request) -> bytes | web.Response:
-        """The raw body, or the answer to one that is too slow, too large, or one too many at once."""
+        """The raw body, or the refusal if it is too slow, too large, or one too many at once."""
         places = self._small if 0 <= (request.content_length or -1) <= SMALL_MAX else self._large
         if places.locked():
             return _build_closing_response(503)
@@ -103,7 +102,7 @@ def _build_closing_response(status: int) -> web.Response:
 
 
 def _has_plain_encoding(request: web.Request) -> bool:
-    """Slack sends UTF-8, as it is: another encoding was put there by somebody else, since headers are not signed."""
+    """Slack sends plain UTF-8. Any other encoding was added by somebody else, because headers are not signed."""
     try:
         charset = request.charset or "utf-8"
     except ValueError:
@@ -112,7 +111,7 @@ def _has_plain_encoding(request: web.Request) -> bool:
 
 
 def _is_parsable_payload(body: bytes, content_type: str) -> bool:
-    """False for what is signed and yet is no payload: it is acknowledged, since Slack would only send it again."""
+    """False for a signed body that is no payload: acknowledged, because Slack would only send it again."""
     try:
         found = parse_body(body.decode("utf-8"), content_type)
     except (ValueError, RecursionError):

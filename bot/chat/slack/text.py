@@ -1,9 +1,8 @@
 """Text in and out of Slack.
 
-In: Slack's escapes are undone and its references made readable. Out: nothing that anybody wrote can
-become a mention, a link or formatting; what is shown is what was written, character for character.
-Slack's rules: docs.slack.dev, "Formatting message text" (only `& < >` are special).
-"""
+In: Slack's escapes are undone and its references made readable. Out: no person's text can become a mention, a link or
+formatting; it is shown character for character. Slack's rules: docs.slack.dev, "Formatting message text" (only `& < >`
+are special)."""
 
 from __future__ import annotations
 
@@ -23,18 +22,18 @@ _QUOTATION = re.compile(r"^(?:[ ]{0,3}>)+", re.MULTILINE)
 
 
 def replace_surrogates(text: str) -> str:
-    """Text without lone surrogates, which no later store or wire could carry."""
+    """The text without lone surrogates, which no store or wire can carry."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def parse_message_text(text: str, bot: str) -> str:
-    """What a person typed: the bot's own mention gone, people as `<@U…>`, links and channels in words."""
+    """What a person typed: without the bot's own mention, people as `<@U…>`, links and channels in words."""
     named = _REFERENCE.sub(lambda found: _format_reference(found[1]), _remove_mentions(text, bot))
     return replace_surrogates(unescape_text(named)).strip()
 
 
 def _remove_mentions(text: str, bot: str) -> str:
-    """Without mentions of one person, nor the blanks around them."""
+    """Removes mentions of one person, with the blanks around them."""
     pieces, at = list[str](), 0
     for found in _MENTION.finditer(text):
         if found[1] == bot:
@@ -49,7 +48,7 @@ def unescape_text(text: str) -> str:
 
 
 def _format_reference(inside: str) -> str:
-    """One `<…>` of Slack's, in words."""
+    """One Slack reference `<…>` in words."""
     target, _, name = inside.partition("|")
     if target.startswith("@"):
         return f"<{target}>"
@@ -62,30 +61,30 @@ def _format_reference(inside: str) -> str:
 
 
 def escape_text(text: str) -> str:
-    """`& < >` made harmless: what remains cannot mention, link or ping."""
+    """`& < >` escaped: the result cannot mention, link or ping."""
     return "".join(_ESCAPES.get(sign, sign) for sign in replace_surrogates(text))
 
 
 def format_mention(id: str) -> str:
-    """A real mention, which Slack shows with its own profile, for an id of Slack's form; nothing for any other text.
-    Only for ids that the directory gave, never for what anybody wrote."""
+    """A real mention, which Slack shows with its own profile, for an id of Slack's form; empty for any other text. Only
+    for ids from the directory, never for a person's text."""
     return f"<@{id}>" if _PERSON.fullmatch(id) else ""
 
 
 def quote_inline(text: str) -> str:
-    """Somebody's text inside a line of mrkdwn, on one line and as it is: as code where Slack would format it."""
+    """A person's text inside a line of mrkdwn, on one line and unchanged: as code where Slack would format it."""
     flat = " ".join(show_invisible(text).split())
     return f"`{escape_text(flat.replace('`', '⟨U+0060⟩'))}`" if has_formatting(flat) else escape_text(flat)
 
 
 def has_formatting(text: str) -> bool:
-    """True when Slack's mrkdwn would show this text otherwise than it is written."""
+    """True if Slack's mrkdwn would not show this text as written."""
     return bool(_FORMATTING.search(text))
 
 
 def quote_block(text: str) -> str:
-    """Text as a preformatted block, which Slack shows as it is. Three backticks in a row would close it: the third is
-    shown by its number, since whatever is put between them without being seen would be copied with the text."""
+    """Text as a preformatted block, which Slack shows unchanged. Three backticks in a row would close it, so the third
+    becomes its numeric code: an invisible separator would be copied with the text."""
     return "```\n" + escape_text(text).replace("```", "``⟨U+0060⟩") + "\n```"
 
 
@@ -99,7 +98,7 @@ def escape_markdown(text: str) -> str:
 
 
 def truncate_text(text: str, length: int) -> str:
-    """At most `length` UTF-16 units, … for what was left out: for labels and notifications only."""
+    """At most `length` UTF-16 units, with … for the rest: for labels and notifications only."""
     text = replace_surrogates(text)
     if count_utf16_units(text) <= length:
         return text
@@ -110,22 +109,22 @@ def truncate_text(text: str, length: int) -> str:
 
 
 def count_utf16_units(text: str) -> int:
-    """UTF-16 code units: what Slack counts lengths in."""
+    """UTF-16 code units, in which Slack counts lengths."""
     return len(text.encode("utf-16-le")) // 2
 
 
 def format_plain_label(text: str, length: int) -> str:
-    """A label."""
+    """A plain-text label."""
     return truncate_text(replace_brackets(" ".join(show_invisible(text).split())), length)
 
 
 def replace_brackets(text: str) -> str:
-    """Angle brackets replaced by look-alikes: plain text has no escapes."""
+    """Replaces angle brackets by look-alikes: plain text has no escapes."""
     return text.replace("<", "‹").replace(">", "›")
 
 
 def split_into_chunks(text: str, limit: int) -> Iterator[str]:
-    """The text in pieces of at most `limit` UTF-8 bytes once escaped; joined, they are the text."""
+    """Pieces of at most `limit` UTF-8 bytes once escaped; joined, they are the text."""
     start, size, newline = 0, 0, 0
     for at, sign in enumerate(text):
         cost = count_escaped_bytes(sign)

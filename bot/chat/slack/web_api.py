@@ -1,4 +1,4 @@
-"""Calls to Slack's Web API: one place for rate limits, dropped connections and refusals."""
+"""Calls Slack's Web API: the one place for rate limits, dropped connections and refusals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Method = Callable[..., Awaitable[AsyncSlackResponse]]
 Penalty = Callable[[int], Awaitable[None]]
 
 UNREACHABLE = "unreachable"
-"""Our code for a call whose answer never came: it may or may not have been carried out."""
+"""Our code for a call without an answer: it may or may not have taken effect."""
 LIMITED = "ratelimited"
 ACCOUNT = frozenset(
     {"account_inactive", "invalid_auth", "not_authed", "team_access_not_granted", "token_expired", "token_revoked"}
@@ -32,7 +32,7 @@ CLOSED = frozenset(
     }
 )
 """What `chat.postMessage` says of a channel in which the app may not post."""
-UNCLEAR = frozenset({"internal_error", "fatal_error", "service_unavailable"})
+UNCLEAR_ERRORS = frozenset({"internal_error", "fatal_error", "service_unavailable"})
 """Slack's own mishaps: *some aspect of the operation may have succeeded*, its reference says."""
 
 
@@ -46,11 +46,11 @@ async def call_slack(
     retry_delay_s: float = 0.3,
     before_each_try: Callable[[], Awaitable[None]] | None = None,
 ) -> dict[str, Any]:
-    """Slack's answer. 429 is waited out (Slack says how long), and told to `on_rate_limit` in ms; a dropped
-    connection or a server error is tried again only if the call is `repeatable`. `before_each_try` comes right before
-    each try, and what it raises ends the call. Raises ChatError with Slack's error name; ChatUnavailableError when
-    Slack is not reached or takes no more."""
-    for left in range(tries - 1, -1, -1):
+    """Slack's answer. Waits out a 429 (Slack says how long) and reports its ms to `on_rate_limit`. Retries a dropped
+    connection or a server error only if the call is `repeatable`. `before_each_try` runs right before each try; an
+    exception there ends the call. Raises ChatError with Slack's error name; ChatUnavailableError when Slack cannot be
+    reached or takes no more."""
+    for tries_left in range(tries - 1, -1, -1):
         if before_each_try:
             await before_each_try()
         try:
@@ -62,7 +62,7 @@ async def call_slack(
             code, wait_s, again = UNREACHABLE, retry_delay_s, repeatable
         if code == LIMITED and on_rate_limit:
             await on_rate_limit(int(wait_s * 1000))
-        if not (again and left):
+        if not (again and tries_left):
             raise _build_chat_error(code, _format_method_name(method))
         await asyncio.sleep(wait_s)
     raise _build_chat_error(UNREACHABLE, _format_method_name(method))
@@ -71,20 +71,20 @@ async def call_slack(
 async def upload_content(
     client: AsyncWebClient, url: str, content: bytes, *, tries: int = 3, pause_s: float = 0.3
 ) -> None:
-    """Upload to an address that Slack has given out. The token does not go there: the address is the secret.
-    Raises ChatError(`upload_refused`); ChatUnavailableError when it is not reached."""
-    for left in range(tries - 1, -1, -1):
+    """Uploads to an address from Slack. The token does not go there: the address is the secret. Raises
+    ChatError(`upload_refused`); ChatUnavailableError when it cannot be reached."""
+    for tries_left in range(tries - 1, -1, -1):
         status = await _post_content(client, url, content)
         if status == 200:
             return
         if status and status < 500 and status != 429:
             raise ChatError("upload_refused", f"upload ({status})")
-        await asyncio.sleep(pause_s if left else 0)
+        await asyncio.sleep(pause_s if tries_left else 0)
     raise ChatUnavailableError(UNREACHABLE, "upload")
 
 
 async def _post_content(client: AsyncWebClient, url: str, content: bytes) -> int:
-    """The status, or 0 when there was no answer."""
+    """The status, or 0 without an answer."""
     try:
         async with _get_session(client).post(url, data=content, proxy=client.proxy, allow_redirects=False) as answer:
             return answer.status
@@ -115,9 +115,9 @@ def _parse_slack_error(error: SlackApiError, pause_s: float) -> tuple[str, float
     if status == 429:
         return LIMITED, _parse_retry_after(answer.headers.get("Retry-After"))
     if not isinstance(answer, AsyncSlackResponse) or status >= 500 or not isinstance(answer.data, dict):
-        return UNREACHABLE, pause_s  # the last: a gateway's page of text, not Slack's word
+        return UNREACHABLE, pause_s  # the last line: a gateway's page, not Slack's answer
     code = str(answer.get("error") or UNREACHABLE)
-    return (UNREACHABLE, pause_s) if code in UNCLEAR else (code, 0.0)
+    return (UNREACHABLE, pause_s) if code in UNCLEAR_ERRORS else (code, 0.0)
 
 
 def _parse_retry_after(header: str | None) -> float:

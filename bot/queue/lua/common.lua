@@ -70,7 +70,7 @@ local function handed(lane)
   return {lane, known[1], tonumber(known[2]), id, body, at, known[3] or '', stopped(lane, at), record}
 end
 
-local function extend(lane, lease_ms) redis.call('ZADD', schedule, 'XX', whole(now + tonumber(lease_ms)), lane) end
+local function extend(lane, lease_ms) redis.call('ZADD', schedule, whole(now + tonumber(lease_ms)), lane) end
 
 -- Tokens only ever grow, also when a failover has rolled the counter back.
 local function next_token()

@@ -7,8 +7,7 @@ for i = 12, #ARGV do
   local known = redis.call('GET', base .. 'dd:' .. ARGV[i])
   if known and known ~= nonce then return {'duplicate'} end
   if known then
-    local mine = redis.call('HMGET', state(lane), 'by', 'token')
-    if mine[1] == nonce and mine[2] and holds(lane, mine[2], id) then return {'taken', handed(lane)} end
+    if redis.call('HGET', state(lane), 'by') == nonce then return {'taken', handed(lane)} end
     return {'new'}
   end
 end

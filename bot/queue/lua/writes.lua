@@ -137,16 +137,14 @@ function write.decide(key, index, version, click, person, choice, form, now_ms, 
     'decided_ms', now_ms)
   redis.call('PEXPIRE', key, kept)
   redis.call('ZREM', index, known[5])
-  return nil
 end
 
 -- In order. A write that refuses ends it, and says why.
 local function apply(i)
-  while i < #ARGV do
+  while ARGV[i] do
     local last = i + 1 + tonumber(ARGV[i + 1])
     local why = write[ARGV[i]](unpack(ARGV, i + 2, last))
     if why then return why end
     i = last + 1
   end
-  return nil
 end

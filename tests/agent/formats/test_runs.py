@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from bot.agent.events import Event, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
@@ -31,9 +31,9 @@ SEEN = re.compile(r"^\W*(observation|观察)", re.IGNORECASE | re.MULTILINE)
 
 async def play(
     script: Sequence[Scripted], styles: Sequence[ReplyFormat], trace: RunState, most: int = 99
-) -> tuple[list[Event], ScriptedModel]:
+) -> tuple[list[RunEvent], ScriptedModel]:
     """At most so many events, as if the process ended then. The trace goes through its stored form."""
-    model, events = ScriptedModel(list(script)), list[Event]()
+    model, events = ScriptedModel(list(script)), list[RunEvent]()
     async for event in AgentLoop(model, TOOLS, formats=styles).run("R1", [], trace, USE, StopEvent()):
         events.append(event)
         if len(events) == most:

@@ -20,7 +20,7 @@ ANSWER = "Yes, L-0001 is approved now."
 
 def looked_up(style: ReplyFormat, status: str) -> RunState:
     """A run that has read the status of a request."""
-    asked = ToolCallRequest("1", "request_status", {"request_id": "L-0001"}, "why")
+    asked = ToolCallRequest(model_id="1", tool="request_status", args={"request_id": "L-0001"}, reason="why")
     result = {
         "request": "L-0001",
         "process": "leave",

@@ -14,7 +14,7 @@ from bot.agent.model import ModelReply
 from bot.agent.models.chat import ChatCompletionsTransport
 from bot.agent.models.error_responses import build_model_error, can_retry_request, classify_error, parse_error_response
 from bot.agent.models.model_profile import (
-    OPTIONAL,
+    OPTIONAL_MEMBERS,
     Api,
     ModelProfile,
     RefusedRequest,
@@ -134,7 +134,7 @@ DROPS: list[tuple[Any, ModelProfile, str]] = [
 
 @pytest.mark.parametrize(("body", "lessons", "name"), DROPS, ids=[one[2] + one[1].api for one in DROPS])
 def test_a_member_that_is_not_taken_is_left_out(body: Any, lessons: ModelProfile, name: str) -> None:
-    sent = tuple(OPTIONAL[lessons.api])
+    sent = tuple(OPTIONAL_MEMBERS[lessons.api])
     for status in (400, 422):
         assert taught(status, body, lessons, *sent) == replace(lessons, unsupported=frozenset({name}))
     for status in (401, 403, 429, 500, 503):
@@ -144,7 +144,7 @@ def test_a_member_that_is_not_taken_is_left_out(body: Any, lessons: ModelProfile
 
 
 def test_what_is_about_something_else_teaches_nothing() -> None:
-    sent = tuple(OPTIONAL["chat"])
+    sent = tuple(OPTIONAL_MEMBERS["chat"])
     bodies: tuple[Any, ...] = (
         openai("Invalid 'messages[3].content': string too long", param="messages[3].content"),
         openai("The weather's temperature is unknown: tool failed", param="tools[0].function"),
@@ -187,7 +187,7 @@ def test_who_is_asked_how_at_first(url: str, api: Api) -> None:
     assert choose_initial_profile(url, "responses").api == "responses"
 
 
-names = st.sampled_from(sorted({name for one in OPTIONAL.values() for name in one}))
+names = st.sampled_from(sorted({name for one in OPTIONAL_MEMBERS.values() for name in one}))
 lessons_ = st.builds(
     ModelProfile,
     st.sampled_from(["chat", "responses"]),
@@ -228,7 +228,7 @@ def test_whatever_an_endpoint_sends_it_is_read_without_an_error(answer: Any, sta
         refusal.is_content_filtered, bool
     )
     for lessons in (CHAT, RESPONSES):
-        learn_from_error(lessons, refusal, RefusedRequest(frozenset(OPTIONAL[lessons.api])))
+        learn_from_error(lessons, refusal, RefusedRequest(frozenset(OPTIONAL_MEMBERS[lessons.api])))
     for transport in (ChatCompletionsTransport(), ResponsesTransport()):
         for body in (answer, transport.join_events([answer, answer])):
             reply = transport.parse_response(body, "m", "tag")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from bot.agent.models.model_profile import ModelProfile
-from bot.agent.provider_details import MOST, attach_details, detach_details, dump_provider_details
+from bot.agent.provider_details import MAX_LENGTH, attach_details, detach_details, dump_provider_details
 from tests.harness.requests import TALK, written
 
 TOOL = {"type": "function", "function": {"name": "look", "description": "d", "parameters": {"type": "object"}}}
@@ -56,4 +56,4 @@ def test_what_was_kept_is_bounded_and_comes_off_as_it_was_put_on() -> None:
     kept = dump_provider_details("tag", {"items": ["a", {"kept": {"of": "x"}}]})
     message = json.dumps({"role": "assistant", "content": "", "tool_calls": []})
     assert detach_details(attach_details(message, kept)) == (message, kept)
-    assert dump_provider_details("tag", {"items": ["x" * MOST]}) == ""
+    assert dump_provider_details("tag", {"items": ["x" * MAX_LENGTH]}) == ""

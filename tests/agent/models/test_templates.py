@@ -11,7 +11,7 @@ import pytest
 
 from bot.agent.events import RunFinished, RunStopped
 from bot.agent.limits import StopReason
-from bot.agent.loop import AGAIN
+from bot.agent.loop import CALL_AGAIN_NOTE
 from bot.agent.model import ModelReply
 from bot.agent.models.error_responses import ErrorResponse
 from bot.agent.models.model_profile import (
@@ -24,7 +24,7 @@ from bot.agent.models.model_profile import (
     parse_profile_record,
 )
 from bot.agent.models.openai_model import open_model
-from bot.agent.models.transport import SYSTEM
+from bot.agent.models.transport import SYSTEM_MARK
 from bot.core.errors import ModelUnavailableError
 from tests.agent.models.standins import TEMPLATES, standing_in
 from tests.harness.loop import acts, call
@@ -84,8 +84,8 @@ async def test_a_run_comes_to_its_answer_and_all_notes_arrive(template: str, sty
     told = json.dumps(serving.asked[-1][1]["messages"], ensure_ascii=False)
     for word in ("RULES", "<facts x>", "before", "waits", "answered", "<cards x>", "hello"):
         assert word in told
-    for note in ("Today is 2026-11-22", AGAIN, "Your last reply could not be used"):
-        assert f"{SYSTEM} {note}" in told
+    for note in ("Today is 2026-11-22", CALL_AGAIN_NOTE, "Your last reply could not be used"):
+        assert f"{SYSTEM_MARK} {note}" in told
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -113,8 +113,8 @@ async def test_where_all_is_taken_notes_stay_the_system_s_and_nothing_is_merged(
         await run(model, fresh(), HEAD)
     sent = serving.asked[-1][1]["messages"]
     notes = [one["content"] for one in sent if one["role"] == "system"]
-    assert [one[:9] for one in notes] == ["RULES", "Today is ", AGAIN[:9], "Your last"]
-    assert SYSTEM not in json.dumps(sent)
+    assert [one[:9] for one in notes] == ["RULES", "Today is ", CALL_AGAIN_NOTE[:9], "Your last"]
+    assert SYSTEM_MARK not in json.dumps(sent)
 
 
 @pytest.mark.parametrize(
@@ -179,11 +179,11 @@ def test_a_person_s_words_never_begin_like_a_note_and_calls_stay_as_they_came() 
         talk[0],
         {"role": "user", "content": parts},
         talk[3],
-        {**talk[4], "content": f"seen\n\n{SYSTEM} go on"},
+        {**talk[4], "content": f"seen\n\n{SYSTEM_MARK} go on"},
     ]
     bare = written(ModelProfile("responses", one_system=True, no_system=True, alternates=True), talk=talk)
     assert "instructions" not in bare and roles(bare["input"]) == ["user", "function_call", "function_call_output"]
-    assert bare["input"][0]["content"][0] == {"type": "input_text", "text": f"{SYSTEM} RULES"}
+    assert bare["input"][0]["content"][0] == {"type": "input_text", "text": f"{SYSTEM_MARK} RULES"}
 
 
 def roles(items: Sequence[dict[str, Any]]) -> list[str]:

@@ -115,7 +115,7 @@ async def test_a_stream_of_responses_is_read_by_its_items_and_its_end() -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_an_answer_without_an_end_is_left(streamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(http, "MAX_BYTES", 10_000)
 
     async def handle(body: dict[str, Any], request: web.Request) -> web.StreamResponse:
         if streamed:

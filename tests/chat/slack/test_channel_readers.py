@@ -12,7 +12,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.chat.messages import ChannelReaders, Place
 from bot.chat.slack import channel_readers
-from bot.chat.slack.channel_readers import FAILED_S, KEPT_S, PAGES, SHARED, SlackReaderClassifier
+from bot.chat.slack.channel_readers import CACHE_S, FAILURE_CACHE_S, PAGES, SHARED_FLAGS, SlackReaderClassifier
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME, member
 from tests.harness.lab import Staff
@@ -67,7 +67,7 @@ async def test_members_of_the_company_and_nobody_else() -> None:
     assert await found(Api(pages=[[ZHANG.id], [LI.id]])) is ChannelReaders.INSIDE
 
 
-@pytest.mark.parametrize("sign", SHARED)
+@pytest.mark.parametrize("sign", SHARED_FLAGS)
 async def test_a_channel_that_others_read_too_or_are_invited_to(sign: str) -> None:
     assert await found(Api({**INFO, sign: True})) is ChannelReaders.OUTSIDE
 
@@ -98,11 +98,11 @@ async def test_it_is_asked_once_in_some_minutes_and_a_refusal_is_believed_for_le
     for _ in range(3):
         await room.classify_readers(PLACE)
     assert api.asked == ["info", "members"]
-    clock[0], api.pages = KEPT_S + 1, [[ZHANG.id, GONE.id]]
+    clock[0], api.pages = CACHE_S + 1, [[ZHANG.id, GONE.id]]
     assert await room.classify_readers(PLACE) is ChannelReaders.OUTSIDE, "a guest who joined is noticed"
-    api.fails, clock[0] = {"info": "missing_scope"}, clock[0] + KEPT_S + 1
+    api.fails, clock[0] = {"info": "missing_scope"}, clock[0] + CACHE_S + 1
     await room.classify_readers(PLACE)
-    api.fails, api.pages, clock[0] = {}, [[ZHANG.id]], clock[0] + FAILED_S + 1
+    api.fails, api.pages, clock[0] = {}, [[ZHANG.id]], clock[0] + FAILURE_CACHE_S + 1
     assert await room.classify_readers(PLACE) is ChannelReaders.INSIDE
 
 

@@ -10,7 +10,7 @@ from bot.chat.messages import Dialog, Place
 from bot.chat.slack.dialogs import parse_view_state, render_modal
 from bot.local.workspace.validate import check_view
 from tests.tools.company import SICK, filled
-from tools.cards.fields import PREFIX, build_dialog_fields
+from tools.cards.fields import FIELD_PREFIX, build_dialog_fields
 from tools.spec import DialogField
 from tools.workflow.process.definition import load_shipped_processes
 
@@ -64,6 +64,6 @@ def test_the_shipped_forms_open_as_dialogs_that_slack_takes() -> None:
         given = filled(process, SICK).values if process.key == "leave" else {}
         shown = render_modal(dialog(*build_dialog_fields(process, given)))
         assert check_view(shown) == []
-        optional = {b["block_id"].removeprefix(PREFIX) for b in shown["blocks"] if b["optional"]}
+        optional = {b["block_id"].removeprefix(FIELD_PREFIX) for b in shown["blocks"] if b["optional"]}
         assert {"cc", "approver"} <= optional
         assert not {"reason", "leave_type", "amount"} & optional

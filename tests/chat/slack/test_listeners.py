@@ -82,7 +82,7 @@ async def test_follow_ups_that_overtake_their_mention_are_taken_in_order(desk: D
 
 async def test_looking_only_once_would_drop_them(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control."""
-    monkeypatch.setattr(listeners, "AGAIN_S", -1)
+    monkeypatch.setattr(listeners, "RECHECK_S", -1)
     await overtaking(desk)
     assert desk.inbox.texts == ["hello", "and 3"]
 

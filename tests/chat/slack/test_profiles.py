@@ -8,7 +8,7 @@ import pytest
 
 from bot.chat.directory_file import DirectoryEntry
 from bot.chat.slack.directory import SlackDirectory
-from bot.chat.slack.profiles import A_TIME
+from bot.chat.slack.profiles import BATCH_SIZE
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME, member
 
@@ -103,13 +103,13 @@ async def test_nobody_is_read_twice_until_their_record_changes(desk: Desk) -> No
 async def test_many_are_read_a_part_at_a_time(desk: Desk) -> None:
     now = [0.0]
     slack(desk, MANAGER, Xf1="U04ZHAO")
-    desk.slack.members += [member(f"U1{n:03d}", f"Person {n}") for n in range(A_TIME)]
+    desk.slack.members += [member(f"U1{n:03d}", f"Person {n}") for n in range(BATCH_SIZE)]
     directory = SlackDirectory(desk.client, {}, team=ME.team, clock=lambda: now[0])
-    assert len(await directory.list_people()) == A_TIME + 2
+    assert len(await directory.list_people()) == BATCH_SIZE + 2
     assert desk.slack.called("users.profile.get") == [], "nobody waits for so many"
     for _ in range(3):
         await directory.catch_up()
-        assert len(desk.slack.called("users.profile.get")) == A_TIME
+        assert len(desk.slack.called("users.profile.get")) == BATCH_SIZE
     now[0] = 61
     await directory.catch_up()
     assert len(desk.slack.called("users.profile.get")) == len(desk.slack.members)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.handbook import folder
-from tools.handbook.folder import FILES, NAME, SIZE, Handbook, HandbookError
+from tools.handbook.folder import FILES, MAX_FILE_BYTES, MAX_PATH_LENGTH, Handbook, HandbookError
 
 
 def wrong(path: Path) -> str:
@@ -105,7 +105,7 @@ def test_other_oddities_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "loop.md").symlink_to("loop.md")
     assert wrong(tmp_path).startswith("loop.md: ")
     (tmp_path / "loop.md").unlink()
-    put(tmp_path / ("n" * NAME + ".md"), "x")
+    put(tmp_path / ("n" * MAX_PATH_LENGTH + ".md"), "x")
     assert "its name should be printable" in wrong(tmp_path)
 
 
@@ -115,10 +115,10 @@ def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_sizes_and_numbers_have_limits(tmp_path: Path) -> None:
-    put(tmp_path / "a.md", "x" * SIZE)
+    put(tmp_path / "a.md", "x" * MAX_FILE_BYTES)
     assert len(Handbook(tmp_path).load_snapshot().sections) == 1
-    put(tmp_path / "a.md", "x" * (SIZE + 1))
-    assert wrong(tmp_path) == f"a.md: {SIZE + 1} bytes, at most {SIZE}"
+    put(tmp_path / "a.md", "x" * (MAX_FILE_BYTES + 1))
+    assert wrong(tmp_path) == f"a.md: {MAX_FILE_BYTES + 1} bytes, at most {MAX_FILE_BYTES}"
     put(tmp_path / "a.md", "x")
     for n in range(FILES):
         put(tmp_path / f"{n}.md", "x")

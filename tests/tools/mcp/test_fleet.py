@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tests.tools.mcp.running import World, alive, calls, plans, presses, until
 from tools.mcp import connection, fleet
 from tools.mcp.config import McpServer
-from tools.mcp.results import TEXT
+from tools.mcp.results import PAGE_LENGTH
 from tools.mcp.tool_adapter import NAME_MAX, format_tool_name
 from tools.spec import EffectUnknownError, Gate, ToolError
 
@@ -99,7 +99,7 @@ async def test_several_calls_at_once(world: World) -> None:
 async def test_results_are_bounded_and_hold_nothing_but_words(world: World) -> None:
     async with world.fleet(world.server("wiki")) as opened:
         huge = (await calls(opened, "wiki__huge")).data
-        assert len(huge["result"]) <= TEXT and "of 1500000 characters" in huge["cut"]
+        assert len(huge["result"]) <= PAGE_LENGTH and "of 1500000 characters" in huge["cut"]
         picture = (await calls(opened, "wiki__picture")).data["result"]
         assert "a cat" in picture and "image/png" in picture and "aGk=" not in picture
         assert (await calls(opened, "wiki__echo", text="hi", times=2)).data["result"] == {"result": "hi hi"}

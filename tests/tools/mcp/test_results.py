@@ -12,13 +12,37 @@ from hypothesis import strategies as st
 
 from bot.agent.tool_executor import OBSERVATION_MAX, format_observation
 from tools.mcp.config import McpServer
-from tools.mcp.results import PAGES, READ, TEXT, WRITTEN, is_single_page, parse_read_result, split_result_pages
-from tools.mcp.tool_adapter import PAGE, McpTool, build_mcp_tool, parse_listed_tool
+from tools.mcp.results import (
+    MAX_PAGES,
+    MAX_READ_LENGTH,
+    PAGE_JSON_LENGTH,
+    PAGE_LENGTH,
+    is_single_page,
+    parse_read_result,
+    split_result_pages,
+)
+from tools.mcp.tool_adapter import PAGE_ARGUMENT, McpTool, build_mcp_tool, parse_listed_tool
 from tools.spec import Gate, ToolOutcome
 
 SERVER = McpServer(name="crm", command=("crm",), env={"CRM_TOKEN": "tulip-secret"})
-READS = McpTool("crm", "list", "Lists.", {"type": "object", "properties": {}}, True, Gate.NONE, "m")
-WRITES = McpTool("crm", "write", "Writes.", {"type": "object", "properties": {}}, False, Gate.NONE, "m")
+READS = McpTool(
+    server="crm",
+    name="list",
+    description="Lists.",
+    schema={"type": "object", "properties": {}},
+    is_read_only=True,
+    gate=Gate.NONE,
+    mark="m",
+)
+WRITES = McpTool(
+    server="crm",
+    name="write",
+    description="Writes.",
+    schema={"type": "object", "properties": {}},
+    is_read_only=False,
+    gate=Gate.NONE,
+    mark="m",
+)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=400),
     lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=10), inner, max_size=10),
@@ -76,8 +100,8 @@ def test_a_long_text_is_told_in_pages_that_make_it_up() -> None:
     text = "\n".join(f'line {n} “quoted” "and" \\escaped' for n in range(700))
     pages = parse_read_result(SERVER, READS, said(text)).data["pages"]
     assert "".join(parse_read_result(SERVER, READS, said(text), n + 1).data["result"] for n in range(pages)) == text
-    endless = parse_read_result(SERVER, READS, said("x" * 10 * READ)).data
-    assert endless["pages"] == PAGES and f"of {10 * READ} characters" in endless["cut"]
+    endless = parse_read_result(SERVER, READS, said("x" * 10 * MAX_READ_LENGTH)).data
+    assert endless["pages"] == MAX_PAGES and f"of {10 * MAX_READ_LENGTH} characters" in endless["cut"]
 
 
 @given(VALUES)
@@ -95,15 +119,15 @@ def test_no_page_is_longer_than_one_and_nothing_is_lost(value: Any) -> None:
 
 
 def test_no_half_of_a_secret_is_told_wherever_a_page_ends() -> None:
-    for before in (TEXT - 5, PAGES * TEXT - 5, READ - 5):
-        text = "x" * before + "tulip-secret" + "y" * (READ + TEXT)
-        told = [parse_read_result(SERVER, READS, said(text), n + 1).data["result"] or "" for n in range(PAGES)]
+    for before in (PAGE_LENGTH - 5, MAX_PAGES * PAGE_LENGTH - 5, MAX_READ_LENGTH - 5):
+        text = "x" * before + "tulip-secret" + "y" * (MAX_READ_LENGTH + PAGE_LENGTH)
+        told = [parse_read_result(SERVER, READS, said(text), n + 1).data["result"] or "" for n in range(MAX_PAGES)]
         assert "tulip" not in "".join(told), before
 
 
 def test_what_may_have_changed_something_is_not_called_again_for_its_next_page() -> None:
     found = parse_read_result(SERVER, WRITES, said("x" * 9_000)).data
-    assert "more" not in found and "[cut: 4000 of 9000" in found["result"] and len(found["result"]) < WRITTEN
+    assert "more" not in found and "[cut: 4000 of 9000" in found["result"] and len(found["result"]) < PAGE_JSON_LENGTH
 
 
 async def test_the_page_is_ours_and_does_not_reach_the_server() -> None:
@@ -123,11 +147,11 @@ async def test_the_page_is_ours_and_does_not_reach_the_server() -> None:
         return Tool(name="list", input_schema=schema, annotations=ToolAnnotations(read_only_hint=True))
 
     plain = parse_listed_tool(SERVER, listed({"of": {"type": "string"}}))
-    own = parse_listed_tool(SERVER, listed({PAGE: {"type": "integer"}}))
+    own = parse_listed_tool(SERVER, listed({PAGE_ARGUMENT: {"type": "integer"}}))
     assert plain is not None and own is not None
-    for one, args in ((plain, {"of": "a", PAGE: 3}), (own, {PAGE: 3})):
+    for one, args in ((plain, {"of": "a", PAGE_ARGUMENT: 3}), (own, {PAGE_ARGUMENT: 3})):
         tool = build_mcp_tool(one, read, effect)
         await tool.run(None, tool.args.model_validate(args))  # type: ignore[arg-type]
-    assert asked == [({"of": "a"}, 3), ({PAGE: 3}, 1)], "a server's own argument of that name stays its own"
-    with pytest.raises(ValueError, match=PAGE):
-        build_mcp_tool(plain, read, effect).args.model_validate({"of": "a", PAGE: "next"})
+    assert asked == [({"of": "a"}, 3), ({PAGE_ARGUMENT: 3}, 1)], "a server's own argument of that name stays its own"
+    with pytest.raises(ValueError, match=PAGE_ARGUMENT):
+        build_mcp_tool(plain, read, effect).args.model_validate({"of": "a", PAGE_ARGUMENT: "next"})

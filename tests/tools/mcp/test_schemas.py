@@ -29,7 +29,15 @@ def tool(schema: dict[str, Any]) -> Tool:
     async def never(*_: Any) -> ToolOutcome:
         raise AssertionError
 
-    one = McpTool("x", "y", "says", simplify_schema(schema), False, Gate.CONFIRM, "m")
+    one = McpTool(
+        server="x",
+        name="y",
+        description="says",
+        schema=simplify_schema(schema),
+        is_read_only=False,
+        gate=Gate.CONFIRM,
+        mark="m",
+    )
     return build_mcp_tool(one, never, never)
 
 

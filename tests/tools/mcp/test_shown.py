@@ -21,7 +21,7 @@ from tests.chat.slack.doubles import validate
 from tests.tools.mcp.running import USE
 from tools.characters import has_invisible
 from tools.mcp import tool_adapter
-from tools.mcp.tool_adapter import DIALOG, FACTS, SHOWN, McpTool, build_mcp_tool
+from tools.mcp.tool_adapter import FACTS, MAX_DIALOG_BYTES, SHOWN, McpTool, build_mcp_tool
 from tools.spec import Gate, Proposal, ToolError
 from tools.tool import Tool
 
@@ -40,7 +40,15 @@ ARGUMENTS = st.dictionaries(NAMES, VALUES, min_size=1, max_size=3)
 
 def tool() -> Tool:
     schema = {"type": "object", "properties": {}}
-    one = McpTool("crm", "write", "Writes.", schema, False, Gate.CONFIRM, "mark")
+    one = McpTool(
+        server="crm",
+        name="write",
+        description="Writes.",
+        schema=schema,
+        is_read_only=False,
+        gate=Gate.CONFIRM,
+        mark="mark",
+    )
     return build_mcp_tool(one, cast(Any, None), cast(Any, None))
 
 
@@ -101,10 +109,17 @@ async def test_everything_that_will_be_sent_can_be_read_before_confirm(text: str
 async def test_as_much_as_a_dialog_may_hold_is_taken_by_the_platform(text: str) -> None:
     """In one value, and in as many as a card may name: at the bound nothing is refused by Slack's own limits."""
     at_most = (
-        DIALOG * 1_000 // tool_adapter._count_markup_bytes(tool_adapter.format_json_value((text * 1_000)[:1_000])) - 10
+        MAX_DIALOG_BYTES
+        * 1_000
+        // tool_adapter._count_markup_bytes(tool_adapter.format_json_value((text * 1_000)[:1_000]))
+        - 10
     )
     value = (text * at_most)[:at_most]
-    assert DIALOG - 200 < tool_adapter._count_markup_bytes(tool_adapter.format_json_value(value)) <= DIALOG
+    assert (
+        MAX_DIALOG_BYTES - 200
+        < tool_adapter._count_markup_bytes(tool_adapter.format_json_value(value))
+        <= MAX_DIALOG_BYTES
+    )
     assert tool_adapter.format_json_value(value).replace("\n", "") in await everything({"text": value})
     each = at_most // (FACTS + 1)
     several = {f"a{number}": (text * each)[:each] for number in range(FACTS)}
@@ -112,8 +127,8 @@ async def test_as_much_as_a_dialog_may_hold_is_taken_by_the_platform(text: str) 
 
 
 async def test_what_no_dialog_holds_is_refused_in_words() -> None:
-    with pytest.raises(ToolError, match=f"{DIALOG} bytes"):
-        await plan({"text": "x" * DIALOG})
+    with pytest.raises(ToolError, match=f"{MAX_DIALOG_BYTES} bytes"):
+        await plan({"text": "x" * MAX_DIALOG_BYTES})
 
 
 async def test_a_long_text_does_not_push_short_ones_off_the_card() -> None:
@@ -136,8 +151,8 @@ async def everything(arguments: dict[str, Any]) -> str:
         plan_ = await plan(arguments)
     except ToolError as refused:
         written = [tool_adapter.format_json_value(value) for value in arguments.values()]
-        assert refused.code == "too_much" and str(DIALOG) in refused.text
-        assert sum(map(tool_adapter._count_markup_bytes, written)) > DIALOG
+        assert refused.code == "too_much" and str(MAX_DIALOG_BYTES) in refused.text
+        assert sum(map(tool_adapter._count_markup_bytes, written)) > MAX_DIALOG_BYTES
         return "".join(written).replace("\n", "")
     assert plan_.args["arguments"] == arguments, "what is shown is what is sealed"
     facts = words.describe_card_fields(plan_.fields, "en")

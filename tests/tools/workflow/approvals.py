@@ -34,7 +34,16 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.reducer import apply_command
-from tools.workflow.engine.state import ALLOWED, SPEAKING, Decision, Delegation, FilledForm, Status, Task, TaskKind
+from tools.workflow.engine.state import (
+    ALLOWED,
+    APPROVAL_DECISIONS,
+    Decision,
+    Delegation,
+    FilledForm,
+    Status,
+    Task,
+    TaskKind,
+)
 from tools.workflow.engine.transitions import TransitionResult
 
 HOURS = timedelta(hours=1)
@@ -152,7 +161,7 @@ class Approvals(Invariants):
             assert self.attempt(command), f"S4: {one.assignee} can return it to {where}"
 
     @precondition(lambda self: self.held.open_tasks)
-    @rule(task=PICK, deputy=PICK, decision=st.sampled_from(sorted(SPEAKING)))
+    @rule(task=PICK, deputy=PICK, decision=st.sampled_from(sorted(APPROVAL_DECISIONS)))
     def a_deputy_decides(self, task: int, deputy: int, decision: Decision) -> None:
         one = self.held.open_tasks[task % len(self.held.open_tasks)]
         actor = self.person(deputy)

@@ -36,7 +36,7 @@ from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.reducer import replay_events
-from tools.workflow.engine.state import SPEAKING, Decision, Delegation, Request, Task, TaskKind
+from tools.workflow.engine.state import APPROVAL_DECISIONS, Decision, Delegation, Request, Task, TaskKind
 from tools.workflow.engine.store import to_milliseconds
 from tools.workflow.process.definition import load_shipped_processes
 
@@ -195,7 +195,9 @@ class Company(RuleBasedStateMachine):
         self.now += timedelta(hours=hours)
         before = {t.id: t for _, t in self.tasks}
         self.wait(self.engine.run_due_jobs(self.now))
-        decided = [t for _, t in self.tasks if t.id in before and before[t.id].is_open and t.outcome in SPEAKING]
+        decided = [
+            t for _, t in self.tasks if t.id in before and before[t.id].is_open and t.outcome in APPROVAL_DECISIONS
+        ]
         assert not decided, "S14: time decides nothing"
         assert not self.wait(self.store.list_due_timers(to_milliseconds(self.now), 100)), (
             "S14: what was due has gone off, once"
@@ -222,7 +224,7 @@ class Company(RuleBasedStateMachine):
                 for timer in list_task_timers(DEFINITIONS[request.definition], task):
                     if timer.id not in task.fired:
                         yield "timers", "", f"{task.id}|{timer.id}"
-            elif task.outcome in SPEAKING:
+            elif task.outcome in APPROVAL_DECISIONS:
                 yield "done", task.by, task.id
         for request in self.requests:
             yield from (("changed", "", request.id), ("mine", request.initiator, request.id))

@@ -12,7 +12,7 @@ from tests.tools.company import LIN, PEOPLE, WANG, ZHANG, ZHAO, filled, refused
 from tests.tools.workflow.trip import FORM, MAIL, TELL, TOLD, line, trip, user
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import FlowNode, InvalidDefinitionError
-from tools.workflow.engine.authority import MOST_ADDED
+from tools.workflow.engine.authority import MAX_PEOPLE
 from tools.workflow.process.checks import check_nodes
 from tools.workflow.process.definition import find_passing_rule, parse_form
 from tools.workflow.process.policy import parse_policy
@@ -70,7 +70,7 @@ def test_several_persons_are_read_as_people_write_them() -> None:
 
 
 def test_a_field_names_so_many_people_and_no_more() -> None:
-    crowd = tuple(Person(id=f"V{n}", name=f"员工{n}") for n in range(MOST_ADDED + 1))
+    crowd = tuple(Person(id=f"V{n}", name=f"员工{n}") for n in range(MAX_PEOPLE + 1))
     most = ",".join(p.id for p in crowd[:-1])
     assert filled(COPIES, {**LED, "cc": f"{most},V0"}, people=(*PEOPLE, *crowd)).values["cc"] == most
     error = refused(COPIES, {**LED, "cc": ",".join(p.id for p in crowd)}, people=(*PEOPLE, *crowd))

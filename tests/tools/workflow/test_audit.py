@@ -21,7 +21,7 @@ from tests.tools.office import office, refused
 from tests.tools.workflow.history import LEAVE, YES, lived, other
 from tools.workflow.engine.audit import AuditFinding, Verification
 from tools.workflow.engine.audit_record import (
-    PAGE,
+    PAGE_SIZE,
     AuditLine,
     RecordHead,
     build_audit_lines,
@@ -136,7 +136,7 @@ async def test_only_what_is_recent_is_told_and_requests_by_their_last_change(sto
 
 async def test_many_requests_are_told_page_by_page() -> None:
     store = MemoryStore()
-    engine, count = office(store).engine, 2 * PAGE + 1
+    engine, count = office(store).engine, 2 * PAGE_SIZE + 1
     for n in range(count):
         await engine.start_request("expense", TAXI, "U1", f"{n}", NOW)
     assert len([name async for name, _, _ in list_recorded_events(store, NOW)]) == count

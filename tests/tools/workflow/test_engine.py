@@ -39,7 +39,7 @@ from tools.workflow.engine.commands import (
     UrgeCommand,
     WithdrawCommand,
 )
-from tools.workflow.engine.embedded import DUE, LATER, EmbeddedEngine
+from tools.workflow.engine.embedded import MAX_DUE_TIMERS, POSTPONEMENT, EmbeddedEngine
 from tools.workflow.engine.port import Act
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision, Delegation, Request, Status
@@ -179,7 +179,7 @@ def unreadable(process: Process) -> Process:
 async def test_what_cannot_be_read_stops_no_clock(store: Store) -> None:
     leave, expense = load_shipped_processes()
     before = EmbeddedEngine(store, [leave, unreadable(expense)], People())
-    for n in range(DUE + 1):
+    for n in range(MAX_DUE_TIMERS + 1):
         await before.start_request("expense", TAXI, "U1", f"{n}", NOW)
     await before.start_request("leave", SICK, "U1", "later", NOW + timedelta(minutes=1))
     engine = EmbeddedEngine(store, [leave], People())
@@ -189,7 +189,7 @@ async def test_what_cannot_be_read_stops_no_clock(store: Store) -> None:
     told = [(e.kind, e.data["request"]) for e in await engine.list_outbox(1000) if e.kind in ("reminded", "escalated")]
     assert told == [("reminded", "L-0001"), ("escalated", "L-0001")], "nothing stood before it"
     assert await engine.run_due_jobs(later + timedelta(minutes=59)) == 0
-    await EmbeddedEngine(store, [leave, unreadable(expense)], People()).run_due_jobs(later + LATER)
+    await EmbeddedEngine(store, [leave, unreadable(expense)], People()).run_due_jobs(later + POSTPONEMENT)
     assert (await engine.get_request("E-0001")).tasks[0].fired, "and nothing is lost"
 
 

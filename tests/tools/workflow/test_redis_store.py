@@ -63,14 +63,36 @@ class StoredApprovals(Approvals):
         before = self.request
         applied = super().attempt(command)
         if applied is not None:
-            self.runner.run(self.save(RequestChange(before, applied, self.definition, f"k{len(self.events)}", "first")))
+            self.runner.run(
+                self.save(
+                    RequestChange(
+                        before=before,
+                        result=applied,
+                        definition=self.definition,
+                        idempotency_key=f"k{len(self.events)}",
+                        answer="first",
+                    )
+                )
+            )
         return applied
 
     async def save(self, change: RequestChange) -> None:
         assert await self.store.save_change(change) == "first"
-        again = RequestChange(change.before, change.result, change.definition, change.idempotency_key, "second")
+        again = RequestChange(
+            before=change.before,
+            result=change.result,
+            definition=change.definition,
+            idempotency_key=change.idempotency_key,
+            answer="second",
+        )
         assert await self.store.save_change(again) == "first", "S13: the same command has its answer, and no effect"
-        late = RequestChange(change.before, change.result, change.definition, "another key", "late")
+        late = RequestChange(
+            before=change.before,
+            result=change.result,
+            definition=change.definition,
+            idempotency_key="another key",
+            answer="late",
+        )
         with pytest.raises(WriteConflictError):
             await self.store.save_change(late)
         self.request = await self.store.load_request("L-0001")

@@ -87,7 +87,7 @@ def test_nobody_is_asked_who_has_voted_or_has_to_wait(mode: VotingMode, people: 
             if seat.before and not compute_verdict(seat.before):
                 assert seat.n not in asked, "before comes first"
                 assert not asked & (below - {one.n for one in list_seats(seat.before)}), "beside and after come later"
-            if seat.after and not seat.vote:
+            if seat.after and (not seat.vote or (seat.beside and not compute_verdict(seat.beside))):
                 assert not asked & {one.n for one in list_seats(seat.after)}, "after comes last"
 
 
@@ -155,3 +155,13 @@ def test_a_change_is_of_one_seat(mode: VotingMode, people: int, random: Random) 
 def test_nobody_sits_twice(mode: VotingMode) -> None:
     ballot = build_ballot(mode, ["B", "C", "B"], 7)
     assert [(seat.n, seat.person) for seat in ballot.seats] == [(7, "B"), (8, "C")]
+
+
+def test_who_comes_after_waits_for_who_is_beside() -> None:
+    beside, after = build_ballot(VotingMode.ALL, ["C"], 2), build_ballot(VotingMode.ALL, ["D"], 3)
+    seat = Seat(n=1, person="B", vote=YES, beside=beside, after=after)
+    ballot = Ballot(mode=VotingMode.ALL, seats=(seat,))
+    assert turns(ballot) == [2]
+    ballot = voted(ballot, beside.seats[0], YES)
+    assert turns(ballot) == [3]
+    assert turns(voted(ballot, after.seats[0], YES)) == []

@@ -1,4 +1,4 @@
-"""Who decides a user task, as its element in a BPMN file says."""
+"""Reads from a user task's element in a BPMN file who decides it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MODES = (
     ("true", UNTIL_REJECTED, VotingMode.ORDER),
     ("false", UNTIL_ONE, VotingMode.ANY),
 )
-"""`isSequential`, `completionCondition`, and what they mean together."""
+"""`isSequential` and `completionCondition`, and their joint meaning."""
 
 
 def parse_assignees(
     task: Element, people: frozenset[str], taken: Collection[str]
 ) -> tuple[tuple[str, ...], VotingMode]:
-    """The variables that hold a task's people, and how they decide together. `taken`: other variables' names.
-    Raises `InvalidDefinitionError`."""
+    """The variables that hold a task's people, and how they decide together. `taken`: names of other variables. Raises
+    `InvalidDefinitionError`."""
     name, assignee = task.attrib["id"], get_extension_attribute(task, "assignee")
     users, groups = get_extension_attribute(task, "candidateUsers"), get_extension_attribute(task, "candidateGroups")
     loop = task.find(f"{BPMN}{LOOP}")
@@ -55,12 +55,12 @@ def parse_assignees(
 def _parse_multi_instance(
     task: str, assignee: str, loop: Element, people: frozenset[str], taken: Collection[str]
 ) -> tuple[tuple[str, ...], VotingMode]:
-    """Everybody in a collection: all, one after another, or whoever is first."""
-    each = get_extension_attribute(loop, "elementVariable")
-    if not NAME.fullmatch(each) or each in {*taken, *people, INITIATOR}:
-        raise InvalidDefinitionError(task, f"elementVariable: {each!r} should be a name of its own")
-    if _parse_variable(task, "assignee", assignee) != each:
-        raise InvalidDefinitionError(task, f"assignee: a multi-instance task is assigned to ${{{each}}}")
+    """A collection of people: all at once, one after another, or the first who decides."""
+    element_variable = get_extension_attribute(loop, "elementVariable")
+    if not NAME.fullmatch(element_variable) or element_variable in {*taken, *people, INITIATOR}:
+        raise InvalidDefinitionError(task, f"elementVariable: {element_variable!r} should be a name of its own")
+    if _parse_variable(task, "assignee", assignee) != element_variable:
+        raise InvalidDefinitionError(task, f"assignee: a multi-instance task is assigned to ${{{element_variable}}}")
     collection = get_extension_attribute(loop, "collection")
     named = collection if collection.startswith("${") else f"${{{collection}}}"
     return (_parse_known_person(task, "collection", named, people),), _parse_mode(task, loop)
@@ -79,19 +79,19 @@ def _parse_mode(task: str, loop: Element) -> VotingMode:
     return mode
 
 
-def _parse_known_person(task: str, what: str, written: str, people: frozenset[str]) -> str:
-    name = _parse_variable(task, what, written)
+def _parse_known_person(task: str, attribute: str, written: str, people: frozenset[str]) -> str:
+    name = _parse_variable(task, attribute, written)
     if name not in people:
         known = ", ".join(sorted(people))
-        raise InvalidDefinitionError(task, f"{what}: unknown person {name!r}; known: {known}")
+        raise InvalidDefinitionError(task, f"{attribute}: unknown person {name!r}; known: {known}")
     return name
 
 
-def _parse_variable(task: str, what: str, written: str) -> str:
+def _parse_variable(task: str, attribute: str, written: str) -> str:
     try:
         return parse_variable(written)
     except InvalidExpressionError as wrong:
-        raise InvalidDefinitionError(task, f"{what}: {wrong}") from None
+        raise InvalidDefinitionError(task, f"{attribute}: {wrong}") from None
 
 
 def _parse_role(task: str, written: str) -> str:

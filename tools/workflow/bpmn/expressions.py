@@ -105,8 +105,8 @@ def infer_type(expression: Expression, types: Mapping[str, Type]) -> Type:
 
 
 def evaluate_condition(expression: Expression, values: Mapping[str, Value]) -> bool:
-    """Whether a condition that passed `infer_type` is true of these values. Raises `InvalidExpressionError` if one is
-    missing that matters."""
+    """The value of a condition that passed `infer_type`. Raises `InvalidExpressionError` if a necessary value is
+    missing."""
     found = evaluate_partially(expression, values)
     if found is None:
         raise InvalidExpressionError(f"no value for {', '.join(sorted(list_variables(expression) - values.keys()))}")
@@ -114,7 +114,7 @@ def evaluate_condition(expression: Expression, values: Mapping[str, Value]) -> b
 
 
 def evaluate_partially(expression: Expression, known: Mapping[str, Value]) -> Value | None:
-    """The value when only `known` is known; None when that leaves it open (Kleene's three-valued logic)."""
+    """The value if only `known` is known; None if that leaves it open (Kleene's three-valued logic)."""
     match expression:
         case Constant(value=value):
             return value
@@ -137,7 +137,7 @@ def list_variables(expression: Expression) -> frozenset[str]:
 
 
 def walk_expression(expression: Expression) -> Iterator[Expression]:
-    """The expression and everything in it."""
+    """The expression and all its parts."""
     yield expression
     match expression:
         case Negation(operand=inner):
@@ -154,7 +154,7 @@ def get_value_type(value: Value) -> Type:
 
 
 def _combine_truths(decisive: bool, left: Value | None, right: Value | None) -> bool | None:
-    """`||` is decided by one that is true, `&&` by one that is not."""
+    """One true side decides `||`, one false side decides `&&`."""
     truths = [None if side is None else side is True for side in (left, right)]
     if decisive in truths:
         return decisive
@@ -188,16 +188,16 @@ def _require_type(found: Type, wanted: Type, sign: str) -> None:
 
 
 def _tokenize_expression(text: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    tokens: list[tuple[str, str]] = []
     at, text = 0, text.rstrip()
     while at < len(text):
         match = TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
             raise InvalidExpressionError(f"cannot read {text[at : at + 20]!r}")
         kind, word = match.lastgroup, match[match.lastgroup]
-        found.append(("sign", SPELLINGS[word]) if word in SPELLINGS and kind == "name" else (kind, word))
+        tokens.append(("sign", SPELLINGS[word]) if word in SPELLINGS and kind == "name" else (kind, word))
         at = match.end()
-    return found
+    return tokens
 
 
 class _ExpressionParser:

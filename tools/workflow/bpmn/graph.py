@@ -1,4 +1,4 @@
-"""A compiled process: nodes and routes, and what must be true of their graph whatever the conditions are."""
+"""A compiled process: nodes and routes, and the rules for their graph that hold whatever the conditions are."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tools.spec import FrozenModel
 
 INITIATOR = "initiator"
 DECISION = "decision"
-"""In conditions, the decision that was just made. `decision_<task>`: how that task was last decided."""
+"""In conditions: the last decision. `decision_<task>`: the last decision of that task."""
 
 
 class InvalidDefinitionError(ValueError):
-    """A process file cannot be used. `element` is the id of what is wrong, or the file; `reason` says why."""
+    """An unusable process file. `element`: id of the wrong element, or the file; `reason`: what is wrong."""
 
     def __init__(self, element: str, reason: str) -> None:
         super().__init__(f"{element}: {reason}")
@@ -46,11 +46,11 @@ class ServiceTopic(StrEnum):
     """What a service task does."""
 
     RULE = "pass_by_rule"
-    """Marks that a rule, not a person, let the request through."""
+    """Marks that a rule, not a person, passed the request."""
     CC = "cc"
-    """Tells the people of the form's `[[cc]]` row."""
+    """Sends copies to the people of the form's `[[cc]]` row."""
     MAIL = "mail"
-    """Proposes the mail of the form's `[[mail]]` row to the author, who sends it or not."""
+    """Proposes the email of the form's `[[mail]]` row to the author, who sends it or not."""
 
 
 class TimerAction(StrEnum):
@@ -72,7 +72,7 @@ class BoundaryTimer(FrozenModel):
 
     id: str
     after_s: int
-    """Seconds since the task was given to somebody."""
+    """Seconds since the task was assigned."""
     alarm: TimerAction
 
 
@@ -85,12 +85,12 @@ class FlowNode(FrozenModel):
     incoming: tuple[str, ...] = ()
     """Flows that lead here. A parallel gateway waits for all of them."""
     who: tuple[str, ...] = ()
-    """Of a user task: the variables that hold its people; `role:<name>` for a candidate group."""
+    """For a user task: the variables that hold its people; `role:<name>` for a candidate group."""
     mode: VotingMode = VotingMode.ALL
     timers: tuple[BoundaryTimer, ...] = ()
     topic: ServiceTopic | None = None
     end: str = ""
-    """Of an end event: `approved`, `rejected`, `withdrawn`."""
+    """For an end event: `approved`, `rejected`, `withdrawn`."""
 
     @property
     def is_revision(self) -> bool:
@@ -114,7 +114,7 @@ class ProcessDefinition(FrozenModel):
     start: str
     nodes: dict[str, FlowNode]
     alone: frozenset[str] = frozenset()
-    """User tasks that can be the only thing going on: not inside a parallel part. A request can be returned there."""
+    """User tasks that can be the only open one: not inside a parallel part. A request can be returned to them."""
 
     @cached_property
     def revision_tasks(self) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class ProcessDefinition(FrozenModel):
 
     @cached_property
     def initial_decisions(self) -> Mapping[str, str]:
-        """What conditions see of decisions before there are any."""
+        """The values of decisions in conditions before any is made."""
         return {format_decision_variable(node): "" for node in self.nodes}
 
 
@@ -144,7 +144,7 @@ def require_one_start(process: str, nodes: Mapping[str, FlowNode]) -> str:
 
 
 def check_graph(start: str, nodes: Mapping[str, FlowNode]) -> None:
-    """What can be seen without playing through it; the rest is in `tools.workflow.bpmn.soundness`."""
+    """Checks that need no simulation; `tools.workflow.bpmn.soundness` has the rest."""
     for node in nodes.values():
         if node.kind is NodeKind.END and node.routes:
             raise InvalidDefinitionError(node.id, "nothing leaves an end event")
@@ -171,7 +171,7 @@ def _check_busy_loop(name: str, nodes: Mapping[str, FlowNode]) -> None:
 def _walk_nodes(
     start: str, nodes: Mapping[str, FlowNode], stop: Callable[[FlowNode], bool] = lambda n: False
 ) -> Iterator[str]:
-    """`start` and every node after it, not going on after nodes where `stop` holds."""
+    """`start` and every node after it; does not continue after nodes where `stop` holds."""
     seen: set[str] = set()
     todo = [start]
     while todo:

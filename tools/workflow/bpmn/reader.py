@@ -82,53 +82,56 @@ ENDINGS = ("approved", "rejected", "withdrawn")
 
 
 def compile_bpmn(source: bytes, variables: Mapping[str, Type], people: Iterable[str]) -> ProcessDefinition:
-    """The definition in a file. `variables`: what conditions may use; `people`: who tasks may be assigned to.
-    Raises `InvalidDefinitionError`."""
-    drawn = parse_bpmn(source)
-    tasks = [name for name, e in drawn.nodes.items() if get_tag_name(e) == NodeKind.USER]
+    """The definition in a file. `variables`: those that conditions may use; `people`: those that tasks may be assigned
+    to. Raises `InvalidDefinitionError`."""
+    elements = parse_bpmn(source)
+    tasks = [name for name, e in elements.nodes.items() if get_tag_name(e) == NodeKind.USER]
     types: Mapping[str, Type] = {**variables, **{d: "text" for d in (DECISION, *map(format_decision_variable, tasks))}}
-    known = frozenset(people)
-    for name in (*variables, *known):
+    people_names = frozenset(people)
+    for name in (*variables, *people_names):
         if name == INITIATOR or is_decision_variable(name):
             raise InvalidDefinitionError("form", f"the name {name!r} is the engine's own")
-    timers, aside = parse_timers(drawn)
-    nodes = {n: _compile_node(drawn, n, types, known, timers.get(n, ())) for n in drawn.nodes if n not in aside}
+    timers, aside = parse_timers(elements)
+    nodes = {
+        n: _compile_node(elements, n, types, people_names, timers.get(n, ())) for n in elements.nodes if n not in aside
+    }
     _reject_author_escalation(nodes.values())
-    start = nodes[require_one_start(drawn.process_id, nodes)]
+    start = nodes[require_one_start(elements.process_id, nodes)]
     check_graph(start.id, nodes)
     check_conditions(nodes)
-    search, net = StateSearch(drawn.process_id), PetriNet(nodes)
+    search, net = StateSearch(elements.process_id), PetriNet(nodes)
     markings = check_soundness(search, net, start)
     check_decision_outcomes(search, net, start, nodes, markings)
     version = hashlib.sha256(source).hexdigest()
     return ProcessDefinition(
-        key=drawn.process_id, version=version, start=start.id, nodes=nodes, alone=list_lone_tasks(net, markings)
+        key=elements.process_id, version=version, start=start.id, nodes=nodes, alone=list_lone_tasks(net, markings)
     )
 
 
 def _compile_node(
-    drawn: ProcessElements,
+    elements: ProcessElements,
     name: str,
     types: Mapping[str, Type],
     people: frozenset[str],
     timers: Sequence[BoundaryTimer],
 ) -> FlowNode:
-    element = drawn.nodes[name]
+    element = elements.nodes[name]
     kind = NodeKind(get_tag_name(element))
-    default = _parse_default_flow(drawn, name) if kind is NodeKind.CHOICE else ""
+    default = _parse_default_flow(elements, name) if kind is NodeKind.CHOICE else ""
     routes = sorted(
-        (_compile_route(f, kind, default, types) for f in drawn.outgoing_flows[name]), key=lambda r: r.flow == default
+        (_compile_route(f, kind, default, types) for f in elements.outgoing_flows[name]),
+        key=lambda r: r.flow == default,
     )
     if kind is NodeKind.START and get_extension_attribute(element, "initiator") not in ("", INITIATOR):
         raise InvalidDefinitionError(name, f"the variable for who starts it should be {INITIATOR!r}")
-    who, mode = parse_assignees(element, people, types) if kind is NodeKind.USER else ((), VotingMode.ALL)
+    people_names, mode = parse_assignees(element, people, types) if kind is NodeKind.USER else ((), VotingMode.ALL)
     return FlowNode(
         id=name,
         kind=kind,
         name=element.get("name", ""),
         routes=tuple(routes),
-        incoming=tuple(f.attrib["id"] for f in drawn.incoming_flows[name]),
-        who=who,
+        incoming=tuple(f.attrib["id"] for f in elements.incoming_flows[name]),
+        who=people_names,
         mode=mode,
         timers=tuple(sorted(timers, key=lambda t: t.after_s)),
         topic=_parse_topic(element) if kind is NodeKind.SERVICE else None,
@@ -145,11 +148,11 @@ def _reject_author_escalation(nodes: Iterable[FlowNode]) -> None:
                 )
 
 
-def _parse_default_flow(drawn: ProcessElements, gateway: str) -> str:
-    default = drawn.nodes[gateway].get("default", "")
+def _parse_default_flow(elements: ProcessElements, gateway: str) -> str:
+    default = elements.nodes[gateway].get("default", "")
     if not default:
         raise InvalidDefinitionError(gateway, "a gateway needs a default flow")
-    if default not in [f.get("id") for f in drawn.outgoing_flows[gateway]]:
+    if default not in [f.get("id") for f in elements.outgoing_flows[gateway]]:
         raise InvalidDefinitionError(gateway, f"the default flow {default!r} does not leave this gateway")
     return default
 
@@ -166,22 +169,22 @@ def _compile_route(flow: Element, kind: NodeKind, default: str, types: Mapping[s
     return SequenceFlow(flow=name, to=flow.attrib["targetRef"], condition=written)
 
 
-def _parse_condition(flow: str, written: str, types: Mapping[str, Type]) -> str:
+def _parse_condition(flow: str, text: str, types: Mapping[str, Type]) -> str:
     try:
-        found = infer_type(parse_expression(written), types)
+        result_type = infer_type(parse_expression(text), types)
     except InvalidExpressionError as wrong:
         raise InvalidDefinitionError(flow, f"condition: {wrong}") from None
-    if found != "truth":
-        raise InvalidDefinitionError(flow, f"condition: gives {found}, not true or false")
-    return written
+    if result_type != "truth":
+        raise InvalidDefinitionError(flow, f"condition: gives {result_type}, not true or false")
+    return text
 
 
 def _parse_topic(element: Element) -> ServiceTopic:
-    found = get_external_topic(element)
-    if found not in list(ServiceTopic):
+    topic = get_external_topic(element)
+    if topic not in list(ServiceTopic):
         known = f"{', '.join(sorted(ServiceTopic))}; behind a timer {', '.join(sorted(TimerAction))}"
-        raise InvalidDefinitionError(element.attrib["id"], f"topic {found!r} is not known; known: {known}")
-    return ServiceTopic(found)
+        raise InvalidDefinitionError(element.attrib["id"], f"topic {topic!r} is not known; known: {known}")
+    return ServiceTopic(topic)
 
 
 def _parse_ending(element: Element) -> str:

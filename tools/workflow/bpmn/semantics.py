@@ -1,11 +1,10 @@
-"""The decisions of a definition mean what people think they mean, whatever a form says.
+"""Checks that the decisions of a definition mean what people expect, for every form.
 
-Nothing is approved unless a person or a rule spoke since it was last submitted. A rejection goes to the author's own
-task or ends the request; a withdrawal ends it. Both are shown by playing through everything that may follow
-(`tools.workflow.bpmn.soundness`): the token of the rejected task is marked, and so is every token that a parallel
-gateway makes of it. Of all conditions only what follows from that one decision is taken for granted, so a proof holds
-for every form, and for everything the others decide meanwhile.
-"""
+Nothing is approved unless a person or a rule has spoken since the last submission. A rejection goes to the author's own
+task or ends the request; a withdrawal ends it. A search through everything that may follow
+(`tools.workflow.bpmn.soundness`) proves both: the token of the rejected task is marked, and so is every token that a
+parallel gateway makes of it. Conditions are assumed only as far as that one decision determines them, so a proof holds
+for every form, and for all other decisions made meanwhile."""
 
 from __future__ import annotations
 
@@ -33,10 +32,10 @@ from tools.workflow.bpmn.graph import (
 from tools.workflow.bpmn.soundness import Marking, PetriNet, StateSearch, build_outgoing_marking
 
 WORDS = ("approve", "reject", "resubmit", "withdraw", "")
-"""What a decision can be when a condition asks for it; empty: there was none."""
+"""The possible values of a decision in a condition; empty: none was made."""
 
 State: TypeAlias = tuple[Marking, Marking]
-"""All tokens, and those that stem from the decision looked at."""
+"""All tokens, and those that come from the decision under test."""
 
 
 def is_decision_variable(name: str) -> bool:
@@ -44,7 +43,7 @@ def is_decision_variable(name: str) -> bool:
 
 
 def check_conditions(nodes: Mapping[str, FlowNode]) -> None:
-    """Conditions ask for decisions that are there. Raises `InvalidDefinitionError` naming the flow."""
+    """Checks that conditions use decisions that exist. Raises `InvalidDefinitionError`, which names the flow."""
     source = {r.flow: n for n in nodes.values() for r in n.routes}
     for node in nodes.values():
         for route in node.routes:
@@ -56,7 +55,7 @@ def check_conditions(nodes: Mapping[str, FlowNode]) -> None:
 def check_decision_outcomes(
     search: StateSearch, net: PetriNet, start: FlowNode, nodes: Mapping[str, FlowNode], markings: frozenset[Marking]
 ) -> None:
-    """Raises `InvalidDefinitionError`. `markings`: every one there can be."""
+    """Raises `InvalidDefinitionError`. `markings`: every possible one."""
     tasks = [n for n in nodes.values() if n.kind is NodeKind.USER]
     own = [n for n in tasks if n.is_revision]
     for node in own:
@@ -70,12 +69,12 @@ def check_decision_outcomes(
 
 
 def _group_states_by_node(net: PetriNet, markings: frozenset[Marking]) -> Mapping[str, list[State]]:
-    """Node → every situation right after it, its own token marked."""
-    found: defaultdict[str, list[State]] = defaultdict(list)
+    """Node → every situation right after it, with its own token marked."""
+    states: defaultdict[str, list[State]] = defaultdict(list)
     for marking in sorted(markings, key=sorted):
         for move in net.list_moves(marking):
-            found[move.node.id].append((move.apply_to(marking), move.produced))
-    return found
+            states[move.node.id].append((move.apply_to(marking), move.produced))
+    return states
 
 
 def _reject_unknown_decision(route: SequenceFlow) -> None:
@@ -90,23 +89,23 @@ def _reject_unknown_decision(route: SequenceFlow) -> None:
 
 
 def _reject_unclear_decision(node: FlowNode, route: SequenceFlow, source: Mapping[str, FlowNode]) -> None:
-    """Between a task and a condition about bare `decision` there are only choices. Elsewhere another task may have
+    """Between a task and a condition on plain `decision` there may be only choices: otherwise another task may have
     been decided in between."""
     seen: set[str] = set()
     todo = [node]
     while todo:
-        found = todo.pop()
-        if found.id in seen or found.kind is NodeKind.USER:
+        name = todo.pop()
+        if name.id in seen or name.kind is NodeKind.USER:
             continue
-        seen.add(found.id)
-        if found.kind in (NodeKind.PARALLEL, NodeKind.SERVICE):
-            reason = f"condition: after {found.id!r} it is unclear whose decision this is; ask for decision_<task>"
+        seen.add(name.id)
+        if name.kind in (NodeKind.PARALLEL, NodeKind.SERVICE):
+            reason = f"condition: after {name.id!r} it is unclear whose decision this is; ask for decision_<task>"
             raise InvalidDefinitionError(route.flow, reason)
-        todo += (source[flow] for flow in found.incoming)
+        todo += (source[flow] for flow in name.incoming)
 
 
 def _reject_parallel_revision(net: PetriNet, node: FlowNode, markings: frozenset[Marking]) -> None:
-    """While the author changes the form nobody can be deciding about it."""
+    """While the author changes the form, nobody may be deciding about it."""
     for marking in markings:
         waiting = [n.id for n in net.list_waiting_nodes(marking)]
         if node.id in waiting and len(waiting) > 1:
@@ -114,7 +113,7 @@ def _reject_parallel_revision(net: PetriNet, node: FlowNode, markings: frozenset
 
 
 def _reject_unapproved_end(search: StateSearch, net: PetriNet, origin: FlowNode) -> None:
-    """From the start, and from the author's own task, approval needs a person or a rule in between."""
+    """Between the start, or the author's own task, and approval there must be a person or a rule."""
 
     def list_undecided_markings(marking: Marking) -> Iterator[Marking]:
         return (m.apply_to(marking) for m in net.list_moves(marking) if not m.node.is_decision_point)
@@ -126,7 +125,7 @@ def _reject_unapproved_end(search: StateSearch, net: PetriNet, origin: FlowNode)
 
 
 class _DecisionConsequence:
-    """What may follow once a task was rejected, or the author's own task withdrawn."""
+    """What may follow after a task was rejected, or the author's own task withdrawn."""
 
     def __init__(self, net: PetriNet, node: FlowNode, nodes: Mapping[str, FlowNode], *, beside: bool) -> None:
         """`beside`: something else may be going on at the same time."""
@@ -138,7 +137,7 @@ class _DecisionConsequence:
         )
 
     def list_next_states(self, state: State) -> Iterator[State]:
-        """What may follow, up to where the decision has had its effect. Raises `InvalidDefinitionError`."""
+        """The next situations, until the decision has had its effect. Raises `InvalidDefinitionError`."""
         marking, marked = state
         if self._has_taken_effect(marking, marked):
             return
@@ -150,12 +149,12 @@ class _DecisionConsequence:
                 yield move.apply_to(marking), move.apply_to(marked)
 
     def _has_taken_effect(self, marking: Marking, marked: Marking) -> bool:
-        for found in self._net.list_waiting_nodes(marked):
-            if found.is_decision_point or found.kind is NodeKind.END:
-                if not self._is_allowed_outcome(found):
-                    raise self._build_outcome_error(f"leads to {found.id!r}")
+        for node in self._net.list_waiting_nodes(marked):
+            if node.is_decision_point or node.kind is NodeKind.END:
+                if not self._is_allowed_outcome(node):
+                    raise self._build_outcome_error(f"leads to {node.id!r}")
                 return True
-        if any(found is self._node for found in self._net.list_waiting_nodes(marking - marked)):
+        if any(node is self._node for node in self._net.list_waiting_nodes(marking - marked)):
             raise self._build_outcome_error("may be forgotten: the task can be given out again meanwhile")
         return False
 
@@ -170,8 +169,7 @@ class _DecisionConsequence:
 
 
 def _list_possible_flows(node: FlowNode, known: Mapping[str, str]) -> Iterator[str]:
-    """The flows that may be taken when these decisions are known: none that they rule out, and none after one that
-    they rule in."""
+    """The flows that are possible given these decisions: none that they exclude, and none after one that they force."""
     for route in node.routes:
         certain = evaluate_partially(parse_expression(route.condition), known) if route.condition else None
         if certain is not False:

@@ -1,9 +1,8 @@
-"""Whether every request gets to an end, by playing the token game: every way through is looked at.
+"""Checks that every request reaches an end, by playing the token game along every path.
 
-A flow can hold one token. A gateway that chooses may choose any of its flows, whatever their conditions say; a
-parallel gateway waits for a token on every flow that leads to it and puts one on every flow that leaves it; any other
-node takes a token from one flow and puts one on the next.
-"""
+A flow can hold one token. A choosing gateway may choose any of its flows, whatever their conditions say. A parallel
+gateway waits for a token on every incoming flow and puts one on every outgoing flow. Any other node takes a token from
+one flow and puts one on the next."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from typing import TypeAlias, TypeVar
 from tools.workflow.bpmn.graph import FlowNode, InvalidDefinitionError, NodeKind
 
 MAX_MOVES = 30_000
-"""How many moves are looked at in one definition, over all checks. Ten tasks side by side are just within it."""
+"""Most moves examined in one definition, over all checks. Ten parallel tasks are just within it."""
 
 S = TypeVar("S", bound=Hashable)
 Marking: TypeAlias = frozenset[str]
@@ -41,72 +40,74 @@ class PetriNet:
         self._moves_by_flow = {flow: tuple(_list_flow_moves(flow, node)) for flow, node in self._node_by_flow.items()}
 
     def list_waiting_nodes(self, marking: Marking) -> list[FlowNode]:
-        """The nodes that a token has come to."""
+        """The nodes that a token has reached."""
         return [self._node_by_flow[flow] for flow in sorted(marking)]
 
     def list_moves(self, marking: Marking) -> Iterator[NetMove]:
-        """What may happen next. A token at a node that neither waits nor decides goes first: nothing else depends on
-        when it moves, so nothing that can come about is missed, and far less has to be looked at."""
+        """The possible next moves. A token at a node that neither waits nor decides goes first: nothing else depends on
+        when it moves, so this misses no situation and examines far fewer."""
         prompt = marking & self._immediate_flows
         for flow in [min(prompt)] if prompt else sorted(marking):
             yield from (m for m in self._moves_by_flow[flow] if m.consumed <= marking)
 
 
 def build_outgoing_marking(node: FlowNode) -> Marking:
-    """A token on every flow that leaves the node."""
+    """A token on every flow out of the node."""
     return frozenset(r.flow for r in node.routes)
 
 
 class StateSearch:
-    """Looks at every situation that can come about, and gives up when there are too many."""
+    """Examines every possible situation, and gives up when there are too many."""
 
     def __init__(self, process: str) -> None:
         self._process, self._moves_left = process, MAX_MOVES
 
     def explore_states(self, first: Iterable[S], after: Callable[[S], Iterable[S]]) -> dict[S, list[S]]:
         """Each situation, with those that may follow it. Raises `InvalidDefinitionError`."""
-        found: dict[S, list[S]] = {}
+        successors: dict[S, list[S]] = {}
         todo = list(first)
         while todo:
             state = todo.pop()
-            if state in found:
+            if state in successors:
                 continue
-            found[state] = list(after(state))
-            self._moves_left -= len(found[state])
+            successors[state] = list(after(state))
+            self._moves_left -= len(successors[state])
             if self._moves_left < 0:
                 raise InvalidDefinitionError(self._process, "too many combinations of what goes on at the same time")
-            todo += found[state]
-        return found
+            todo += successors[state]
+        return successors
 
 
 def check_soundness(search: StateSearch, net: PetriNet, start: FlowNode) -> frozenset[Marking]:
-    """Every marking there can be. Raises `InvalidDefinitionError` where a flow could hold two tokens, an end is reached
-    while something still goes on, or no end can be reached any more."""
-    found = search.explore_states([build_outgoing_marking(start)], lambda marking: _list_next_markings(net, marking))
-    endless = found.keys() - _list_ending_markings(net, found)
+    """Every possible marking. Raises `InvalidDefinitionError` where a flow could hold two tokens, an end is reached
+    while something is still open, or no end can be reached any more."""
+    successors = search.explore_states(
+        [build_outgoing_marking(start)], lambda marking: _list_next_markings(net, marking)
+    )
+    endless = successors.keys() - _list_ending_markings(net, successors)
     if endless:
-        raise _build_endless_error(net, min(endless, key=lambda m: (len(found[m]), sorted(m))))
-    return frozenset(found)
+        raise _build_endless_error(net, min(endless, key=lambda m: (len(successors[m]), sorted(m))))
+    return frozenset(successors)
 
 
-def _list_ending_markings(net: PetriNet, found: Mapping[Marking, Iterable[Marking]]) -> set[Marking]:
+def _list_ending_markings(net: PetriNet, successors: Mapping[Marking, Iterable[Marking]]) -> set[Marking]:
     """The markings from which an end can be reached."""
-    before: defaultdict[Marking, list[Marking]] = defaultdict(list)
-    for marking, following in found.items():
+    predecessors: defaultdict[Marking, list[Marking]] = defaultdict(list)
+    for marking, following in successors.items():
         for later in following:
-            before[later].append(marking)
-    todo = [m for m in found if any(n.kind is NodeKind.END for n in net.list_waiting_nodes(m))]
+            predecessors[later].append(marking)
+    todo = [m for m in successors if any(n.kind is NodeKind.END for n in net.list_waiting_nodes(m))]
     seen = set[Marking]()
     while todo:
         marking = todo.pop()
         if marking not in seen:
             seen.add(marking)
-            todo += before[marking]
+            todo += predecessors[marking]
     return seen
 
 
 def list_lone_tasks(net: PetriNet, markings: Iterable[Marking]) -> frozenset[str]:
-    """The user tasks that can be the only thing going on."""
+    """The user tasks that can be the only open one."""
     single = (net.list_waiting_nodes(m)[0] for m in markings if len(m) == 1)
     return frozenset(node.id for node in single if node.kind is NodeKind.USER)
 
@@ -143,7 +144,7 @@ def _is_immediate(node: FlowNode) -> bool:
 
 
 def _list_flow_moves(flow: str, node: FlowNode) -> Iterator[NetMove]:
-    """What may happen to a token on `flow`; a gateway that joins moves with the first of its flows."""
+    """The moves of a token on `flow`; a joining gateway moves with the first of its flows."""
     if node.kind is not NodeKind.PARALLEL:
         yield from (NetMove(node, frozenset({flow}), frozenset({r.flow})) for r in node.routes)
     elif flow == node.incoming[0]:

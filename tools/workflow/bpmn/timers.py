@@ -1,9 +1,8 @@
-"""Timers of user tasks: what a BPMN file draws beside the way a request takes.
+"""Timers of user tasks: side paths in a BPMN file.
 
-    boundary event ──> service task `remind` or `escalate` ──> end event `…told`
+boundary event ──> service task `remind` or `escalate` ──> end event `…told`
 
-Nothing else stands there and nothing leads back, so nothing is ever approved because time passed.
-"""
+A side path has no other nodes and never leads back, so nothing is ever approved because time passed."""
 
 from __future__ import annotations
 
@@ -17,31 +16,31 @@ from tools.workflow.bpmn.xml import BPMN, ProcessElements, get_element_text, get
 
 EVENT = "boundaryEvent"
 TOLD = "told"
-"""The last word of the id of an end event for timers."""
+"""Ending of the id of an end event for timers."""
 
 DURATION = re.compile(r"P(?:(\d{1,3})D)?(?:T(?=\d)(?:(\d{1,4})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?", re.ASCII)
 SECONDS = (86_400, 3600, 60, 1)
 SHORTEST_S, LONGEST_S = 60, 366 * 86_400
 
 
-def parse_timers(drawn: ProcessElements) -> tuple[Mapping[str, Sequence[BoundaryTimer]], frozenset[str]]:
-    """User task → its timers; and all nodes that stand beside the way. Raises `InvalidDefinitionError`."""
-    events = {name: e for name, e in drawn.nodes.items() if get_tag_name(e) == EVENT}
-    aside = frozenset(name for name, e in drawn.nodes.items() if name in events or _is_timer_node(e))
-    found: defaultdict[str, list[BoundaryTimer]] = defaultdict(list)
+def parse_timers(elements: ProcessElements) -> tuple[Mapping[str, Sequence[BoundaryTimer]], frozenset[str]]:
+    """User task → its timers; and all nodes of side paths. Raises `InvalidDefinitionError`."""
+    events = {name: e for name, e in elements.nodes.items() if get_tag_name(e) == EVENT}
+    aside = frozenset(name for name, e in elements.nodes.items() if name in events or _is_timer_node(e))
+    timers: defaultdict[str, list[BoundaryTimer]] = defaultdict(list)
     for name, event in events.items():
-        found[_require_user_task(drawn, event)].append(
-            BoundaryTimer(id=name, after_s=_parse_duration(event), alarm=_parse_alarm(drawn, name))
+        timers[_require_user_task(elements, event)].append(
+            BoundaryTimer(id=name, after_s=_parse_duration(event), alarm=_parse_alarm(elements, name))
         )
     for name in aside - events.keys():
-        if not drawn.incoming_flows[name]:
+        if not elements.incoming_flows[name]:
             raise InvalidDefinitionError(name, "cannot be reached: no timer leads here")
-    for name, flow in drawn.flows.items():
+    for name, flow in elements.flows.items():
         if flow.get("targetRef") in aside and flow.get("sourceRef") not in aside:
             raise InvalidDefinitionError(name, f"only a timer leads to {flow.get('targetRef')!r}")
         if flow.get("targetRef") in events:
             raise InvalidDefinitionError(name, "nothing leads to a timer")
-    return found, aside
+    return timers, aside
 
 
 def _is_timer_node(element: Element) -> bool:
@@ -62,24 +61,26 @@ def _require_user_task(drawn: ProcessElements, event: Element) -> str:
 
 def _parse_duration(event: Element) -> int:
     """Seconds."""
-    name, written = event.attrib["id"], event.find(f"{BPMN}timerEventDefinition/{BPMN}timeDuration")
-    if written is None:
+    name, duration = event.attrib["id"], event.find(f"{BPMN}timerEventDefinition/{BPMN}timeDuration")
+    if duration is None:
         raise InvalidDefinitionError(name, "only a timer with a <timeDuration> can be attached to a task")
-    parts = DURATION.fullmatch(get_element_text(written))
+    parts = DURATION.fullmatch(get_element_text(duration))
     if parts is None or not any(parts.groups()):
-        raise InvalidDefinitionError(name, f"{get_element_text(written)!r} is not a duration like PT24H or P2DT12H")
+        raise InvalidDefinitionError(name, f"{get_element_text(duration)!r} is not a duration like PT24H or P2DT12H")
     seconds = sum(int(part or 0) * unit for part, unit in zip(parts.groups(), SECONDS, strict=True))
     if not SHORTEST_S <= seconds <= LONGEST_S:
-        raise InvalidDefinitionError(name, f"{get_element_text(written)!r} is less than a minute or more than 366 days")
+        raise InvalidDefinitionError(
+            name, f"{get_element_text(duration)!r} is less than a minute or more than 366 days"
+        )
     return seconds
 
 
-def _parse_alarm(drawn: ProcessElements, event: str) -> TimerAction:
-    service = _get_only_target(drawn, event)
+def _parse_alarm(elements: ProcessElements, event: str) -> TimerAction:
+    service = _get_only_target(elements, event)
     if not _is_timer_node(service) or get_tag_name(service) != NodeKind.SERVICE:
         known = " or ".join(sorted(TimerAction))
         raise InvalidDefinitionError(event, f"a timer leads to a service task with the topic {known}, nowhere else")
-    end = _get_only_target(drawn, service.attrib["id"])
+    end = _get_only_target(elements, service.attrib["id"])
     if not _is_timer_node(end) or get_tag_name(end) != NodeKind.END:
         raise InvalidDefinitionError(
             service.attrib["id"], f"leads to an end event whose id ends in {TOLD}, nowhere else"
@@ -87,10 +88,10 @@ def _parse_alarm(drawn: ProcessElements, event: str) -> TimerAction:
     return TimerAction(get_external_topic(service))
 
 
-def _get_only_target(drawn: ProcessElements, name: str) -> Element:
-    flows = drawn.outgoing_flows[name]
+def _get_only_target(elements: ProcessElements, name: str) -> Element:
+    flows = elements.outgoing_flows[name]
     if len(flows) != 1:
         raise InvalidDefinitionError(name, f"one outgoing flow is needed, found {len(flows)}")
     if flows[0].find(f"{BPMN}conditionExpression") is not None:
         raise InvalidDefinitionError(flows[0].attrib["id"], "only a gateway's other flows have conditions")
-    return drawn.nodes[flows[0].attrib["targetRef"]]
+    return elements.nodes[flows[0].attrib["targetRef"]]

@@ -1,7 +1,6 @@
-"""Reads a BPMN file: one process of the supported subset, every element with an id and nothing unknown on it.
+"""Reads a BPMN file: one process of the supported subset, where every element has an id and nothing is unknown.
 
-What something means is `tools.workflow.bpmn.reader`'s business; here it is only what may be written where.
-"""
+This file checks only which elements are allowed where; `tools.workflow.bpmn.reader` knows their meaning."""
 
 from __future__ import annotations
 
@@ -36,10 +35,10 @@ EXTENSIONS = ("{http://camunda.org/schema/1.0/bpmn}", "{http://flowable.org/bpmn
 FLOW = "sequenceFlow"
 LOOP = "multiInstanceLoopCharacteristics"
 NOTES = ("textAnnotation", "association")
-"""Drawn beside a process; they mean nothing to it."""
+"""Drawn beside a process, without meaning for it."""
 
 MENTIONS = ("incoming", "outgoing")
-"""In a node: the flows that lead to it and away from it."""
+"""In a node: its incoming and outgoing flows."""
 
 TYPED = frozenset({XSI + "type"})
 ATTRIBUTES: Mapping[str, frozenset[str]] = {
@@ -64,7 +63,7 @@ ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "incoming": frozenset(),
     "outgoing": frozenset(),
 }
-"""Element → attributes besides `id` and `name`; `+` marks the extension namespaces."""
+"""Element → allowed attributes besides `id` and `name`; `+` marks the extension namespaces."""
 
 INSIDE: Mapping[str, frozenset[str]] = {
     "definitions": frozenset({"process"}),
@@ -83,12 +82,12 @@ INSIDE: Mapping[str, frozenset[str]] = {
     LOOP: frozenset({"completionCondition"}),
     "timerEventDefinition": frozenset({"timeDuration"}),
 }
-"""Element → what may stand in it besides `documentation` and an empty `extensionElements`."""
+"""Element → allowed children besides `documentation` and an empty `extensionElements`."""
 
 
 @dataclass(frozen=True)
 class ProcessElements:
-    """The elements of a process by id. Every flow joins two of its nodes."""
+    """The elements of a process by id. Every flow connects two of its nodes."""
 
     process_id: str
     nodes: Mapping[str, Element]
@@ -142,7 +141,7 @@ def get_extension_attribute(element: Element, name: str) -> str:
 
 
 def get_external_topic(service: Element) -> str:
-    """Of a task for an external worker; empty for anything else."""
+    """The topic of a task for an external worker; empty for anything else."""
     kinds = ("external", "external-worker")
     return get_extension_attribute(service, "topic") if get_extension_attribute(service, "type") in kinds else ""
 
@@ -177,7 +176,7 @@ def _parse_xml(source: bytes) -> Element:
 
 
 def _check_subset(element: Element, owner: str) -> None:
-    """Nothing unknown is on this element or in it. `owner` is whom to name: the node or flow it belongs to."""
+    """Checks that nothing on or in this element is unknown. `owner`: the node or flow that an error names."""
     known = ATTRIBUTES[get_tag_name(element)] | {"id", "name"}
     for name, times in Counter(map(_shorten_attribute_name, element.attrib)).items():
         if name not in known:
@@ -204,12 +203,12 @@ def _check_subset(element: Element, owner: str) -> None:
 
 
 def _has_owned_children(element: Element) -> bool:
-    """True when what is in the element is part of it, rather than something with an id of its own."""
+    """True if the element's children are parts of it, not elements with an id of their own."""
     return get_tag_name(element) not in ("definitions", "process")
 
 
 def _list_meaningful_children(element: Element) -> Iterator[Element]:
-    """The children, without those that mean nothing: documentation, the picture, an empty place for extensions."""
+    """The children, except those without meaning: documentation, the diagram, an empty place for extensions."""
     for child in element:
         if child.tag == f"{BPMN}documentation":
             continue
@@ -231,13 +230,13 @@ def _reject_loose_text(element: Element, owner: str) -> None:
 
 def _index_elements(process: Element) -> dict[str, Element]:
     _reject_bad_id(process)
-    found: dict[str, Element] = {}
+    elements_by_id: dict[str, Element] = {}
     for element in _list_meaningful_children(process):
         _reject_bad_id(element)
-        if _get_element_id(element) in found or _get_element_id(element) == process.get("id"):
+        if _get_element_id(element) in elements_by_id or _get_element_id(element) == process.get("id"):
             raise InvalidDefinitionError(_get_element_id(element), "the id is used twice")
-        found[_get_element_id(element)] = element
-    return {name: e for name, e in found.items() if get_tag_name(e) not in NOTES}
+        elements_by_id[_get_element_id(element)] = element
+    return {name: e for name, e in elements_by_id.items() if get_tag_name(e) not in NOTES}
 
 
 def _reject_bad_id(element: Element) -> None:
@@ -250,23 +249,26 @@ def _reject_bad_id(element: Element) -> None:
         raise InvalidDefinitionError(name, "the id is reserved")
 
 
-def _check_flow_ends(drawn: ProcessElements) -> None:
-    for name, flow in drawn.flows.items():
+def _check_flow_ends(elements: ProcessElements) -> None:
+    for name, flow in elements.flows.items():
         for end, mention in (("sourceRef", "outgoing"), ("targetRef", "incoming")):
-            node = drawn.nodes.get(flow.get(end, ""))
+            node = elements.nodes.get(flow.get(end, ""))
             if node is None:
                 raise InvalidDefinitionError(name, f"{end} {flow.get(end)!r} is not a node")
             listed = _list_mentioned_flows(node, mention)
             if listed and name not in listed:
                 raise InvalidDefinitionError(_get_element_id(node), f"<{mention}> does not name the flow {name!r}")
-    for name, node in drawn.nodes.items():
-        for mention, flows in (("incoming", drawn.incoming_flows[name]), ("outgoing", drawn.outgoing_flows[name])):
+    for name, node in elements.nodes.items():
+        for mention, flows in (
+            ("incoming", elements.incoming_flows[name]),
+            ("outgoing", elements.outgoing_flows[name]),
+        ):
             for listed_flow in set(_list_mentioned_flows(node, mention)) - {_get_element_id(f) for f in flows}:
                 raise InvalidDefinitionError(name, f"<{mention}> names {listed_flow!r}, which is no such flow")
 
 
 def _list_mentioned_flows(node: Element, mention: str) -> list[str]:
-    """A node that lists its flows lists all of them (tools that draw the picture rely on it)."""
+    """A node that lists its flows must list all of them (tools that draw the diagram rely on it)."""
     return [get_element_text(child) for child in node.findall(f"{BPMN}{mention}")]
 
 

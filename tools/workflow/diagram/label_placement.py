@@ -1,4 +1,4 @@
-"""Where a name goes that stands beside what it names: where it covers the least."""
+"""Places the name of a shape or flow beside it, where it covers the least."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tools.workflow.diagram.layout import Box, Point
 
 GAP = 4.0
 LINE = 3.0
-"""How wide a flow counts."""
+"""The width of a flow."""
 
 
 class LabelPlacer:
-    """Knows what is taken. `placed`: the names so far."""
+    """Knows the occupied areas. `placed`: the names so far."""
 
     def __init__(self, taken: Iterable[Box]) -> None:
         self._occupied = list(taken)
         self.placed: list[Box] = []
 
     def avoid_path(self, points: tuple[Point, ...]) -> None:
-        """Names stay away from this way, if they can."""
+        """Keeps names away from this path if possible."""
         self._occupied += build_segment_boxes(points)
 
     def place_label(self, wanted: Point | None, others: Iterable[Point], width: float, height: float) -> Point:
@@ -38,7 +38,7 @@ class LabelPlacer:
 
 
 def build_segment_boxes(points: tuple[Point, ...]) -> list[Box]:
-    """The straight parts of a way as thin boxes, from where it begins: there it is not yet one with others."""
+    """The straight parts of a path as thin boxes, from its start, where it shares no line with others yet."""
     return [_build_segment_box(one, other) for one, other in pairwise(points)]
 
 
@@ -48,7 +48,7 @@ def _build_segment_box(one: Point, other: Point) -> Box:
 
 
 def list_label_positions(box: Box, width: float, height: float) -> Iterator[Point]:
-    """Middles for a name of this size around a box: below, above, at its sides, beside its middle line."""
+    """Positions for a name of this size around a box: below, above, at its sides, beside its middle line."""
     x, y = box.center
     across, down = (box.w + width) / 2 + GAP, (box.h + height) / 2 + GAP
     yield from (Point(x, y + down), Point(x, y - down), Point(x + across, y), Point(x - across, y))

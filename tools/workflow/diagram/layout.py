@@ -1,4 +1,4 @@
-"""BPMN DI: where the shapes and flows of a process file are drawn."""
+"""BPMN DI: the positions of shapes and flows in a process file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TASKS = frozenset({"userTask", "serviceTask"})
 GATEWAYS = frozenset({"exclusiveGateway", "parallelGateway"})
 EVENTS = frozenset({"startEvent", "endEvent", "boundaryEvent"})
 DRAWN = TASKS | GATEWAYS | EVENTS | {FLOW}
-FARTHEST = 20_000
-"""Pixels. Nobody draws there; a picture of that size would fill the memory."""
+MAX_COORDINATE = 20_000
+"""Largest coordinate, in pixels. A diagram of that size would fill the memory."""
 
 
 class Point(NamedTuple):
@@ -31,7 +31,7 @@ class Point(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A rectangle by its left upper corner, in pixels."""
+    """A rectangle, by its upper left corner, in pixels."""
 
     x: float
     y: float
@@ -51,13 +51,13 @@ class Box(NamedTuple):
         return self.y + self.h
 
     def measure_overlap(self, other: Box) -> float:
-        """How much area both cover."""
+        """The area that both cover."""
         across = min(self.right, other.right) - max(self.x, other.x)
         down = min(self.bottom, other.bottom) - max(self.y, other.y)
         return max(0.0, across) * max(0.0, down)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     id: str
     kind: str
@@ -65,12 +65,12 @@ class Shape:
     name: str
     box: Box
     label: Point | None
-    """The middle of where the file puts its name, when outside."""
+    """The middle of the name's position in the file, if the name is outside."""
     multi_instance: str = ""
-    """Of a task that several people have: `parallel` or `sequential`."""
+    """For a task with several people: `parallel` or `sequential`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
     id: str
     name: str
@@ -85,7 +85,7 @@ class Diagram:
 
 
 def has_diagram(bpmn: bytes) -> bool:
-    """Whether every node and flow of the process has its place in a picture."""
+    """True if every node and flow of the process has a position in the diagram."""
     try:
         read_diagram(bpmn)
     except ToolError:
@@ -94,8 +94,8 @@ def has_diagram(bpmn: bytes) -> bool:
 
 
 def read_diagram(bpmn: bytes) -> Diagram:
-    """The picture in a process file. Raises ToolError(`no_diagram`) for a file in which some or all of it is missing:
-    half a picture would mislead."""
+    """The diagram in a process file. Raises ToolError(`no_diagram`) if any of it is missing: half a diagram would
+    mislead."""
     try:
         root = fromstring(bpmn.decode("utf-8"), forbid_dtd=True)
         elements = {e.attrib["id"]: e for e in root.iterfind(f"{BPMN}process/*") if _get_tag_name(e) in DRAWN}
@@ -118,12 +118,12 @@ def _read_shape(id: str, element: Element, place: Element) -> Shape:
     if box is None:
         raise ValueError(f"{id} has no bounds")
     return Shape(
-        id,
-        _get_tag_name(element),
-        element.get("name", ""),
-        box,
-        _read_label_center(place),
-        _read_multi_instance(element),
+        id=id,
+        kind=_get_tag_name(element),
+        name=element.get("name", ""),
+        box=box,
+        label=_read_label_center(place),
+        multi_instance=_read_multi_instance(element),
     )
 
 
@@ -138,11 +138,11 @@ def _read_edge(id: str, element: Element, place: Element) -> Edge:
     points = tuple(_read_waypoints(place))
     if len(points) < 2:
         raise ValueError(f"{id} has no way")
-    return Edge(id, element.get("name", ""), points, _read_label_center(place))
+    return Edge(id=id, name=element.get("name", ""), points=points, label=_read_label_center(place))
 
 
 def _read_waypoints(place: Element) -> Iterator[Point]:
-    """The corners of a flow's way, the same one not twice in a row."""
+    """The corners of a flow's path, without immediate repetitions."""
     last = None
     for found in place.iterfind(f"{DI}waypoint"):
         point = Point(_read_coordinate(found, "x"), _read_coordinate(found, "y"))
@@ -169,7 +169,7 @@ def _read_bounds(place: Element) -> Box | None:
 
 def _read_coordinate(element: Element, name: str) -> float:
     number = float(element.attrib[name])
-    if not math.isfinite(number) or abs(number) > FARTHEST:
+    if not math.isfinite(number) or abs(number) > MAX_COORDINATE:
         raise ValueError(f"{name} is out of bounds")
     return number
 

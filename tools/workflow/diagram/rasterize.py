@@ -1,6 +1,6 @@
-"""The program `render.render_png` runs: SVG on standard input, PNG on standard output. Arguments: the font file, its
-family, pixels per unit. A process of its own, because the renderer keeps Python's lock while it works, and whatever it
-does to memory or by crashing ends with it."""
+"""The program that `render.render_png` runs: SVG on standard input, PNG on standard output. Arguments: the font file,
+its family, pixels per unit. It is a separate process, because the renderer holds Python's lock while it works, and its
+memory use or a crash then ends with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a process: which way a request has gone, where it is, and what may still come."""
+"""The diagram of a process: the path that a request has taken, where it is, and what may still come."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from tools.workflow.diagram.svg import draw_diagram
 __all__ = ["find_font_file", "has_diagram", "render_picture", "render_png", "render_svg"]
 
 ZOOM, LONGEST_PX = 2.0, 5_000
-"""Pixels per unit of the diagram, less where the picture would be longer."""
+"""Pixels per unit of the diagram, and the longest side of the picture (which may reduce them)."""
 PATIENCE_S = 30
 PAINT = Path(__file__).with_name("rasterize.py")
-KEPT = 32
-"""Pictures that are remembered, of about 0.1 MB each."""
+CACHE_SIZE = 32
+"""Number of cached pictures, of about 0.1 MB each."""
 
 
 def render_svg(bpmn: bytes, done: Collection[str], active: Collection[str], language: str) -> str:
-    """The process as SVG. `done`, `active`: ids of the nodes and flows taken, and of the current ones; `language`
-    (`zh`, `en`) is that of the legend. Raises ToolError(`no_diagram`)."""
+    """The process as SVG. `done`, `active`: ids of the visited nodes and flows, and of the current ones; `language`
+    (`zh`, `en`): of the legend. Raises ToolError(`no_diagram`)."""
     return draw_diagram(read_diagram(bpmn), frozenset(done), frozenset(active), language).svg
 
 
 async def render_picture(bpmn: bytes, done: Collection[str], active: Collection[str], language: str) -> bytes:
-    """`render_png`, beside the event loop."""
+    """`render_png`, in a separate thread."""
     return await asyncio.to_thread(render_png, bpmn, done, active, language)
 
 
 def render_png(
     bpmn: bytes, done: Collection[str], active: Collection[str], language: str, font: Path | None = None
 ) -> bytes:
-    """The same as PNG; takes about 0.3 s, the same picture again nothing. `font`: another than `find_font_file()`.
-    Raises ToolError: `no_diagram`; `no_font` when a name could not be read; `no_picture` when the renderer fails."""
+    """The same as PNG. Takes about 0.3 s; a cached picture takes no time. `font`: instead of `find_font_file()`. Raises
+    ToolError: `no_diagram`; `no_font` if a name would be unreadable; `no_picture` if the renderer fails."""
     return _render_cached_png(bpmn, frozenset(done), frozenset(active), language, font or find_font_file())
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHE_SIZE)
 def _render_cached_png(
     bpmn: bytes, done: frozenset[str], active: frozenset[str], language: str, font: Path | None
 ) -> bytes:
@@ -59,9 +59,9 @@ def rasterize_svg(svg: str, font: Path, zoom: float) -> bytes:
     """SVG as PNG, `zoom` pixels per unit. Raises ToolError(`no_picture`)."""
     command = [sys.executable, "-I", str(PAINT), str(font), FAMILY, f"{zoom:.4f}"]
     try:
-        painted = subprocess.run(  # noqa: S603  our own program; nothing of the process file is in the command
+        process = subprocess.run(  # noqa: S603  our own program; nothing of the process file is in the command
             command, input=svg.encode(), capture_output=True, timeout=PATIENCE_S, check=True, env={}
         )
     except (OSError, subprocess.SubprocessError) as failed:
         raise ToolError("no_picture", "the picture could not be drawn") from failed
-    return painted.stdout
+    return process.stdout

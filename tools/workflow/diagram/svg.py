@@ -1,4 +1,4 @@
-"""A diagram as SVG. What was taken is green and ticked, what is current stands out in amber, the rest is grey."""
+"""A diagram as SVG: visited elements are green and ticked, current ones amber, the rest grey."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tools.workflow.diagram.labels import FAMILY, LEADING, measure_width, wrap_l
 from tools.workflow.diagram.layout import EVENTS, GATEWAYS, TASKS, Box, Diagram, Edge, Point, Shape
 
 TEXT, SMALL = 13.0, 12.0
-"""Font sizes in tasks and beside them."""
-LOW = 56.0
-"""A task lower than this has the smaller letters."""
+"""Font sizes inside tasks and beside shapes."""
+LOW_HEIGHT = 56.0
+"""A lower task has the smaller letters."""
 MARGIN = 24.0
 LEGEND: Mapping[str, tuple[str, str, str]] = {
     "zh": ("已经过", "当前步骤", "尚未到达"),
@@ -37,35 +37,35 @@ STYLE = (
 
 
 class ElementState(StrEnum):
-    """How far a request has come, also the class in the style."""
+    """How far a request has come; also the CSS class."""
 
     LATER = "later"
     DONE = "done"
     NOW = "now"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SvgDrawing:
     svg: str
     text: str
-    """Everything that is written in it."""
+    """All of its text."""
     width: float
     height: float
 
 
 class SvgBuilder:
-    """Collects elements and what is written in them."""
+    """Collects elements and their text."""
 
     def __init__(self) -> None:
         self.elements: list[str] = []
         self.text: list[str] = []
 
     def add_element(self, tag: str, kind: str, **values: float | str) -> None:
-        """An element of class `kind`. `stroke_width=2` is the attribute `stroke-width`."""
+        """Adds an element of class `kind`. `stroke_width=2` becomes the attribute `stroke-width`."""
         self.elements.append(f"<{tag} class={quoteattr(kind)}{_format_attributes(values)}/>")
 
     def add_text(self, middle: Point, text: tuple[str, ...], kind: str, size: float) -> None:
-        """Lines around a middle."""
+        """Adds lines around a middle."""
         step = size * LEADING
         top = middle.y - step * (len(text) - 1) / 2 + size * 0.36
         for number, line in enumerate(text):
@@ -75,7 +75,7 @@ class SvgBuilder:
 
 
 def draw_diagram(diagram: Diagram, done: frozenset[str], active: frozenset[str], language: str) -> SvgDrawing:
-    """`done`, `active`: ids of nodes and flows; who is in both is current. `language` of the legend: `zh`, `en`."""
+    """`done`, `active`: ids of nodes and flows; an id in both is current. `language` of the legend: `zh`, `en`."""
     pen, placer = SvgBuilder(), LabelPlacer(s.box for s in diagram.shapes)
     for edge in diagram.edges:
         placer.avoid_path(edge.points)
@@ -95,19 +95,19 @@ def draw_diagram(diagram: Diagram, done: frozenset[str], active: frozenset[str],
     return _build_svg(pen, _compute_extent(diagram, placer), language)
 
 
-def _draw_shape_label(pen: SvgBuilder, placer: LabelPlacer, shape: Shape, way: ElementState) -> None:
+def _draw_shape_label(pen: SvgBuilder, placer: LabelPlacer, shape: Shape, state: ElementState) -> None:
     """The name of an event or gateway."""
     if text := wrap_label(shape.name, 8.5, 3, split=shape.kind != "boundaryEvent"):
         around = list_label_positions(shape.box, *_measure_lines(text))
-        pen.add_text(placer.place_label(shape.label, around, *_measure_lines(text)), text, f"{way} beside", SMALL)
+        pen.add_text(placer.place_label(shape.label, around, *_measure_lines(text)), text, f"{state} beside", SMALL)
 
 
-def _draw_flow_label(pen: SvgBuilder, placer: LabelPlacer, edge: Edge, way: ElementState) -> None:
+def _draw_flow_label(pen: SvgBuilder, placer: LabelPlacer, edge: Edge, state: ElementState) -> None:
     """The name of a flow."""
     if text := wrap_label(edge.name, 9, 3):
         wide, high = _measure_lines(text)
         around = [p for box in build_segment_boxes(edge.points) for p in list_label_positions(box, wide, high)]
-        pen.add_text(placer.place_label(edge.label, around, wide, high), text, f"{way} beside", SMALL)
+        pen.add_text(placer.place_label(edge.label, around, wide, high), text, f"{state} beside", SMALL)
 
 
 def _measure_lines(text: tuple[str, ...]) -> tuple[float, float]:
@@ -115,23 +115,23 @@ def _measure_lines(text: tuple[str, ...]) -> tuple[float, float]:
     return max(measure_width(line) for line in text) * SMALL + 2, len(text) * SMALL * LEADING
 
 
-def _draw_edge(pen: SvgBuilder, edge: Edge, way: ElementState) -> None:
-    pen.add_element("path", f"{way} none", d=_build_rounded_path(edge.points))
+def _draw_edge(pen: SvgBuilder, edge: Edge, state: ElementState) -> None:
+    pen.add_element("path", f"{state} none", d=_build_rounded_path(edge.points))
     (x0, y0), (x, y) = edge.points[-2:]
     length = math.hypot(x - x0, y - y0)
     dx, dy = (x - x0) / length, (y - y0) / length
     base = Point(x - 10 * dx, y - 10 * dy)
     corners = (Point(x, y), Point(base.x - 4.5 * dy, base.y + 4.5 * dx), Point(base.x + 4.5 * dy, base.y - 4.5 * dx))
-    pen.add_element("polygon", f"{way} head thin", points=" ".join(f"{p.x:g},{p.y:g}" for p in corners))
+    pen.add_element("polygon", f"{state} head thin", points=" ".join(f"{p.x:g},{p.y:g}" for p in corners))
 
 
 def _build_rounded_path(points: tuple[Point, ...], radius: float = 8) -> str:
-    """A way through the points that turns softly."""
-    drawn = f"M{points[0].x:g},{points[0].y:g}"
+    """A path through the points with rounded corners."""
+    path = f"M{points[0].x:g},{points[0].y:g}"
     for before, at, after in zip(points, points[1:], points[2:], strict=False):
         start, end = _move_towards(at, before, radius), _move_towards(at, after, radius)
-        drawn += f"L{start.x:g},{start.y:g}Q{at.x:g},{at.y:g} {end.x:g},{end.y:g}"
-    return f"{drawn}L{points[-1].x:g},{points[-1].y:g}"
+        path += f"L{start.x:g},{start.y:g}Q{at.x:g},{at.y:g} {end.x:g},{end.y:g}"
+    return f"{path}L{points[-1].x:g},{points[-1].y:g}"
 
 
 def _move_towards(at: Point, other: Point, distance: float) -> Point:
@@ -140,18 +140,18 @@ def _move_towards(at: Point, other: Point, distance: float) -> Point:
     return Point(at.x + (other.x - at.x) * part, at.y + (other.y - at.y) * part)
 
 
-def _draw_task(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
+def _draw_task(pen: SvgBuilder, shape: Shape, state: ElementState) -> None:
     box, corners = shape.box, {"rx": 9}
     frame = {"x": box.x, "y": box.y, "width": box.w, "height": box.h, **corners}
-    if way is ElementState.NOW:
+    if state is ElementState.NOW:
         pen.add_element("rect", "halo", **frame)
-    pen.add_element("rect", way, **frame)
-    (_draw_person if shape.kind == "userTask" else _draw_gear)(pen, Point(box.x + 13, box.y + 13), way)
-    _draw_multi_instance(pen, shape, way)
-    size = SMALL if box.h < LOW else TEXT
+    pen.add_element("rect", state, **frame)
+    (_draw_person if shape.kind == "userTask" else _draw_gear)(pen, Point(box.x + 13, box.y + 13), state)
+    _draw_multi_instance(pen, shape, state)
+    size = SMALL if box.h < LOW_HEIGHT else TEXT
     most = max(1, int((box.h - 6) / (size * LEADING)))
-    pen.add_text(box.center, wrap_label(shape.name, (box.w - 10) / size, most, split=most > 1), way, size)
-    if way is ElementState.DONE:
+    pen.add_text(box.center, wrap_label(shape.name, (box.w - 10) / size, most, split=most > 1), state, size)
+    if state is ElementState.DONE:
         _draw_tick(pen, Point(box.right - 3, box.y + 3))
 
 
@@ -160,20 +160,22 @@ def _draw_person(pen: SvgBuilder, at: Point, way: ElementState) -> None:
     pen.add_element("path", f"{way} none thin", d=f"M{at.x - 5:g},{at.y + 6:g}a5,5 0 0 1 10,0z")
 
 
-def _draw_gear(pen: SvgBuilder, at: Point, way: ElementState) -> None:
-    pen.add_element("circle", f"{way} none thin", cx=at.x, cy=at.y, r=3.4)
+def _draw_gear(pen: SvgBuilder, at: Point, state: ElementState) -> None:
+    pen.add_element("circle", f"{state} none thin", cx=at.x, cy=at.y, r=3.4)
     teeth = ((math.cos(turn * math.tau / 8), math.sin(turn * math.tau / 8)) for turn in range(8))
     drawn = (f"M{at.x + 3.4 * x:g},{at.y + 3.4 * y:g}l{2.6 * x:g},{2.6 * y:g}" for x, y in teeth)
-    pen.add_element("path", f"{way} none thin", d="".join(drawn))
+    pen.add_element("path", f"{state} none thin", d="".join(drawn))
 
 
-def _draw_multi_instance(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
-    """Three strokes for several people: upright at once, lying one after another."""
+def _draw_multi_instance(pen: SvgBuilder, shape: Shape, state: ElementState) -> None:
+    """Three strokes for several people: upright for parallel, lying for sequential."""
     if shape.multi_instance:
         x, y = shape.box.center.x, shape.box.bottom - 8
         steps = (-4, 0, 4)
         upright, lying = (f"M{x + s:g},{y - 4:g}v8" for s in steps), (f"M{x - 5:g},{y + s:g}h10" for s in steps)
-        pen.add_element("path", f"{way} none thin", d="".join(upright if shape.multi_instance == "parallel" else lying))
+        pen.add_element(
+            "path", f"{state} none thin", d="".join(upright if shape.multi_instance == "parallel" else lying)
+        )
 
 
 def _draw_tick(pen: SvgBuilder, at: Point) -> None:
@@ -181,34 +183,36 @@ def _draw_tick(pen: SvgBuilder, at: Point) -> None:
     pen.add_element("path", "check", d=f"M{at.x - 3.6:g},{at.y + 0.2:g}l2.6,2.8l4.6,-5.4")
 
 
-def _draw_gateway(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
+def _draw_gateway(pen: SvgBuilder, shape: Shape, state: ElementState) -> None:
     x, y = shape.box.center
     w, h = shape.box.w / 2, shape.box.h / 2
     outline = f"{x:g},{y - h:g} {x + w:g},{y:g} {x:g},{y + h:g} {x - w:g},{y:g}"
-    if way is ElementState.NOW:
+    if state is ElementState.NOW:
         pen.add_element("polygon", "halo", points=outline)
-    pen.add_element("polygon", way, points=outline)
+    pen.add_element("polygon", state, points=outline)
     a = w * 0.3
     cross = f"M{x - a:g},{y - a:g}l{2 * a:g},{2 * a:g}m0,{-2 * a:g}l{-2 * a:g},{2 * a:g}"
     plus = f"M{x - w * 0.5:g},{y:g}h{w:g}M{x:g},{y - w * 0.5:g}v{w:g}"
-    pen.add_element("path", f"{way} none", d=plus if shape.kind == "parallelGateway" else cross, stroke_linecap="round")
+    pen.add_element(
+        "path", f"{state} none", d=plus if shape.kind == "parallelGateway" else cross, stroke_linecap="round"
+    )
 
 
-def _draw_event(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
+def _draw_event(pen: SvgBuilder, shape: Shape, state: ElementState) -> None:
     (x, y), r = shape.box.center, shape.box.w / 2
-    if way is ElementState.NOW:
+    if state is ElementState.NOW:
         pen.add_element("circle", "halo", cx=x, cy=y, r=r)
     if shape.kind == "endEvent":
-        pen.add_element("circle", way, cx=x, cy=y, r=r - 1, style="stroke-width:4")
+        pen.add_element("circle", state, cx=x, cy=y, r=r - 1, style="stroke-width:4")
     else:
-        pen.add_element("circle", way, cx=x, cy=y, r=r)
+        pen.add_element("circle", state, cx=x, cy=y, r=r)
 
 
-def _draw_timer(pen: SvgBuilder, shape: Shape, way: ElementState) -> None:
+def _draw_timer(pen: SvgBuilder, shape: Shape, state: ElementState) -> None:
     (x, y), r = shape.box.center, shape.box.w / 2
     for radius in (r, r - 3):
-        pen.add_element("circle", f"{way} thin", cx=x, cy=y, r=radius, stroke_dasharray="4 2.4")
-    pen.add_element("path", f"{way} none thin", d=f"M{x:g},{y - r * 0.5:g}V{y:g}L{x + r * 0.36:g},{y + r * 0.2:g}")
+        pen.add_element("circle", f"{state} thin", cx=x, cy=y, r=radius, stroke_dasharray="4 2.4")
+    pen.add_element("path", f"{state} none thin", d=f"M{x:g},{y - r * 0.5:g}V{y:g}L{x + r * 0.36:g},{y + r * 0.2:g}")
 
 
 SHAPES = (
@@ -220,7 +224,7 @@ SHAPES = (
 
 
 def _compute_extent(diagram: Diagram, placer: LabelPlacer) -> Box:
-    """Everything drawn, with a margin."""
+    """The bounds of everything drawn, with a margin."""
     boxes = [*(s.box for s in diagram.shapes), *placer.placed]
     points = [Point(b.x, b.y) for b in boxes] + [Point(b.right, b.bottom) for b in boxes]
     points += [p for edge in diagram.edges for p in edge.points]
@@ -234,11 +238,11 @@ def _build_svg(pen: SvgBuilder, extent: Box, language: str) -> SvgDrawing:
     frame = f'width="{wide:g}" height="{high:g}" viewBox="{extent.x:g} {extent.y:g} {wide:g} {high:g}"'
     body = "".join(pen.elements)
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" {frame}><style>{STYLE}</style>{body}</svg>'
-    return SvgDrawing(svg, "".join(pen.text), wide, high)
+    return SvgDrawing(svg=svg, text="".join(pen.text), width=wide, height=high)
 
 
 def _draw_legend(pen: SvgBuilder, at: Point, words: tuple[str, str, str]) -> float:
-    """Says what the colours mean; where it ends on the right."""
+    """Explains the colours; returns its right end."""
     x = at.x
     for way, word in zip((ElementState.DONE, ElementState.NOW, ElementState.LATER), words, strict=True):
         pen.add_element("rect", way, x=x, y=at.y - 8, width=26, height=16, rx=5)

@@ -1,4 +1,4 @@
-"""Looking after processes: which versions there are, what another version changes, and moving requests to it."""
+"""Administers processes: lists versions, compares them, and migrates requests to another one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
-from tools.workflow.engine.audit import ProcessFiles, Version
+from tools.workflow.engine.audit import FileHashes, ProcessFiles
 from tools.workflow.engine.audit_record import split_into_pages
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.migration import build_not_ready_error
@@ -20,9 +20,9 @@ from tools.workflow.engine.store import RequestChange, Store
 from tools.workflow.process.definition import Process
 
 ADMIN = f"{SYSTEM}admin:"
-"""What the actor of an administrator's command begins with; the name of the system's user follows."""
-NAMES = ("id", "name", "flow", "value", "level", "node", "field")
-"""What tells the rows of a list apart."""
+"""Prefix of the actor of an administrator's command; the name of the system user follows."""
+IDENTIFYING_KEYS = ("id", "name", "flow", "value", "level", "node", "field")
+"""Keys that identify the rows of a list."""
 READS = frozenset(
     {
         "load_command_context",
@@ -37,36 +37,47 @@ READS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessVersion:
     """One version of a process."""
 
     key: str
-    version: Version
+    version: FileHashes
     is_shipped: bool
     is_deployed: bool
     is_current: bool
-    """True: whatever starts, starts with this one."""
+    """True: new requests start with this version."""
     running_requests: int
-    """How many requests are under way in it."""
+    """Number of running requests in it."""
     process: Process | None
     error: str = ""
-    """Why there is no process: its files are gone, or not understood any more."""
+    """Why its process cannot be loaded: its files are missing, or no longer supported."""
 
 
 async def list_process_versions(store: Store, shipped: Sequence[Process]) -> tuple[ProcessVersion, ...]:
-    """All that are shipped, deployed or under way; by process, the current one first."""
-    ours, deployed = {p.key: p.version for p in shipped}, await store.load_deployments()
+    """All shipped, deployed or running versions, by process, the current one first."""
+    shipped_versions, deployments = {p.key: p.version for p in shipped}, await store.load_deployments()
     running = Counter([(r.process, (r.definition, r.form)) async for r in list_running_requests(store)])
     files = ProcessFiles(store, shipped)
-    found: list[ProcessVersion] = []
-    for key, version in {*ours.items(), *deployed.items(), *running}:
+    versions: list[ProcessVersion] = []
+    for key, version in {*shipped_versions.items(), *deployments.items(), *running}:
         file = await files.load_version(version)
-        is_ours, is_deployed = ours.get(key) == version, deployed.get(key) == version
-        current = deployed.get(key, ours.get(key)) == version
+        is_ours, is_deployed = shipped_versions.get(key) == version, deployments.get(key) == version
+        current = deployments.get(key, shipped_versions.get(key)) == version
         count = running[key, version]
-        found.append(ProcessVersion(key, version, is_ours, is_deployed, current, count, file.process, file.error))
-    return tuple(sorted(found, key=lambda k: (k.key, not k.is_current, k.version)))
+        versions.append(
+            ProcessVersion(
+                key=key,
+                version=version,
+                is_shipped=is_ours,
+                is_deployed=is_deployed,
+                is_current=current,
+                running_requests=count,
+                process=file.process,
+                error=file.error,
+            )
+        )
+    return tuple(sorted(versions, key=lambda k: (k.key, not k.is_current, k.version)))
 
 
 async def list_running_requests(store: Store, process: str = "") -> AsyncIterator[Request]:
@@ -81,7 +92,8 @@ async def list_running_requests(store: Store, process: str = "") -> AsyncIterato
 
 
 def reject_number_clash(process: Process, others: Iterable[ProcessVersion]) -> None:
-    """Two processes whose requests are numbered alike could not be told apart. Raises `InvalidDefinitionError`."""
+    """Two processes with the same prefix of request numbers could not be told apart. Raises
+    `InvalidDefinitionError`."""
     for known in others:
         other = known.process
         if known.is_current and known.key != process.key and other and other.form.number == process.form.number:
@@ -90,7 +102,7 @@ def reject_number_clash(process: Process, others: Iterable[ProcessVersion]) -> N
 
 @dataclass(frozen=True, slots=True)
 class ProcessDifference:
-    """One fact of a process that is another in the other version; empty where there is none."""
+    """One difference between two versions of a process; empty for a side without the value."""
 
     where: str
     """`long_leave.routes[long].condition`, `field[reason].max_length` …"""
@@ -99,7 +111,7 @@ class ProcessDifference:
 
 
 def compare_processes(before: Process, after: Process) -> tuple[ProcessDifference, ...]:
-    """What the engine and people will notice; positions in the picture are nobody's business."""
+    """The differences that the engine and people will notice; positions in the diagram do not count."""
     old, new = dict(_list_facts(before)), dict(_list_facts(after))
     every = dict.fromkeys([*old, *new])
     return tuple(
@@ -120,9 +132,12 @@ def _flatten_facts(where: str, value: Any) -> Iterator[tuple[str, str]]:
             for name, part in value.items():
                 yield from _flatten_facts(f"{where}.{name}" if where else name, part)
         case [dict(), *_]:
-            named = [(next((str(row[n]) for n in NAMES if n in row), str(at)), row) for at, row in enumerate(value)]
-            yield where, ", ".join(name for name, _ in named)
-            for name, row in named:
+            names = [
+                (next((str(row[n]) for n in IDENTIFYING_KEYS if n in row), str(at)), row)
+                for at, row in enumerate(value)
+            ]
+            yield where, ", ".join(name for name, _ in names)
+            for name, row in names:
                 yield from _flatten_facts(f"{where}[{name}]", row)
         case list():
             yield where, ", ".join(map(str, value))
@@ -135,35 +150,35 @@ def _flatten_facts(where: str, value: Any) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class MigrationResult:
-    """What became of one request."""
+    """The result for one request."""
 
     request: str
-    version: Version
+    version: FileHashes
     error: ToolError | None
-    """None: it goes on in the other version."""
+    """None: it continues in the other version."""
 
 
 async def migrate_requests(
     store: Store, process: Process, requests: Iterable[str], actor: str, now: datetime, *, dry: bool = False
 ) -> AsyncIterator[MigrationResult]:
-    """Moves requests to this version of their process, each on its own. `dry`: finds out what would become of them,
-    and changes nothing."""
+    """Migrates requests to this version of their process, each on its own. `dry`: finds out the results and changes
+    nothing."""
     engine = EmbeddedEngine(cast("Store", ReadOnlyStore(store)) if dry else store, (), NOBODY)
     for name in requests:
         request = await engine.get_request(name)
-        refused: ToolError | None = None
+        refusal: ToolError | None = None
         try:
             key = f"migrate:{request.head}:{':'.join(process.version)}"  # the same move from the same state, once
             await engine.migrate_request(name, process, actor, key, now)
         except ToolError as error:
-            refused = error
-        except InvalidDefinitionError as error:  # the version it is in is not understood any more
-            refused = build_not_ready_error(request, str(error))
-        yield MigrationResult(name, (request.definition, request.form), refused)
+            refusal = error
+        except InvalidDefinitionError as error:  # its present version is no longer supported
+            refusal = build_not_ready_error(request, str(error))
+        yield MigrationResult(name, (request.definition, request.form), refusal)
 
 
 class ReadOnlyStore:
-    """A store that is read, and never written to."""
+    """A store that is only read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -174,14 +189,14 @@ class ReadOnlyStore:
         return getattr(self._store, name)
 
     async def save_file(self, version: str, content: bytes) -> None:
-        """Is not kept."""
+        """Stores nothing."""
 
     async def save_change(self, change: RequestChange) -> str:
         return change.answer
 
 
 class EmptyDirectory:
-    """The directory where nobody has to be looked up."""
+    """A directory without people, for callers who need none."""
 
     async def find_person(self, person: str) -> Person | None:
         return None
@@ -190,7 +205,7 @@ class EmptyDirectory:
         return ()
 
     async def refresh_people(self, people: Iterable[str]) -> None:
-        """Nothing is remembered here: it is as fresh as can be."""
+        """Nothing to do: nothing is cached here."""
 
 
 NOBODY = EmptyDirectory()

@@ -1,8 +1,7 @@
-"""Who decides on a form and who is told, found out when it is filled in, so that the author sees it before confirming.
+"""Finds who decides on a form and who gets copies, when it is filled in, so that the author sees it before confirming.
 
-Never the author; nobody twice. A person field that decides is never filled in for anybody, but only whom the table
-names is accepted in it, unless the row that fits lets the author choose.
-"""
+Never the author; nobody twice. A person field that decides is never filled in automatically. It accepts only people
+whom the table names, unless the matching row lets the author choose."""
 
 from __future__ import annotations
 
@@ -14,20 +13,20 @@ from tools.people.names import CANDIDATES, describe_person, join_in_both_languag
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.expressions import Value
 from tools.workflow.bpmn.graph import ProcessDefinition, ServiceTopic
-from tools.workflow.engine.authority import MOST_ADDED
+from tools.workflow.engine.authority import MAX_PEOPLE
 from tools.workflow.engine.paths import find_repeated_decider, list_approval_nodes, trace_happy_paths
 from tools.workflow.engine.state import FilledForm, Request, Task, TaskKind
 from tools.workflow.process.forms import PERSONS, ApprovalLevel, FieldKind, Form, FormField, check_missing_fields
 from tools.workflow.process.policy import AssigneeResolver, PeopleSelector, PolicyRow
 
-ROLE = "role:"
-"""Before a role's name in `FlowNode.who`: every holder."""
-SEVERAL = re.compile(r"[,，、;；\n]|(?<=>)\s*(?=<@)")
-"""Between several persons."""
+ROLE_PREFIX = "role:"
+"""Prefix of a role in `FlowNode.who`: all its holders."""
+PERSON_SEPARATOR = re.compile(r"[,，、;；\n]|(?<=>)\s*(?=<@)")
+"""Separators between persons."""
 
 
 def list_decider_names(definition: ProcessDefinition) -> frozenset[str]:
-    """The names that stand for those who decide somewhere."""
+    """The names whose people decide somewhere."""
     return frozenset(name for node in definition.nodes.values() for name in node.who)
 
 
@@ -39,8 +38,8 @@ def assign_people(
     author: Person,
     rows: Sequence[PolicyRow],
 ) -> FilledForm:
-    """The form with persons as ids and everybody chosen. `rows` come before the form's own.
-    Raises `ToolError` naming the field and the fix."""
+    """The form with persons as ids and all deciders chosen. `rows` come before the form's own. Raises `ToolError`,
+    which names the field and the fix."""
     decides = list_decider_names(definition)
     persons = (f for f in form.fields if f.kind in PERSONS)
     values = {f.name: _resolve_ids(f, filled.values[f.name], people, author, f.name in decides) for f in persons}
@@ -62,43 +61,43 @@ def find_successors(
     company: AssigneeResolver,
     rows: Sequence[PolicyRow],
 ) -> tuple[Person, ...] | None:
-    """Whom the rules name now in place of the task's assignee; None if the assignee may decide. `company`: the people
-    as they are now. Only who was asked by a rule is judged: somebody whom the author chose by a row that permits it,
-    or to whom the task was transferred, added or escalated, has it from a person or a timer and keeps it."""
+    """The people whom the rules now name in place of the task's assignee; None if the assignee may decide. `company`:
+    the current people. Only assignees named by a rule are judged: one whom the author chose by a row that permits it,
+    or who got the task by transfer, add sign or escalation, has it from a person or a timer and keeps it."""
     node = definition.nodes.get(task.node)
-    asked = [name for name in node.who if task.assignee in request.filled.resolve_people(name)] if node else []
-    if task.kind is not TaskKind.APPROVE or not asked:
+    asked_names = [name for name in node.who if task.assignee in request.filled.resolve_people(name)] if node else []
+    if task.kind is not TaskKind.APPROVE or not asked_names:
         return None
     seats = _SeatAssignment(form, definition, request.filled, company, (*rows, *form.policy))
-    if any(seats.can_decide(name, task.assignee) for name in asked):
+    if any(seats.can_decide(name, task.assignee) for name in asked_names):
         return None
-    return tuple({p.id: p for name in asked for p in seats.list_candidates(name)}.values())
+    return tuple({p.id: p for name in asked_names for p in seats.list_candidates(name)}.values())
 
 
 def _resolve_ids(field: FormField, text: str, people: Sequence[Person], author: Person, decides: bool) -> str:
-    """The persons that a text names, as ids with commas between."""
-    parts = SEVERAL.split(text) if field.kind is FieldKind.PEOPLE else [text]
-    named = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
-    if len(named) > MOST_ADDED:
-        message = f"{field.name}: {len(named)} people are named, at most {MOST_ADDED}; ask for fewer"
+    """The persons in a text, as ids separated by commas."""
+    parts = PERSON_SEPARATOR.split(text) if field.kind is FieldKind.PEOPLE else [text]
+    names = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    if len(names) > MAX_PEOPLE:
+        message = f"{field.name}: {len(names)} people are named, at most {MAX_PEOPLE}; ask for fewer"
         raise ToolError(
-            "too_many", message, needs_person=True, field=field.name, label=field.label.by_language, most=MOST_ADDED
+            "too_many", message, needs_person=True, field=field.name, label=field.label.by_language, most=MAX_PEOPLE
         )
-    found = [resolve_person(people, part, field=field.name).id for part in named]
-    if author.id in found and decides:
+    ids = [resolve_person(people, part, field=field.name).id for part in names]
+    if author.id in ids and decides:
         message = f"{field.name}: nobody approves their own request; ask for somebody else"
         raise ToolError("own_approver", message, needs_person=True, field=field.name)
-    if author.id in found:
+    if author.id in ids:
         message = f"{field.name}: the author cannot stand here; ask for somebody else or leave it out"
         raise ToolError("own_person", message, needs_person=True, field=field.name, label=field.label.by_language)
-    return ",".join(dict.fromkeys(found))
+    return ",".join(dict.fromkeys(ids))
 
 
 def find_unserved(
     form: Form, definition: ProcessDefinition, rows: Sequence[PolicyRow], people: Sequence[Person]
 ) -> list[Person]:
-    """Everybody for whom the rules name nobody in a field that decides, and permit no choice: they can ask for nothing.
-    Conditions of rows are left aside, since there is no form yet: who has a row that may hold is served."""
+    """Everybody for whom the rules name nobody in a field that decides, and permit no choice: they can request nothing.
+    Conditions of rows are ignored, because there is no form yet: one row that may apply is enough."""
     decides = list_decider_names(definition)
     fields = [f.name for f in form.fields if f.kind in PERSONS and f.name in decides]
 
@@ -118,7 +117,7 @@ def find_unserved(
 
 
 class MissingApproverError(ToolError):
-    """Nobody is named in fields that decide, and the rules name one person for each: nothing else is missing."""
+    """Fields that decide are empty, and the rules name one person for each. Nothing else is missing."""
 
     def __init__(self, error: ToolError, suggestions: Mapping[str, str]) -> None:
         super().__init__(error.code, error.text, needs_person=error.ask, field=error.field)
@@ -127,7 +126,7 @@ class MissingApproverError(ToolError):
 
 
 class _SeatAssignment:
-    """Everybody's place in one request, filled step by step."""
+    """The assignment of seats for one request, made step by step."""
 
     def __init__(
         self,
@@ -144,13 +143,13 @@ class _SeatAssignment:
         self._values: Mapping[str, Value] = {**filled.values, **filled.numbers}
         self.assigned_people: dict[str, tuple[str, ...]] = {}
         self.exceptions: dict[str, tuple[str, ...]] = {}
-        """Field → whom the rules name for it, where somebody else was chosen."""
+        """Field → the people whom the rules name for it, where somebody else was chosen."""
 
     def resolve_people(self, name: str) -> tuple[str, ...]:
         return self.assigned_people.get(name) or self._filled.resolve_people(name)
 
     def reject_missing_fields(self) -> None:
-        """Every field that is needed for this very form, at once, and whom to suggest."""
+        """Every missing field for this very form, at once, with suggestions."""
         needed = {r.field for r in self._form.requires if r.is_condition_met(self._values)} | self._nodes_by_name.keys()
         missing = [f for f in self._form.fields if f.name in needed and not self._filled.values[f.name]]
         deciding_here = [f for f in missing if f.name in self._nodes_by_name]
@@ -165,19 +164,19 @@ class _SeatAssignment:
             )
 
     def require_allowed_choices(self) -> None:
-        """Who is named in a field that decides is one of those whom the table names, or the row lets the author
-        choose. A field that nobody is asked by on the way of this form is judged as well: a return or a rejection may
-        lead there."""
+        """Checks that each person in a field that decides is named by the table, or that the row lets the author
+        choose. A field that this form's path does not use is checked as well: a return or a rejection may lead
+        there."""
         decides = list_decider_names(self._definition)
         for field in self._form.fields:
             if field.kind not in PERSONS or field.name not in decides:
                 continue
-            named = self.list_candidates(field.name)
-            beside = [p for p in self._filled.resolve_people(field.name) if p not in _list_ids(named)]
+            candidates = self.list_candidates(field.name)
+            beside = [p for p in self._filled.resolve_people(field.name) if p not in _list_ids(candidates)]
             if beside and not self._can_author_choose(field.name):
-                raise _build_approver_error(field, named, self._company, beside)
+                raise _build_approver_error(field, candidates, self._company, beside)
             if beside:
-                self.exceptions[field.name] = _list_ids(named)
+                self.exceptions[field.name] = _list_ids(candidates)
 
     def choose_people(self) -> None:
         """The levels in the form's order, then the roles of candidate groups."""
@@ -185,20 +184,20 @@ class _SeatAssignment:
             if level.name in self._nodes_by_name:
                 self.assigned_people[level.name] = self._choose_for_level(level)
         for name, node in self._nodes_by_name.items():
-            if name.startswith(ROLE):
+            if name.startswith(ROLE_PREFIX):
                 self.assigned_people[name] = _list_ids(self.list_candidates(name)) or _raise_no_level(
                     name, {"zh": node.name, "en": node.name}
                 )
 
     def reject_duplicate_deciders(self) -> None:
-        """Nobody decides at two nodes of one way."""
+        """Nobody decides at two nodes of one path."""
         if name := next(filter(None, (find_repeated_decider(path, self.resolve_people) for path in self._paths)), ""):
             field = name if self._form.find_field(name) else ""
             message = f"{name}: the same person would decide two levels; ask for somebody else"
             raise ToolError("own_level", message, needs_person=True, field=field)
 
     def choose_recipients(self) -> None:
-        """Who gets copies and mails, wherever the request may go."""
+        """The recipients of copies and emails, wherever the request may go."""
         told = {row.node: row.who for row in self._form.cc} | {row.node: (row.to,) for row in self._form.mails}
         for node in self._definition.nodes.values():
             if node.topic in (ServiceTopic.CC, ServiceTopic.MAIL):
@@ -211,8 +210,9 @@ class _SeatAssignment:
         return _list_ids(able if level.many else able[:1]) or _raise_no_level(level.name, level.label.by_language)
 
     def list_candidates(self, name: str) -> tuple[Person, ...]:
-        """Whom the table names for a field, a level or a role, in their order; nobody who has a place before it."""
-        if name.startswith(ROLE):
+        """The people whom the table names for a field, a level or a role, in order, except those with an earlier
+        place."""
+        if name.startswith(ROLE_PREFIX):
             return self._company.choose_assignees(
                 [_build_role_selector(name)], self.resolve_people, self._list_earlier_deciders(name)
             )
@@ -223,9 +223,9 @@ class _SeatAssignment:
         )
 
     def can_decide(self, name: str, person: str) -> bool:
-        """True if the rules name this person by `name` now, or do not say: the field was filled in by a version that
-        did not ask them, the author chose by a row that permits it, or who is above an author who has left cannot be
-        told any more."""
+        """True if the rules now name this person by `name`, or leave it open: an earlier version without this check
+        filled in the field, the author chose by a row that permits it, or the author has left and their superiors are
+        unknown."""
         if self._form.find_field(name) and (self._filled.exceptions is None or name in self._filled.exceptions):
             return True
         row = self._find_row(name)
@@ -234,7 +234,7 @@ class _SeatAssignment:
         return person in _list_ids(self.list_candidates(name))
 
     def _find_row(self, name: str) -> PolicyRow | None:
-        """The first one that fits."""
+        """The first row that applies."""
         author = self._company.author
         return next((row for row in self._rows if row.is_applicable(name, self._values, author)), None)
 
@@ -247,17 +247,17 @@ class _SeatAssignment:
         return (field is not None and field.kind is FieldKind.PEOPLE) or (level is not None and level.many)
 
     def _list_earlier_deciders(self, name: str) -> frozenset[str]:
-        """Who decides on this form by a name that has its place earlier: the fields, then the levels, each in the
-        form's order, then the roles."""
+        """Deciders on this form by an earlier name: the fields, then the levels, each in the form's order, then the
+        roles."""
         fields_and_levels = [f.name for f in self._form.fields] + [level.name for level in self._form.levels]
         order = [one for one in fields_and_levels if one in self._nodes_by_name]
-        order += [one for one in self._nodes_by_name if one.startswith(ROLE)]
+        order += [one for one in self._nodes_by_name if one.startswith(ROLE_PREFIX)]
         earlier = order[: order.index(name)] if name in order else []
         return frozenset(p for one in earlier for p in self.resolve_people(one))
 
     def _describe_suggestion(self, field: FormField) -> str:
-        """What the model may offer for a missing field. Raises `ToolError` where there is nobody to offer and nobody
-        may be chosen: asking would lead nowhere."""
+        """The model's suggestion for a missing field. Raises `ToolError` if there is nobody to suggest and nobody may
+        be chosen: asking would lead nowhere."""
         able, free = self.list_candidates(field.name), self._can_author_choose(field.name)
         if not able and not free:
             raise _build_approver_error(field, able, self._company)
@@ -267,7 +267,7 @@ class _SeatAssignment:
 
 
 def _build_role_selector(name: str) -> PeopleSelector:
-    return PeopleSelector(kind="role", name=name.removeprefix(ROLE))
+    return PeopleSelector(kind="role", name=name.removeprefix(ROLE_PREFIX))
 
 
 def _list_ids(people: Iterable[Person]) -> tuple[str, ...]:
@@ -277,7 +277,7 @@ def _list_ids(people: Iterable[Person]) -> tuple[str, ...]:
 def _build_approver_error(
     field: FormField, named: Sequence[Person], company: AssigneeResolver, chosen: Sequence[str] = ()
 ) -> ToolError:
-    """Somebody was chosen, or has to be, where the rules decide. `chosen`: person ids."""
+    """The rules decide about this field, and the chosen person does not fit or is missing. `chosen`: person ids."""
     label = field.label.by_language
     if not named:
         message = (
@@ -285,9 +285,9 @@ def _build_approver_error(
             f'their manager in the directory, or to permit a choice in the policy table (others = "flagged")'
         )
         return ToolError("no_approver", message, field=field.name, label=label)
-    others = [company.get_person_name(person) for person in chosen]
+    chosen_names = [company.get_person_name(person) for person in chosen]
     offered = "; ".join(f"{describe_person(p, company.people, 'en')} = {p.id}" for p in named[:CANDIDATES])
-    message = f"{field.name}: not {', '.join(others)[:200]}, but by the rules: {offered}. Offer whom they name"
+    message = f"{field.name}: not {', '.join(chosen_names)[:200]}, but by the rules: {offered}. Offer whom they name"
     names = join_in_both_languages([p.name for p in named[:CANDIDATES]])
     return ToolError(
         "other_approver",
@@ -297,7 +297,7 @@ def _build_approver_error(
         people=tuple(p.id for p in named[:CANDIDATES]),
         label=label,
         names=names,
-        chosen=join_in_both_languages(others),
+        chosen=join_in_both_languages(chosen_names),
     )
 
 

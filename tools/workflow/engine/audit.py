@@ -1,15 +1,13 @@
-"""Whether anything in the record of what was done was altered, or is missing.
+"""Finds alterations and gaps in the record.
 
-What verifying rests on: the hash of each event covers the event and the hash before it; the events are numbered
-without gaps, and so are the requests; and replaying the commands of the record, by the process files it names, gives
-every event and the request as they are kept.
+Verification rests on three facts: the hash of each event covers the event and the hash before it; events and requests
+are numbered without gaps; and replaying the commands of the record, by the process files it names, gives every event
+and the request as stored.
 
-What it cannot see: somebody who can rewrite all of Redis can drop the newest events or requests, bring back an older
-state of everything, or make up a history that is right in itself. Against that, heads (`RecordHead`) are kept
-elsewhere: a record holds what it held then. Not even they show what was added as the engine would have written it, nor
-what was changed after they were exported; and to-do lists, deputyships, cards and the journal are no part of the
-record.
-"""
+Its limit: somebody who can rewrite all of Redis can drop the newest events or requests, restore an older state of
+everything, or invent a consistent history. Against that, heads (`RecordHead`) are exported: a record must still contain
+what it contained then. Even they do not show additions in the engine's own form, or changes made after the export.
+To-do lists, delegations, cards and the journal are not part of the record."""
 
 from __future__ import annotations
 
@@ -39,41 +37,41 @@ from tools.workflow.engine.store import Store, split_request_id, to_milliseconds
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process, compile_process
 
-BROKEN = (ValueError, LookupError, OverflowError, ResponseError)
-"""What reading raises where something else stands than what is looked for."""
+CONTENT_ERRORS = (ValueError, LookupError, OverflowError, ResponseError)
+"""What reading raises for content of another kind."""
 T = TypeVar("T")
-Version = tuple[str, str]
+FileHashes = tuple[str, str]
 """SHA-256 of a process file and of its form."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """Something that is not as it must be. `code` names the sentence `audit.<code>`."""
+    """A finding. Its sentence is `audit.<code>`."""
 
     code: str
     request: str
     params: Mapping[str, str | int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
-    """All that is kept of one request."""
+    """Everything stored for one request."""
 
     request: Request | None
     record: tuple[str, ...] | None
-    """None: what stands there is no record."""
+    """None: its content is no record."""
     changed_ms: int | None
-    """When it changed last (ms), by the list that `recorded` goes by."""
+    """Time of its last change (ms), by the list that `list_recorded_events` uses."""
     is_readable: bool = True
-    """False: what stands there is no request."""
+    """False: its content is no request."""
 
 
 class Verification:
-    """One look through everything, or through one request. Bots may be at work meanwhile."""
+    """One verification of everything, or of one request. Bots may be working meanwhile."""
 
     def __init__(self, store: Store, against: Iterable[RecordHead] = ()) -> None:
         self.requests = self.events = 0
-        """How many were looked at."""
+        """Number of verified items."""
         self._store, self._files = store, ProcessFiles(store)
         self._heads_by_request: dict[str, list[RecordHead]] = {}
         for head in against:
@@ -82,12 +80,12 @@ class Verification:
         self._broken_lists: set[str] = set()
 
     async def verify_all(self) -> AsyncIterator[AuditFinding]:
-        """Every process in use, every request that has a number, and whatever else there is."""
+        """Every process in use, every request with a number, and everything else that is stored."""
         await self._load_listing()
-        listed, numbers = (
+        listed_ids, numbers = (
             tuple(self._changed_ms),
             await self._load_numbers(),
-        )  # in this order: whoever is listed has one
+        )  # this order: every listed one has a number
         for process, version in sorted(
             (await self._read_or_report("processes", self._store.load_deployments(), {})).items()
         ):
@@ -101,20 +99,20 @@ class Verification:
             for gap in page:
                 if isinstance(gap, NumberGap):
                     yield AuditFinding("gone_all", gap.first, {"last": gap.last})
-        for one in sorted({*listed, *self._heads_by_request}):
+        for one in sorted({*listed_ids, *self._heads_by_request}):
             if not _is_numbered(one, numbers):
-                for finding in await self._verify_unnumbered(one, one in listed):
+                for finding in await self._verify_unnumbered(one, one in listed_ids):
                     yield finding
 
     async def _verify_unnumbered(self, name: str, listed: bool) -> tuple[AuditFinding, ...]:
-        """Of what is only known by a head, that its event is missing is all there is to say."""
+        """For a request known only from a head, the missing event is the whole finding."""
         found = await self._verify_requests([name])
         if listed:
             return (AuditFinding("unnumbered", name), *found)
         return tuple(finding for finding in found if finding.code != "gone")
 
     async def verify_request(self, request: str) -> tuple[AuditFinding, ...]:
-        """One request. Raises `ToolError` when there is no trace of it."""
+        """One request. Raises `ToolError` if there is no trace of it."""
         await self._load_listing()
         traces = (
             await self._load_record(request) != (),
@@ -129,20 +127,20 @@ class Verification:
         )
 
     async def _verify_requests(self, names: Sequence[str]) -> tuple[AuditFinding, ...]:
-        """What is wrong with these requests. What changes between two looks is looked at again."""
-        seen: dict[str, StoredRequest] = {}
-        found: dict[str, tuple[AuditFinding, ...]] = {}
-        while waiting := [name for name in names if name not in found]:
-            for name, (kept, findings) in zip(
+        """Findings about these requests. A request that changes meanwhile is read again."""
+        earlier: dict[str, StoredRequest] = {}
+        findings_by_id: dict[str, tuple[AuditFinding, ...]] = {}
+        while waiting := [name for name in names if name not in findings_by_id]:
+            for name, (stored_request, findings) in zip(
                 waiting, await asyncio.gather(*map(self._load_and_check, waiting)), strict=True
             ):
-                if not findings or kept == seen.get(name):
-                    found[name] = findings
-                    self.requests, self.events = self.requests + 1, self.events + len(kept.record or ())
-                seen[name] = kept
-            if len(found) < len(names):
+                if not findings or stored_request == earlier.get(name):
+                    findings_by_id[name] = findings
+                    self.requests, self.events = self.requests + 1, self.events + len(stored_request.record or ())
+                earlier[name] = stored_request
+            if len(findings_by_id) < len(names):
                 await self._load_listing()
-        return tuple(finding for name in names for finding in found[name])
+        return tuple(finding for name in names for finding in findings_by_id[name])
 
     async def _load_and_check(self, name: str) -> tuple[StoredRequest, tuple[AuditFinding, ...]]:
         kept = await self._load_stored(name)
@@ -154,68 +152,71 @@ class Verification:
     async def _load_numbers(self) -> Mapping[str, int]:
         return await self._read_or_report("numbers", self._store.load_last_numbers(), {})
 
-    async def _read_or_report(self, what: str, reading: Awaitable[T], otherwise: T) -> T:
-        """A list of the store; where it holds what no bot ever puts there, that is a finding and no crash."""
+    async def _read_or_report(self, list_name: str, reading: Awaitable[T], otherwise: T) -> T:
+        """A list of the store. Content that no bot writes there becomes a finding, not a crash."""
         try:
             return await reading
-        except BROKEN as error:
+        except CONTENT_ERRORS as error:
             if not _is_content_error(error):
                 raise
-            self._broken_lists.add(what)
+            self._broken_lists.add(list_name)
             return otherwise
 
     async def _load_record(self, name: str) -> tuple[str, ...] | None:
-        """None: what stands there is no record."""
+        """None: its content is no record."""
         try:
             return await self._store.load_events(name)
-        except BROKEN as error:
+        except CONTENT_ERRORS as error:
             if not _is_content_error(error):
                 raise
             return None
 
     async def _load_stored(self, name: str) -> StoredRequest:
-        listed, record = self._changed_ms.get(name), await self._load_record(name)
+        changed_ms, record = self._changed_ms.get(name), await self._load_record(name)
         try:
-            return StoredRequest(await self._store.load_request(name), record, listed)
+            return StoredRequest(request=await self._store.load_request(name), record=record, changed_ms=changed_ms)
         except ValidationError:
-            return StoredRequest(None, record, listed, is_readable=False)
+            return StoredRequest(request=None, record=record, changed_ms=changed_ms, is_readable=False)
 
-    async def _check_stored(self, name: str, kept: StoredRequest) -> tuple[AuditFinding, ...]:
-        if kept.record is None:
+    async def _check_stored(self, name: str, stored: StoredRequest) -> tuple[AuditFinding, ...]:
+        if stored.record is None:
             return (AuditFinding("unreadable", name, {"n": 0}), *self._find_rewritten(name, ()))
-        events, finding = _check_chain(name, kept.record)
-        finding = finding or _check_whole(name, kept, events) or await self._check_replay(name, kept.request, events)
+        events, finding = _check_chain(name, stored.record)
+        finding = (
+            finding or _check_whole(name, stored, events) or await self._check_replay(name, stored.request, events)
+        )
         return (*filter(None, [finding]), *self._find_rewritten(name, events))
 
     def _find_rewritten(self, name: str, events: Sequence[RequestEvent]) -> Iterator[AuditFinding]:
-        """Heads that were kept elsewhere and are in this record no longer."""
+        """Exported heads that are no longer in this record."""
         for head in self._heads_by_request.get(name, ()):
             if head.n >= len(events) or events[head.n].hash != head.hash:
                 yield AuditFinding("rewritten", name, {"n": head.n, "hash": head.hash[:12]})
 
     async def _check_replay(
-        self, name: str, kept: Request | None, events: Sequence[RequestEvent]
+        self, name: str, stored_request: Request | None, events: Sequence[RequestEvent]
     ) -> AuditFinding | None:
-        """The first event that the engine would not have written so, or the request if it is not what they give."""
+        """The first event that the engine would have written differently, or the request if it does not match the
+        events."""
         request: Request | None = None
         for event in events:
             held = event.command if isinstance(event.command, StartCommand) else request
             file = await self._files.load_version((held.definition, held.form) if held else ("", ""))
             if file.process is None:
                 return AuditFinding("no_process", name, {"n": event.n, "reason": file.error})
-            applied = _reapply_event(file.process.definition, request, event)
-            if isinstance(applied, str):
-                return AuditFinding("impossible", name, {"n": event.n, "reason": applied})
-            if applied.event != event:
+            result = _reapply_event(file.process.definition, request, event)
+            if isinstance(result, str):
+                return AuditFinding("impossible", name, {"n": event.n, "reason": result})
+            if result.event != event:
                 return AuditFinding("unlike", name, {"n": event.n})
-            request = applied.request
-        same = request and kept and request.model_dump_json() == kept.model_dump_json()
+            request = result.request
+        same = request and stored_request and request.model_dump_json() == stored_request.model_dump_json()
         return None if same else AuditFinding("request", name)
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessFile:
-    """A process as it is kept, or why it cannot be used."""
+    """A stored process, or why it cannot be used."""
 
     process: Process | None
     error: str = ""
@@ -228,18 +229,18 @@ def _compile_once(bpmn: bytes, toml: bytes) -> Process:
 
 
 class ProcessFiles:
-    """The process files of a store, each read once. `known`: processes that need not have been kept."""
+    """The process files of a store, each read once. `known`: processes that need no stored files."""
 
     def __init__(self, store: Store, known: Iterable[Process] = ()) -> None:
         self._store = store
         self._files_by_version = {process.version: ProcessFile(process) for process in known}
 
-    async def load_version(self, version: Version) -> ProcessFile:
+    async def load_version(self, version: FileHashes) -> ProcessFile:
         if version not in self._files_by_version:
             self._files_by_version[version] = await self._load_file(version)
         return self._files_by_version[version]
 
-    async def _load_file(self, version: Version) -> ProcessFile:
+    async def _load_file(self, version: FileHashes) -> ProcessFile:
         bpmn, toml = [await self._store.load_file(name) for name in version]
         for name, content in zip(version, (bpmn, toml), strict=True):
             if content is None or hashlib.sha256(content).hexdigest() != name:
@@ -251,7 +252,7 @@ class ProcessFiles:
 
 
 def _check_chain(name: str, record: Sequence[str]) -> tuple[tuple[RequestEvent, ...], AuditFinding | None]:
-    """The events up to the first that was altered, or does not follow on the one before it."""
+    """The events up to the first that was altered, or does not follow the one before it."""
     events: list[RequestEvent] = []
     previous = ""
     for n, text in enumerate(record):
@@ -267,10 +268,10 @@ def _check_chain(name: str, record: Sequence[str]) -> tuple[tuple[RequestEvent, 
     return tuple(events), None
 
 
-def _check_whole(name: str, kept: StoredRequest, events: Sequence[RequestEvent]) -> AuditFinding | None:
-    """Whether the request and its record, right in itself, are both there and belong together."""
-    request = kept.request
-    if not kept.is_readable:
+def _check_whole(name: str, stored: StoredRequest, events: Sequence[RequestEvent]) -> AuditFinding | None:
+    """Checks that the request and its record both exist and belong together."""
+    request = stored.request
+    if not stored.is_readable:
         return AuditFinding("request_unreadable", name)
     if request is None:
         return AuditFinding("orphan", name, {"events": len(events)}) if events else AuditFinding("gone", name)
@@ -278,7 +279,7 @@ def _check_whole(name: str, kept: StoredRequest, events: Sequence[RequestEvent])
         return AuditFinding("elsewhere", name, {"id": request.id})
     if not events or (request.events, request.head) != (len(events), events[-1].hash):
         return AuditFinding("cut", name, {"found": len(events), "events": request.events})
-    if kept.changed_ms != to_milliseconds(request.changed):
+    if stored.changed_ms != to_milliseconds(request.changed):
         return AuditFinding("unlisted", name)
     return None
 
@@ -286,7 +287,7 @@ def _check_whole(name: str, kept: StoredRequest, events: Sequence[RequestEvent])
 def _reapply_event(
     definition: ProcessDefinition, request: Request | None, event: RequestEvent
 ) -> TransitionResult | str:
-    """What the engine makes of the event's command, or why it refuses it."""
+    """The engine's result for the event's command, or why it refuses."""
     try:
         return apply_command(definition, request, event.command, event.at)
     except ToolError as refused:
@@ -296,12 +297,12 @@ def _reapply_event(
 
 
 def _is_content_error(error: Exception) -> bool:
-    """Whether it is about what is kept. Other refusals of a server (no access, still loading) are no finding."""
+    """True if the error is about the content. Other refusals of a server (no access, still loading) are no finding."""
     return not isinstance(error, ResponseError) or str(error).startswith("WRONGTYPE")
 
 
 def _is_numbered(request: str, numbers: Mapping[str, int]) -> bool:
-    """Whether it is one of the numbers that were given out."""
+    """True if it is one of the numbers given out."""
     try:
         prefix, number = split_request_id(request)
     except ValueError:

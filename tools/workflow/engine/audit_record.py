@@ -1,4 +1,4 @@
-"""The record of what was done, as an auditor reads it, and how far it has come."""
+"""The record as an auditor reads it, and its heads."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.state import RULE
 from tools.workflow.engine.store import Store, to_milliseconds
 
-PAGE = 100
-"""How many requests are read at once."""
-BEYOND = 1000
-"""How many numbers in a row, of which nothing is listed, are looked at one by one."""
+PAGE_SIZE = 100
+"""Requests read at once."""
+MAX_UNLISTED = 1000
+"""How many numbers in a row are looked up one by one if no list has them."""
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLine:
-    """One transition, as an auditor reads it: a flow that was taken, a node that acted by itself, or, where nothing
-    moved, the command alone."""
+    """One transition for an auditor: a flow that was taken, a node that acted by itself or, if nothing moved, the
+    command alone."""
 
     at: datetime
     request: str
@@ -45,22 +45,22 @@ class AuditLine:
     """Person id, or `system:…`."""
     on_behalf_of: str
     via: str
-    """`button`, `timer`, `command`, or `rule`: what the process did by itself."""
+    """`button`, `timer`, `command`, or `rule`: the process itself."""
     command: str
     """A decision, or the kind of the command."""
     task: str
     about: str
-    """Who or what it names besides: person ids, a timer, a version."""
+    """Whom or what it also names: person ids, a timer, a version."""
     flags: str
-    """What was out of the ordinary in the form that was handed in, with `;` between: `exception approver=U5 rules=U2`
-    (the author chose U5, the rules name U2), `bound recent` (several requests reach this bound together)."""
+    """Unusual facts about the form that was handed in, separated by `;`: `exception approver=U5 rules=U2` (the author
+    chose U5, the rules name U2), `bound recent` (several requests together reach this bound)."""
     node: str
     """The node that was left, or that acted."""
     flow: str
     condition: str
     to: str
     status: str
-    """Of the request, after the command."""
+    """The request's status after the command."""
     arguments: str
     """Hash of the command."""
     previous: str
@@ -127,8 +127,8 @@ def _list_flags(event: RequestEvent) -> Iterator[str]:
 async def list_recorded_events(
     store: Store, since: datetime, request: str = ""
 ) -> AsyncIterator[tuple[str, int, RequestEvent | None]]:
-    """Request, number and event of everything since then; one request after the other, the one changed longest ago
-    first. None stands for an event that cannot be read."""
+    """Request, number and event of everything since then, request by request, the one with the oldest last change
+    first. None in place of an unreadable event."""
     wanted = (request,) if request else await store.list_members_since("changed", to_milliseconds(since))
     for page in split_into_pages(wanted):
         records = await asyncio.gather(*(store.load_events(one) for one in page))
@@ -141,7 +141,7 @@ async def list_recorded_events(
 
 @dataclass(frozen=True, slots=True)
 class RecordHead:
-    """How far the record of a request had come: the number and the hash of its last event."""
+    """The head of a request's record: number and hash of its last event."""
 
     request: str
     n: int
@@ -153,28 +153,28 @@ class RecordHead:
 
 @dataclass(frozen=True, slots=True)
 class HeadExport:
-    """What a file of heads holds."""
+    """The content of a file of heads."""
 
     heads: tuple[RecordHead, ...]
     is_closed: bool
-    """It ends with the line that says how much it holds. False: an older version wrote it, or its end is missing."""
+    """True if it ends with its closing line. False: an older version wrote it, or its end is missing."""
 
 
 class ExportAlteredError(ValueError):
-    """A file of heads does not hold what its closing line says: something in it was changed, or is missing."""
+    """The content of a file of heads does not match its closing line: something was changed, or is missing."""
 
 
 def format_closing_line(heads: Iterable[RecordHead]) -> str:
-    """The last line of an export: how many heads stand before it, and the SHA-256 of their lines. It shows an accident;
-    whoever can rewrite the file can rewrite this line too."""
+    """The last line of an export: the number of heads before it, and the SHA-256 of their lines. It reveals accidents;
+    somebody who can rewrite the file can rewrite this line too."""
     lines = [f"{head}\n" for head in heads]
     return f"# {len(lines)} heads, sha256 {hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
 
 def parse_heads(text: Iterable[str]) -> HeadExport:
-    """From lines of `request n hash`, each export with its closing line; several may stand one after the other. Raises
-    ValueError with the number of a line that is none of these, and ExportAlteredError."""
-    found: list[RecordHead] = []
+    """Parses lines of `request n hash`, with a closing line per export; several exports may follow each other. Raises
+    ValueError with the number of an invalid line, and ExportAlteredError."""
+    heads: list[RecordHead] = []
     since_closed: list[RecordHead] = []
     is_closed = False
     for number, line in enumerate(text, 1):
@@ -185,34 +185,36 @@ def parse_heads(text: Iterable[str]) -> HeadExport:
             case ["#", _, "heads,", "sha256", _]:
                 if line.strip() != format_closing_line(since_closed):
                     raise ExportAlteredError(str(number))
-                found, since_closed, is_closed = [*found, *since_closed], [], True
+                heads, since_closed, is_closed = [*heads, *since_closed], [], True
             case [_, *_]:
                 raise ValueError(str(number))
-    return HeadExport((*found, *since_closed), is_closed)
+    return HeadExport((*heads, *since_closed), is_closed)
 
 
 @dataclass(frozen=True, slots=True)
 class NumberGap:
-    """Numbers that were given out and of which nothing is listed, from `first` to `last`, too many to look at each."""
+    """Numbers from `first` to `last` that were given out and are in no list, too many to look up one by one."""
 
     first: str
     last: str
 
 
-def list_numbered_requests(listed: Collection[str], numbers: Mapping[str, int]) -> Iterator[str | NumberGap]:
-    """Every request that has a number, in order: what is listed, and the first `BEYOND` of each row of numbers that is
-    not. So a number that was set to a billion costs no billion looks."""
+def list_numbered_requests(listed_ids: Collection[str], numbers: Mapping[str, int]) -> Iterator[str | NumberGap]:
+    """Every numbered request, in order: the listed ones, and the first `MAX_UNLISTED` of each unlisted range. So a
+    number that was set to a billion does not cost a billion look-ups."""
     for prefix in sorted(numbers):
-        known = sorted(n for n in map(partial(_parse_request_number, prefix), listed) if 0 < n <= numbers[prefix])
-        before = 0
+        known = sorted(n for n in map(partial(_parse_request_number, prefix), listed_ids) if 0 < n <= numbers[prefix])
+        last_number = 0
         for n in (*known, numbers[prefix] + 1):
-            for missing in range(before + 1, min(n, before + 1 + BEYOND)):
+            for missing in range(last_number + 1, min(n, last_number + 1 + MAX_UNLISTED)):
                 yield _format_request_id(prefix, missing)
-            if n - before - 1 > BEYOND:
-                yield NumberGap(_format_request_id(prefix, before + 1 + BEYOND), _format_request_id(prefix, n - 1))
+            if n - last_number - 1 > MAX_UNLISTED:
+                yield NumberGap(
+                    _format_request_id(prefix, last_number + 1 + MAX_UNLISTED), _format_request_id(prefix, n - 1)
+                )
             if n <= numbers[prefix]:
                 yield _format_request_id(prefix, n)
-            before = n
+            last_number = n
 
 
 def _format_request_id(prefix: str, number: int) -> str:
@@ -220,7 +222,7 @@ def _format_request_id(prefix: str, number: int) -> str:
 
 
 def _parse_request_number(prefix: str, request: str) -> int:
-    """0 for what is no number of this prefix as it is written."""
+    """0 for anything but a number with this prefix in its canonical form."""
     digits = request.removeprefix(f"{prefix}-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 16):
         return 0
@@ -228,31 +230,30 @@ def _parse_request_number(prefix: str, request: str) -> int:
 
 
 async def list_record_heads(store: Store, request: str = "") -> AsyncIterator[RecordHead | str]:
-    """How far each record has come, whether a list shows it or not; the bare number of what should be there and is
-    not."""
+    """The head of each record, listed or not; only the number of one that should exist and does not."""
     if request:
-        wanted: list[str | NumberGap] = [request]
+        names_or_gaps: list[str | NumberGap] = [request]
     else:
         listed = [one for one, _ in await store.list_members("changed")]
         known = frozenset(listed)
-        wanted = [
+        names_or_gaps = [
             *listed,
             *(one for one in list_numbered_requests(known, await store.load_last_numbers()) if one not in known),
         ]
-    for page in split_into_pages(wanted):
+    for page in split_into_pages(names_or_gaps):
         names = [one for one in page if isinstance(one, str)]
-        found = {one.id: one for one in await store.load_requests(names)}
+        requests_by_id = {one.id: one for one in await store.load_requests(names)}
         for one in page:
             if isinstance(one, NumberGap):
                 yield f"{one.first} … {one.last}"
-            elif one in found:
-                yield RecordHead(one, found[one].events - 1, found[one].head)
+            elif one in requests_by_id:
+                yield RecordHead(one, requests_by_id[one].events - 1, requests_by_id[one].head)
             else:
                 yield one
 
 
 def parse_event(text: str) -> RequestEvent | None:
-    """From its line in the store; None if it is none."""
+    """Parses a line of the store; None if it is no event."""
     try:
         return RequestEvent.model_validate_json(text)
     except ValidationError:
@@ -260,7 +261,7 @@ def parse_event(text: str) -> RequestEvent | None:
 
 
 def split_into_pages(all_: Iterable[T]) -> Iterator[list[T]]:
-    """In lists of `PAGE`."""
+    """Lists of `PAGE_SIZE` items."""
     rest = iter(all_)
-    while page := list(islice(rest, PAGE)):
+    while page := list(islice(rest, PAGE_SIZE)):
         yield page

@@ -1,8 +1,7 @@
-"""Who may do what to a request, whoever calls: pure checks that raise `ToolError`, in a fixed order.
+"""Who may do what to a request: pure checks that raise `ToolError`, in a fixed order, whoever calls.
 
-What is over is over for everybody; nobody decides on their own request, whatever else they are; only then does it
-matter whose task it is. Somebody who stands in for another is judged as themselves *and* as the other.
-"""
+A closed request is closed for everybody. Then, nobody decides on their own request, whatever other roles they have.
+Only after that does it matter whose task it is. A deputy is judged as themselves *and* as the person they represent."""
 
 from __future__ import annotations
 
@@ -27,12 +26,12 @@ from tools.workflow.engine.state import (
 from tools.workflow.engine.votes import find_seat, list_seats
 
 URGE_EVERY = timedelta(hours=4)
-URGES = 5
-"""Of one task, in all."""
-ASK_EVERY, ASKS = timedelta(hours=4), 5
-"""After a withdrawal was not agreed to; and how often that may happen."""
-MOST_ADDED = 20
-"""People that one add sign, one cc, or one field of a form, may name."""
+MAX_URGES = 5
+"""Most urges per task."""
+ASK_EVERY, MAX_WITHDRAWALS = timedelta(hours=4), 5
+"""The waiting time after a refused withdrawal, and how often one may be refused."""
+MAX_PEOPLE = 20
+"""Most people that one add sign, one cc, or one form field may name."""
 
 
 def require_task(request: Request, task_id: str) -> Task:
@@ -49,7 +48,7 @@ def reject_closed_task(request: Request, task: Task) -> None:
 
 
 def require_author(request: Request, actor: str) -> None:
-    """Raises `ToolError` for everybody but the author."""
+    """Raises `ToolError` for everybody except the author."""
     if actor != request.initiator:
         raise ToolError("not_yours", f"request {request.id} belongs to somebody else")
 
@@ -60,8 +59,8 @@ def require_running(request: Request) -> None:
 
 
 def authorize_task(definition: ProcessDefinition, request: Request, command: TaskCommand, now: datetime) -> Task:
-    """The task, if the actor may act on it now. Who stands in must have no say of their own in the request: it would
-    be lost, and with it the way on."""
+    """The task, if the actor may act on it now. A deputy must have no say of their own in the request: it would be
+    lost, and the request could not go on."""
     task = require_task(request, command.task)
     reject_closed_task(request, task)
     if task.kind is not TaskKind.REVISE and command.actor == request.initiator:
@@ -83,13 +82,11 @@ def authorize_decision(definition: ProcessDefinition, request: Request, command:
         raise ToolError("bad_decision", f"possible for task {task.id}: {possible}")
     if command.decision in (Decision.REJECT, Decision.RETURN) and not command.opinion.strip():
         raise ToolError("missing_opinion", "a rejection needs an opinion", needs_person=True, field="opinion")
-    if command.decision is Decision.RETURN:
-        require_return_target(definition, request, task, command.to)
     return task
 
 
 def require_return_target(definition: ProcessDefinition, request: Request, task: Task, to: str) -> str:
-    """The node to return to: `to`, or, if it is empty, the author's."""
+    """The node to return to: `to`, or the author's if it is empty."""
     possible = list_return_targets(definition, request, task)
     if not possible or (to and to not in possible):
         raise ToolError("bad_target", f"{request.id} cannot be returned to {to!r}; possible: {possible}", field="to")
@@ -97,11 +94,11 @@ def require_return_target(definition: ProcessDefinition, request: Request, task:
 
 
 def list_return_targets(definition: ProcessDefinition, request: Request, task: Task) -> tuple[str, ...]:
-    """Where a request may be returned to from a task: the author, then the steps before it whose approval counts.
+    """The nodes that a request may be returned to from a task: the author's, then earlier steps whose approval counts.
     Not into a parallel part, whose other half would never be asked."""
     author = [n for n in definition.revision_tasks if n in definition.alone]
     if len(request.visits) > 1 or request.arrived:
-        return tuple(author)  # what others said beside it would be lost
+        return tuple(author)  # other opinions in the parallel part would be lost
     approved = [node for node, decision in request.decisions.items() if decision == Decision.APPROVE]
     earlier = [node for node in approved if node != task.node and node in definition.alone]
     return tuple(author + earlier)
@@ -110,20 +107,20 @@ def list_return_targets(definition: ProcessDefinition, request: Request, task: T
 def reject_ineligible_people(
     definition: ProcessDefinition, request: Request, task: Task, people: Iterable[str], field: str
 ) -> None:
-    """Those who are to decide as well: never the author, and nobody who has another say in the request."""
-    taken = {s.person for s in list_seats(get_visit(request, task).ballot)}
+    """Checks the additional deciders: never the author, and nobody who has another say in the request."""
+    seated = {s.person for s in list_seats(get_visit(request, task).ballot)}
     elsewhere = _list_deciders(request, task) | set(_list_people_asked(definition, request, task))
     for person in people:
         if person == request.initiator:
             raise ToolError("own_request", "nobody decides on their own request", field=field)
-        if person in taken:
+        if person in seated:
             raise ToolError("asked_already", "this person is asked already", field=field)
         if person in elsewhere:
             raise ToolError("own_level", "this person decides another part of the request", field=field)
 
 
 def can_be_asked(definition: ProcessDefinition, request: Request, task: Task, person: str) -> bool:
-    """As `reject_ineligible_people` has it."""
+    """True if `reject_ineligible_people` accepts the person."""
     try:
         reject_ineligible_people(definition, request, task, [person], "")
     except ToolError:
@@ -132,12 +129,12 @@ def can_be_asked(definition: ProcessDefinition, request: Request, task: Task, pe
 
 
 def get_visit(request: Request, task: Task) -> Visit:
-    """Where an open task's seat is."""
+    """The visit with an open task's seat."""
     return next(v for v in request.visits if find_seat(v.ballot, task.seat))
 
 
 def list_other_approvers(request: Request, besides: str) -> frozenset[str]:
-    """Who has approved in this round, at another node."""
+    """The approvers of this round at other nodes."""
     return frozenset(
         person
         for o in request.opinions
@@ -148,14 +145,14 @@ def list_other_approvers(request: Request, besides: str) -> frozenset[str]:
 
 
 def authorize_urge(request: Request, command: UrgeCommand, now: datetime) -> Task:
-    """The task to hurry. The moment it works again is told in the zone of `now`."""
+    """The task to urge. An error gives the time when it works again, in the zone of `now`."""
     task = require_task(request, command.task)
     require_author(request, command.actor)
     reject_closed_task(request, task)
     if task.kind is TaskKind.REVISE:
         raise ToolError("own_task", "the request waits for its author")
-    if len(task.urged) >= URGES:
-        raise ToolError("urged_enough", f"task {task.id} has been urged {URGES} times", most=URGES)
+    if len(task.urged) >= MAX_URGES:
+        raise ToolError("urged_enough", f"task {task.id} has been urged {MAX_URGES} times", most=MAX_URGES)
     again = task.urged[-1] + URGE_EVERY if task.urged else now
     if again > now:
         raise _build_too_soon_error(
@@ -172,15 +169,15 @@ def _build_too_soon_error(code: str, why: str, at: datetime, now: datetime) -> T
 
 
 def require_participant(request: Request, actor: str) -> None:
-    """Whom a request does not concern neither speaks about it nor tells others, even where they may read it. Whether
-    they may is asked before, where roles and deputies are known: `tools.requests.status.can_read_request`."""
+    """Only people whom a request concerns may comment on it or tell others, even if more may read it. The caller checks
+    read access before, where roles and deputies are known: `tools.requests.status.can_read_request`."""
     if actor not in request.participants:
         message = f"only those whom {request.id} concerns comment on it or tell others"
         raise ToolError("not_concerned", message, request=request.id)
 
 
 def authorize_withdrawal(request: Request, command: WithdrawCommand, now: datetime) -> None:
-    """The moment it works again is told in the zone of `now`."""
+    """An error gives the time when it works again, in the zone of `now`."""
     require_author(request, command.actor)
     if request.status is Status.REVOKING and not command.agree:
         raise ToolError("withdrawing", f"the withdrawal of {request.id} waits for agreement", request=request.id)
@@ -191,16 +188,18 @@ def authorize_withdrawal(request: Request, command: WithdrawCommand, now: dateti
 
 
 def _require_withdrawal_pause(request: Request, now: datetime) -> None:
-    refused = [o.at for o in request.opinions if o.node == REVOKING and o.decision == Decision.REJECT]
-    if len(refused) >= ASKS:
-        raise ToolError("kept_enough", f"{ASKS} times nobody agreed to withdraw {request.id}", most=ASKS)
-    if refused and refused[-1] + ASK_EVERY > now:
+    refusal_times = [o.at for o in request.opinions if o.node == REVOKING and o.decision == Decision.REJECT]
+    if len(refusal_times) >= MAX_WITHDRAWALS:
+        raise ToolError(
+            "kept_enough", f"{MAX_WITHDRAWALS} times nobody agreed to withdraw {request.id}", most=MAX_WITHDRAWALS
+        )
+    if refusal_times and refusal_times[-1] + ASK_EVERY > now:
         message = "its withdrawal was not agreed to less than 4 hours ago"
-        raise _build_too_soon_error("kept_lately", message, refused[-1] + ASK_EVERY, now)
+        raise _build_too_soon_error("kept_lately", message, refusal_times[-1] + ASK_EVERY, now)
 
 
 def find_last_approvers(request: Request) -> tuple[str, ...]:
-    """Who approved at the node that was decided last, in this round and since the last return to an earlier step."""
+    """The approvers at the node that was decided last, in this round and since the last return to an earlier step."""
     said = [o for o in request.opinions if o.round == request.round]
     returns = [n for n, o in enumerate(said, 1) if o.decision == Decision.RETURN]
     counting = [o for o in said[max(returns, default=0) :] if o.node in request.decisions]
@@ -209,25 +208,25 @@ def find_last_approvers(request: Request) -> tuple[str, ...]:
 
 
 def reject_unseen_form(filled: FilledForm, seen: str) -> None:
-    """`seen`: `FilledForm.content_hash` of what was confirmed; empty for what shows no form."""
+    """`seen`: the `FilledForm.content_hash` of what was confirmed; empty if no form is shown."""
     if seen and filled.content_hash != seen:
         raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")
 
 
-def reject_bad_delegation(delegation: Delegation, known: Iterable[Delegation], now: datetime) -> None:
-    """`known`: the others of the same person."""
+def reject_bad_delegation(delegation: Delegation, other_delegations: Iterable[Delegation], now: datetime) -> None:
+    """`other_delegations`: the person's other delegations."""
     start, end = delegation.start, delegation.end
     if delegation.deputy == delegation.person:
         raise ToolError("bad_deputy", "nobody stands in for themselves", needs_person=True, field="deputy")
     if end <= max(start, now):
         message = "that is over, or ends before it begins; ask which days are meant"
         raise ToolError("bad_period", message, needs_person=True, field="last_day")
-    if any(d.start < end and start < d.end for d in known if d.end > now):
+    if any(d.start < end and start < d.end for d in other_delegations if d.end > now):
         raise ToolError("overlapping", "somebody stands in for a part of that time already", field="first_day")
 
 
 def _is_standing_in(task: Task, command: TaskCommand, now: datetime) -> bool:
-    """True for the deputy of an assignee who is away now. The author's own task is nobody else's."""
+    """True for the deputy of an assignee who is away now. The author's own task has no deputies."""
     standing = command.standing
     return (
         standing is not None
@@ -238,7 +237,7 @@ def _is_standing_in(task: Task, command: TaskCommand, now: datetime) -> bool:
 
 
 def _list_deciders(request: Request, task: Task) -> frozenset[str]:
-    """Who has decided another node in this round, or another seat of this visit. To agree to a withdrawal is no
+    """The deciders of other nodes in this round, and of other seats of this visit. Agreement to a withdrawal is not a
     further level."""
     seats = {s.n for s in list_seats(get_visit(request, task).ballot)} - {task.seat}
     beside = frozenset(t.by for t in request.tasks if t.seat in seats and t.outcome == Decision.APPROVE)
@@ -246,7 +245,7 @@ def _list_deciders(request: Request, task: Task) -> frozenset[str]:
 
 
 def _list_people_asked(definition: ProcessDefinition, request: Request, task: Task) -> Iterator[str]:
-    """Who is asked at other nodes, or is to be."""
+    """The people who are or will be asked at other nodes."""
     if task.kind is TaskKind.REVOKE:
         return
     for visit in request.visits:

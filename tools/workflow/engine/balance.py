@@ -1,7 +1,6 @@
 """What an author's other requests of the same process leave: free days, and a yearly balance.
 
-Counted are requests that run and those that were approved, by calendar year, with the calendar as it is today.
-"""
+Running and approved requests count, by calendar year, with today's calendar."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from tools.workflow.engine.state import FilledForm, Request, Status, format_deci
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.forms import BalanceRule, DaySpan, Form
 
-LEFT = "left_"
-"""Before a year, in `FilledForm.numbers`: the days that are left of it after this request."""
+LEFT_PREFIX = "left_"
+"""Prefix of a year in `FilledForm.numbers`: the days left in it after this request."""
 
 
 def reject_overlap(form: Form, values: Mapping[str, str], earlier: Iterable[Request]) -> None:
-    """Raises `ToolError` `overlap`, naming the other request, when the same half day is asked for twice."""
+    """Raises `ToolError` `overlap`, which names the other request, if the same half day is requested twice."""
     own = _get_span(form.days, values)
     for request in list_counted_requests(earlier):
         other = _get_span(form.days, request.filled.values)
@@ -34,18 +33,19 @@ def reject_overlap(form: Form, values: Mapping[str, str], earlier: Iterable[Requ
 
 
 def apply_balance(form: Form, filled: FilledForm, calendar: WorkCalendar, earlier: Sequence[Request]) -> FilledForm:
-    """With what is left of each year that is touched. Raises `ToolError` `no_balance` when that is too little."""
+    """The form with the remaining days of each year concerned. Raises `ToolError` `no_balance` if they are not
+    enough."""
     if form.balance is None or form.days is None or not _is_counted(form.balance, filled):
         return filled
     allowance = filled.numbers[form.balance.allowance]
     others = [r.filled for r in list_counted_requests(earlier) if _is_counted(form.balance, r.filled)]
     taken = [_count_days_by_year(form.days, one, calendar) for one in others]
-    left = {}
+    left_by_year = {}
     for year, asked in _count_days_by_year(form.days, filled, calendar).items():
         before = allowance - sum((t.get(year, Decimal(0)) for t in taken), Decimal(0))
         _reject_overdraft(form, form.balance, year, before, asked)
-        left[f"{LEFT}{year}"] = before - asked
-    return filled.model_copy(update={"numbers": {**filled.numbers, **left}})
+        left_by_year[f"{LEFT_PREFIX}{year}"] = before - asked
+    return filled.model_copy(update={"numbers": {**filled.numbers, **left_by_year}})
 
 
 def list_remaining_days(form: Form, filled: FilledForm) -> Iterator[tuple[str, str, str]]:
@@ -53,20 +53,20 @@ def list_remaining_days(form: Form, filled: FilledForm) -> Iterator[tuple[str, s
     if form.balance is not None:
         allowance = format_decimal(filled.numbers[form.balance.allowance])
         for name, left in filled.numbers.items():
-            if name.startswith(LEFT):
-                yield name.removeprefix(LEFT), format_decimal(left), allowance
+            if name.startswith(LEFT_PREFIX):
+                yield name.removeprefix(LEFT_PREFIX), format_decimal(left), allowance
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class YearBalance:
-    """What is left of one person's allowance in a calendar year, in working days."""
+    """The rest of one person's allowance in a calendar year, in working days."""
 
     label: dict[str, str]
-    """What it is kept of: 年假."""
+    """The name of the balance: 年假."""
     allowance: Decimal
     approved: Decimal
     pending: Decimal
-    """Of requests that are not decided yet."""
+    """Working days of undecided requests."""
 
     @property
     def remaining(self) -> Decimal:
@@ -76,23 +76,28 @@ class YearBalance:
 def build_year_balance(
     form: Form, allowance: Decimal, calendar: WorkCalendar, requests: Iterable[Request], year: int
 ) -> YearBalance | None:
-    """The balance of a year; None for a form that keeps none. `requests`: one person's own of this process."""
+    """The balance of a year; None for a form without one. `requests`: the person's own of this process."""
     if form.balance is None or form.days is None:
         return None
-    taken = {True: Decimal(0), False: Decimal(0)}
+    days_by_approval = {True: Decimal(0), False: Decimal(0)}
     for request in list_counted_requests(requests):
         if _is_counted(form.balance, request.filled):
             days = _count_days_by_year(form.days, request.filled, calendar).get(year, Decimal(0))
-            taken[request.status is Status.APPROVED or request.status is Status.REVOKING] += days
-    return YearBalance(get_balance_label(form), allowance, approved=taken[True], pending=taken[False])
+            days_by_approval[request.status is Status.APPROVED or request.status is Status.REVOKING] += days
+    return YearBalance(
+        label=get_balance_label(form),
+        allowance=allowance,
+        approved=days_by_approval[True],
+        pending=days_by_approval[False],
+    )
 
 
-def get_allowance(form: Form, person: Person, replaced: Mapping[str, Decimal]) -> Decimal:
-    """Working days a year: the person's own number, else that of the settings, else the form's."""
+def get_allowance(form: Form, person: Person, number_overrides: Mapping[str, Decimal]) -> Decimal:
+    """Working days a year: the person's own number, else the setting's, else the form's."""
     name = form.balance.allowance if form.balance else ""
     if person.allowance is not None:
         return person.allowance
-    return replaced.get(name, form.numbers.get(name, Decimal(0)))
+    return number_overrides.get(name, form.numbers.get(name, Decimal(0)))
 
 
 def list_counted_requests(requests: Iterable[Request]) -> Iterator[Request]:
@@ -100,16 +105,19 @@ def list_counted_requests(requests: Iterable[Request]) -> Iterator[Request]:
 
 
 def get_balance_label(form: Form) -> dict[str, str]:
-    """The words of what the balance is kept of: 年假."""
+    """The name of the balance: 年假."""
     field = form.find_field(form.balance.field) if form.balance else None
     option = field.find_option(form.balance.value) if field and form.balance else None
     return option.by_language if option else form.name.by_language
 
 
-def _reject_overdraft(form: Form, balance: BalanceRule, year: int, left: Decimal, asked: Decimal) -> None:
-    if asked > max(left, Decimal(0)):
-        rest = format_decimal(max(left, Decimal(0)))
-        message = f"{asked} days of {balance.value} in {year}, but {rest} are left; ask for fewer days or another kind"
+def _reject_overdraft(form: Form, balance: BalanceRule, year: int, left: Decimal, requested_days: Decimal) -> None:
+    if requested_days > max(left, Decimal(0)):
+        days_left = format_decimal(max(left, Decimal(0)))
+        message = (
+            f"{requested_days} days of {balance.value} in {year}, but {days_left} are left; "
+            "ask for fewer days or another kind"
+        )
         last = form.days.end if form.days else ""
         raise ToolError(
             "no_balance",
@@ -117,8 +125,8 @@ def _reject_overdraft(form: Form, balance: BalanceRule, year: int, left: Decimal
             needs_person=True,
             field=last,
             label=get_balance_label(form),
-            left=rest,
-            asked=format_decimal(asked),
+            left=days_left,
+            asked=format_decimal(requested_days),
             year=str(year),
         )
 
@@ -128,7 +136,7 @@ def _is_counted(balance: BalanceRule, filled: FilledForm) -> bool:
 
 
 def _get_span(days: DaySpan | None, values: Mapping[str, str]) -> tuple[tuple[str, str], tuple[str, str]] | None:
-    """First and last half day; None for a form, or an old version of one, that has none."""
+    """First and last half day; None for a form, or an old version of one, without them."""
     if days is None or not all(values.get(n) for n in (days.start, days.start_half, days.end, days.end_half)):
         return None
     return (values[days.start], values[days.start_half]), (values[days.end], values[days.end_half])

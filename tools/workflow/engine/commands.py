@@ -1,4 +1,4 @@
-"""What can be done to a request, what goes on record of it, and what people are told afterwards. All frozen."""
+"""The commands for a request, the events in its record, and the notices to people. All frozen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.workflow.engine.state import TIMER, CompactModel, CompactRecord, Deci
 
 
 class RequestCommand(CompactModel):
-    """A command. It is kept with its kind, which tells what it is."""
+    """A command. It is stored with its kind."""
 
     kind: str
 
@@ -38,7 +38,7 @@ class StartCommand(RequestCommand):
 
 
 class TaskCommand(RequestCommand):
-    """Something that the assignee of a task does, or who stands in for them now."""
+    """A command of a task's assignee, or of their current deputy."""
 
     task: str
     actor: str
@@ -51,9 +51,9 @@ class DecideCommand(TaskCommand):
     decision: Decision
     opinion: str = ""
     to: str = ""
-    """Of a return: the node to go back to; empty for the author's."""
+    """The target node of a return; empty for the author's."""
     filled: FilledForm | None = None
-    """For a resubmission: the form as it is now; None leaves it as it was."""
+    """For a resubmission: the new form; None keeps the old one."""
 
 
 class TransferCommand(TaskCommand):
@@ -66,7 +66,7 @@ class SignPosition(StrEnum):
     BEFORE = "before"
     BESIDE = "beside"
     AFTER = "after"
-    """With it the one who adds agrees."""
+    """This also means that the person who adds agrees."""
 
 
 class AddSignCommand(TaskCommand):
@@ -83,17 +83,17 @@ class WithdrawCommand(RequestCommand):
     actor: str
     reason: str = ""
     agree: tuple[str, ...] = ()
-    """Set by the engine, of an approved request: who has to agree; empty while those who were asked are here."""
+    """Set by the engine for an approved request: who has to agree; empty while all who were asked are still here."""
 
 
 class UrgeCommand(RequestCommand):
-    """The author asks the assignee to hurry."""
+    """The author urges the assignee."""
 
     kind: Literal["urge"] = "urge"
     task: str
     actor: str
     opens: datetime | None = None
-    """Set by the engine: outside the assignee's working hours, when these begin again."""
+    """Set by the engine: outside the assignee's working hours, when they begin again."""
 
 
 class CommentCommand(RequestCommand):
@@ -111,13 +111,13 @@ class CcCommand(RequestCommand):
 
 
 class FireTimerCommand(RequestCommand):
-    """A timer goes off."""
+    """A timer fires."""
 
     kind: Literal["fire"] = "fire"
     task: str
     timer: str
     manager: str = ""
-    """Set by the engine, of an escalation: who gets the task; empty if there is nobody."""
+    """Set by the engine for an escalation: who gets the task; empty if there is nobody."""
 
     @property
     def actor(self) -> str:
@@ -125,7 +125,7 @@ class FireTimerCommand(RequestCommand):
 
 
 class MigrateCommand(RequestCommand):
-    """An administrator moves a running request to another version of its process."""
+    """An administrator migrates a running request to another version of its process."""
 
     kind: Literal["migrate"] = "migrate"
     request: str
@@ -161,17 +161,16 @@ class FlowStep(CompactModel):
 
 
 class RequestEvent(CompactRecord):
-    """One command that was carried out: a line of the request's append-only record.
+    """One executed command: a line of the request's append-only record.
 
-    Replaying the commands of all events gives the request; each event's hash covers the one before it.
-    """
+    Replaying the commands of all events gives the request. Each event's hash covers the one before it."""
 
     n: int
     """From 0, without gaps."""
     at: datetime
     command: Command
     via: str
-    """What brought it about: `button`, `timer`, `command` (of an administrator)."""
+    """Its cause: `button`, `timer`, `command` (of an administrator)."""
     steps: tuple[FlowStep, ...] = ()
     opened: tuple[str, ...] = ()
     """Tasks, `id=person`."""
@@ -189,7 +188,7 @@ class RequestEvent(CompactRecord):
 
     @property
     def on_behalf(self) -> str:
-        """Person id of who was stood in for, or empty."""
+        """Person id of whom a deputy acted for, or empty."""
         standing = getattr(self.command, "standing", None)
         return standing.person if standing else ""
 
@@ -199,13 +198,13 @@ class RequestEvent(CompactRecord):
         return hashlib.sha256(self.command.model_dump_json().encode()).hexdigest()[:16]
 
     def add_hash(self) -> RequestEvent:
-        """With its hash."""
+        """The event with its hash."""
         content = self.model_copy(update={"hash": ""}).model_dump_json()
         return self.model_copy(update={"hash": hashlib.sha256(content.encode()).hexdigest()})
 
 
 class RequestNotice(CompactModel):
-    """Something to tell people: `assigned`, `task_closed`, `ended`, `told` (cc), `commented`, `urged`, `reminded`,
+    """A notice to people: `assigned`, `task_closed`, `ended`, `told` (cc), `commented`, `urged`, `reminded`,
     `escalated`, `unattended` (nobody to escalate to), `mail`."""
 
     kind: str

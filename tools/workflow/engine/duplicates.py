@@ -1,4 +1,4 @@
-"""The same thing asked for twice: a start that repeats one of a moment ago, and requests that claim the same."""
+"""Duplicates: a start that repeats one of a moment ago, and requests that claim the same."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tools.workflow.engine.state import FilledForm, Request, Status
 from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind, Form
 
-STANDS = frozenset({Status.WAITING, Status.REVISE, Status.REVOKING, Status.APPROVED})
-"""What counts as claimed already: not what was rejected for good or withdrawn."""
-PAGE = 20
-"""Requests that are looked at in one go, newest first."""
+CLAIMING_STATUSES = frozenset({Status.WAITING, Status.REVISE, Status.REVOKING, Status.APPROVED})
+"""Statuses that count as a claim: not those of rejected or withdrawn requests."""
+PAGE_SIZE = 20
+"""Requests read at once, newest first."""
 
 
 class RequestLoader(Protocol):
-    """The little of a store that is looked at."""
+    """The part of a store that is used here."""
 
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]: ...
 
@@ -31,14 +31,14 @@ async def reject_repeated_start(
     now: datetime,
     again: str | None,
 ) -> None:
-    """`request_ids`: ids of the author's requests, oldest first; `again`: the request that they know to have started
-    already, empty for none, None where nobody can be asked. Raises `ToolError` `started_already` with the newest one of
-    the form's `again_minutes` that has the same values."""
+    """`request_ids`: the author's requests, oldest first; `again`: the request that the author knows to have started
+    already; empty for none; None if nobody can be asked. Raises `ToolError` `started_already`, which names the newest
+    request with the same values within the form's `again_minutes`."""
     if again is None or not process.form.again_minutes:
         return
     since = now - timedelta(minutes=process.form.again_minutes)
-    for end in range(len(request_ids), 0, -PAGE):
-        page = await requests.load_requests(request_ids[max(0, end - PAGE) : end])
+    for end in range(len(request_ids), 0, -PAGE_SIZE):
+        page = await requests.load_requests(request_ids[max(0, end - PAGE_SIZE) : end])
         for earlier in sorted(page, key=lambda one: one.started, reverse=True):
             if earlier.started <= since:
                 return
@@ -55,39 +55,41 @@ def _build_repeated_error(earlier: Request, now: datetime) -> ToolError:
 
 
 def _is_repeat(earlier: Request, process: str, filled: FilledForm) -> bool:
-    return earlier.process == process and earlier.status in STANDS and earlier.filled.values == filled.values
+    return earlier.process == process and earlier.status in CLAIMING_STATUSES and earlier.filled.values == filled.values
 
 
 def list_identical_requests(
-    form: Form, request_id: str, filled: FilledForm, started: datetime, zone: tzinfo, others: Sequence[Request]
+    form: Form, request_id: str, filled: FilledForm, started: datetime, zone: tzinfo, requests: Sequence[Request]
 ) -> list[Request]:
-    """Other requests of the author that claim the same: equal in every field of the form's `identical`, and, unless one
+    """The author's other requests that claim the same: equal in every field of the form's `identical` and, unless one
     of these is a date, started on the same day in `zone` (the author's)."""
-    dated = any(field.kind is FieldKind.DATE for field in form.fields if field.name in form.identical)
+    has_date = any(field.kind is FieldKind.DATE for field in form.fields if field.name in form.identical)
 
     def is_identical(other: Request) -> bool:
         if any(other.filled.values.get(name, "") != filled.values.get(name, "") for name in form.identical):
             return False
-        return dated or other.started.astimezone(zone).date() == started.astimezone(zone).date()
+        return has_date or other.started.astimezone(zone).date() == started.astimezone(zone).date()
 
     return (
-        [one for one in _list_claiming_requests(form, request_id, others) if is_identical(one)]
+        [one for one in _list_claiming_requests(form, request_id, requests) if is_identical(one)]
         if form.identical
         else []
     )
 
 
 def list_same_file_requests(
-    form: Form, request_id: str, filled: FilledForm, field: str, others: Sequence[Request]
+    form: Form, request_id: str, filled: FilledForm, field: str, requests: Sequence[Request]
 ) -> list[Request]:
-    """Other requests of the author that name the same file in this field, whatever else they say."""
+    """The author's other requests that name the same file in this field, whatever else they say."""
     file = filled.values.get(field, "")
     return [
         one
-        for one in _list_claiming_requests(form, request_id, others)
+        for one in _list_claiming_requests(form, request_id, requests)
         if file and one.filled.values.get(field) == file
     ]
 
 
 def _list_claiming_requests(form: Form, request_id: str, others: Sequence[Request]) -> list[Request]:
-    return [one for one in others if one.process == form.key and one.id != request_id and one.status in STANDS]
+    return [
+        one for one in others if one.process == form.key and one.id != request_id and one.status in CLAIMING_STATUSES
+    ]

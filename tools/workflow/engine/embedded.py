@@ -1,8 +1,7 @@
 """`EmbeddedEngine`: runs processes in this process, over a `Store`.
 
-One command: what was answered before, else the request as it is; the command completed from outside (`completing`);
-the machine's verdict; everything kept in one step, or, if somebody else was faster, all of it again.
-"""
+One command takes these steps: an earlier answer to it, otherwise the request as it is; the command enriched from
+outside; the reducer's verdict; everything stored in one step or, if somebody else was faster, all of it again."""
 
 from __future__ import annotations
 
@@ -56,18 +55,18 @@ from tools.workflow.process.policy import PolicyRow
 
 T = TypeVar("T")
 
-TRIES = 100
-"""How often a command is tried against other writers; each round at least one of them gets through."""
-DUE = 100
-"""Timers that go off in one round."""
-LATER = timedelta(hours=1)
-"""How long a timer is put off whose request cannot be read: it neither stands before the others nor is lost."""
+MAX_TRIES = 100
+"""How often a command is retried against other writers; in each round at least one of them succeeds."""
+MAX_DUE_TIMERS = 100
+"""Timers fired in one round."""
+POSTPONEMENT = timedelta(hours=1)
+"""How long the timer of an unreadable request is postponed: it neither blocks others nor is lost."""
 
 log = logging.getLogger(__name__)
 
 
 class EnrichedCommand(NamedTuple):
-    """A command with all that it needs from outside."""
+    """A command with everything it needs from outside."""
 
     command: Command
     form_count: int | None = None
@@ -75,7 +74,7 @@ class EnrichedCommand(NamedTuple):
 
 
 class EmbeddedEngine:
-    """`processes`: those that are there without having been deployed."""
+    """`processes`: available without deployment."""
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class EmbeddedEngine:
         return await self._versions.load_process(request.id, (request.definition, request.form))
 
     async def deploy_process(self, process: Process) -> None:
-        """Requests started from here on use this version; running ones keep theirs."""
+        """New requests use this version; running ones keep theirs."""
         await self._versions.save_process_files(process)
         await self._store.save_deployment(process.key, *process.version)
 
@@ -128,23 +127,27 @@ class EmbeddedEngine:
         again: str | None = None,
     ) -> CommandResult:
         async def try_start() -> CommandResult:
-            found = await self._store.load_start_context(_require_key(key), initiator)
-            if found.answer is not None:
-                return CommandResult.model_validate_json(found.answer)
-            used = get_process_by_key(process, await self._versions.list_current_processes(found.deployments))
+            start_context = await self._store.load_start_context(_require_key(key), initiator)
+            if start_context.answer is not None:
+                return CommandResult.model_validate_json(start_context.answer)
+            used = get_process_by_key(process, await self._versions.list_current_processes(start_context.deployments))
             await self._versions.save_process_files(used)
             try:
                 filled = await self._enricher.fill_form(
-                    used, form, initiator, now, known_requests=found.own_requests.request_ids
+                    used, form, initiator, now, known_requests=start_context.own_requests.request_ids
                 )
-                await reject_repeated_start(self._store, found.own_requests.request_ids, used, filled, now, again)
+                await reject_repeated_start(
+                    self._store, start_context.own_requests.request_ids, used, filled, now, again
+                )
                 reject_unseen_form(filled, seen)
-            except ToolError:  # it may have been started meanwhile, by this very command
+            except ToolError:  # this very command may have started it meanwhile
                 if (answer := (await self._store.load_start_context(key, initiator)).answer) is None:
                     raise
                 return CommandResult.model_validate_json(answer)
-            applied = apply_command(used.definition, None, _build_start_command(used, found, initiator, filled), now)
-            forms = found.own_requests.form_count if used.form.needs_earlier_requests else None
+            applied = apply_command(
+                used.definition, None, _build_start_command(used, start_context, initiator, filled), now
+            )
+            forms = start_context.own_requests.form_count if used.form.needs_earlier_requests else None
             return await self._save_result(key, None, used.definition, applied, forms)
 
         return await self._retry_conflicts(try_start)
@@ -181,7 +184,7 @@ class EmbeddedEngine:
     async def migrate_request(
         self, request_id: str, process: Process, actor: str, key: str, now: datetime
     ) -> CommandResult:
-        """A running request goes on in another version of its process. Raises `ToolError` `not_movable` or
+        """A running request continues in another version of its process. Raises `ToolError` `not_movable` or
         `build_not_ready_error`."""
         await self._versions.save_process_files(process)
 
@@ -195,21 +198,21 @@ class EmbeddedEngine:
         return await self._run_command(request_id, key, now, build_migration)
 
     async def run_due_jobs(self, now: datetime) -> int:
-        due = await self._store.list_due_timers(to_milliseconds(now), DUE)
+        due = await self._store.list_due_timers(to_milliseconds(now), MAX_DUE_TIMERS)
         for member in due:
             try:
                 await self._handle_due_timer(member, now)
-            except (ValueError, LookupError) as error:  # a request, or its version, that cannot be read any more
+            except (ValueError, LookupError) as error:  # a request, or its version, that is no longer readable
                 log.error("timer %s is put off: %s", member, error)
-                await self._store.postpone_timer(member, to_milliseconds(now + LATER))
+                await self._store.postpone_timer(member, to_milliseconds(now + POSTPONEMENT))
         return len(due)
 
     async def _handle_due_timer(self, member: str, now: datetime) -> None:
-        what, _, rest = member.partition("|")
-        if what == "away":
-            await self._start_absence(member, *rest.split("|"))
+        subject, _, details = member.partition("|")
+        if subject == "away":
+            await self._start_absence(member, *details.split("|"))
         else:
-            await self._fire_timer(member, FireTimerCommand(task=what, timer=rest), now)
+            await self._fire_timer(member, FireTimerCommand(task=subject, timer=details), now)
 
     async def _fire_timer(self, member: str, command: FireTimerCommand, now: datetime) -> None:
         async def enrich_timer(process: Process, request: Request) -> EnrichedCommand:
@@ -218,7 +221,7 @@ class EmbeddedEngine:
         try:
             await self._run_command(_get_request_id(command), f"timer:{member}", now, enrich_timer)
         except ToolError as error:
-            if error.code != "busy":  # closed meanwhile, or gone off already
+            if error.code != "busy":  # closed meanwhile, or fired already
                 await self._store.delete_timer(member)
 
     async def _run_command(
@@ -229,7 +232,7 @@ class EmbeddedEngine:
         enrich: Callable[[Process, Request], Awaitable[EnrichedCommand]],
         absent_error: ToolError | None = None,
     ) -> CommandResult:
-        """`absent_error`: what is raised when there is no such request."""
+        """`absent_error`: raised if the request does not exist."""
 
         async def try_command() -> CommandResult:
             answer, request = await self._store.load_command_context(
@@ -247,7 +250,7 @@ class EmbeddedEngine:
         return await self._retry_conflicts(try_command)
 
     async def _load_compared_requests(self, process: Process, request: Request, command: Act) -> OwnRequests | None:
-        """The author's requests, where a form is handed in again that depends on them."""
+        """The author's requests, for a resubmitted form that depends on them."""
         again = isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT
         return (
             await self._store.load_own_requests(request.initiator)
@@ -258,20 +261,29 @@ class EmbeddedEngine:
     async def _save_result(
         self,
         key: str,
-        before: Request | None,
+        previous: Request | None,
         definition: ProcessDefinition,
-        applied: TransitionResult,
+        result: TransitionResult,
         forms: int | None,
     ) -> CommandResult:
-        notices = tuple([await self._add_names(n) for n in applied.notices])
-        applied = TransitionResult(applied.request, notices, applied.event)
-        moved = _build_result(applied)
+        notices = tuple([await self._add_names(n) for n in result.notices])
+        result = TransitionResult(result.request, notices, result.event)
+        moved = _build_result(result)
         answer = moved.model_dump_json()
-        kept = await self._store.save_change(RequestChange(before, applied, definition, key, answer, forms))
+        kept = await self._store.save_change(
+            RequestChange(
+                before=previous,
+                result=result,
+                definition=definition,
+                idempotency_key=key,
+                answer=answer,
+                form_count=forms,
+            )
+        )
         return moved if kept == answer else CommandResult.model_validate_json(kept)
 
     async def _add_names(self, notice: RequestNotice) -> RequestNotice:
-        """With the names of who did it, and for whom, as they were then; empty for the system."""
+        """With the names of the actor and the represented person at that time; empty for the system."""
         names = {"by_name": await self._get_person_name(notice.data.get("by", ""))}
         if behalf := notice.data.get("behalf"):
             names["for_name"] = await self._get_person_name(behalf)
@@ -304,35 +316,35 @@ class EmbeddedEngine:
 
     async def add_delegation(self, delegation: Delegation, now: datetime) -> None:
         async def try_delegation() -> None:
-            known = await self._store.list_delegations_from(delegation.person)
-            if delegation in known:
+            delegations = await self._store.list_delegations_from(delegation.person)
+            if delegation in delegations:
                 return
             deputy = await self._directory.find_person(delegation.deputy)
             if deputy is None or not deputy.active:
                 raise ToolError("bad_deputy", "somebody who is here has to stand in", field="deputy")
-            reject_bad_delegation(delegation, known, now)
-            await self._store.save_delegation(delegation, known)
+            reject_bad_delegation(delegation, delegations, now)
+            await self._store.save_delegation(delegation, delegations)
 
         await self._retry_conflicts(try_delegation)
 
     async def end_delegation(self, person: str, delegation_id: str, now: datetime) -> Delegation:
-        found = next((d for d in await self.list_delegations(person, now) if d.id == delegation_id), None)
-        if found is None:
+        delegation = next((d for d in await self.list_delegations(person, now) if d.id == delegation_id), None)
+        if delegation is None:
             raise ToolError("no_delegation", f"there is no such delegation {delegation_id[:40]!r}")
-        await self._store.delete_delegation(found)
-        return found
+        await self._store.delete_delegation(delegation)
+        return delegation
 
     async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
         return tuple(d for d in await self._store.list_delegations_from(person) if d.end > now)
 
     async def _start_absence(self, member: str, person: str, delegation_id: str) -> None:
-        """What waits for somebody is brought to who stands in as well."""
+        """Delivers the waiting tasks of the absent person to the deputy as well."""
         for task_id, _ in await self._store.list_members("todo", person):
             data = {"task": task_id, "person": person}
             await self._store.append_outbox([OutboxEvent(id=f"{delegation_id}:{task_id}", kind="deputy", data=data)])
         await self._store.delete_timer(member)
 
-    # Looking
+    # Reads
 
     async def get_task(self, task_id: str) -> AssignedTask:
         return _require_assigned_task(await self._store.load_request(_split_task_id(task_id)), task_id)
@@ -380,7 +392,7 @@ class EmbeddedEngine:
         )
 
     async def _retry_conflicts(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             try:
                 return await attempt()
             except WriteConflictError:

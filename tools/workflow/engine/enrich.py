@@ -1,7 +1,6 @@
-"""What a command needs from outside before the machine can judge it: forms, people, deputies, working hours.
+"""Adds what a command needs from outside before the reducer judges it: forms, people, deputies, working hours.
 
-Whatever a caller put into these fields is replaced by what is known here.
-"""
+Values that a caller put into these fields are replaced."""
 
 from __future__ import annotations
 
@@ -34,15 +33,15 @@ from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, fill_form
 from tools.workflow.process.policy import AssigneeResolver, PolicyRow
 
-CLIMB = 10
-"""How far up the managers are followed."""
+MAX_LEVELS = 10
+"""How many levels of managers are followed."""
 
 
 Tasked = TypeVar("Tasked", bound=TaskCommand)
 
 
 class RequestLists(Protocol):
-    """The little of a `Store` that is looked at."""
+    """The part of a `Store` that is used here."""
 
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]: ...
 
@@ -75,11 +74,11 @@ class CommandEnricher:
         excluded_request: str = "",
         known_requests: Sequence[str] | None = None,
     ) -> FilledForm:
-        """The form checked and completed. `excluded_request`: the request that it is for, which does not count as
-        another. `own`: the author's requests, where they are known already."""
+        """The form, checked and completed. `excluded_request`: the request that it belongs to, which does not count as
+        another one. `known_requests`: the author's requests, if they are already loaded."""
         people = await self._directory.list_people()
         author = _require_author(people, initiator)
-        others = (
+        other_requests = (
             await self._load_other_requests(initiator, known_requests) if process.form.needs_earlier_requests else ()
         )
         return fill_form(
@@ -91,16 +90,16 @@ class CommandEnricher:
             calendar=self._calendar,
             number_overrides=self._numbers,
             policy=self._policy,
-            earlier_requests=[r for r in others if r.process == process.key and r.id != excluded_request],
+            earlier_requests=[r for r in other_requests if r.process == process.key and r.id != excluded_request],
         )
 
     async def list_balances(self, processes: Sequence[Process], person: str, year: int) -> tuple[YearBalance, ...]:
-        """What is left of a person's allowances in a calendar year. Raises `ToolError` for who is not in the
+        """The rest of a person's allowances in a calendar year. Raises `ToolError` for a person outside the
         directory."""
         author = _require_author(await self._directory.list_people(), person)
-        kept = [process for process in processes if process.form.balance]
-        own = await self._load_other_requests(person, None) if kept else ()
-        found = [
+        processes_with_balance = [process for process in processes if process.form.balance]
+        own = await self._load_other_requests(person, None) if processes_with_balance else ()
+        balances = [
             build_year_balance(
                 process.form,
                 get_allowance(process.form, author, self._numbers),
@@ -108,9 +107,9 @@ class CommandEnricher:
                 [request for request in own if request.process == process.key],
                 year,
             )
-            for process in kept
+            for process in processes_with_balance
         ]
-        return tuple(one for one in found if one is not None)
+        return tuple(one for one in balances if one is not None)
 
     async def _load_other_requests(self, person: str, own: Sequence[str] | None) -> tuple[Request, ...]:
         known = own if own is not None else [request for request, _ in await self._lists.list_members("mine", person)]
@@ -125,7 +124,7 @@ class CommandEnricher:
         form: Mapping[str, str] | None,
         known_requests: Sequence[str] | None = None,
     ) -> Act:
-        """`own`: as for `form`."""
+        """`known_requests`: as for `fill_form`."""
         match command:
             case DecideCommand():
                 filled = await self._fill_resubmission(process, request, command, now, form, known_requests)
@@ -149,8 +148,8 @@ class CommandEnricher:
     async def authorize_command(
         self, process: Process, request: Request, command: Act | TaskCommand, now: datetime
     ) -> None:
-        """Whether the assignee of a task is still one whom the rules name, by what is known of people now. Who is named
-        no longer can only transfer the task to one who is. Raises `ToolError`."""
+        """Checks that the rules still name the task's assignee, by current data about people. An assignee who is no
+        longer named can only transfer the task to one who is. Raises `ToolError`."""
         if not isinstance(command, TaskCommand):
             return
         task = request.find_task(command.task)
@@ -165,7 +164,7 @@ class CommandEnricher:
         await self._raise_not_named(task, named)
 
     async def _find_successors(self, process: Process, request: Request, task: Task) -> tuple[Person, ...] | None:
-        """As `find_successors` has it. Everybody whose facts count is looked up again; they may lead to others."""
+        """As `find_successors`. Everybody whose data counted is looked up again; they may lead to others."""
         looked_up = {task.assignee, request.initiator}
         rows = [row for row in self._policy if row.process == process.key]
         while True:
@@ -191,7 +190,7 @@ class CommandEnricher:
     async def enrich_timer(
         self, definition: ProcessDefinition, request: Request, command: FireTimerCommand
     ) -> FireTimerCommand:
-        """With who gets the task that waited too long: nobody who had it already."""
+        """With the person who gets the task that waited too long: nobody who had it already."""
         task = request.find_task(command.task)
         if task is None or not task.is_open:
             return command
@@ -219,7 +218,7 @@ class CommandEnricher:
         )
 
     async def _add_delegation(self, request: Request, command: Tasked, now: datetime) -> Tasked:
-        """With the delegation by which somebody else than the assignee acts, if there is one."""
+        """With the delegation by which the actor is the assignee's deputy, if there is one."""
         task = request.find_task(command.task)
         standing: Delegation | None = None
         if task is not None and task.assignee != command.actor:
@@ -235,8 +234,8 @@ class CommandEnricher:
                 raise ToolError("unknown_person", message, needs_person=True, field=field, name=person[:60])
 
     async def _choose_withdrawal_approvers(self, request: Request) -> tuple[str, ...]:
-        """To the withdrawal of what is approved: who approved it last, else who is above its author. Nobody is asked
-        while all who were asked before are here."""
+        """Who must agree to the withdrawal of an approved request: its last approvers, else a superior of its author.
+        Nobody is asked while all who were asked before are still here."""
         asked = [await self._is_active(p) for p in request.waits_for]
         if request.status not in (Status.APPROVED, Status.REVOKING) or (asked and all(asked)):
             return ()
@@ -247,15 +246,15 @@ class CommandEnricher:
 
     async def _list_superiors(self, person: str) -> AsyncIterator[str]:
         """Their manager, that one's manager …; then the administrators. Nobody who has left."""
-        known = {p.id: p for p in await self._directory.list_people()}
-        above = known.get(person)
-        for _ in range(CLIMB):
-            above = known.get(above.manager or "") if above else None
+        people_by_id = {p.id: p for p in await self._directory.list_people()}
+        above = people_by_id.get(person)
+        for _ in range(MAX_LEVELS):
+            above = people_by_id.get(above.manager or "") if above else None
             if above is None:
                 break
             if above.active:
                 yield above.id
-        for admin in sorted(p.id for p in known.values() if p.active and "admin" in p.roles):
+        for admin in sorted(p.id for p in people_by_id.values() if p.active and "admin" in p.roles):
             yield admin
 
     async def _is_active(self, person: str) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a running request can go on in another version of its process: pure checks that raise `ToolError`."""
+"""Checks whether a running request can continue in another version of its process. Pure; raises `ToolError`."""
 
 from __future__ import annotations
 
@@ -26,27 +26,31 @@ from tools.workflow.engine.votes import list_seats
 from tools.workflow.process.definition import Process
 
 
-def reject_migration(before: Process, after: Process, request: Request, events: Iterable[RequestEvent]) -> None:
+def reject_migration(
+    old_process: Process, new_process: Process, request: Request, events: Iterable[RequestEvent]
+) -> None:
     """Raises `not_movable` or `build_not_ready_error`."""
     if not request.is_running:
         raise ToolError("not_movable", f"{request.id} has ended", request=request.id, node="")
-    _reject_changed_path(before, after, request, events)
-    _reject_incomplete_form(after, request)
+    _reject_changed_path(old_process, new_process, request, events)
+    _reject_incomplete_form(new_process, request)
 
 
-def _reject_changed_path(before: Process, after: Process, request: Request, events: Iterable[RequestEvent]) -> None:
-    """Whatever it has come through has to be the same in both versions, gateways too: they would have to be gone
-    through again. Raises `ToolError` `not_movable`."""
+def _reject_changed_path(
+    old_process: Process, new_process: Process, request: Request, events: Iterable[RequestEvent]
+) -> None:
+    """Everything on its path so far must be the same in both versions, gateways too: it would have to pass them again.
+    Raises `ToolError` `not_movable`."""
     ways = [step for event in events for step in event.steps]
     for node in sorted({name for step in ways for name in (step.node, step.to)} - {""}):
-        if after.definition.nodes.get(node) != before.definition.nodes.get(node):
+        if new_process.definition.nodes.get(node) != old_process.definition.nodes.get(node):
             message = f"{request.id} has come through {node!r}, which is not the same in the other version"
             raise ToolError("not_movable", message, request=request.id, node=node)
 
 
 def _reject_incomplete_form(process: Process, request: Request) -> None:
-    """Its form was filled in for another version: all that this one will ask of it has to be there already, and
-    nothing else, or it could not be resubmitted. Raises `ToolError` `build_not_ready_error`."""
+    """Its form was filled in for another version. Everything that this version will ask of it must be there already,
+    and nothing else, or it could not be resubmitted. Raises `ToolError` `build_not_ready_error`."""
     fields = {field.name for field in process.form.fields}
     if unknown := sorted(request.filled.values.keys() - fields):
         raise build_not_ready_error(request, unknown[0])
@@ -55,7 +59,7 @@ def _reject_incomplete_form(process: Process, request: Request) -> None:
     for node in list_approval_nodes(paths):
         if not _list_assignees(request, node):
             raise build_not_ready_error(request, ", ".join(node.who) or node.id)
-    for node in list_approval_nodes(paths[:1]):  # in this round
+    for node in list_approval_nodes(paths[:1]):  # of this round
         people, taken = _list_assignees(request, node), _list_other_deciders(request, node)
         if people <= taken if node.mode is VotingMode.ANY else people & taken:
             raise build_not_ready_error(request, ", ".join(node.who))
@@ -68,7 +72,7 @@ def _list_assignees(request: Request, node: FlowNode) -> Set[str]:
 
 
 def _list_other_deciders(request: Request, node: FlowNode) -> Set[str]:
-    """Who has approved, or is asked, at another node."""
+    """Those who have approved, or are asked, at another node."""
     visits = (v for v in request.visits if v.kind is TaskKind.APPROVE and v.node != node.id)
     return list_other_approvers(request, node.id) | {
         seat.person for visit in visits for seat in list_seats(visit.ballot)
@@ -76,7 +80,7 @@ def _list_other_deciders(request: Request, node: FlowNode) -> Set[str]:
 
 
 def _reject_missing_values(definition: ProcessDefinition, request: Request) -> None:
-    """Whatever a condition looks at, also one after a rejection, has to be there, and of the right type."""
+    """Every value that a condition uses, also after a rejection, must exist and have the right type."""
     types = {name: get_value_type(value) for name, value in build_condition_values(definition, request.filled).items()}
     written = (route.condition for node in definition.nodes.values() for route in node.routes)
     for condition in filter(None, written):

@@ -1,4 +1,4 @@
-"""Which way a token takes: conditions, and the way of a form if everybody agreed. Pure."""
+"""Which path a token takes: conditions, and the path of a form that everybody approves. Pure."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tools.workflow.engine.state import Decision, FilledForm, Task
 def build_condition_values(
     definition: ProcessDefinition, filled: FilledForm, decision: str = "", decisions: Mapping[str, str] | None = None
 ) -> Mapping[str, Value]:
-    """What the conditions of a definition can see. People are looked up by `FilledForm.resolve_people`, never
+    """The values that a definition's conditions can use. People are found by `FilledForm.resolve_people`, never
     compared."""
     past = {format_decision_variable(node): decided for node, decided in (decisions or {}).items()}
     return {**filled.values, **filled.numbers, **definition.initial_decisions, **past, DECISION: decision}
 
 
 def trace_happy_path(definition: ProcessDefinition, filled: FilledForm, origin: str = "") -> tuple[FlowNode, ...]:
-    """The user tasks and service tasks this form would go through, each once, if everybody agreed and its author
-    resubmitted it; from the node `origin` on, or from the start."""
+    """The user tasks and service tasks of this form's path, each once, if everybody agrees and its author resubmits it;
+    from the node `origin`, or from the start."""
     agreed = {n.id: _get_agreeing_decision(n) for n in definition.nodes.values() if n.kind is NodeKind.USER}
     path: dict[str, FlowNode] = {}
     todo = [(definition.nodes[origin or definition.start], Decision.APPROVE.value)]
@@ -48,13 +48,13 @@ def trace_happy_paths(definition: ProcessDefinition, filled: FilledForm) -> tupl
 
 
 def list_approval_nodes(paths: Iterable[Iterable[FlowNode]]) -> tuple[FlowNode, ...]:
-    """The user tasks of others on some ways, each once."""
+    """The user tasks of others on these paths, each once."""
     found = {node.id: node for path in paths for node in path if node.kind is NodeKind.USER and not node.is_revision}
     return tuple(found.values())
 
 
 def find_repeated_decider(path: Iterable[FlowNode], resolve_people: Callable[[str], Iterable[str]]) -> str:
-    """A name that stands for somebody who decides at another node of the way as well; empty if there is none."""
+    """A name whose person also decides at another node of the path; empty if there is none."""
     seen: dict[str, str] = {}
     for node in list_approval_nodes([path]):
         for name in node.who:
@@ -68,8 +68,8 @@ def _get_agreeing_decision(node: FlowNode) -> str:
 
 
 def choose_flows(node: FlowNode, values: Mapping[str, Value]) -> tuple[SequenceFlow, ...]:
-    """The flows to take: all, or, at an exclusive gateway, the first whose condition holds; the default stands last
-    and has none."""
+    """The flows to take: all or, at an exclusive gateway, the first whose condition holds; the default comes last and
+    has none."""
     if node.kind is not NodeKind.CHOICE:
         return node.routes
     return (

@@ -1,8 +1,7 @@
-"""A workflow engine as the tools see it. `embedded` runs in this process over a `Store`; `remote` speaks to others.
+"""A workflow engine as the tools see it. `embedded` runs in this process over a `Store`; `remote` uses other engines.
 
-Whoever calls, authority is checked again by the engine, against the state that is then changed. Every command
-carries an idempotency key: repeated, it has no second effect and gets the same answer.
-"""
+The engine checks authority again, whoever calls, against the state that is then changed. Every command has an
+idempotency key: repeated, it has no second effect and gets the same answer."""
 
 from __future__ import annotations
 
@@ -31,32 +30,32 @@ from tools.workflow.process.definition import Process
 Act: TypeAlias = (
     DecideCommand | TransferCommand | AddSignCommand | WithdrawCommand | UrgeCommand | CommentCommand | CcCommand
 )
-"""What people do to a request that is there."""
+"""Commands of people about an existing request."""
 
 
 class CommandResult(CompactModel):
-    """Where a request stands after a command."""
+    """The state of a request after a command."""
 
     request: str
     status: Status
     waits_for: tuple[str, ...]
     """Person ids."""
     rule: str = ""
-    """Node of the rule that passed it, if one did."""
+    """Node of the rule that passed it, if any."""
     days: str = ""
     """Working days, or empty."""
     task: str = ""
-    """The task that the command was about, if it was."""
+    """The task of the command, if any."""
     by: str = ""
     """Person id."""
     on_behalf: str = ""
-    """Person id of who was stood in for, or empty."""
+    """Person id of whom a deputy acted for, or empty."""
     decision: str = ""
     opinion: str = ""
 
 
 def build_command_result(request: Request, command: Command | None, on_behalf: str = "") -> CommandResult:
-    """Where a request stands after a command; None: after one that nobody knows any more."""
+    """The state of a request after a command. None: the command is no longer known."""
     decide = command if isinstance(command, DecideCommand) else None
     return CommandResult(
         request=request.id,
@@ -84,7 +83,7 @@ class AssignedTask:
 class TodoList:
     tasks: tuple[AssignedTask, ...]
     total_count: int
-    """How many there are, also those beyond what was asked for."""
+    """Number of all tasks, also beyond the requested ones."""
 
 
 class Engine(Protocol):
@@ -93,13 +92,13 @@ class Engine(Protocol):
     async def list_processes(self) -> tuple[Process, ...]: ...
 
     async def get_process(self, request: Request) -> Process:
-        """The process in the version the request was started with."""
+        """The process in the version that the request started with."""
 
     async def fill_form(
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
     ) -> FilledForm:
-        """The form checked and completed, without any effect. `besides`: the request it is for, if there is one: it is
-        not counted as another of the author's."""
+        """The form, checked and completed, without any effect. `besides`: the request that it belongs to, if any, which
+        does not count as another one of the author's."""
 
     async def start_request(
         self,
@@ -112,32 +111,32 @@ class Engine(Protocol):
         *,
         again: str | None = None,
     ) -> CommandResult:
-        """`seen`: `FilledForm.content_hash` of what was confirmed; anything else is refused with `request_changed`.
-        `again`: the request of a moment ago that the author knowingly repeats, empty for none, None where nobody can be
-        asked. `started_already` is raised for the same start within the form's `again_minutes`; of two at once one
+        """`seen`: the `FilledForm.content_hash` of what was confirmed; any other form is refused with
+        `request_changed`. `again`: the recent request that the author knowingly repeats; empty for none; None if nobody
+        can be asked. Raises `started_already` for the same start within the form's `again_minutes`; of two at once, one
         starts."""
 
     async def execute_command(
         self, command: Act, key: str, now: datetime, *, form: Mapping[str, str] | None = None, seen: str = ""
     ) -> CommandResult:
-        """Carries a command out, if its actor may. `form`: for a resubmission, the fields that change; `seen`: as
-        for `start_request`."""
+        """Executes a command if its actor may. `form`: for a resubmission, the changed fields; `seen`: as for
+        `start_request`."""
 
     async def preview_command(
         self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
     ) -> CommandResult:
-        """What `execute_command` would come to, without any effect; what it would refuse is refused, but for what only
-        a fresh look at people shows (`authorize_command`): dialogs cannot wait for that."""
+        """The result that `execute_command` would have, without any effect. It raises the same errors, except those
+        that need current data about people (`authorize_command`): dialogs cannot wait for that."""
 
     async def authorize_command(self, command: TaskCommand, now: datetime) -> None:
-        """Asks the rules again, about people as they are now, whether who was asked may decide. `execute_command` does
-        so too. Raises `ToolError` `not_named` or `nobody_named`; nothing for a command that is refused for other
+        """Checks by the rules, with current data about people, that the assignee may decide. `execute_command` does so
+        too. Raises `ToolError` `not_named` or `nobody_named`; nothing for a command that is refused for other
         reasons."""
 
     async def get_task(self, task_id: str) -> AssignedTask: ...
 
     async def list_todo_tasks(self, person: str, now: datetime, most: int | None = None) -> TodoList:
-        """What waits for a person, and for those they stand in for now; oldest first, at most `most`."""
+        """The tasks of a person, and of those for whom they are a deputy now; oldest first, at most `most`."""
 
     async def list_decided_tasks(self, person: str) -> tuple[AssignedTask, ...]: ...
 
@@ -146,30 +145,30 @@ class Engine(Protocol):
     async def list_own_requests(self, person: str) -> tuple[Request, ...]: ...
 
     async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
-        """What is left of a person's yearly allowances, of every process that keeps a balance."""
+        """The rest of a person's yearly allowances, for every process with a balance."""
 
     async def list_cc_requests(self, person: str) -> tuple[Request, ...]:
-        """What a person was told about (cc)."""
+        """Requests that a person got a copy of (cc)."""
 
     async def list_events(self, request_id: str) -> tuple[RequestEvent, ...]:
         """The request's whole record, oldest first."""
 
     async def list_deputies(self, person: str, now: datetime) -> tuple[str, ...]:
-        """Who stands in for this person now."""
+        """The current deputies of this person."""
 
     async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
-        """Who may decide this task now in place of its assignee: nobody who has a say of their own in the request."""
+        """Who may decide this task now in place of its assignee: nobody with a say of their own in the request."""
 
     async def add_delegation(self, delegation: Delegation, now: datetime) -> None:
-        """Somebody will be away. The same delegation twice is one."""
+        """Registers an absence. The same delegation twice counts once."""
 
     async def end_delegation(self, person: str, delegation_id: str, now: datetime) -> Delegation: ...
 
     async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
-        """Present and future ones of a person."""
+        """A person's present and future delegations."""
 
     async def run_due_jobs(self, now: datetime) -> int:
-        """Timers that are due go off; how many did."""
+        """Fires due timers and returns how many."""
 
     async def list_outbox(self, limit: int) -> list[OutboxEvent]: ...
 

@@ -1,4 +1,4 @@
-"""`RedisStore`: one script a change, all or nothing."""
+"""`RedisStore`: one script per change, all or nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tools.workflow.engine.store import (
 
 ANSWER_MS = 30 * 24 * 3600 * 1000
 OUTBOX = "outbox"
-"""The field of `numbers` that is no prefix: the last place in the outbox."""
+"""The field of `numbers` that is no prefix: the last position in the outbox."""
 
 
 class RedisStore:
@@ -64,7 +64,7 @@ class RedisStore:
         return OwnRequests(int(forms or 0), tuple(own))
 
     def _queue_own_requests(self, pipe: Pipeline, person: str) -> None:
-        """The count first: whatever is handed in after it is noticed."""
+        """Reads the count first, so that a form handed in afterwards is noticed."""
         pipe.hget(self._build_key("forms"), person)
         pipe.zrange(self._build_key("mine", person), 0, -1)
 
@@ -87,7 +87,7 @@ class RedisStore:
         return tuple(_parse_request(body) for body in bodies if body)
 
     async def save_change(self, change: RequestChange) -> str:
-        keys, rest = self._build_save_arguments(change)
+        keys, details = self._build_save_arguments(change)
         event, request = _deflate_model(change.result.event), _deflate_model(change.after)
         args: list[str | bytes] = [
             str(change.expected_events),
@@ -95,7 +95,7 @@ class RedisStore:
             change.answer,
             str(ANSWER_MS),
             event,
-            json.dumps(rest),
+            json.dumps(details),
         ]
         how, answer = await self._await_reply(self._save_script(keys=keys, args=args))
         if how == "conflict":
@@ -103,7 +103,7 @@ class RedisStore:
         return str(answer)
 
     def _build_save_arguments(self, change: RequestChange) -> tuple[list[str], dict[str, Any]]:
-        """The script's keys, and what it has to do with them."""
+        """The script's keys and arguments."""
         request = change.after.id
         keys = [
             self._build_key("request", request),
@@ -122,13 +122,13 @@ class RedisStore:
             score = {} if listing.score is None else {"score": str(listing.score)}
             lists.append({"key": len(keys), "member": listing.member, **score})
         notices = [{"id": e.id, "body": e.model_dump_json()} for e in change.outbox_events]
-        rest: dict[str, Any] = {"lists": lists, "notices": notices}
+        details: dict[str, Any] = {"lists": lists, "notices": notices}
         if change.before is None:
             prefix, number = split_request_id(request)
-            rest["number"] = {"prefix": prefix, "last": str(number - 1), "next": str(number)}
+            details["number"] = {"prefix": prefix, "last": str(number - 1), "next": str(number)}
         if change.form_count is not None:
-            rest["forms"] = {"author": change.after.initiator, "known": str(change.form_count)}
-        return keys, rest
+            details["forms"] = {"author": change.after.initiator, "known": str(change.form_count)}
+        return keys, details
 
     async def load_events(self, request_id: str) -> tuple[str, ...]:
         found = await self._fetch_bytes("LRANGE", self._build_key("events", request_id), 0, -1)
@@ -219,7 +219,7 @@ class RedisStore:
                 await pipe.execute()
 
     async def _fetch_bytes(self, command: str, *args: str | int) -> list[bytes | None]:
-        """What is deflated is no text, and the client must not decode it."""
+        """Compressed data is no text, and the client must not decode it."""
         asked: Any = self._redis.execute_command
         return cast("list[bytes | None]", await asked(command, *args, **{NEVER_DECODE: True}))
 
@@ -233,7 +233,7 @@ def _deflate_model(kept: CompactModel) -> bytes:
 
 
 def _inflate_text(body: bytes) -> str:
-    """What somebody else put there is given as it is: whoever reads it says what is wrong with it."""
+    """Returns content that others put there unchanged: the reader says what is wrong with it."""
     try:
         return zlib.decompress(body).decode()
     except (zlib.error, UnicodeDecodeError):

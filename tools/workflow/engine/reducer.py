@@ -1,9 +1,8 @@
-"""The engine's heart: `apply_command(definition, request, command, now) -> Applied(request, notices, event)`.
+"""The engine's core: `apply_command(definition, request, command, now) -> TransitionResult(request, notices, event)`.
 
-Pure: no clock, no store, no directory. What it needs from outside is in the command. Every authority rule is checked
-here (`authority`), whoever called. Operations beside the graph (return, transfer, add sign, withdraw …) change who is
-asked, never the graph.
-"""
+Pure: no clock, no store, no directory. Everything it needs from outside is in the command. Every authority rule is
+checked here (`authority`), whoever calls. Operations outside the graph (return, transfer, add sign, withdraw …) change
+who is asked, never the graph."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.paths import list_task_timers
-from tools.workflow.engine.state import REVOKING, SPEAKING, Decision, Opinion, Request, Status, Task, TaskKind
+from tools.workflow.engine.state import APPROVAL_DECISIONS, REVOKING, Decision, Opinion, Request, Status, Task, TaskKind
 from tools.workflow.engine.transitions import Transition, TransitionResult
 from tools.workflow.engine.votes import find_seat
 
@@ -39,8 +38,8 @@ COMMENT = {"zh": "评论", "en": "The comment"}
 def apply_command(
     definition: ProcessDefinition, request: Request | None, command: Command, now: datetime
 ) -> TransitionResult:
-    """The request after the command, what people have to be told, and the line for the record.
-    Raises `ToolError` if not allowed."""
+    """The request after the command, the notices to people, and the line for the record. Raises `ToolError` if it is
+    not allowed."""
     if isinstance(command, StartCommand):
         return _apply_start(definition, command, now)
     if request is None:
@@ -69,7 +68,7 @@ def apply_command(
 
 
 def replay_events(definitions: Mapping[str, ProcessDefinition], events: Iterable[RequestEvent]) -> Request | None:
-    """The request that its record tells of. `definitions`: version → definition."""
+    """The request that results from its record. `definitions`: version → definition."""
     request: Request | None = None
     for event in events:
         held = event.command if isinstance(event.command, StartCommand) else request
@@ -97,7 +96,7 @@ def _apply_start(definition: ProcessDefinition, command: StartCommand, now: date
 
 def _apply_decision(transition: Transition, command: DecideCommand, task: Task) -> None:
     transition.close_task(task, command.decision, by=command.actor, why="decided")
-    if command.decision in SPEAKING or command.opinion:
+    if command.decision in APPROVAL_DECISIONS or command.opinion:
         transition.add_opinion(task, command, command.decision, command.opinion)
     match command.decision:
         case Decision.RETURN:
@@ -124,26 +123,26 @@ def _apply_transfer(transition: Transition, command: TransferCommand, task: Task
 
 
 def _apply_add_sign(transition: Transition, command: AddSignCommand, task: Task) -> None:
-    if task.kind is not TaskKind.APPROVE or not command.people or len(command.people) > authority.MOST_ADDED:
+    if task.kind is not TaskKind.APPROVE or not command.people or len(command.people) > authority.MAX_PEOPLE:
         raise ToolError("bad_decision", f"nobody, or too many people, to ask at task {task.id}")
     authority.reject_ineligible_people(transition.definition, transition.request, task, command.people, "people")
-    if command.actor in command.people:  # a deputy, who has a say here already
+    if command.actor in command.people:  # a deputy who already has a say here
         raise ToolError("asked_already", "nobody asks themselves to decide as well", field="people")
     seat = find_seat(authority.get_visit(transition.request, task).ballot, task.seat)
-    if seat and getattr(seat, command.where):  # what was said there would be lost
+    if seat and getattr(seat, command.where):  # earlier opinions there would be lost
         raise ToolError("asked_already", f"somebody was asked {command.where} this person already", field="where")
-    added = transition.create_ballot(command.mode, command.people)
+    ballot = transition.create_ballot(command.mode, command.people)
     if command.where is not SignPosition.AFTER:
         transition.add_opinion(task, command, "add_sign", command.opinion)
-        transition.update_seat(task, **{command.where.value: added})
+        transition.update_seat(task, **{command.where.value: ballot})
         return
     transition.close_task(task, Decision.APPROVE, by=command.actor, why="decided")
     transition.add_opinion(task, command, Decision.APPROVE, command.opinion)
-    transition.update_seat(task, vote=Decision.APPROVE.value, after=added)
+    transition.update_seat(task, vote=Decision.APPROVE.value, after=ballot)
 
 
 def _apply_withdrawal(transition: Transition, command: WithdrawCommand, now: datetime) -> None:
-    """What is approved needs agreement; whoever was asked for it before has left."""
+    """The withdrawal of an approved request needs agreement. The people asked for it before have left."""
     authority.authorize_withdrawal(transition.request, command, now)
     if transition.request.status not in (Status.APPROVED, Status.REVOKING):
         transition.end_request(Status.WITHDRAWN)
@@ -163,23 +162,25 @@ def _apply_comment(transition: Transition, command: CommentCommand) -> None:
     authority.require_participant(transition.request, command.actor)
     if not command.text.strip():
         raise ToolError("missing_field", "the comment is empty", needs_person=True, field="text", label=COMMENT)
-    said = Opinion(task="", node="", by=command.actor, at=transition.now, decision="comment", text=command.text.strip())
+    comment = Opinion(
+        task="", node="", by=command.actor, at=transition.now, decision="comment", text=command.text.strip()
+    )
     transition.update_request(
-        opinions=(*transition.request.opinions, said.model_copy(update={"round": transition.request.round}))
+        opinions=(*transition.request.opinions, comment.model_copy(update={"round": transition.request.round}))
     )
     for person in dict.fromkeys((transition.request.initiator, *transition.request.waits_for)):
         if person != command.actor:
-            transition.add_notice("commented", person=person, by=command.actor, text=said.text)
+            transition.add_notice("commented", person=person, by=command.actor, text=comment.text)
 
 
 def _apply_cc(transition: Transition, command: CcCommand) -> None:
     authority.require_participant(transition.request, command.actor)
-    if len(command.people) > authority.MOST_ADDED or not transition.add_cc_people(command.people, command.actor):
+    if len(command.people) > authority.MAX_PEOPLE or not transition.add_cc_people(command.people, command.actor):
         raise ToolError("told_already", "everybody named knows of it already")
 
 
 def _apply_timer(transition: Transition, command: FireTimerCommand) -> None:
-    """A timer of an open task: a word to its assignee, or on to their manager. Never a decision."""
+    """A timer of an open task: reminds its assignee, or escalates to their manager. Never decides."""
     task = authority.require_task(transition.request, command.task)
     authority.reject_closed_task(transition.request, task)
     timer = next((t for t in list_task_timers(transition.definition, task) if t.id == command.timer), None)

@@ -1,4 +1,4 @@
-"""A request as it is kept: its form, its tasks, who has a say and what was said. All frozen."""
+"""A request as stored: its form, its tasks, who decides and what was said. All frozen."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tools.workflow.bpmn.graph import VotingMode
 
 SYSTEM = "system:"
 RULE = "system:rule"
-"""The actor of what a rule of the process did."""
+"""The actor of a rule of the process."""
 TIMER = "system:timer"
-"""The actor of what happened because time passed."""
+"""The actor of a timer."""
 REVOKING = "withdrawal"
-"""Stands for a node where people agree that an approved request is withdrawn; no process file has it."""
+"""Stands for a node where people agree to withdraw an approved request; no process file has it."""
 
 
 class TaskKind(StrEnum):
@@ -31,7 +31,7 @@ class TaskKind(StrEnum):
     REVISE = "revise"
     """The author's own: resubmit or withdraw, never approve."""
     REVOKE = "revoke"
-    """Agree, or not, that an approved request is withdrawn."""
+    """Agree or not to the withdrawal of an approved request."""
 
 
 class Decision(StrEnum):
@@ -48,7 +48,7 @@ ALLOWED: Mapping[TaskKind, frozenset[Decision]] = {
     TaskKind.REVISE: frozenset({Decision.RESUBMIT, Decision.WITHDRAW}),
     TaskKind.REVOKE: frozenset({Decision.APPROVE, Decision.REJECT}),
 }
-SPEAKING = ALLOWED[TaskKind.APPROVE]
+APPROVAL_DECISIONS = ALLOWED[TaskKind.APPROVE]
 """The decisions about somebody else's request."""
 
 
@@ -66,54 +66,54 @@ OPEN = frozenset({Status.WAITING, Status.REVISE, Status.REVOKING})
 
 
 class CompactModel(FrozenModel):
-    """Kept without what is as by default: a request is read and written at every step."""
+    """Stored without default values: a request is read and written at every step."""
 
     def model_dump_json(self, **how: Any) -> str:
         return super().model_dump_json(**{"exclude_defaults": True, **how})
 
 
 class CompactRecord(CompactModel):
-    """A record of its own. `v` as in `tools.spec.StoredModel`; the first form is kept without it."""
+    """A record of its own. `v`: as in `tools.spec.StoredModel`; the first form is stored without it."""
 
     v: Literal[1] = 1
 
 
-LATER = ("exceptions", "exceeded")
+LATER_FIELDS = ("exceptions", "exceeded")
 """Fields of `FilledForm` that the first version did not have."""
 
 
 class FilledForm(CompactModel):
-    """A form that passed validation, and what code worked out from it."""
+    """A validated form, and what code derived from it."""
 
     values: dict[str, str]
-    """Field → canonical text; a person is an id, several are ids with commas between."""
+    """Field → canonical text. A person is an id; several are ids separated by commas."""
     people: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """What the process chose: level, `role:<name>` or a service task's id → person ids."""
+    """The people that the process chose: level, `role:<name>` or a service task's id → person ids."""
     numbers: dict[str, Decimal] = Field(default_factory=dict)
     """What conditions compare: amounts, days, thresholds."""
     estimated: bool = False
-    """True: working days of a year whose holidays are not published yet."""
+    """True: the working days include a year whose holidays are not published yet."""
     exceptions: dict[str, tuple[str, ...]] | None = None
-    """Person field that decides → whom the rules named for it, where its author chose somebody else by a row that
-    permits it. None: filled in by a version that did not ask the rules about person fields."""
+    """Person field that decides → the people whom the rules name for it, where the author chose somebody else by a row
+    that permits it. None: a version without rules for person fields filled it in."""
     exceeded: tuple[str, ...] = ()
-    """Bounds (`forms.RollingLimit`) that this request and the author's earlier ones reach together."""
+    """Bounds (`forms.RollingLimit`) that this request reaches together with the author's earlier ones."""
 
     def resolve_people(self, name: str) -> tuple[str, ...]:
-        """The people that a name of the process stands for."""
+        """The people of a name in the process."""
         found = self.people.get(name)
         return found if found is not None else tuple(p for p in self.values.get(name, "").split(",") if p)
 
     @property
     def days(self) -> str:
-        """Working days as text, or empty for a process that has none."""
+        """Working days as text; empty for a process without days."""
         return format_decimal(self.numbers["days"]) if "days" in self.numbers else ""
 
     @property
     def content_hash(self) -> str:
-        """Names this very content: what a card shows is bound to it. Fields that later versions added count only
-        where they say something, so that a form of the version before keeps its name."""
-        later = {name for name in LATER if getattr(self, name) == type(self).model_fields[name].default}
+        """A hash of this content, to which a card is bound. Fields of later versions count only if they are set, so
+        that a form of an earlier version keeps its hash."""
+        later = {name for name in LATER_FIELDS if getattr(self, name) == type(self).model_fields[name].default}
         text = json.dumps(self.model_dump(mode="json", exclude=later), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -125,7 +125,7 @@ def format_decimal(number: Decimal) -> str:
 
 
 class Task(CompactModel):
-    """One thing one person is asked to do. It is decided at most once."""
+    """One task for one person. It is decided at most once."""
 
     id: str
     """`<request>-<n>`."""
@@ -135,15 +135,15 @@ class Task(CompactModel):
     assignee: str
     since: datetime
     round: int = 1
-    """Grows with every resubmission."""
+    """Incremented by every resubmission."""
     outcome: str = ""
     """A `Decision`, else why it was closed (`settled`, `transferred`, `added`, `escalated`, `returned`, a status), or
     empty while open."""
     closed: datetime | None = None
     by: str = ""
-    """Person id of who decided: the assignee, or who stood in."""
+    """Person id of the decider: the assignee or a deputy."""
     fired: tuple[str, ...] = ()
-    """Timers that have gone off."""
+    """Timers that have fired."""
     urged: tuple[datetime, ...] = ()
 
     @property
@@ -152,7 +152,7 @@ class Task(CompactModel):
 
 
 class Seat(CompactModel):
-    """One person's say in a decision, with whoever was asked beside them (add sign)."""
+    """One person's vote in a decision, with the people added to it (add sign)."""
 
     n: int
     """Unique in the request."""
@@ -160,11 +160,11 @@ class Seat(CompactModel):
     vote: str = ""
     """`approve`, `reject`, or empty."""
     before: Ballot | None = None
-    """Asked first; then it is this person's turn."""
+    """These vote first, then this person."""
     beside: Ballot | None = None
-    """Asked at the same time; both have to agree."""
+    """These vote at the same time; both sides have to agree."""
     after: Ballot | None = None
-    """Asked once this person has agreed."""
+    """These vote once this person has agreed."""
 
 
 class Ballot(CompactModel):
@@ -175,7 +175,7 @@ class Ballot(CompactModel):
 
 
 class Visit(CompactModel):
-    """One user task that is going on."""
+    """One open user task."""
 
     node: str
     kind: TaskKind
@@ -183,13 +183,13 @@ class Visit(CompactModel):
 
 
 class Opinion(CompactModel):
-    """What somebody said when deciding. Never touches the form."""
+    """An opinion, given with a decision. It never changes the form."""
 
     task: str
     node: str
     by: str
     on_behalf: str = ""
-    """Person id of the assignee, when somebody stood in."""
+    """Person id of the assignee, if a deputy decided."""
     at: datetime
     decision: str
     """A `Decision` about somebody else's request, or `transfer`, `handle_add_sign`, `comment`."""
@@ -198,14 +198,14 @@ class Opinion(CompactModel):
 
 
 class Request(CompactRecord):
-    """One running or ended process."""
+    """A running or ended request."""
 
     id: str
     process: str
     definition: str
-    """SHA-256 of the BPMN file it was started with, and stays with."""
+    """SHA-256 of its BPMN file, fixed at the start."""
     form: str
-    """SHA-256 of the form file, likewise."""
+    """SHA-256 of its form file, likewise."""
     initiator: str
     status: Status
     filled: FilledForm
@@ -213,24 +213,24 @@ class Request(CompactRecord):
     changed: datetime
     round: int = 1
     seats: int = 0
-    """How many seats there have been."""
+    """Number of seats so far."""
     visits: tuple[Visit, ...] = ()
-    """What is going on now."""
+    """The open user tasks."""
     arrived: tuple[str, ...] = ()
     """Flows that wait at a parallel gateway for the others."""
     decisions: dict[str, str] = Field(default_factory=dict)
-    """User task → how it was decided, as far as that still counts: not after it was entered anew, not after a return
-    to an earlier step or a resubmission."""
+    """User task → its decision, while it counts: not after the task was entered again, a return to an earlier step, or
+    a resubmission."""
     rule: str = ""
-    """Node of the rule that passed it, if one did."""
+    """Node of the rule that passed it, if any."""
     tasks: tuple[Task, ...] = ()
     opinions: tuple[Opinion, ...] = ()
     cc: tuple[str, ...] = ()
-    """Person ids that were told about it and may read it."""
+    """Ids of the people who got a copy and may read it."""
     events: int = 0
-    """How many there are."""
+    """Number of its events."""
     head: str = ""
-    """Hash of the last one."""
+    """Hash of the last event."""
 
     @property
     def is_running(self) -> bool:
@@ -238,8 +238,8 @@ class Request(CompactRecord):
 
     @property
     def display_status(self) -> str:
-        """How it stands, for people: its status, and of one that is back with its author, whether it was rejected or
-        returned: `revise_reject`, `revise_return`."""
+        """The status for people. A request that is back with its author says whether it was rejected or returned:
+        `revise_reject`, `revise_return`."""
         if self.status is not Status.REVISE:
             return self.status.value
         back = (o.decision for o in reversed(self.opinions) if o.decision in (Decision.REJECT, Decision.RETURN))
@@ -256,7 +256,7 @@ class Request(CompactRecord):
 
     @property
     def participants(self) -> frozenset[str]:
-        """Who may read it, besides administrators: the author, whoever had a task or stood in, and cc."""
+        """Who may read it, besides administrators: the author, everybody who had a task or was a deputy, and cc."""
         return frozenset(self._list_participants())
 
     def _list_participants(self) -> Iterator[str]:
@@ -272,7 +272,7 @@ class Request(CompactRecord):
 
 
 class Delegation(CompactRecord):
-    """Somebody is away, and who stands in meanwhile."""
+    """An absence, and the deputy for it."""
 
     id: str
     person: str

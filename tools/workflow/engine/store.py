@@ -1,24 +1,24 @@
-"""What a store of requests is: `redis_store` keeps them in Redis with one script a change; tests keep them in memory.
+"""The port of a store of requests. `redis_store` keeps them in Redis, one script per change; tests use memory.
 
 All keys share the hash tag `{wf}`:
 
 ==============================  ========================================================================
 `cs:{wf}:request:<id>`          the request (JSON, deflated)
-`cs:{wf}:events:<id>`           list: the request's record, one JSON a command, deflated, only ever appended to; a
-                                change is kept only if the record is as long as it was when the request was read
+`cs:{wf}:events:<id>`           list: the request's record, one JSON per command, deflated, append-only; a change is
+                                stored only if the record is as long as when the request was read
 `cs:{wf}:changed`               sorted set: request → last change (ms)
 `cs:{wf}:todo:<person>`         sorted set: open task → since (ms)
 `cs:{wf}:done:<person>`         sorted set: decided task → when (ms)
 `cs:{wf}:mine:<person>`         sorted set: request → started (ms)
-`cs:{wf}:forms`                 hash: person → how often a form of theirs was handed in; one that depends on their
-                                others is kept only if this is as it was when they were read
-`cs:{wf}:told:<person>`         sorted set: request they were told about (cc) → when (ms)
+`cs:{wf}:forms`                 hash: person → how often they handed in a form; one that depends on their others is
+                                stored only if this is unchanged since they were read
+`cs:{wf}:told:<person>`         sorted set: request they got a copy of (cc) → when (ms)
 `cs:{wf}:timers`                sorted set: `task|timer` or `away|person|delegation` → due (ms)
-`cs:{wf}:away:<person>`         hash: delegation → JSON, of who is away
-`cs:{wf}:deputy:<person>`       hash: the same, of who stands in
-`cs:{wf}:answer:<key>`          what the command with this idempotency key was answered, 30 days
-`cs:{wf}:numbers`               hash: prefix → last request number; `list_outbox` → last place in the outbox
-`cs:{wf}:outbox`, `…:bodies`    sorted set: event → place; hash: event → JSON
+`cs:{wf}:away:<person>`         hash: delegation → JSON, by the absent person
+`cs:{wf}:deputy:<person>`       hash: the same, by the deputy
+`cs:{wf}:answer:<key>`          the answer to the command with this idempotency key, 30 days
+`cs:{wf}:numbers`               hash: prefix → last request number; `list_outbox` → last position in the outbox
+`cs:{wf}:outbox`, `…:bodies`    sorted set: event → position; hash: event → JSON
 `cs:{wf}:files`                 hash: SHA-256 → process file
 `cs:{wf}:processes`             hash: process → `<bpmn> <form>` (SHA-256), deployed by an administrator
 ==============================  ========================================================================
@@ -36,7 +36,7 @@ from typing import NamedTuple, Protocol
 from tools.spec import StoredModel
 from tools.workflow.bpmn.graph import ProcessDefinition
 from tools.workflow.engine.paths import list_task_timers
-from tools.workflow.engine.state import SPEAKING, Delegation, Request, Task
+from tools.workflow.engine.state import APPROVAL_DECISIONS, Delegation, Request, Task
 from tools.workflow.engine.transitions import TransitionResult
 
 
@@ -45,16 +45,16 @@ class WriteConflictError(Exception):
 
 
 class OutboxEvent(StoredModel):
-    """A notice that waits to be told. `id` is the same however often it is read."""
+    """A notice that waits to be sent. `id` is the same however often it is read."""
 
     id: str
     kind: str
     data: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestChange:
-    """One command's result, ready to be kept."""
+    """One command's result, ready to store."""
 
     before: Request | None
     result: TransitionResult
@@ -63,7 +63,7 @@ class RequestChange:
     """Idempotency key of the command."""
     answer: str
     form_count: int | None = None
-    """`OwnRequests.form_count` when the form was filled in; None if it does not depend on the author's other
+    """`OwnRequests.form_count` when the form was filled in. None: the form does not depend on the author's other
     requests."""
 
     @property
@@ -72,7 +72,7 @@ class RequestChange:
 
     @property
     def expected_events(self) -> int:
-        """Events of the request as it was read."""
+        """Number of the request's events when it was read."""
         return self.before.events if self.before else 0
 
     @property
@@ -83,13 +83,13 @@ class RequestChange:
 
     @property
     def list_updates(self) -> Iterator[ListUpdate]:
-        """The lists that change."""
-        changed = to_milliseconds(self.after.changed)
-        yield ListUpdate("changed", "", self.after.id, changed)
+        """Updates of lists."""
+        changed_ms = to_milliseconds(self.after.changed)
+        yield ListUpdate("changed", "", self.after.id, changed_ms)
         if self.before is None:
-            yield ListUpdate("mine", self.after.initiator, self.after.id, changed)
+            yield ListUpdate("mine", self.after.initiator, self.after.id, changed_ms)
         for person in self.after.cc[len(self.before.cc) if self.before else 0 :]:
-            yield ListUpdate("told", person, self.after.id, changed)
+            yield ListUpdate("told", person, self.after.id, changed_ms)
         before = {t.id: t for t in self.before.tasks} if self.before else {}
         for task in self.after.tasks:
             if (known := before.get(task.id)) != task:
@@ -100,7 +100,7 @@ class RequestChange:
             yield ListUpdate("todo", task.assignee, task.id, to_milliseconds(task.since))
         if not task.is_open and before is not None:
             yield ListUpdate("todo", task.assignee, task.id, None)
-        if task.closed and task.outcome in SPEAKING:
+        if task.closed and task.outcome in APPROVAL_DECISIONS:
             yield ListUpdate("done", task.by, task.id, to_milliseconds(task.closed))
         yield from self._build_timer_updates(before, task)
 
@@ -115,7 +115,7 @@ class RequestChange:
 
 @dataclass(frozen=True, slots=True)
 class ListUpdate:
-    """A member put on a list, or taken off it when `score` is None. `person` is empty for a list of all."""
+    """Adds a member to a list, or removes it if `score` is None. `person` is empty for a list of all."""
 
     list_name: str
     person: str
@@ -124,10 +124,10 @@ class ListUpdate:
 
 
 class CommandContext(NamedTuple):
-    """What is there when a command comes."""
+    """The stored state when a command comes."""
 
     answer: str | None
-    """What the command with this key was answered, if it was."""
+    """The answer to an earlier command with this key, if any."""
     request: Request | None
 
 
@@ -141,10 +141,10 @@ class OwnRequests(NamedTuple):
 
 
 class StartContext(NamedTuple):
-    """What is there when somebody starts a request."""
+    """The stored state when a person starts a request."""
 
     answer: str | None
-    """What the command with this key was answered, if it was."""
+    """The answer to an earlier command with this key, if any."""
     deployments: Mapping[str, tuple[str, str]]
     last_numbers: Mapping[str, int]
     """Prefix → last number given out."""
@@ -165,11 +165,11 @@ class Store(Protocol):
         """Those that exist, in the same order."""
 
     async def save_change(self, change: RequestChange) -> str:
-        """All of the change in one step. Gives the answer to use: this one, or the earlier one of the same key.
+        """Stores the change in one step. Returns the answer to use: this one, or the earlier one of the same key.
         Raises `WriteConflictError`."""
 
     async def load_events(self, request_id: str) -> tuple[str, ...]:
-        """The record as it is kept, oldest first."""
+        """The stored record, oldest first."""
 
     async def list_members(self, name: str, person: str = "", most: int | None = None) -> tuple[tuple[str, int], ...]:
         """(member, score) of a list, lowest first, at most `most`."""
@@ -180,12 +180,12 @@ class Store(Protocol):
         """Members of a list of all with at least this score."""
 
     async def list_due_timers(self, now_ms: int, most: int) -> tuple[str, ...]:
-        """Timers whose time has come."""
+        """Due timers."""
 
     async def delete_timer(self, member: str) -> None: ...
 
     async def postpone_timer(self, member: str, until_ms: int) -> None:
-        """A timer, if it is still there."""
+        """Postpones a timer if it still exists."""
 
     async def load_last_numbers(self) -> Mapping[str, int]:
         """Prefix → last request number."""
@@ -200,7 +200,8 @@ class Store(Protocol):
         """Process → versions of its two files."""
 
     async def save_delegation(self, delegation: Delegation, known: Collection[Delegation]) -> None:
-        """With a timer for its beginning. `known`: the person's, as they were read. Raises `WriteConflictError`."""
+        """Stores it with a timer for its start. `known`: the person's delegations as they were read. Raises
+        `WriteConflictError`."""
 
     async def delete_delegation(self, delegation: Delegation) -> None: ...
 
@@ -209,10 +210,10 @@ class Store(Protocol):
     async def list_delegations_to(self, person: str) -> tuple[Delegation, ...]: ...
 
     async def append_outbox(self, events: Sequence[OutboxEvent]) -> None:
-        """Beside a change; the same event twice is one while it waits."""
+        """Adds notices outside a change; the same event twice is one while it waits."""
 
     async def list_outbox(self, limit: int) -> list[OutboxEvent]:
-        """The oldest notices that were not marked as sent."""
+        """The oldest notices that are not marked as sent."""
 
     async def mark_sent(self, ids: Sequence[str]) -> None: ...
 

@@ -1,7 +1,7 @@
-"""One command being carried out: the request as it becomes, and what it causes.
+"""Executes one command: the new state of the request, and its consequences.
 
-Tokens move as BPMN says (clauses 10 and 13): an exclusive gateway takes one way, a parallel one all, and waits for all.
-"""
+Tokens move as BPMN says (clauses 10 and 13): an exclusive gateway takes one path, a parallel one takes all, and waits
+for all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDS: Mapping[TaskKind, Mapping[str, Status]] = {
 
 @dataclass(frozen=True, slots=True)
 class TransitionResult:
-    """What a command makes of a request."""
+    """The result of a command for a request."""
 
     request: Request
     notices: tuple[RequestNotice, ...]
@@ -33,7 +33,7 @@ class TransitionResult:
 
 
 class Transition:
-    """One command being carried out: the request as it becomes, and what it causes."""
+    """One command in progress: the new state of the request, and its consequences."""
 
     def __init__(self, definition: ProcessDefinition, request: Request, command: Command, now: datetime) -> None:
         self.definition, self.request, self.now = definition, request, now
@@ -68,7 +68,7 @@ class Transition:
     # Tokens
 
     def leave_node(self, node: FlowNode, decision: str = "") -> None:
-        """From a node along its flows."""
+        """Moves a token from a node along its flows."""
         values = build_condition_values(self.definition, self.request.filled, decision, self.request.decisions)
         for route in choose_flows(node, values):
             self._steps.append(FlowStep(node=node.id, flow=route.flow, condition=route.condition, to=route.to))
@@ -108,7 +108,7 @@ class Transition:
                 self.add_notice("mail", node=node.id, person=self.request.initiator)
 
     def add_cc_people(self, people: Iterable[str], by: str) -> bool:
-        """Whoever does not know of the request yet; False if everybody does."""
+        """Adds people who do not know of the request yet. False if all of them do."""
         fresh = [p for p in dict.fromkeys(people) if p not in self.request.cc and p != self.request.initiator]
         self.update_request(cc=(*self.request.cc, *fresh))
         for person in fresh:
@@ -116,13 +116,13 @@ class Transition:
         return bool(fresh)
 
     def end_request(self, status: Status) -> None:
-        """End the request and every task of it. The author is told unless it was their own doing."""
-        kept = self.request.status is Status.REVOKING and status is Status.APPROVED
+        """Ends the request and all its tasks. The author is notified unless they did it themselves."""
+        keeps_approval = self.request.status is Status.REVOKING and status is Status.APPROVED
         self.close_all_tasks(status.value)
         self.update_request(status=status)
-        by = RULE if self.request.rule and status is Status.APPROVED and not kept else self._command.actor
+        by = RULE if self.request.rule and status is Status.APPROVED and not keeps_approval else self._command.actor
         if self._command.actor != self.request.initiator:
-            self._add_end_notice("kept" if kept else status.value, by)
+            self._add_end_notice("kept" if keeps_approval else status.value, by)
 
     def _add_end_notice(self, status: str, by: str) -> None:
         said = next((o for o in reversed(self.request.opinions) if o.by == by), None)
@@ -130,7 +130,7 @@ class Transition:
         self.add_notice("ended", person=self.request.initiator, status=status, by=by, rule=self.request.rule, **data)
 
     def forget_decisions(self, nodes: Set[str]) -> None:
-        """What was decided there counts no longer."""
+        """Decisions at these nodes no longer count."""
         self.update_request(decisions={k: v for k, v in self.request.decisions.items() if k not in nodes})
 
     # People
@@ -145,8 +145,8 @@ class Transition:
             self.start_visit(node.id, TaskKind.APPROVE, node.mode, self._choose_task_people(node), Status.WAITING)
 
     def _choose_task_people(self, node: FlowNode) -> list[str]:
-        """Who is asked. They were chosen when the form was filled in; this refuses what must never be. Where any one
-        of several decides, those who must not are only not asked."""
+        """The people to ask. They were chosen when the form was filled in; this refuses what must never happen. If one
+        of several decides, ineligible people are merely left out."""
         people = [p for name in node.who for p in self.request.filled.resolve_people(name)]
         barred = {self.request.initiator} | authority.list_other_approvers(self.request, node.id)
         if node.mode is VotingMode.ANY and not barred.issuperset(people):
@@ -172,7 +172,7 @@ class Transition:
         return ballot
 
     def update_seat(self, task: Task, **fields: Any) -> None:
-        """Changes a task's seat; then asks whoever is asked now, or, if there is a verdict, goes on."""
+        """Changes a task's seat. Then asks the next people, or goes on if there is a verdict."""
         before = authority.get_visit(self.request, task)
         ballot = replace_seat(before.ballot, task.seat, lambda seat: seat.model_copy(update=fields))
         visit = before.model_copy(update={"ballot": ballot})
@@ -183,7 +183,7 @@ class Transition:
             self._sync_tasks(visit)
 
     def complete_user_task(self, task: Task, decision: Decision) -> None:
-        """A user task is through."""
+        """Leaves a user task after its decision."""
         visit = authority.get_visit(self.request, task)
         for left in self._list_open_tasks(visit):
             self.close_task(left, "settled", why="settled")
@@ -195,7 +195,7 @@ class Transition:
         self.leave_node(self.definition.nodes[visit.node], decision.value)
 
     def _sync_tasks(self, visit: Visit) -> None:
-        """Tasks for whose turn it is, and none for the others."""
+        """Opens tasks for the people whose turn it is, and closes the others'."""
         turns = {seat.n: seat for seat in list_waiting_seats(visit.ballot)}
         tasks = self._list_open_tasks(visit)
         for task in tasks:
@@ -220,7 +220,7 @@ class Transition:
         self.add_notice("assigned", task=task.id, person=seat.person, kind=visit.kind.value)
 
     def reassign_task(self, task: Task, person: str, how: str) -> None:
-        """The seat is somebody else's from here on."""
+        """Gives the seat to another person."""
         self.close_task(task, how, why=how)
         self.update_seat(task, person=person)
 
@@ -236,7 +236,7 @@ class Transition:
         self.add_notice("task_closed", task=task.id, person=task.assignee, by=self._command.actor, why=why)
 
     def close_all_tasks(self, why: str) -> None:
-        """Nothing goes on any more."""
+        """Closes everything that is open."""
         for task in self.request.open_tasks:
             self.close_task(task, why, why=why)
         self.update_request(visits=(), arrived=())

@@ -1,4 +1,4 @@
-"""Which versions of which processes there are: those that come with the program, and those in a store."""
+"""The versions of processes: those shipped with the program, and those in a store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.workflow.process.definition import Process, compile_process
 
 
 class ProcessVersions:
-    """A version is what `Process.version` says: the hashes of its two files. Each is compiled once."""
+    """A version is `Process.version`: the hashes of its two files. Each is compiled once."""
 
     def __init__(self, store: Store, shipped: Sequence[Process]) -> None:
         self._store, self._shipped = store, tuple(shipped)
@@ -19,12 +19,12 @@ class ProcessVersions:
         self._saved_versions: set[str] = set()
 
     async def list_current_processes(self, deployed: Mapping[str, tuple[str, str]]) -> tuple[Process, ...]:
-        """What requests are started with: what is deployed under a key goes before what is shipped."""
-        known = {process.key: process for process in self._shipped}
+        """The processes for new requests: a deployed one comes before the shipped one with the same key."""
+        current = {process.key: process for process in self._shipped}
         for key, version in deployed.items():
-            with suppress(InvalidDefinitionError):  # a stricter compiler: nothing starts in it, the others go on
-                known[key] = await self.load_process(key, version)
-        return tuple(known.values())
+            with suppress(InvalidDefinitionError):  # a stricter compiler: no new requests in it, the others go on
+                current[key] = await self.load_process(key, version)
+        return tuple(current.values())
 
     async def load_process(self, owner: str, version: tuple[str, str]) -> Process:
         """Raises `InvalidDefinitionError`, which names the `owner`: a request, or a process."""
@@ -36,7 +36,7 @@ class ProcessVersions:
         return self._compiled[version]
 
     async def save_process_files(self, process: Process) -> None:
-        """The process files, so that requests started from them keep them when the files change."""
+        """Stores the process files, so that requests keep them when the files change."""
         for version, content in zip(process.version, (process.bpmn, process.toml), strict=True):
             if version not in self._saved_versions:
                 await self._store.save_file(version, content)

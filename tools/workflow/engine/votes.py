@@ -1,8 +1,7 @@
 """How people decide together: pure functions over a tree of seats.
 
-Every seat may have ballots of its own: people who are asked before, beside or after it (add sign). A rejection
-anywhere is a rejection of the whole; only where any one decides, the first decision is all there is.
-"""
+Every seat may have ballots of its own: people asked before, beside or after it (add sign). A rejection anywhere rejects
+the whole; only where any one decides, the first decision is final."""
 
 from __future__ import annotations
 
@@ -15,22 +14,22 @@ APPROVE, REJECT = Decision.APPROVE.value, Decision.REJECT.value
 
 
 def build_ballot(mode: VotingMode, people: Iterable[str], first: int) -> Ballot:
-    """Nobody twice. Seats are numbered from `first`."""
+    """A ballot with nobody twice. Seats are numbered from `first`."""
     return Ballot(mode=mode, seats=tuple(Seat(n=first + i, person=p) for i, p in enumerate(dict.fromkeys(people))))
 
 
 def compute_verdict(ballot: Ballot) -> str:
     """`approve`, `reject`, or empty while it is open."""
-    said = [compute_seat_verdict(seat) for seat in ballot.seats]
+    verdicts = [compute_seat_verdict(seat) for seat in ballot.seats]
     if ballot.mode is VotingMode.ANY:
-        return next(filter(None, said), "")
-    if REJECT in said:
+        return next(filter(None, verdicts), "")
+    if REJECT in verdicts:
         return REJECT
-    return APPROVE if all(said) else ""
+    return APPROVE if all(verdicts) else ""
 
 
 def compute_seat_verdict(seat: Seat) -> str:
-    """What a seat and everybody asked for it say together."""
+    """The verdict of a seat with its own ballots."""
     said = [seat.vote, *(compute_verdict(b) for b in _list_side_ballots(seat))]
     if REJECT in said:
         return REJECT
@@ -38,7 +37,7 @@ def compute_seat_verdict(seat: Seat) -> str:
 
 
 def list_waiting_seats(ballot: Ballot) -> Iterator[Seat]:
-    """Whose turn it is; nobody's once there is a verdict."""
+    """The seats whose turn it is; none once there is a verdict."""
     if compute_verdict(ballot):
         return
     for seat in ballot.seats:
@@ -60,7 +59,7 @@ def find_seat(ballot: Ballot, n: int) -> Seat | None:
 
 
 def replace_seat(ballot: Ballot, n: int, change: Callable[[Seat], Seat]) -> Ballot:
-    """With one seat changed, wherever it is in the tree."""
+    """The ballot with one seat changed, anywhere in the tree."""
     return ballot.model_copy(update={"seats": tuple(_replace_in_seat(s, n, change) for s in ballot.seats)})
 
 

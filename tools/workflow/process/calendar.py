@@ -1,9 +1,8 @@
 """Working days and hours, with public holidays, China's make-up days and half days.
 
-For China the published list decides (`chinesecalendar`); for years it does not know, and for other countries,
-`holidays` does. China's unpublished years are estimates (make-up days are missing), and so is every day that
-`holidays` itself calls estimated (movable feasts). An override, day → is it a working day, wins over both.
-"""
+For China the published list decides (`chinesecalendar`); for years it does not have, and for other countries,
+`holidays` does. China's unpublished years are estimates (make-up days are missing), and so is every day that `holidays`
+itself calls estimated (movable feasts). An override (day → working day or not) wins over both."""
 
 from __future__ import annotations
 
@@ -22,16 +21,16 @@ HALF = Decimal("0.5")
 DAY = timedelta(days=1)
 MAX_SPAN = 366
 """Days from first to last."""
-WORDS = {"work": True, "off": False}
-"""What an overrides file says of a day."""
+DAY_WORDS = {"work": True, "off": False}
+"""The words of an overrides file."""
 ANY_YEAR = 2000
 ENGLISH = "en_US"
-"""The language in which `holidays` is asked whether it only estimates."""
+"""The language in which `holidays` marks estimates."""
 LANGUAGES = {"zh": "zh_CN", "en": ENGLISH}
-"""Ours → those in which `holidays` is asked for names."""
+"""Our languages → those in which `holidays` gives names."""
 SATURDAY = 5
-STRETCH = 60
-"""Days off in a row are followed so far in each direction."""
+MAX_BREAK = 60
+"""How many days off in a row are followed in each direction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +38,19 @@ class WorkingTime:
     working_days: Decimal
     """Working days, a multiple of 0.5."""
     is_estimated: bool
-    """True: some day's holidays are not published yet."""
+    """True: the holidays of some day are not published yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HolidayBreak:
-    """Days in a row that are not worked."""
+    """Days off in a row."""
 
     first: date
     last: date
     holiday_names: tuple[dict[str, str], ...] = ()
-    """Of the public holidays in it."""
+    """The public holidays in it."""
     makeup_days: tuple[date, ...] = ()
-    """Days of a weekend within a week of it that are worked instead."""
+    """Weekend days within a week of it that are worked instead."""
     is_estimated: bool = False
 
     def list_days(self) -> Iterator[date]:
@@ -64,29 +63,29 @@ class WorkCalendar:
     country: str = "CN"
     """ISO 3166 code, with a subdivision where holidays differ: `DE-BY`."""
     overrides: Mapping[date, bool] = field(default_factory=dict)
-    """Day → whether it is worked, in this company."""
+    """Day → whether this company works on it."""
     opens_at: time = time(9)
     closes_at: time = time(18)
-    """Working hours, in the time zone of whoever is concerned."""
+    """Working hours, in each person's time zone."""
 
     def measure_working_time(self, start: date, start_half: str, end: date, end_half: str) -> WorkingTime:
-        """Working time from a half day to a half day (`am`, `pm`), both included, at most `MAX_SPAN` days apart."""
+        """Working time from one half day to another (`am`, `pm`), both included, at most `MAX_SPAN` days apart."""
         days = list(self._list_day_shares(start, start_half, end, end_half))
         return WorkingTime(sum((d for _, d, _ in days), Decimal(0)), any(estimated for _, _, estimated in days))
 
     def find_end(self, start: date, start_half: str, days: Decimal) -> tuple[date, str] | None:
-        """The half day that working time of this length ends with, both included: what `measure_working_time` counts
-        back. None if it is more than `MAX_SPAN` days away. `days`: more than 0, a multiple of 0.5."""
-        left = days
-        for day, worked, _ in self._list_day_shares(start, start_half, start + MAX_SPAN * DAY, "pm"):
-            if worked and left <= worked:
-                is_noon = left == HALF and not (day == start and start_half == "pm")
+        """The half day on which working time of this length ends, both included: the inverse of `measure_working_time`.
+        None if it is more than `MAX_SPAN` days away. `days`: more than 0, a multiple of 0.5."""
+        remaining = days
+        for day, share, _ in self._list_day_shares(start, start_half, start + MAX_SPAN * DAY, "pm"):
+            if share and remaining <= share:
+                is_noon = remaining == HALF and not (day == start and start_half == "pm")
                 return day, "am" if is_noon else "pm"
-            left -= worked
+            remaining -= share
         return None
 
     def count_days_by_year(self, start: date, start_half: str, end: date, end_half: str) -> dict[int, Decimal]:
-        """The same working days, by calendar year; every year that is touched is there."""
+        """The same working days, by calendar year; every year concerned is in it."""
         found: dict[int, Decimal] = defaultdict(Decimal)
         for day, worked, _ in self._list_day_shares(start, start_half, end, end_half):
             found[day.year] += worked
@@ -105,8 +104,8 @@ class WorkCalendar:
         return found.is_working_day(day), "estimated" in (found.get(day) or "")
 
     def name_holiday(self, day: date) -> dict[str, str]:
-        """What a public holiday is called, in zh and en; empty for any other day. Where a country's holidays have no
-        Chinese names, both are as that country, or English, has them."""
+        """The name of a public holiday, in zh and en; empty for any other day. If a country's holidays have no Chinese
+        names, both are in the country's own language or English."""
         if self.country == "CN":
             try:
                 return _name_published_holiday(day)
@@ -118,38 +117,38 @@ class WorkCalendar:
         return {language: name for language, name in named.items() if name} if all(named.values()) else {}
 
     def list_holiday_breaks(self, start: date, most: int) -> Iterator[HolidayBreak]:
-        """The next stretches of days off that are more than an ordinary weekend, each whole: also one that has begun
-        before `start`. At most `most`, of those that begin within `MAX_SPAN` days."""
-        day, found = start, 0
-        while found < most and day - start <= timedelta(days=MAX_SPAN):
+        """The next stretches of days off that are more than an ordinary weekend, each complete, even if it began before
+        `start`. At most `most`, of those that begin within `MAX_SPAN` days."""
+        day, count = start, 0
+        while count < most and day - start <= timedelta(days=MAX_SPAN):
             if self.get_day_status(day)[0]:
                 day += DAY
                 continue
             stretch = self._find_break_around(day)
             day = stretch.last + DAY
             if stretch.holiday_names or any(one.weekday() < SATURDAY for one in stretch.list_days()):
-                found += 1
+                count += 1
                 yield stretch
 
     def _find_break_around(self, day: date) -> HolidayBreak:
         first, last = day, day
-        while not self.get_day_status(first - DAY)[0] and day - first < timedelta(days=STRETCH):
+        while not self.get_day_status(first - DAY)[0] and day - first < timedelta(days=MAX_BREAK):
             first -= DAY
-        while not self.get_day_status(last + DAY)[0] and last - day < timedelta(days=STRETCH):
+        while not self.get_day_status(last + DAY)[0] and last - day < timedelta(days=MAX_BREAK):
             last += DAY
-        stretch = HolidayBreak(first, last)
+        stretch = HolidayBreak(first=first, last=last)
         names = {name["en"]: name for one in stretch.list_days() if (name := self.name_holiday(one))}
         near = [first - n * DAY for n in range(7, 0, -1)] + [last + n * DAY for n in range(1, 8)]
         return HolidayBreak(
-            first,
-            last,
-            tuple(names.values()),
-            tuple(one for one in near if one.weekday() >= SATURDAY and self.get_day_status(one)[0]),
-            any(self.get_day_status(one)[1] for one in stretch.list_days()),
+            first=first,
+            last=last,
+            holiday_names=tuple(names.values()),
+            makeup_days=tuple(one for one in near if one.weekday() >= SATURDAY and self.get_day_status(one)[0]),
+            is_estimated=any(self.get_day_status(one)[1] for one in stretch.list_days()),
         )
 
     def find_next_opening(self, moment: datetime, zone: tzinfo) -> datetime | None:
-        """None inside the working hours of somebody in this time zone, else when they begin again."""
+        """When the working hours in this time zone begin again; None within them."""
         local = moment.astimezone(zone)
         if self.get_day_status(local.date())[0] and self.opens_at <= local.time() < self.closes_at:
             return None
@@ -170,8 +169,8 @@ class WorkCalendar:
 
 
 def read_calendar(country: str, overrides: str = "") -> WorkCalendar:
-    """The calendar of a country, with the text of an overrides file: TOML, `[days]`, `2027-01-02 = "work"` or
-    `"off"`. Raises `ValueError` saying what is wrong."""
+    """The calendar of a country, with the text of an overrides file: TOML, `[days]`, `2027-01-02 = "work"` or `"off"`.
+    Raises `ValueError`, which says what is wrong."""
     code = country.strip().upper()
     try:
         _load_holidays(code, ANY_YEAR)
@@ -201,20 +200,20 @@ def _parse_day(name: str) -> date:
 
 
 def _parse_day_word(name: str, word: object) -> bool:
-    if not isinstance(word, str) or word not in WORDS:
+    if not isinstance(word, str) or word not in DAY_WORDS:
         raise ValueError(f'{name} is {word!r}; it can be "work" or "off"')
-    return WORDS[word]
+    return DAY_WORDS[word]
 
 
 @lru_cache(maxsize=64)
 def _load_holidays(country: str, year: int, language: str = ENGLISH) -> holidays.HolidayBase:
-    """`holidays` falls back to the country's own language where it has no names in this one."""
+    """`holidays` uses the country's own language where it has no names in this one."""
     code, _, part = country.partition("-")
     return holidays.country_holidays(code, subdiv=part or None, years=year, language=language)
 
 
 def _name_published_holiday(day: date) -> dict[str, str]:
-    """Of a day in China. Raises `NotImplementedError` for a year that is not published."""
+    """The holiday of a day in China. Raises `NotImplementedError` for an unpublished year."""
     is_off, name = chinese_calendar.get_holiday_detail(day)
     known = next((one for one in chinese_calendar.Holiday if one.value == name), None) if is_off else None
     return {"zh": known.chinese, "en": known.value} if known else {}

@@ -1,4 +1,4 @@
-"""What must be true of a form, of its policy rows and of the graph they go with. Says which row is wrong, and why."""
+"""Checks of a form, its policy rows and its graph. An error says which row is wrong, and why."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tools.workflow.process.policy import ConditionalRow, PeopleSelector, Policy
 BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 DAYS = "days"
 LIMIT = re.compile(r"(?!0+(?:\.0+)?$)\d{1,12}(?:\.\d{1,6})?")
-ROW_OF = {ServiceTopic.CC: "cc", ServiceTopic.MAIL: "mail"}
-"""Topic of a service task → the table of the form that has its row."""
+ROWS_BY_TOPIC = {ServiceTopic.CC: "cc", ServiceTopic.MAIL: "mail"}
+"""Topic of a service task → the table of the form with its row."""
 
 
 def check_form(form: Form) -> None:
@@ -33,7 +33,7 @@ def check_form(form: Form) -> None:
 
 
 def check_nodes(form: Form, definition: ProcessDefinition) -> None:
-    """Rules, cc and mail rows belong to nodes, and the other way round. Raises `InvalidDefinitionError`."""
+    """Checks that rule, cc and mail rows match the nodes. Raises `InvalidDefinitionError`."""
     for rule in form.rules:
         if rule.node not in definition.nodes:
             raise InvalidDefinitionError("form", f"rule {rule.node!r} is no node of the process")
@@ -42,17 +42,19 @@ def check_nodes(form: Form, definition: ProcessDefinition) -> None:
 
 
 def check_policy(rows: Sequence[PolicyRow], forms: Iterable[Form]) -> None:
-    """The rows of a policy file fit the processes that are there. Raises `ValueError`."""
-    known = {form.key: form for form in forms}
+    """Checks that the rows of a policy file fit the existing processes. Raises `ValueError`."""
+    forms_by_key = {form.key: form for form in forms}
     for number, row in enumerate(rows, 1):
-        if row.process not in known:
-            raise ValueError(f"policy row {number}: there is no process {row.process!r}; known: {_join_names(known)}")
-        for problem in _find_row_problems(row, known[row.process]):
+        if row.process not in forms_by_key:
+            raise ValueError(
+                f"policy row {number}: there is no process {row.process!r}; known: {_join_names(forms_by_key)}"
+            )
+        for problem in _find_row_problems(row, forms_by_key[row.process]):
             raise ValueError(f"policy row {number}: {problem}")
 
 
 def _check_topic_rows(definition: ProcessDefinition, topic: ServiceTopic, rows: list[str]) -> None:
-    table = ROW_OF[topic]
+    table = ROWS_BY_TOPIC[topic]
     nodes = [n.id for n in definition.nodes.values() if n.topic is topic]
     for number, node in enumerate(rows, 1):
         if node not in nodes:
@@ -133,12 +135,12 @@ def _find_condition_problems(row: ConditionalRow, variables: Mapping[str, Type])
     if not row.when:
         return
     try:
-        found = infer_type(parse_expression(row.when), variables)
+        result_type = infer_type(parse_expression(row.when), variables)
     except InvalidExpressionError as wrong:
         yield f"when: {wrong}"
         return
-    if found != "truth":
-        yield f"when: gives {found}, not true or false"
+    if result_type != "truth":
+        yield f"when: gives {result_type}, not true or false"
 
 
 def _find_selector_problems(who: Iterable[PeopleSelector], form: Form) -> Iterator[str]:
@@ -149,15 +151,15 @@ def _find_selector_problems(who: Iterable[PeopleSelector], form: Form) -> Iterat
 
 
 def _find_placeholder_problems(all_words: Iterable[LocalizedText], form: Form) -> Iterator[str]:
-    known = {f.name for f in form.fields} | ({DAYS} if form.days else set())
+    placeholders = {f.name for f in form.fields} | ({DAYS} if form.days else set())
     for words in all_words:
         for found in BRACES.finditer(words.zh + words.en):
-            if found[1] not in known:
-                yield f"{found[0]} is no field; known: {_join_names(known)}"
+            if found[1] not in placeholders:
+                yield f"{found[0]} is no field; known: {_join_names(placeholders)}"
 
 
 def _find_bound_problems(bound: RollingLimit, form: Form) -> Iterator[str]:
-    """Its own condition is asked before there are sums."""
+    """A bound's own condition is evaluated before there are sums."""
     field = form.find_field(bound.field)
     if field is None or field.kind not in NUMBERS:
         yield f"{bound.field!r} is no field with an amount or a number"

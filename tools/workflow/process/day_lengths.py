@@ -1,4 +1,4 @@
-"""A length in working days in the place of a last day: people say "ten days", and nobody has to count them."""
+"""A length in working days instead of a last day: people say "ten days", and nobody has to count them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def parse_days(text: str) -> Decimal:
 
 
 def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar: WorkCalendar) -> dict[str, str]:
-    """Canonical values with the last day that so many working days lead to. A last day that is there already has to be
-    one that fits. Raises `ToolError`: `span_too_long`, `days_differ`."""
+    """Canonical values with the last day after this many working days. A last day that is already there must match.
+    Raises `ToolError`: `span_too_long`, `days_differ`."""
     span = form.days
     if span is None:
         return dict(values)
@@ -38,12 +38,12 @@ def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar
     if found is None:
         raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", field=DAYS, days=MAX_SPAN)
     end, end_half = str(found[0]), found[1]
-    named, named_half = values[span.end] or end, values[span.end_half]
-    if named_half == _get_default_half(form) and named == end:
+    last_day, named_half = values[span.end] or end, values[span.end_half]
+    if named_half == _get_default_half(form) and last_day == end:
         named_half = end_half
-    if (named, named_half) != (end, end_half):
-        _reject_other_end(start, start_half, (named, named_half), days, end, calendar)
-    return {**values, span.end: named, span.end_half: named_half}
+    if (last_day, named_half) != (end, end_half):
+        _reject_other_end(start, start_half, (last_day, named_half), days, end, calendar)
+    return {**values, span.end: last_day, span.end_half: named_half}
 
 
 def _get_default_half(form: Form) -> str:
@@ -52,18 +52,18 @@ def _get_default_half(form: Form) -> str:
 
 
 def _reject_other_end(
-    start: date, start_half: str, named: tuple[str, str], days: Decimal, end: str, calendar: WorkCalendar
+    start: date, start_half: str, given_end: tuple[str, str], days: Decimal, end: str, calendar: WorkCalendar
 ) -> None:
-    """Refuses a last day that does not come to so many working days; a weekend behind the right one does."""
-    last = date.fromisoformat(named[0])
+    """Rejects a last day that does not give this many working days; a weekend after the right one is accepted."""
+    last = date.fromisoformat(given_end[0])
     if last >= start and (last - start).days <= MAX_SPAN:
-        length = format_decimal(calendar.measure_working_time(start, start_half, last, named[1]).working_days)
+        length = format_decimal(calendar.measure_working_time(start, start_half, last, given_end[1]).working_days)
     else:
         length = "0"
     if length == format_decimal(days):
         return
     message = (
-        f"{DAYS} is {format_decimal(days)}, but {start} to {named[0]} has {length} working days; "
+        f"{DAYS} is {format_decimal(days)}, but {start} to {given_end[0]} has {length} working days; "
         f"{format_decimal(days)} end on {end}. "
         "Give days without the last day, or the last day without days"
     )
@@ -74,6 +74,6 @@ def _reject_other_end(
         field=DAYS,
         days=format_decimal(days),
         start=str(start),
-        end=named[0],
+        end=given_end[0],
         length=length,
     )

@@ -1,8 +1,7 @@
-"""A process: its graph and its form, checked against each other; and filling the form in.
+"""A process: its graph and its form, checked against each other. Also fills in the form.
 
-Filling in finds out everything a person has to see before confirming: working days, who will approve on
-every level, whether a rule lets the request pass.
-"""
+Filling in finds everything that a person has to see before confirming: working days, the approvers of every level,
+whether a rule passes the request."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ class Process:
     definition: ProcessDefinition
     form: Form
     bpmn: bytes
-    """The file itself: requests stay with the version they were started with."""
+    """The file itself: requests keep the version that they started with."""
     toml: bytes
 
     @property
@@ -52,12 +51,12 @@ class Process:
 
     @property
     def version(self) -> tuple[str, str]:
-        """Names the two files."""
+        """Identifies the two files."""
         return self.definition.version, self.form_version
 
     @cached_property
     def deciding_names(self) -> frozenset[str]:
-        """The fields, levels and roles that decide somewhere: whether they are needed depends on the path."""
+        """The fields, levels and roles that decide somewhere. Whether they are needed depends on the path."""
         return list_decider_names(self.definition)
 
 
@@ -70,7 +69,7 @@ def compile_process(bpmn: bytes, toml: bytes) -> Process:
 
 
 def parse_form(toml: bytes) -> Form:
-    """Raises `InvalidDefinitionError` with the row that is wrong."""
+    """Raises `InvalidDefinitionError`, which names the wrong row."""
     try:
         form = Form.model_validate(tomllib.loads(toml.decode("utf-8")))
     except ValidationError as wrong:
@@ -93,11 +92,11 @@ def load_shipped_processes() -> tuple[Process, ...]:
 
 def get_process_by_key(key: str, processes: Sequence[Process]) -> Process:
     """The process with this key. Raises `ToolError` `unknown_process`."""
-    known = {p.key: p for p in processes}
-    if key not in known:
-        message = f"there is no process {key!r}; there are: {', '.join(known)}"
+    processes_by_key = {p.key: p for p in processes}
+    if key not in processes_by_key:
+        message = f"there is no process {key!r}; there are: {', '.join(processes_by_key)}"
         raise ToolError("unknown_process", message, name=key[:60])
-    return known[key]
+    return processes_by_key[key]
 
 
 def fill_form(
@@ -112,9 +111,9 @@ def fill_form(
     policy: Sequence[PolicyRow] = (),
     earlier_requests: Sequence[Request] = (),
 ) -> FilledForm:
-    """The form checked, people found, levels chosen. `today` is the author's; `numbers` replace the form's own
-    (thresholds); `policy`: rows of the policy file; `earlier_requests`: the author's other requests of this process.
-    Raises `ToolError` naming the field and the fix."""
+    """The form, checked, with people and levels chosen. `today`: the author's; `number_overrides` replace the form's
+    own (thresholds); `policy`: rows of the policy file; `earlier_requests`: the author's other requests of this
+    process. Raises `ToolError`, which names the field and the fix."""
     form = process.form
     canonical = parse_form_input(form, values, today, process.deciding_names, calendar)
     length = compute_length(form, canonical, calendar)
@@ -134,7 +133,7 @@ def fill_form(
 
 
 def find_passing_rule(process: Process, filled: FilledForm) -> str:
-    """Node of the rule that would let this form pass without anybody's decision, or empty."""
+    """Node of the rule that would pass this form without a person's decision; empty if there is none."""
     path = trace_happy_path(process.definition, filled)
     decided = any(node.kind is NodeKind.USER for node in path)
     return "" if decided else next((node.id for node in path if node.is_rule), "")
@@ -146,20 +145,20 @@ def format_request_line(process: Process, filled: FilledForm, language: str) -> 
 
 
 def format_values(process: Process, filled: FilledForm, language: str) -> dict[str, str]:
-    """What the placeholders of the form's words stand for: field → words, persons as ids; and the days."""
-    shown = {"days": filled.days}
+    """The values of placeholders in the form's words: field → words, persons as ids; and the days."""
+    texts = {"days": filled.days}
     for field in process.form.fields:
         value = filled.values.get(field.name, "")
         option = field.find_option(value)
-        shown[field.name] = option.by_language[language] if option else value
-    return shown
+        texts[field.name] = option.by_language[language] if option else value
+    return texts
 
 
 def _collect_numbers(
-    form: Form, values: Mapping[str, str], author: Person, replaced: Mapping[str, Decimal]
+    form: Form, values: Mapping[str, str], author: Person, number_overrides: Mapping[str, Decimal]
 ) -> dict[str, Decimal]:
     """The form's numbers and those of its fields; an empty field counts as 0."""
-    numbers = {name: replaced.get(name, own) for name, own in form.numbers.items()}
+    numbers = {name: number_overrides.get(name, own) for name, own in form.numbers.items()}
     if form.balance:
-        numbers[form.balance.allowance] = get_allowance(form, author, replaced)
+        numbers[form.balance.allowance] = get_allowance(form, author, number_overrides)
     return numbers | {f.name: Decimal(values[f.name] or 0) for f in form.fields if f.kind in NUMBERS}

@@ -1,8 +1,7 @@
-"""Checking what people answer: free spellings become canonical text.
+"""Checks people's answers and turns free spellings into canonical text.
 
-`病假` → `sick`, `￥1,200.50` → `1200.50`, `2026/11/21` → `2026-11-21`. Whatever cannot be read is a `ToolError`
-naming the field and the fix. Days are counted by the calendar, never taken from anybody's words.
-"""
+`病假` → `sick`, `￥1,200.50` → `1200.50`, `2026/11/21` → `2026-11-21`. An unreadable answer is a `ToolError`, which
+names the field and the fix. Days are counted by the calendar, never taken from anybody's words."""
 
 from __future__ import annotations
 
@@ -22,60 +21,59 @@ from tools.workflow.process.forms import DAYS, FieldKind, Form, FormField, check
 
 CNY = "CNY"
 YEN_SIGN = "¥"
-"""China's and Japan's: read as yuan unless the currency says otherwise."""
+"""China's and Japan's sign: means yuan unless the currency says otherwise."""
 LONGEST_PAST = timedelta(days=366)
 LONGEST_AHEAD = timedelta(days=2 * 366)
 DATE = re.compile(r"(\d{4})(?:-|/|\.|年)(\d{1,2})(?:-|/|\.|月)(\d{1,2})日?")
 AMOUNT = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
 NUMBER = re.compile(AMOUNT)
 MONEY = re.compile(rf"(?P<before>[^\d.,+-]*)(?P<number>{AMOUNT})(?P<after>[^\d.,]*)")
-NAMED = 5
-"""So many unknown names are told."""
+MAX_NAMES = 5
+"""Most unknown names in an error."""
 MAX_DIGITS = 12
 MAX_DECIMALS = 6
 FILE = re.compile(r"F[A-Z0-9]{6,20}")
 """Slack's id of a file."""
 LINK = re.compile(r"https://[^\s<>\"'|\\^`{}@]+")
-"""An address without blanks, quotes, or somebody's name and password."""
+"""An address without blanks, quotes, or a user name and password."""
 
 
 def parse_form_input(
     form: Form, values: Mapping[str, str], today: date, undetermined_fields: frozenset[str], calendar: WorkCalendar
 ) -> dict[str, str]:
-    """Every field but the people in canonical text, empty where nothing was given and nothing is needed.
-    `undetermined_fields`: fields of which it is not known yet whether they are needed. `calendar`: what a length is
-    counted by that stands in the place of the last day. Raises `ToolError`, or `InvalidFieldsError` for all that is
-    wrong at once."""
+    """All fields except people, in canonical text; empty where nothing was given and nothing is needed.
+    `undetermined_fields`: fields that may or may not be needed. `calendar`: counts a length that stands for the last
+    day. Raises `ToolError`, or `InvalidFieldsError` for several errors at once."""
     errors = _check_unknown_fields(form, values)
     length = _clean_input(values.get(DAYS, "")) if form.can_take_days else ""
-    given = {f.name: _clean_field_input(f, values.get(f.name, "")) or f.default for f in form.fields}
+    answers = {f.name: _clean_field_input(f, values.get(f.name, "")) or f.default for f in form.fields}
     undetermined_fields = undetermined_fields | {form.days.end} if form.days and length else undetermined_fields
     missing = check_missing_fields(
-        f for f in form.fields if f.required and f.name not in undetermined_fields and not given[f.name]
+        f for f in form.fields if f.required and f.name not in undetermined_fields and not answers[f.name]
     )
     errors += [missing] if missing else []
     currencies = {f.currency for f in form.fields if f.currency}
-    said = frozenset(name for name in currencies if _clean_input(values.get(name, "")))
+    stated_currencies = frozenset(name for name in currencies if _clean_input(values.get(name, "")))
     read_already = {name: "" for name in currencies}
     for field in sorted(form.fields, key=lambda f: f.kind is FieldKind.MONEY):
         try:
             if field.kind is not FieldKind.MONEY:
-                read_already[field.name] = _parse_field(field, given[field.name], today)
-            elif given[field.name]:
-                read_already |= _parse_money_field(form, field, given[field.name], read_already, said)
+                read_already[field.name] = _parse_field(field, answers[field.name], today)
+            elif answers[field.name]:
+                read_already |= _parse_money_field(form, field, answers[field.name], read_already, stated_currencies)
         except ToolError as error:
             errors.append(error)
-    found = {f.name: read_already.get(f.name, "") for f in form.fields}
+    parsed = {f.name: read_already.get(f.name, "") for f in form.fields}
     try:
         days = parse_days(length) if length else None
     except ToolError as error:
         errors.append(error)
     raise_errors(errors)
     if days is None or form.days is None:
-        return found
-    last = form.days.end  # of the two, a default gives way
+        return parsed
+    last = form.days.end  # of the two, a default yields
     return fill_end_date(
-        form, {**found, last: found[last] if _clean_input(values.get(last, "")) else ""}, days, calendar
+        form, {**parsed, last: parsed[last] if _clean_input(values.get(last, "")) else ""}, days, calendar
     )
 
 
@@ -101,23 +99,24 @@ def compute_length(form: Form, values: Mapping[str, str], calendar: WorkCalendar
 
 
 def _check_unknown_fields(form: Form, values: Mapping[str, str]) -> list[ToolError]:
-    """One error for all names that the form does not have, if there are any."""
-    known = [f.name for f in form.fields] + ([DAYS] if form.can_take_days else [])
-    odd = [name[:60] for name in values if name not in known]
+    """One error for all names that the form does not have, if any."""
+    field_names = [f.name for f in form.fields] + ([DAYS] if form.can_take_days else [])
+    odd = [name[:60] for name in values if name not in field_names]
     if not odd:
         return []
     computed = "" if form.can_take_days or form.days is None else " Working days are computed."
-    text = f"{form.key} has no field {', '.join(map(repr, odd[:NAMED]))}; its fields: {', '.join(known)}.{computed}"
+    unknown = ", ".join(map(repr, odd[:MAX_NAMES]))
+    text = f"{form.key} has no field {unknown}; its fields: {', '.join(field_names)}.{computed}"
     return [ToolError("unknown_field", text, field=odd[0], name=odd[0])]
 
 
 def _clean_field_input(field: FormField, text: str) -> str:
-    """An address with invisible characters leads elsewhere than it says: it is left as it is, and refused."""
+    """An address with invisible characters leads elsewhere than it says, so it is left unchanged and refused."""
     return text.strip() if field.kind is FieldKind.ATTACHMENT else _clean_input(text)
 
 
 def _clean_input(text: str) -> str:
-    """Without surrounding space and without characters that cannot be seen."""
+    """Without surrounding space and invisible characters."""
     return clean_value(text).strip()
 
 
@@ -176,7 +175,7 @@ def _parse_number_field(field: FormField, text: str) -> str:
 
 
 def _parse_attachment_field(field: FormField, text: str) -> str:
-    """The id of a file in Slack, or an https address. It is not looked at."""
+    """The id of a file in Slack, or an https address. The file is not read."""
     address = text.removeprefix("<").removesuffix(">").partition("|")[0]
     if FILE.fullmatch(address) or (len(address) <= field.max_length and _is_https_address(address)):
         return address
@@ -193,14 +192,14 @@ def _is_https_address(text: str) -> bool:
 
 
 def _parse_money_field(
-    form: Form, field: FormField, text: str, values: Mapping[str, str], said: frozenset[str]
+    form: Form, field: FormField, text: str, values: Mapping[str, str], stated_currencies: frozenset[str]
 ) -> dict[str, str]:
-    """The amount, and the currency where only the amount names it."""
+    """The amount, and the currency if only the amount names it."""
     match = MONEY.fullmatch(remove_spaces(text))
     if match is None:
         message = f"{field.name}: {text[:60]!r} is no positive amount; write it like 1200.50"
         raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=field.label.by_language)
-    currency = _choose_currency(form, field, match, values, said)
+    currency = _choose_currency(form, field, match, values, stated_currencies)
     option = (form.find_field(field.currency) or field).find_option(currency)
     decimals = option.decimals if option else 2
     return {
@@ -234,21 +233,28 @@ def _parse_amount(field: FormField, number: str, decimals: int, currency: str) -
 
 
 def _choose_currency(
-    form: Form, field: FormField, match: re.Match[str], values: Mapping[str, str], said: frozenset[str]
+    form: Form, field: FormField, match: re.Match[str], values: Mapping[str, str], stated_currencies: frozenset[str]
 ) -> str:
-    """The currency of an amount. Two different ones in the same form are never guessed between."""
-    known = form.find_field(field.currency)
+    """The currency of an amount. If the form names two different ones, none is guessed."""
+    currency_field = form.find_field(field.currency)
     unit = match["before"] or match["after"]
-    if known is None or (match["before"] and match["after"]):
+    if currency_field is None or (match["before"] and match["after"]):
         if unit:
             message = f"{field.name}: write only the number"
             raise ToolError("bad_amount", message, needs_person=True, field=field.name, label=field.label.by_language)
         return ""
-    stated = values[known.name]
-    if not unit or (unit == YEN_SIGN and known.name in said):
-        return stated
-    named = CNY if unit == YEN_SIGN else _parse_choice_field(known, unit)
-    if known.name in said and named != stated:
-        message = f"{field.name} is in {named} but {known.name} says {stated}; ask which"
-        raise ToolError("two_currencies", message, needs_person=True, field=known.name, one=named, other=stated)
-    return named
+    field_value = values[currency_field.name]
+    if not unit or (unit == YEN_SIGN and currency_field.name in stated_currencies):
+        return field_value
+    unit_currency = CNY if unit == YEN_SIGN else _parse_choice_field(currency_field, unit)
+    if currency_field.name in stated_currencies and unit_currency != field_value:
+        message = f"{field.name} is in {unit_currency} but {currency_field.name} says {field_value}; ask which"
+        raise ToolError(
+            "two_currencies",
+            message,
+            needs_person=True,
+            field=currency_field.name,
+            one=unit_currency,
+            other=field_value,
+        )
+    return unit_currency

@@ -1,9 +1,8 @@
 """What a process asks for, as data (`definitions/*.toml`).
 
-A form has fields; levels, further approvers that a table chooses (`tools.workflow.process.policy`); rows that say who
-is told and which mails are proposed; rows that ask for a field only sometimes; what a balance is kept of; and bounds on
-what one person asks for in some days.
-"""
+A form has fields; levels, which are further approvers chosen by a table (`tools.workflow.process.policy`); rows for
+copies and for proposed emails; rows for conditional fields; a balance; and bounds on what one person requests within
+some days."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from tools.workflow.process.policy import ConditionalRow, PeopleSelector, Policy
 
 NAME = r"^[a-z][a-z_]{0,30}$"
 DAYS = "days"
-"""A length in working days, and what it is called among the values of a form."""
+"""The name of a length in working days among the values of a form."""
 
 
 class FieldKind(StrEnum):
@@ -40,7 +39,7 @@ class FieldKind(StrEnum):
 
 PERSONS = frozenset({FieldKind.PERSON, FieldKind.PEOPLE})
 FREE_TEXT = frozenset({FieldKind.TEXT, FieldKind.ATTACHMENT})
-"""Kinds whose values people write themselves."""
+"""Kinds whose values people write freely."""
 NUMBERS = frozenset({FieldKind.MONEY, FieldKind.NUMBER})
 
 
@@ -58,11 +57,11 @@ class ChoiceOption(LocalizedText):
 
     value: str
     also: tuple[str, ...] = ()
-    """Further words people use for it."""
+    """Further words that people use for it."""
     decimals: int = 2
-    """Of a currency."""
+    """Decimals of a currency."""
     private: bool = False
-    """Whoever chooses it has a request that is nobody else's business."""
+    """A request with this option is private."""
 
 
 HALVES = (
@@ -81,9 +80,9 @@ class FormField(FrozenModel):
     choices: tuple[ChoiceOption, ...] = ()
     max_length: int = 500
     half: str = ""
-    """Of a date: the field that says which half of the day."""
+    """For a date: the field with its half of the day."""
     currency: str = ""
-    """Of money: the field that names the currency."""
+    """For money: the field with its currency."""
 
     @property
     def options(self) -> tuple[ChoiceOption, ...]:
@@ -94,7 +93,7 @@ class FormField(FrozenModel):
 
 
 class DaySpan(FrozenModel):
-    """The fields that a length in working days is counted from."""
+    """The fields from which a length in working days is counted."""
 
     start: str
     start_half: str
@@ -103,21 +102,21 @@ class DaySpan(FrozenModel):
 
 
 class BalanceRule(FrozenModel):
-    """What is taken from a yearly allowance: the working days of requests whose `field` is `value`."""
+    """A yearly allowance: the working days of requests whose `field` is `value` count against it."""
 
     field: str
     value: str
     allowance: str
-    """The number of the form that says how many days there are a year; a person's own number goes before it."""
+    """The number of the form with the days per year; a person's own number wins over it."""
 
 
 class ApprovalLevel(FrozenModel):
-    """A further approver, chosen by the policy table when the graph asks for one."""
+    """A further approver whom the policy table chooses when the graph asks for one."""
 
     name: str = Field(pattern=NAME)
     label: LocalizedText
     many: bool = False
-    """True: everybody that the table names, not only the first."""
+    """True: everybody whom the table names, not only the first."""
 
 
 class RuleText(FrozenModel):
@@ -132,19 +131,19 @@ class FieldRequirement(ConditionalRow):
 
 
 class RollingLimit(ConditionalRow):
-    """A limit on the sum of what one person asks for in some days. Where several requests reach it together, whoever
-    decides is shown so; conditions of the process may compare the sum, and so send the request on."""
+    """A limit on the sum of what one person requests within some days. If several requests reach it together, the
+    decider sees that; conditions of the process may use the sum and so change the path."""
 
     name: str = Field(pattern=NAME)
-    """The number that conditions may use: the sum, this request included; 0 where the row does not hold."""
+    """The number for conditions: the sum with this request; 0 if the row does not apply."""
     field: str
-    """The amount or number that is summed. Of money, only what is in the same currency."""
+    """The amount or number to sum. Money counts only in the same currency."""
     per: tuple[str, ...] = ()
-    """Fields in which requests have to agree to be summed, e.g. the category."""
+    """Fields that must be equal for requests to be summed, e.g. the category."""
     days: int = Field(ge=1, le=366)
     """How many days back requests count, today included."""
     limit: str = Field(min_length=1)
-    """A number of the form by its name, or one written here. Reached from this sum on."""
+    """The name of a number of the form, or a literal number. The bound is reached from this sum on."""
 
     @field_validator("limit", mode="before")
     @classmethod
@@ -153,14 +152,14 @@ class RollingLimit(ConditionalRow):
 
 
 class CcRow(FrozenModel):
-    """Who is told when a `cc` service task is reached."""
+    """Who gets a copy when a `cc` service task is reached."""
 
     node: str
     who: tuple[PeopleSelector, ...] = Field(min_length=1)
 
 
 class MailRow(FrozenModel):
-    """The mail that a `mail` service task proposes; subject and body may hold `{field}` and `{days}`."""
+    """The email that a `mail` service task proposes; subject and body may contain `{field}` and `{days}`."""
 
     node: str
     to: PeopleSelector
@@ -171,7 +170,7 @@ class MailRow(FrozenModel):
 class Form(FrozenModel):
     key: str
     number: str = Field(pattern=r"^[A-Z]{1,3}$")
-    """What request numbers begin with."""
+    """The prefix of request numbers."""
     name: LocalizedText
     purpose: LocalizedText
     summary: LocalizedText
@@ -187,19 +186,19 @@ class Form(FrozenModel):
     days: DaySpan | None = None
     balance: BalanceRule | None = None
     private: bool = False
-    """Every request of this form is nobody else's business: none of it is shown in a channel."""
+    """Every request of this form is private: none of it is shown in a channel."""
     bounds: tuple[RollingLimit, ...] = Field((), alias="bound")
 
     again_minutes: int = Field(10, ge=0, le=24 * 60)
-    """Who starts the same, value by value, within so many minutes is asked whether they want it twice; 0: never."""
+    """An author who starts the same, value by value, within this many minutes is asked whether they want it twice; 0:
+    never."""
     identical: tuple[str, ...] = ()
-    """The fields in which requests of one author are the same claim, if they were also started on the same day or a
-    date is among these: whoever decides is told. An attachment among them is told of on any day."""
+    """Fields that make two requests of one author the same claim if all are equal and the requests started on the same
+    day, or if one of the fields is a date: the decider is told. An attachment among them is reported on any day."""
 
     @property
     def needs_earlier_requests(self) -> bool:
-        """True if what its author asked for before counts: free days, a balance, a bound, the same
-        thing asked for twice."""
+        """True if the author's earlier requests count: free days, a balance, a bound, duplicates."""
         return self.days is not None or bool(self.bounds) or self.again_minutes > 0
 
     @property
@@ -209,7 +208,7 @@ class Form(FrozenModel):
 
     @property
     def variable_types(self) -> dict[str, Type]:
-        """What conditions may use: the fields (never people), the numbers and the days."""
+        """The variables for conditions: the fields (never people), the numbers and the days."""
         types: dict[str, Type] = {name: "number" for name in (*self.numbers, *(one.name for one in self.bounds))}
         for field in self.fields:
             if field.kind not in PERSONS:
@@ -218,8 +217,8 @@ class Form(FrozenModel):
 
     @property
     def can_take_days(self) -> bool:
-        """Whether it can be given its length in the place of its last day, as a value called `DAYS`: it has both days,
-        and no field of that name."""
+        """True if a length, given as a value `DAYS`, can replace the last day: the form has both days, and no field of
+        that name."""
         return self.days is not None and self.find_field(DAYS) is None
 
     @property
@@ -236,7 +235,7 @@ class Form(FrozenModel):
 
 
 def check_missing_fields(fields: Iterable[FormField], hint: str = "") -> ToolError | None:
-    """`missing_field` naming every field; None if there is none."""
+    """`missing_field`, which names every field; None if there is none."""
     missing = tuple(fields)
     if not missing:
         return None
@@ -247,7 +246,7 @@ def check_missing_fields(fields: Iterable[FormField], hint: str = "") -> ToolErr
 
 
 def clean_form_text(text: str, limit: int, field: str, label: dict[str, str]) -> str:
-    """Trimmed text of at most `limit` characters that can all be seen. Raises `ToolError`."""
+    """Trimmed, visible text of at most `limit` characters. Raises `ToolError`."""
     text = clean_value(text).strip()
     if len(text) > limit:
         message = f"{field} has {len(text)} characters, at most {limit}"

@@ -1,14 +1,14 @@
 """Who decides, as a table: rows of selectors, read once when the form or the policy file is loaded.
 
-The first row that fits counts, and in it the first selector that names somebody who may decide. Who is named by a
-person field has to be one of those; a row with `others = "flagged"` also takes somebody else, and that is shown.
+The first row that applies counts, and in it the first selector that names a possible decider. A person field accepts
+only these people; with `others = "flagged"` a row also accepts others, and the card says so.
 
 =========================  ==========================================================================
 `manager`                  the author's manager
-`manager of approver`      the manager of whoever a field or a level names; also `manager of manager`
+`manager of approver`      the manager of the person in a field or a level; also `manager of manager`
 `role hr`                  every holder of the role
 `person lisi@example.com`  one person, by e-mail address
-`field handover`           whoever a field or a level names; `handover` alone means the same
+`field handover`           the person in a field or a level; `handover` alone means the same
 =========================  ==========================================================================
 """
 
@@ -27,22 +27,22 @@ from tools.spec import FrozenModel, Person
 from tools.workflow.bpmn.expressions import InvalidExpressionError, Value, evaluate_condition, parse_expression
 
 ADMIN = "admin"
-"""The role that decides what would otherwise be the author's own to decide."""
+"""The role that decides what would otherwise be the author's own decision."""
 NAME = re.compile(r"[a-z][a-z_]{0,30}")
 KINDS = ("manager", "role", "person", "field")
 
-Held: TypeAlias = Callable[[str], Sequence[str]]
-"""The person ids that a field or a level stands for."""
+PeopleResolver: TypeAlias = Callable[[str], Sequence[str]]
+"""The person ids of a field or a level."""
 
 
 class PeopleSelector(FrozenModel):
-    """Some people, in words of the table above."""
+    """A selector in the words of the table above."""
 
     kind: Literal["manager", "role", "person", "field"]
     name: str = ""
     """Role, e-mail address, field or level."""
     of: PeopleSelector | None = None
-    """Of a manager: of whom; None for the author's."""
+    """For a manager: whose; None for the author's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -70,7 +70,7 @@ def _parse_selector(text: str) -> dict[str, Any]:
 
 
 class ConditionalRow(FrozenModel):
-    """A row that holds for some forms only."""
+    """A row that applies to some forms only."""
 
     when: str = ""
     """`${…}` over the form's fields, numbers and days; empty: always."""
@@ -83,7 +83,7 @@ class ConditionalRow(FrozenModel):
         return text
 
     def is_condition_met(self, values: Mapping[str, Value]) -> bool:
-        """False too where the form, in an old version, has not got what the condition asks about."""
+        """Also False if an old version of the form lacks what the condition needs."""
         try:
             return not self.when or evaluate_condition(parse_expression(self.when), values)
         except InvalidExpressionError:
@@ -91,18 +91,18 @@ class ConditionalRow(FrozenModel):
 
 
 class PolicyRow(ConditionalRow):
-    """Who takes a level, or who may be named in a person field that decides."""
+    """Who gets a level, or who may be named in a person field that decides."""
 
     process: str = ""
-    """In a policy file: the process whose level it is."""
+    """In a policy file: the process of the level."""
     level: str
     """Name of a level or of a person field."""
     department: str = ""
-    """The author's; empty: any."""
+    """The author's department; empty: any."""
     who: tuple[PeopleSelector, ...] = Field(min_length=1)
     others: Literal["refused", "flagged"] = "refused"
-    """Of a person field: what becomes of anybody whom the row does not name. `flagged`: the author may choose them,
-    and whoever decides, and the record, are told so."""
+    """For a person field: what happens with a person whom the row does not name. `flagged`: the author may choose them,
+    and the decider and the record are told."""
 
     def is_applicable(self, level: str, values: Mapping[str, Value], author: Person) -> bool:
         return self.level == level and self.is_for_department(author) and self.is_condition_met(values)
@@ -116,7 +116,7 @@ class _PolicyFile(FrozenModel):
 
 
 def parse_policy(text: str) -> tuple[PolicyRow, ...]:
-    """The rows of a policy file. Raises `ValueError` with the row's number and what is wrong."""
+    """The rows of a policy file. Raises `ValueError` with the row's number and the error."""
     try:
         rows = _PolicyFile.model_validate(tomllib.loads(text)).policy
     except ValidationError as wrong:
@@ -142,27 +142,27 @@ def _describe_location(loc: tuple[int | str, ...]) -> str:
 
 
 class AssigneeResolver:
-    """The people as the rules see them, from the place of a request's author."""
+    """The people as the rules see them, relative to a request's author."""
 
     def __init__(self, people: Iterable[Person], author: Person) -> None:
         self.author = author
         self._people_by_id = {p.id: p for p in people if p.active} | {author.id: author}
         self.consulted: set[str] = set()
-        """Person ids of those whose facts have counted so far."""
+        """Ids of the persons whose data has counted so far."""
 
     @property
     def people(self) -> tuple[Person, ...]:
-        """Everybody active."""
+        """All active people."""
         return tuple(self._people_by_id.values())
 
     def copy_for_author(self, author: Person) -> AssigneeResolver:
-        """The same people, from the place of another one of them."""
+        """The same people, relative to another author."""
         other = copy(self)
         other.author, other.consulted = author, set()
         return other
 
-    def select_people(self, selector: PeopleSelector, resolve_people: Held) -> tuple[Person, ...]:
-        """Everybody active whom it names, the author included."""
+    def select_people(self, selector: PeopleSelector, resolve_people: PeopleResolver) -> tuple[Person, ...]:
+        """All active people whom it names, the author included."""
         match selector.kind:
             case "manager":
                 lower = self.select_people(selector.of, resolve_people) if selector.of else (self.author,)
@@ -179,29 +179,29 @@ class AssigneeResolver:
 
     def choose_assignees(
         self,
-        who: Iterable[PeopleSelector],
-        resolve_people: Held,
+        selectors: Iterable[PeopleSelector],
+        resolve_people: PeopleResolver,
         excluded: frozenset[str] = frozenset(),
         *,
         many: bool = True,
     ) -> tuple[Person, ...]:
-        """Who of those named may decide, in their order: never the author, nobody `taken`. Where only the author is
-        named it is whoever is next above them; if there is nobody at all then, an administrator. `many`: everybody
-        whom the selectors name; otherwise those of the first selector that names anybody."""
-        found: list[Person] = []
+        """Who of those named may decide, in order: never the author, nobody in `excluded`. If only the author is named,
+        the next one above them; if there is nobody at all then, an administrator. `many`: everybody whom the selectors
+        name; otherwise those of the first selector that names anybody."""
+        chosen: list[Person] = []
         own = False
-        for selector in who:
+        for selector in selectors:
             named = self.select_people(selector, resolve_people)
             able = [p for p in named if self._is_eligible(p, excluded)]
             self.consulted.update(p.id for p in able)
             if not able and self.author in named:
                 own, able = True, [p for p in self._list_managers_above() if self._is_eligible(p, excluded)][:1]
-            found += able
-            if found and not many:
+            chosen += able
+            if chosen and not many:
                 break
-        if own and not found:
-            found = [p for p in self.list_role_holders(ADMIN) if self._is_eligible(p, excluded)]
-        return tuple({p.id: p for p in found}.values())
+        if own and not chosen:
+            chosen = [p for p in self.list_role_holders(ADMIN) if self._is_eligible(p, excluded)]
+        return tuple({p.id: p for p in chosen}.values())
 
     def _is_eligible(self, person: Person, taken: frozenset[str]) -> bool:
         return person.id != self.author.id and person.id not in taken

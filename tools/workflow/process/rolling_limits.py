@@ -1,9 +1,8 @@
-"""Sums over what an author has asked for lately: what is split to stay below a limit is seen.
+"""Sums of an author's recent requests, which reveal a request that was split to stay below a limit.
 
-Counted are this request and the author's others of the same process that wait or were approved, and were handed in
-within the days of the row, today included. What came back to its author does not count until it is handed in again.
-Amounts of different currencies are never put together.
-"""
+This request counts, and the author's others of the same process that wait or were approved and were handed in within
+the days of the row, today included. A request that came back to its author counts again once it is handed in again.
+Amounts of different currencies are never added."""
 
 from __future__ import annotations
 
@@ -15,27 +14,27 @@ from zoneinfo import ZoneInfo
 from tools.workflow.engine.state import Decision, FilledForm, Request, Status
 from tools.workflow.process.forms import Form, RollingLimit
 
-COUNT = "count_"
-"""Before a bound's name, in `FilledForm.numbers`: how many requests its sum is of."""
-COUNTED = frozenset({Status.WAITING, Status.REVOKING, Status.APPROVED})
+COUNT_PREFIX = "count_"
+"""Prefix of a bound's name in `FilledForm.numbers`: the number of requests in its sum."""
+COUNTED_STATUSES = frozenset({Status.WAITING, Status.REVOKING, Status.APPROVED})
 
 
 def apply_bounds(form: Form, filled: FilledForm, earlier: Sequence[Request], today: date, zone: ZoneInfo) -> FilledForm:
-    """With the sum and the count of every bound, and the names of those that are reached by several requests together.
+    """The form with the sum and the count of every bound, and the names of those that several requests reach together.
     `today` and `zone` are the author's."""
     numbers: dict[str, Decimal] = {}
-    exceeded: list[str] = []
+    exceeded_names: list[str] = []
     for bound in form.bounds:
         counted = list(_list_amounts(form, bound, filled, earlier, today, zone))
         total = sum(counted, Decimal(0))
-        numbers |= {bound.name: total, f"{COUNT}{bound.name}": Decimal(len(counted))}
+        numbers |= {bound.name: total, f"{COUNT_PREFIX}{bound.name}": Decimal(len(counted))}
         if len(counted) > 1 and total >= _get_limit(bound, filled.numbers):
-            exceeded.append(bound.name)
-    return filled.model_copy(update={"numbers": {**filled.numbers, **numbers}, "exceeded": tuple(exceeded)})
+            exceeded_names.append(bound.name)
+    return filled.model_copy(update={"numbers": {**filled.numbers, **numbers}, "exceeded": tuple(exceeded_names)})
 
 
 def get_submission_time(request: Request) -> datetime:
-    """When the form as it is now was handed in: at the start, or with the last resubmission."""
+    """When the present form was handed in: at the start, or with the last resubmission."""
     resubmitted = [t.closed for t in request.tasks if t.outcome == Decision.RESUBMIT and t.closed]
     return max([request.started, *resubmitted])
 
@@ -43,7 +42,7 @@ def get_submission_time(request: Request) -> datetime:
 def _list_amounts(
     form: Form, bound: RollingLimit, filled: FilledForm, earlier: Sequence[Request], today: date, zone: ZoneInfo
 ) -> Iterator[Decimal]:
-    """The amounts, this request's first; nothing where the row does not hold."""
+    """The amounts, this request's first; empty if the row does not apply."""
     if not bound.is_condition_met({**filled.values, **filled.numbers}):
         return
     yield filled.numbers[bound.field]
@@ -53,7 +52,7 @@ def _list_amounts(
         values, numbers = request.filled.values, request.filled.numbers
         days = (today - get_submission_time(request).astimezone(zone).date()).days
         same = all(values.get(name) == filled.values.get(name) for name in alike)
-        if request.status in COUNTED and days < bound.days and same and bound.field in numbers:
+        if request.status in COUNTED_STATUSES and days < bound.days and same and bound.field in numbers:
             yield numbers[bound.field]
 
 

@@ -1,4 +1,4 @@
-"""What the remote engines have in common, seen from us: their words for it are in `flowable` and `camunda`."""
+"""What the remote engines have in common from our side; `flowable` and `camunda` translate it to their own words."""
 
 from __future__ import annotations
 
@@ -11,77 +11,77 @@ from pydantic import Field
 
 from tools.spec import FrozenModel
 
-Value: TypeAlias = str | float | None
-PAGE = 100
-"""Rows asked for at once. Flowable gives 10 unless told otherwise, Camunda everything."""
-ENOUGH = 200
-"""Pages of one list."""
+VariableValue: TypeAlias = str | float | None
+PAGE_SIZE = 100
+"""Rows requested at once. By default Flowable returns 10, Camunda everything."""
+MAX_PAGES = 200
+"""Most pages of one list."""
 WORKER = "countersign"
 LOCK_S = 60
-"""For how long a service task is ours once we have taken it."""
+"""How long a locked service task is ours."""
 
 
-Id: TypeAlias = Annotated[str, Field(max_length=255)]
-"""An id or a key: both engines keep it in a column of at most 255 characters."""
+EngineId: TypeAlias = Annotated[str, Field(max_length=255)]
+"""An id or a key: both engines store it in a column of at most 255 characters."""
 
 
 class ProcessInstance(FrozenModel):
     """A process instance, running or ended."""
 
-    id: Id
-    business_key: Id
+    id: EngineId
+    business_key: EngineId
     """Its business key: our request number."""
     started: datetime
     ended: datetime | None = None
     is_deleted: bool = False
-    """Ended from outside, not by reaching an end event."""
+    """Ended from outside, not by an end event."""
 
 
 class EngineTask(FrozenModel):
     """A user task of the engine, open or closed."""
 
-    id: Id
-    instance: Id
-    execution: Id
-    node: Id
-    assignee: Id
-    """Empty: nobody's."""
+    id: EngineId
+    instance: EngineId
+    execution: EngineId
+    node: EngineId
+    assignee: EngineId
+    """Empty: unassigned."""
     since: datetime
     ended: datetime | None = None
 
 
 class ActivityInstance(FrozenModel):
-    """Something the instance went through: a node, or (Flowable only) a flow."""
+    """A step of the instance: a node, or (Flowable only) a flow."""
 
-    id: Id
+    id: EngineId
     at: datetime
 
 
 class ExternalTask(FrozenModel):
     """A service task that waits for us."""
 
-    id: Id
-    instance: Id
-    node: Id
-    topic: Id
+    id: EngineId
+    instance: EngineId
+    node: EngineId
+    topic: EngineId
 
 
 class EngineApi(Protocol):
-    """Reads raise `ToolError`; writes raise as `RestClient.write` does. Lists are whole, whatever a page holds."""
+    """Reads raise `ToolError`; writes raise as `RestClient.write` does. Lists are complete, whatever the page size."""
 
     name: str
-    """As people know the engine."""
+    """The engine's name for people."""
     user_id_pattern: re.Pattern[str]
-    """What it accepts as a user id."""
+    """The user ids that it accepts."""
 
     async def find_definition_id(self, process: str) -> str:
         """Id of the newest definition with this key, or empty."""
 
     async def load_definition_xml(self, definition: str) -> bytes:
-        """The file it was deployed with."""
+        """The file that was deployed."""
 
     async def list_instances(self, request: str) -> list[ProcessInstance]:
-        """Those with this business key, oldest first. Neither engine keeps it unique."""
+        """Those with this business key, oldest first. Neither engine enforces uniqueness."""
 
     async def find_instance(self, instance: str) -> ProcessInstance | None: ...
 
@@ -100,20 +100,20 @@ class EngineApi(Protocol):
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
         """Oldest first."""
 
-    async def start_instance(self, definition: str, request: str, variables: Mapping[str, Value]) -> None: ...
+    async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> None: ...
 
-    async def complete_task(self, item: EngineTask, variables: Mapping[str, Value]) -> None: ...
+    async def complete_task(self, item: EngineTask, variables: Mapping[str, VariableValue]) -> None: ...
 
     async def assign_task(self, item: EngineTask, user: str) -> None: ...
 
-    async def set_variables(self, instance: str, variables: Mapping[str, Value]) -> None: ...
+    async def set_variables(self, instance: str, variables: Mapping[str, VariableValue]) -> None: ...
 
     async def move_execution(self, item: EngineTask, to: str) -> None:
-        """From the task's node to another one."""
+        """Moves the execution from the task's node to another one."""
 
     async def delete_instance(self, instance: str, reason: str) -> None: ...
 
     async def lock_external_tasks(self, topics: Sequence[str]) -> list[ExternalTask]:
-        """Locked for us for `LOCK_S`."""
+        """Locks waiting tasks for `LOCK_S`."""
 
     async def complete_external_task(self, job: ExternalTask) -> None: ...

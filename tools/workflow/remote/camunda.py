@@ -1,8 +1,7 @@
 """Camunda 7 and Operaton, by their REST API (`…/engine-rest`).
 
-Ways of it, as recorded from 7.18: completing answers 204; a task that is gone is 500 for every write and 404 for a
-read; user ids are letters and digits only (any text may be an assignee, but not a user); lists have no total.
-"""
+Behaviour recorded from 7.18: completing answers 204; a missing task is 500 for every write and 404 for a read; user ids
+are letters and digits only (any text may be an assignee, but not a user); lists have no total."""
 
 from __future__ import annotations
 
@@ -12,15 +11,15 @@ from datetime import datetime
 from typing import Any
 
 from tools.workflow.remote.api import (
-    ENOUGH,
     LOCK_S,
-    PAGE,
+    MAX_PAGES,
+    PAGE_SIZE,
     WORKER,
     ActivityInstance,
     EngineTask,
     ExternalTask,
     ProcessInstance,
-    Value,
+    VariableValue,
 )
 from tools.workflow.remote.rest_client import (
     ByteBudget,
@@ -40,7 +39,7 @@ class CamundaApi:
     name = "Camunda"
     user_id_pattern = re.compile(r"[a-zA-Z0-9]+|camunda-admin")
 
-    def __init__(self, rest: RestClient, page: int = PAGE) -> None:
+    def __init__(self, rest: RestClient, page: int = PAGE_SIZE) -> None:
         self._rest, self._page = rest, page
 
     @reject_unreadable
@@ -99,17 +98,17 @@ class CamundaApi:
         )
         return [ActivityInstance(id=r["activityId"], at=_parse_time(r["startTime"])) for r in rows]
 
-    async def start_instance(self, definition: str, request: str, variables: Mapping[str, Value]) -> None:
+    async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> None:
         body = {"businessKey": request, "variables": _encode_variables(variables)}
         await self._rest.write("POST", "process-definition", definition, "start", body=body)
 
-    async def complete_task(self, item: EngineTask, variables: Mapping[str, Value]) -> None:
+    async def complete_task(self, item: EngineTask, variables: Mapping[str, VariableValue]) -> None:
         await self._rest.write("POST", "task", item.id, "complete", body={"variables": _encode_variables(variables)})
 
     async def assign_task(self, item: EngineTask, user: str) -> None:
         await self._rest.write("POST", "task", item.id, "assignee", body={"userId": user})
 
-    async def set_variables(self, instance: str, variables: Mapping[str, Value]) -> None:
+    async def set_variables(self, instance: str, variables: Mapping[str, VariableValue]) -> None:
         body = {"modifications": _encode_variables(variables)}
         await self._rest.write("POST", "process-instance", instance, "variables", body=body)
 
@@ -122,13 +121,13 @@ class CamundaApi:
         await self._rest.write("POST", "process-instance", item.instance, "modification", body=body)
 
     async def delete_instance(self, instance: str, reason: str) -> None:
-        """It has no place for a reason; our record says it."""
+        """The API takes no reason; our record has it."""
         await self._rest.write("DELETE", "process-instance", instance)
 
     @reject_unreadable
     async def lock_external_tasks(self, topics: Sequence[str]) -> list[ExternalTask]:
         wanted = [{"topicName": topic, "lockDuration": LOCK_S * 1000, "variables": []} for topic in topics]
-        body = {"workerId": WORKER, "maxTasks": PAGE, "topics": wanted}
+        body = {"workerId": WORKER, "maxTasks": PAGE_SIZE, "topics": wanted}
         rows = await self._rest.read_json("external-task", "fetchAndLock", body=body)
         return [
             ExternalTask(id=r["id"], instance=r["processInstanceId"], node=r["activityId"], topic=r["topicName"])
@@ -143,25 +142,25 @@ class CamundaApi:
     ) -> list[dict[str, Any]]:
         """Every page: a short one is the last. Raises `ToolError`: as `RestClient.read_json`, and `engine_down` for a
         list that takes too long."""
-        found, allowance = list[dict[str, Any]](), ByteBudget()
+        all_rows, allowance = list[dict[str, Any]](), ByteBudget()
         async with limit_list_time(self._rest):
-            for _ in range(ENOUGH):
-                page: dict[str, str | int] = {"firstResult": len(found), "maxResults": self._page}
+            for _ in range(MAX_PAGES):
+                page: dict[str, str | int] = {"firstResult": len(all_rows), "maxResults": self._page}
                 asked = {**(query or {}), **page}
                 answer = await self._rest.read_json(*path, query=asked, body=body, allowance=allowance)
-                rows = parse_rows(answer, self._page, found)
-                found += rows
+                rows = parse_rows(answer, self._page, all_rows)
+                all_rows += rows
                 if len(rows) < self._page:
                     break
-        return found
+        return all_rows
 
 
-def _encode_variables(variables: Mapping[str, Value]) -> dict[str, dict[str, Any]]:
+def _encode_variables(variables: Mapping[str, VariableValue]) -> dict[str, dict[str, Any]]:
     """None has no type."""
     return {name: {"value": value, **_encode_type(value)} for name, value in variables.items()}
 
 
-def _encode_type(value: Value) -> dict[str, str]:
+def _encode_type(value: VariableValue) -> dict[str, str]:
     return {} if value is None else {"type": "String" if isinstance(value, str) else "Double"}
 
 
@@ -176,7 +175,7 @@ def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
 
 
 def _parse_task(row: Mapping[str, Any]) -> EngineTask:
-    """An open task says `created`, one of the history `startTime`."""
+    """An open task has `created`, one of the history `startTime`."""
     return EngineTask(
         id=row["id"],
         instance=row["processInstanceId"],

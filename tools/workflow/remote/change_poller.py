@@ -1,9 +1,8 @@
-"""Remote engines tell nobody anything: what is new is found by looking, and compared with what was announced.
+"""Remote engines announce nothing: changes are found by polling, and compared with what was announced.
 
-The delay is `EVERY_S` for what happens elsewhere; what this process did itself is looked for at once. Every look reads
-all open tasks of our processes (100 a page), so this suits thousands of them, not millions. Several processes of ours
-may find the same; what they announce has the same id and is told once.
-"""
+The delay is `POLL_INTERVAL_S` for changes from elsewhere; changes of this process are polled at once. Every poll reads
+all open tasks of our processes (100 per page), so this suits thousands of them, not millions. Several of our processes
+may find the same change: its announcement has the same id and is sent once."""
 
 from __future__ import annotations
 
@@ -22,17 +21,17 @@ from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.command_records import get_decide_command
 from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.rebuild import RemoteRequest
-from tools.workflow.remote.request_starter import RUNNING, TRIED_MS
+from tools.workflow.remote.request_starter import RUNNING_TABLE, WRITE_PENDING_MS
 from tools.workflow.remote.rest_client import EngineRefusedError
 
-EVERY_S = 10.0
-ANNOUNCED = "announced"
-"""Table: task → person that has its card."""
-LOOKED = "looked"
-"""Table: request → its open tasks when nothing was left to tell."""
-NOTICES = "notices"
-"""Table: what no look at tasks would find, as `QueuedEvent`."""
-Load: TypeAlias = Callable[[str], Awaitable[RemoteRequest | None]]
+POLL_INTERVAL_S = 10.0
+ANNOUNCED_TABLE = "announced"
+"""Table: task → person who has its card."""
+SETTLED_TABLE = "looked"
+"""Table: request → its open tasks when everything about it had been announced."""
+NOTICES_TABLE = "notices"
+"""Table: notices that polling tasks cannot find, as `QueuedEvent`."""
+LoadRequest: TypeAlias = Callable[[str], Awaitable[RemoteRequest | None]]
 
 log = logging.getLogger(__name__)
 
@@ -40,40 +39,40 @@ log = logging.getLogger(__name__)
 class QueuedEvent(FrozenModel):
     event: OutboxEvent
     key: str = ""
-    """Of the command that is told of. It may not have happened: the request's record says. Empty: it has."""
+    """Key of the command that it reports. That may not have happened: the request's record shows it. Empty: it has."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableUpdate:
-    """What the tables say once an event was told."""
+    """The row of a table after an event was sent."""
 
     event: OutboxEvent | None
-    """None: nobody needs to hear of it."""
+    """None: there is nobody to tell."""
     table: str
     row: str
     value: str | None = None
-    """None: the row goes."""
+    """None: the row is deleted."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ChangePoller:
-    """`process_keys`: keys of what to look for. `clock`: seconds, from anywhere."""
+    """`process_keys`: keys of the processes to poll. `clock`: seconds, from any origin."""
 
     api: EngineApi
     store: KeyValueStore
     directory: Directory
     process_keys: Sequence[str]
     clock: Callable[[], float]
-    poll_interval_s: float = EVERY_S
+    poll_interval_s: float = POLL_INTERVAL_S
     _next_poll: float = float("-inf")
     _pending_updates: dict[str, TableUpdate] = field(default_factory=dict)
 
     def schedule_poll(self) -> None:
-        """Something has just happened."""
+        """Polls soon, because something has just happened."""
         self._next_poll = float("-inf")
 
-    async def list_outbox(self, limit: int, load: Load) -> list[OutboxEvent]:
-        """What is to be told; it is told again until it is `mark_sent`."""
+    async def list_outbox(self, limit: int, load: LoadRequest) -> list[OutboxEvent]:
+        """Events to send; they are repeated until `mark_sent`."""
         if not self._pending_updates and self.clock() >= self._next_poll:
             self._next_poll = self.clock() + self.poll_interval_s
             async for change in self._collect_updates(load):
@@ -91,16 +90,16 @@ class ChangePoller:
     async def enqueue_notices(
         self, request: str, key: str, notices: Sequence[RequestNotice], *, when_recorded: bool = False
     ) -> None:
-        """What no look at tasks would find. The same `key` twice is told once. `when_recorded`: as soon as the request
-        has the record of the command with this key, and never if it does not come."""
+        """Notices that polling tasks cannot find. The same `key` twice is sent once. `when_recorded`: sent once the
+        request has the record of the command with this key, and never without it."""
         if notices and when_recorded:
-            await self.store.put(f"tried:{key}", "1", TRIED_MS)
+            await self.store.put(f"tried:{key}", "1", WRITE_PENDING_MS)
         for n, notice in enumerate(notices):
             event = OutboxEvent(
                 id=f"remote:{request}:{key}:{n}", kind=notice.kind, data=await self._add_actor_name(notice.data)
             )
             queued = QueuedEvent(event=event, key=key if when_recorded else "")
-            await self.store.set_row(NOTICES, event.id, queued.model_dump_json())
+            await self.store.set_row(NOTICES_TABLE, event.id, queued.model_dump_json())
             for person in {notice.data["person"]} if notice.kind == "told" else ():
                 await self.store.set_row(f"told:{person}", request, "")
 
@@ -110,75 +109,80 @@ class ChangePoller:
         else:
             await self.store.set_row(change.table, change.row, change.value)
 
-    async def _collect_updates(self, load: Load) -> AsyncIterator[TableUpdate]:
+    async def _collect_updates(self, load: LoadRequest) -> AsyncIterator[TableUpdate]:
         tasks = await self._fingerprint_open_tasks()
-        for row, text in (await self.store.get_table(NOTICES)).items():
+        for row, text in (await self.store.get_table(NOTICES_TABLE)).items():
             for change in await _skip_if_unreadable(row, self._list_notice_updates(row, text, load)):
                 yield change
-        looked, announced = await self.store.get_table(LOOKED), await self.store.get_table(ANNOUNCED)
-        for request, instance in (await self.store.get_table(RUNNING)).items():
+        looked, announced_cards = await self.store.get_table(SETTLED_TABLE), await self.store.get_table(ANNOUNCED_TABLE)
+        for request, instance in (await self.store.get_table(RUNNING_TABLE)).items():
             now = tasks.get(instance, "")
             if now and now == looked.get(request):
                 continue
-            told = {task: person for task, person in announced.items() if task.startswith(f"{request}-")}
+            told = {task: person for task, person in announced_cards.items() if task.startswith(f"{request}-")}
             for change in await _skip_if_unreadable(request, self._list_request_updates(request, now, told, load)):
                 yield change
 
-    async def _list_notice_updates(self, row: str, text: str, load: Load) -> list[TableUpdate]:
-        queued = QueuedEvent.model_validate_json(text)
-        if not queued.key:
-            return [TableUpdate(queued.event, NOTICES, row)]
-        tried = await self.store.get(f"tried:{queued.key}")
-        found = await load(queued.event.data["request"])
-        if found and any(record.key == queued.key for record in found.command_log):
-            return [TableUpdate(queued.event, NOTICES, row)]
-        return [] if tried else [TableUpdate(None, NOTICES, row)]
+    async def _list_notice_updates(self, row: str, text: str, load: LoadRequest) -> list[TableUpdate]:
+        notice = QueuedEvent.model_validate_json(text)
+        if not notice.key:
+            return [TableUpdate(notice.event, NOTICES_TABLE, row)]
+        is_pending = await self.store.get(f"tried:{notice.key}")
+        found = await load(notice.event.data["request"])
+        if found and any(record.key == notice.key for record in found.command_log):
+            return [TableUpdate(notice.event, NOTICES_TABLE, row)]
+        return [] if is_pending else [TableUpdate(None, NOTICES_TABLE, row)]
 
     async def _list_request_updates(
-        self, request: str, now: str, announced: Mapping[str, str], load: Load
+        self, request: str, now: str, announced_cards: Mapping[str, str], load: LoadRequest
     ) -> list[TableUpdate]:
-        """Of one request, whose open tasks are `now`. One that is not there yet is waited for."""
+        """Updates for one request, whose open tasks are `now`. A request that does not exist yet is waited for."""
         tried = await self.store.get(f"tried:{request}")
-        if (found := await load(request)) is None:
-            return [] if tried else [TableUpdate(None, RUNNING, request)]
-        changes = [c async for c in self._compare_with_announced(found, announced)]
-        if found.request.is_running and not changes:
-            return [TableUpdate(None, LOOKED, request, now), TableUpdate(None, RUNNING, request, found.instance.id)]
+        if (remote_request := await load(request)) is None:
+            return [] if tried else [TableUpdate(None, RUNNING_TABLE, request)]
+        changes = [c async for c in self._compare_with_announced(remote_request, announced_cards)]
+        if remote_request.request.is_running and not changes:
+            return [
+                TableUpdate(None, SETTLED_TABLE, request, now),
+                TableUpdate(None, RUNNING_TABLE, request, remote_request.instance.id),
+            ]
         return changes
 
     async def _fingerprint_open_tasks(self) -> dict[str, str]:
         """Instance → its open tasks, as one text that changes when they do."""
-        found: dict[str, list[str]] = {}
+        tasks_by_instance: dict[str, list[str]] = {}
         for process in self.process_keys:
             for item in await self.api.list_open_tasks(process=process):
-                found.setdefault(item.instance, []).append(f"{item.id}={item.assignee}")
-        return {instance: " ".join(sorted(items)) for instance, items in found.items()}
+                tasks_by_instance.setdefault(item.instance, []).append(f"{item.id}={item.assignee}")
+        return {instance: " ".join(sorted(items)) for instance, items in tasks_by_instance.items()}
 
     async def _compare_with_announced(
-        self, found: RemoteRequest, announced: Mapping[str, str]
+        self, remote_request: RemoteRequest, announced_cards: Mapping[str, str]
     ) -> AsyncIterator[TableUpdate]:
-        """What people have not been told about a request."""
-        request = found.request
+        """What has not been announced about a request."""
+        request = remote_request.request
         for task in request.tasks:
-            if not task.is_open and task.id in announced:
+            if not task.is_open and task.id in announced_cards:
                 data = {
                     "task": task.id,
-                    "person": announced[task.id],
+                    "person": announced_cards[task.id],
                     "by": task.by,
                     "why": _get_close_reason(request, task),
                 }
-                yield TableUpdate(await self._build_event("task_closed", request, task.id, data), ANNOUNCED, task.id)
+                yield TableUpdate(
+                    await self._build_event("task_closed", request, task.id, data), ANNOUNCED_TABLE, task.id
+                )
         for task in request.open_tasks:
-            if announced.get(task.id) != task.assignee:
+            if announced_cards.get(task.id) != task.assignee:
                 data = {"task": task.id, "person": task.assignee, "kind": task.kind.value}
                 event = await self._build_event("assigned", request, f"{task.id}:{task.assignee}", data)
-                yield TableUpdate(event, ANNOUNCED, task.id, task.assignee)
+                yield TableUpdate(event, ANNOUNCED_TABLE, task.id, task.assignee)
         if not request.is_running:
-            yield TableUpdate(await self._build_end_event(found), RUNNING, request.id)
-            yield TableUpdate(None, LOOKED, request.id)
+            yield TableUpdate(await self._build_end_event(remote_request), RUNNING_TABLE, request.id)
+            yield TableUpdate(None, SETTLED_TABLE, request.id)
 
     async def _build_end_event(self, found: RemoteRequest) -> OutboxEvent | None:
-        """The author is told unless it was their own doing."""
+        """The author is notified unless they did it themselves."""
         request = found.request
         by, opinion = find_ending_actor(found)
         if by == request.initiator:
@@ -191,14 +195,14 @@ class ChangePoller:
         return OutboxEvent(id=f"remote:{kind}:{about}", kind=kind, data=full)
 
     async def _add_actor_name(self, data: Mapping[str, str]) -> dict[str, str]:
-        """With the name of who did it; empty for the system."""
+        """With the actor's name; empty for the system."""
         by = data.get("by", "")
         name = await get_person_name(self.directory, by) if by and not by.startswith(SYSTEM) else ""
         return {**data, "by_name": name}
 
 
 async def _skip_if_unreadable(name: str, work: Awaitable[list[TableUpdate]]) -> list[TableUpdate]:
-    """What is new of one request; nothing of one that cannot be read, for the others are told all the same."""
+    """The updates of one request; none of an unreadable one, so that the others are still announced."""
     try:
         return await work
     except (ValueError, EngineRefusedError, ToolError) as wrong:
@@ -206,16 +210,16 @@ async def _skip_if_unreadable(name: str, work: Awaitable[list[TableUpdate]]) -> 
         return []
 
 
-def find_ending_actor(found: RemoteRequest) -> tuple[str, str]:
-    """Who ended a request and what they said; empty for whom we do not know of."""
-    request = found.request
-    if found.instance.is_deleted:
-        withdrawn = [r.command for r in found.action_records if isinstance(r.command, WithdrawCommand)]
+def find_ending_actor(remote_request: RemoteRequest) -> tuple[str, str]:
+    """Who ended a request and their opinion; empty if unknown."""
+    request = remote_request.request
+    if remote_request.instance.is_deleted:
+        withdrawn = [r.command for r in remote_request.action_records if isinstance(r.command, WithdrawCommand)]
         return (withdrawn[-1].actor, withdrawn[-1].reason) if withdrawn else ("", "")
-    if not found.engine_tasks:
+    if not remote_request.engine_tasks:
         return request.initiator, ""
-    last = max(found.engine_tasks, key=lambda i: i.ended or i.since)
-    if (record := found.decision_records.get(last.id)) is None:
+    last = max(remote_request.engine_tasks, key=lambda i: i.ended or i.since)
+    if (record := remote_request.decision_records.get(last.id)) is None:
         return "", ""
     decide = get_decide_command(record)
     if request.rule and decide.actor != request.initiator:

@@ -1,9 +1,8 @@
-"""What is kept with an instance so that a `Request` can be rebuilt from the engine alone: one record a command.
+"""Records stored with an instance, so that the engine alone is enough to rebuild a `Request`: one per command.
 
 A record is one process variable, written in the same step as what it records wherever the engine allows it:
-`countersign_start`, `countersign_task_<task>` (how a task was decided) and `countersign_act_<hash>` (everything else).
-So a decision and who made it can never come apart, and a repeated command finds its own key in the record.
-"""
+`countersign_start`, `countersign_task_<task>` (the decision of a task) and `countersign_act_<hash>` (everything else).
+So a decision and its author are never separated, and a repeated command finds its own key in the record."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ from tools.workflow.engine.state import CompactRecord
 
 PREFIX = "countersign_"
 START = f"{PREFIX}start"
-PIECE = 1_900
-"""Characters in one variable: Camunda keeps text in VARCHAR(4000), on Oracle in NVARCHAR2(2000)."""
+PIECE_LENGTH = 1_900
+"""Characters per variable: Camunda stores text in VARCHAR(4000), on Oracle in NVARCHAR2(2000)."""
 
 
 class CommandRecord(CompactRecord):
@@ -31,13 +30,13 @@ class CommandRecord(CompactRecord):
 
 
 def build_record_variables(record: CommandRecord, item: str = "") -> dict[str, str]:
-    """The variables that hold a record; `item` is the engine's id of the task that was decided."""
+    """The variables of a record. `item`: the engine's id of the decided task."""
     name = START if isinstance(record.command, StartCommand) else f"{PREFIX}act_{_hash_key(record.key)}"
     return _build_piece_variables(f"{PREFIX}task_{item}" if item else name, record.model_dump_json())
 
 
 def find_decision_record(variables: Mapping[str, object], item: str) -> CommandRecord | None:
-    """How a task was decided, if it was decided through us."""
+    """The decision of a task, if it was made through us."""
     record = _parse_record(variables, f"{PREFIX}task_{item}")
     return record if record and isinstance(record.command, DecideCommand) else None
 
@@ -49,20 +48,20 @@ def find_start_record(variables: Mapping[str, object]) -> CommandRecord | None:
 
 
 def list_action_records(variables: Mapping[str, object]) -> tuple[CommandRecord, ...]:
-    """Everything that is no decision of a task, oldest first."""
+    """All records except decisions of tasks, oldest first."""
     names = [n for n in variables if n.startswith(f"{PREFIX}act_") and "." not in n]
     return tuple(sorted(filter(None, (_parse_record(variables, n) for n in names)), key=lambda r: r.at))
 
 
 def get_decide_command(record: CommandRecord) -> DecideCommand:
-    """Raises TypeError for the record of anything but a decision."""
+    """Raises TypeError for a record that is no decision."""
     if not isinstance(record.command, DecideCommand):
         raise TypeError(record.command.kind)
     return record.command
 
 
 def _parse_record(variables: Mapping[str, object], name: str) -> CommandRecord | None:
-    """None when it is not there, or cannot be read: what others wrote is no record."""
+    """None if it is missing or unreadable: what others wrote is no record."""
     text = "".join(_read_pieces(variables, name))
     try:
         return CommandRecord.model_validate_json(text) if text else None
@@ -71,8 +70,8 @@ def _parse_record(variables: Mapping[str, object], name: str) -> CommandRecord |
 
 
 def _build_piece_variables(name: str, text: str) -> dict[str, str]:
-    """In pieces; the first says how many there are, so that longer ones of before do no harm."""
-    pieces = [text[i : i + PIECE] for i in range(0, len(text), PIECE)]
+    """The text in pieces. The first says how many there are, so that leftovers of a longer text do no harm."""
+    pieces = [text[i : i + PIECE_LENGTH] for i in range(0, len(text), PIECE_LENGTH)]
     return {
         _format_piece_name(name, i): f"{len(pieces)}|{piece}" if i == 0 else piece for i, piece in enumerate(pieces)
     }

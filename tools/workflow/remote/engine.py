@@ -1,14 +1,13 @@
-"""The `Engine` over somebody else's: Flowable, Camunda 7 or Operaton. They keep the requests; we keep the rules.
+"""Implements `Engine` over another engine: Flowable, Camunda 7 or Operaton. They store the requests; we keep the rules.
 
-These engines check nothing of ours: whoever can reach their API may complete anybody's task. So every command is first
-carried out on paper: the request is read afresh and `reducer.apply_command` says whether it is allowed, exactly as for
-the embedded engine. Only then is the engine told, and afterwards what really happened is read. Among our own processes
-a lock makes this one step; the login must belong to this bot alone, for what others do to the engine directly is not
-checked by anybody.
+These engines check none of our rules: everybody with access to their API may complete anybody's task. So every command
+is first executed on paper: the request is read again, and `reducer.apply_command` says whether it is allowed, exactly
+as for the embedded engine. Only then does the engine get the command, and afterwards the real result is read. A lock
+makes this one step among our own processes. The login must belong to this bot alone, because nobody checks what others
+do to the engine directly.
 
-A write that was refused or not answered is never sent again blindly: the request is read, and our key in its records
-says whether it was done. If nobody can say, that is `EffectUnknownError`.
-"""
+A write that was refused or not answered is never simply repeated: the request is read, and our key in its records shows
+whether it was done. If that stays unclear, it is `EffectUnknownError`."""
 
 from __future__ import annotations
 
@@ -43,8 +42,8 @@ from tools.workflow.engine.state import Decision, Delegation, FilledForm, Reques
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process
-from tools.workflow.remote.api import EngineApi, ProcessInstance, Value
-from tools.workflow.remote.change_poller import EVERY_S, ChangePoller
+from tools.workflow.remote.api import EngineApi, ProcessInstance, VariableValue
+from tools.workflow.remote.change_poller import POLL_INTERVAL_S, ChangePoller
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.external_tasks import ExternalTaskWorker
@@ -60,11 +59,11 @@ from tools.workflow.remote.rebuild import (
     is_command_executed,
 )
 from tools.workflow.remote.request_reader import RequestReader, split_task_id
-from tools.workflow.remote.request_starter import LOOKS_S, RequestStarter
+from tools.workflow.remote.request_starter import WRITE_CHECK_PAUSES_S, RequestStarter
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
 T = TypeVar("T")
-CANNOT: Mapping[type, Mapping[str, str]] = {
+UNSUPPORTED_ACTIONS: Mapping[type, Mapping[str, str]] = {
     AddSignCommand: {"zh": "加签", "en": "adding approvers"},
     DecideCommand: {"zh": "从并行审批中退回", "en": "returning a request from a parallel part"},
     WithdrawCommand: {"zh": "撤回已经通过的申请", "en": "withdrawing an approved request"},
@@ -73,13 +72,13 @@ CANNOT: Mapping[type, Mapping[str, str]] = {
 
 
 class RemoteEngine:
-    """Implements `Engine`. `users_by_name`: person → engine user (`users.read_users`); `build_enricher`: what fills
-    commands in, over what it asks a store for; `clock`: seconds, from anywhere.
+    """Implements `Engine`. `users_by_name`: person → engine user (`engine_users.read_users`); `build_enricher`: what
+    enriches commands, given the lists it needs; `clock`: seconds, from any origin.
 
-    Other than the embedded engine: standing in, adding approvers, withdrawing what is approved and returning from a
-    parallel part are refused (`build_not_remote_error`), and so are processes in which several people decide one step;
-    timers are the engine's own, and only remind; cards appear when the engine is next looked at (`announce`); the
-    record of a request has no hash chain and knows nothing of what was done in the engine past us."""
+    Unlike the embedded engine, it refuses deputies, add sign, withdrawal of approved requests and returns from a
+    parallel part (`build_not_remote_error`), and processes in which several people decide one step. Timers are the
+    engine's own, and only remind. Cards appear when the engine is next polled (`change_poller`). The record of a
+    request has no hash chain, and does not contain what was done in the engine without us."""
 
     def __init__(
         self,
@@ -92,7 +91,7 @@ class RemoteEngine:
         *,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        poll_interval_s: float = EVERY_S,
+        poll_interval_s: float = POLL_INTERVAL_S,
     ) -> None:
         self._api, self._store, self._directory, self._sleep = api, store, directory, sleep
         self._users = EngineUsers(users_by_name, directory, api.user_id_pattern)
@@ -100,7 +99,9 @@ class RemoteEngine:
         self._reader = RequestReader(api, self._users, self._versions)
         self._starter = RequestStarter(api, store, self._users, self._versions, self._reader, sleep)
         keys = [p.definition.key for p in self._versions.runnable_processes]
-        self._poller = ChangePoller(api, store, directory, keys, clock, poll_interval_s)
+        self._poller = ChangePoller(
+            api=api, store=store, directory=directory, process_keys=keys, clock=clock, poll_interval_s=poll_interval_s
+        )
         self._task_worker = ExternalTaskWorker(api, self._reader, self._poller, self._versions.service_topics)
         self._enricher_factory = build_enricher
 
@@ -149,7 +150,7 @@ class RemoteEngine:
         seen: str,
         again: str | None,
     ) -> ProcessInstance:
-        """One after the other for one author, where the same start twice is asked about."""
+        """One after the other for one author, if repeated starts are checked."""
         filled = await self.fill_form(used, form, initiator, now)
         reject_unseen_form(filled, seen)
         if again is None or not used.form.again_minutes:
@@ -168,26 +169,30 @@ class RemoteEngine:
             await stack.enter_async_context(hold_lock(self._store, f"request:{name}", self._sleep))
             if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
-            found = await self._load_command_request(command)
+            remote_request = await self._load_command_request(command)
             if isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT:
-                await stack.enter_async_context(self._lock_author_forms(found.process, found.request.initiator))
-            if not is_command_executed(found, command, key):
-                await self._build_enricher().authorize_command(found.process, found.request, command, now)
-                command, applied = await self._enrich_and_apply(found, command, now, form)
-                filled = command.filled if isinstance(command, DecideCommand) else None
-                reject_unseen_form(filled or found.request.filled, seen)
-                record = CommandRecord(key=key, at=now, command=command, round=found.request.round)
-                await self._poller.enqueue_notices(
-                    found.request.id, key, _list_direct_notices(command, applied), when_recorded=True
+                await stack.enter_async_context(
+                    self._lock_author_forms(remote_request.process, remote_request.request.initiator)
                 )
-                await self._confirm_write(self._send_command(found, command, record), found, record)
+            if not is_command_executed(remote_request, command, key):
+                await self._build_enricher().authorize_command(
+                    remote_request.process, remote_request.request, command, now
+                )
+                command, result = await self._enrich_and_apply(remote_request, command, now, form)
+                filled = command.filled if isinstance(command, DecideCommand) else None
+                reject_unseen_form(filled or remote_request.request.filled, seen)
+                record = CommandRecord(key=key, at=now, command=command, round=remote_request.request.round)
+                await self._poller.enqueue_notices(
+                    remote_request.request.id, key, _list_direct_notices(command, result), when_recorded=True
+                )
+                await self._confirm_write(self._send_command(remote_request, command, record), remote_request, record)
             return await self._finish_command(
-                key, await self._read_after_write(self._reader.reload_request(found.instance)), command
+                key, await self._read_after_write(self._reader.reload_request(remote_request.instance)), command
             )
 
     @asynccontextmanager
     async def _lock_author_forms(self, process: Process, author: str) -> AsyncIterator[None]:
-        """Where a form depends on what its author asked for before, one is handed in after the other."""
+        """If a form depends on the author's earlier requests, they are handed in one after the other."""
         if not process.form.needs_earlier_requests:
             yield
             return
@@ -227,28 +232,28 @@ class RemoteEngine:
         return tuple(f.request for f in found if person in f.request.cc)
 
     async def list_events(self, request_id: str) -> tuple[RequestEvent, ...]:
-        """What was done through us: who, what and when. Which way the request took, and what others did to it, is in
-        the engine's own history."""
+        """What was done through us: who, what and when. The request's path, and what others did to it, is in the
+        engine's own history."""
         return build_request_events(await self._reader.load_request(request_id))
 
     async def list_deputies(self, person: str, now: datetime) -> tuple[str, ...]:
-        """Nobody: standing in is for the embedded engine only."""
+        """Nobody: only the embedded engine has deputies."""
         return ()
 
     async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
         return ()
 
     async def add_delegation(self, delegation: Delegation, now: datetime) -> None:
-        raise build_not_remote_error(CANNOT[Delegation])
+        raise build_not_remote_error(UNSUPPORTED_ACTIONS[Delegation])
 
     async def end_delegation(self, person: str, delegation_id: str, now: datetime) -> Delegation:
-        raise build_not_remote_error(CANNOT[Delegation])
+        raise build_not_remote_error(UNSUPPORTED_ACTIONS[Delegation])
 
     async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
         return ()
 
     async def run_due_jobs(self, now: datetime) -> int:
-        """Timers belong to the engine: none goes off here. Service tasks that wait for us are done."""
+        """Completes service tasks that wait for us. Timers belong to the engine: none fires here."""
         await self._task_worker.run_external_tasks()
         return 0
 
@@ -259,7 +264,7 @@ class RemoteEngine:
         await self._poller.mark_sent(ids)
 
     def _build_enricher(self) -> CommandEnricher:
-        """For one command: what it has read is true for as long."""
+        """For one command: what it reads stays cached that long."""
         return self._enricher_factory(RemoteRequestLists(self._reader))
 
     async def _load_command_request(self, command: Act) -> RemoteRequest:
@@ -268,73 +273,92 @@ class RemoteEngine:
         return await self._reader.load_request_of_task(command.task)
 
     async def _enrich_and_apply(
-        self, found: RemoteRequest, command: Act, now: datetime, form: Mapping[str, str] | None
+        self, remote_request: RemoteRequest, command: Act, now: datetime, form: Mapping[str, str] | None
     ) -> tuple[Act, TransitionResult]:
-        """The command as it may be carried out, and on paper what comes of it."""
+        """The command as it may be executed, and its result on paper."""
         if isinstance(command, AddSignCommand):
-            raise build_not_remote_error(CANNOT[AddSignCommand])
-        if isinstance(command, WithdrawCommand) and found.request.status is Status.APPROVED:
-            raise build_not_remote_error(CANNOT[WithdrawCommand])
-        if isinstance(command, DecideCommand) and _is_parallel_return(found, command):
-            raise build_not_remote_error(CANNOT[DecideCommand])
-        command = await self._build_enricher().enrich_command(found.process, found.request, command, now, form)
-        return command, apply_command(found.process.definition, found.request, command, now)
+            raise build_not_remote_error(UNSUPPORTED_ACTIONS[AddSignCommand])
+        if isinstance(command, WithdrawCommand) and remote_request.request.status is Status.APPROVED:
+            raise build_not_remote_error(UNSUPPORTED_ACTIONS[WithdrawCommand])
+        if isinstance(command, DecideCommand) and _is_parallel_return(remote_request, command):
+            raise build_not_remote_error(UNSUPPORTED_ACTIONS[DecideCommand])
+        command = await self._build_enricher().enrich_command(
+            remote_request.process, remote_request.request, command, now, form
+        )
+        return command, apply_command(remote_request.process.definition, remote_request.request, command, now)
 
-    async def _send_command(self, found: RemoteRequest, command: Act, record: CommandRecord) -> None:
-        """Tells the engine. Where that takes two calls, the record comes first and counts for nothing alone."""
-        item = found.find_engine_task(command.task) if isinstance(command, DecideCommand | TransferCommand) else None
+    async def _send_command(self, remote_request: RemoteRequest, command: Act, record: CommandRecord) -> None:
+        """Sends the command to the engine. If that takes two calls, the record comes first and does not count alone."""
+        item = (
+            remote_request.find_engine_task(command.task)
+            if isinstance(command, DecideCommand | TransferCommand)
+            else None
+        )
         match command:
             case DecideCommand(decision=Decision.RETURN) if item:
-                await self._api.set_variables(found.instance.id, build_record_variables(record, item.id))
-                await self._api.move_execution(item, get_return_target(found.process.definition, command))
+                await self._api.set_variables(remote_request.instance.id, build_record_variables(record, item.id))
+                await self._api.move_execution(item, get_return_target(remote_request.process.definition, command))
             case DecideCommand() if item:
-                decided = {
+                decision_variables = {
                     **build_decision_variables(item.node, command.decision),
                     **build_record_variables(record, item.id),
                 }
-                changed = {**build_decision_corrections(found), **await self._resolve_form_variables(found, command)}
-                await self._api.complete_task(item, {**changed, **decided})
+                changed = {
+                    **build_decision_corrections(remote_request),
+                    **await self._resolve_form_variables(remote_request, command),
+                }
+                await self._api.complete_task(item, {**changed, **decision_variables})
             case TransferCommand() if item:
                 user = await self._users.get_engine_user(command.person)
-                await self._api.set_variables(found.instance.id, build_record_variables(record))
+                await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
                 await self._api.assign_task(item, user)
             case WithdrawCommand():
-                await self._api.set_variables(found.instance.id, build_record_variables(record))
-                await self._api.delete_instance(found.instance.id, "withdrawn")
+                await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
+                await self._api.delete_instance(remote_request.instance.id, "withdrawn")
             case UrgeCommand() | CommentCommand() | CcCommand():
-                await self._api.set_variables(found.instance.id, build_record_variables(record))
+                await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
 
-    async def _resolve_form_variables(self, found: RemoteRequest, command: DecideCommand) -> dict[str, Value]:
-        """The variables that change with the form; what was decided before is forgotten."""
+    async def _resolve_form_variables(
+        self, remote_request: RemoteRequest, command: DecideCommand
+    ) -> dict[str, VariableValue]:
+        """The variables that change with the form; earlier decisions are forgotten."""
         if command.filled is None:
             return {}
-        return await self._starter.resolve_variables(found.process, command.filled, found.request.initiator)
+        return await self._starter.resolve_variables(
+            remote_request.process, command.filled, remote_request.request.initiator
+        )
 
-    async def _confirm_write(self, write: Awaitable[None], found: RemoteRequest, record: CommandRecord) -> None:
-        """Raises `ToolError` if it was not done, `EffectUnknownError` if nobody can say."""
+    async def _confirm_write(
+        self, write: Awaitable[None], remote_request: RemoteRequest, record: CommandRecord
+    ) -> None:
+        """Raises `ToolError` if it was not done, `EffectUnknownError` if that is unclear."""
         try:
             await write
         except EngineRefusedError as refused:
-            if not await self._read_after_write(self._wait_for_record(found, record, LOOKS_S[:1])):
+            if not await self._read_after_write(
+                self._wait_for_record(remote_request, record, WRITE_CHECK_PAUSES_S[:1])
+            ):
                 raise build_engine_failed_error(refused) from None
         except EngineNoAnswerError:
-            if not await self._read_after_write(self._wait_for_record(found, record, LOOKS_S)):
+            if not await self._read_after_write(self._wait_for_record(remote_request, record, WRITE_CHECK_PAUSES_S)):
                 raise EffectUnknownError("the workflow engine did not say whether it was done") from None
 
-    async def _wait_for_record(self, found: RemoteRequest, record: CommandRecord, pauses: Iterable[float]) -> bool:
-        """Raises `ToolError` when somebody else was first: what was allowed is not any more."""
+    async def _wait_for_record(
+        self, remote_request: RemoteRequest, record: CommandRecord, pauses: Iterable[float]
+    ) -> bool:
+        """Raises `ToolError` if somebody else was first: what was allowed no longer is."""
         command = record.command
         assert isinstance(command, Act)
         for pause in pauses:
             await self._sleep(pause)
-            fresh = await self._reader.reload_request(found.instance)
+            fresh = await self._reader.reload_request(remote_request.instance)
             if is_command_executed(fresh, command, record.key):
                 return True
             apply_command(fresh.process.definition, fresh.request, command, record.at)
         return False
 
     async def _read_after_write(self, reading: Awaitable[T]) -> T:
-        """Reading after a write: when the engine has gone meanwhile, nobody can say what became of it."""
+        """A read after a write: if the engine has gone meanwhile, the result is unclear."""
         try:
             return await reading
         except ToolError as error:
@@ -342,12 +366,16 @@ class RemoteEngine:
                 raise EffectUnknownError(error.text) from None
             raise
 
-    async def _finish_command(self, key: str, found: RemoteRequest, command: Act | None = None) -> CommandResult:
+    async def _finish_command(
+        self, key: str, remote_request: RemoteRequest, command: Act | None = None
+    ) -> CommandResult:
         while (
-            found.request.is_running and not found.request.open_tasks and await self._task_worker.run_external_tasks()
+            remote_request.request.is_running
+            and not remote_request.request.open_tasks
+            and await self._task_worker.run_external_tasks()
         ):
-            found = await self._read_after_write(self._reader.reload_request(found.instance))
-        moved = build_command_result(found.request, command)
+            remote_request = await self._read_after_write(self._reader.reload_request(remote_request.instance))
+        moved = build_command_result(remote_request.request, command)
         await self._store.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
         self._poller.schedule_poll()
         return moved
@@ -368,7 +396,7 @@ class RemoteEngine:
 
 
 class RemoteRequestLists:
-    """The lists that `CommandEnricher` looks at, answered by the engine."""
+    """The lists that `CommandEnricher` uses, read from the engine."""
 
     def __init__(self, reader: RequestReader) -> None:
         self._reader = reader
@@ -382,12 +410,12 @@ class RemoteRequestLists:
         return tuple(self._own_requests[r] for r in request_ids)
 
     async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
-        """Standing in is for the embedded engine only."""
+        """None: only the embedded engine has deputies."""
         return ()
 
 
 def _list_direct_notices(command: Act, applied: TransitionResult) -> tuple[RequestNotice, ...]:
-    """What people are told that no look at tasks would find."""
+    """Notices that polling tasks cannot find."""
     return applied.notices if isinstance(command, UrgeCommand | CommentCommand | CcCommand) else ()
 
 
@@ -398,9 +426,9 @@ def _get_request_id(command: Act) -> str:
     return split_task_id(command.task)
 
 
-def _is_parallel_return(found: RemoteRequest, command: DecideCommand) -> bool:
-    """True for a return out of a part where others are asked too: the engines would leave those where they are."""
-    task = found.request.find_task(command.task)
+def _is_parallel_return(remote_request: RemoteRequest, command: DecideCommand) -> bool:
+    """True for a return from a part where others are asked too: the engines would leave those tasks open."""
+    task = remote_request.request.find_task(command.task)
     if command.decision is not Decision.RETURN or task is None or not task.is_open:
         return False
-    return task.node not in found.process.definition.alone
+    return task.node not in remote_request.process.definition.alone

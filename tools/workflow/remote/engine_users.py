@@ -1,7 +1,6 @@
-"""Who a person is in the engine, and back.
+"""Maps persons to users of the engine, and back.
 
-Camunda 7 and Operaton accept user ids of letters and digits only, so ids of chat platforms (`ou_…`) need a table.
-"""
+Camunda 7 and Operaton accept user ids of letters and digits only, so ids of chat platforms (`ou_…`) need a table."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from tools.spec import Person, ToolError
 
 
 class InvalidUsersError(ValueError):
-    """The file of users cannot be used; the message says why."""
+    """The file of users is unusable; the message says why."""
 
 
 def read_users(path: Path | None) -> dict[str, str]:
@@ -38,7 +37,7 @@ def read_users(path: Path | None) -> dict[str, str]:
 
 
 class EngineUsers:
-    """`allowed`: what the engine accepts as a user id."""
+    """`id_pattern`: the user ids that the engine accepts."""
 
     def __init__(self, table: Mapping[str, str], directory: Directory, allowed: re.Pattern[str]) -> None:
         self._directory, self._allowed = directory, allowed
@@ -54,8 +53,8 @@ class EngineUsers:
         return user
 
     async def find_engine_user(self, person: str) -> str:
-        """By the table, else the id itself; empty for an id that the engine does not accept, and for one that means
-        somebody else there."""
+        """By the table, else the id itself. Empty for an id that the engine does not accept, and for one that means
+        another person there."""
         found = await self._directory.find_person(person)
         user = (
             self._user_by_name.get(_fold_name(person))
@@ -65,7 +64,7 @@ class EngineUsers:
         return user if self._allowed.fullmatch(user) and await self.resolve_person_id(user) == person else ""
 
     async def resolve_person_id(self, user: str) -> str:
-        """The person id; a user nobody stands for is given back as it is, and is nobody who could decide."""
+        """The person id. A user of no known person is returned unchanged, and can decide nothing."""
         name = self._name_by_user.get(user)
         if name is None:
             return user

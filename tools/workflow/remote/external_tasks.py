@@ -1,8 +1,7 @@
-"""What a process wants done by itself: service tasks of the engine, which wait until we have seen to them.
+"""Service tasks of the engine, which wait until we have completed them.
 
-`pass_by_rule` only needs to be passed; `cc` and `mail` tell people; what a timer of the engine leads to (`remind`,
-`escalate`) reminds whoever has the request, and takes nothing away from them.
-"""
+`pass_by_rule` only needs completion; `cc` and `mail` notify people; the targets of the engine's timers (`remind`,
+`escalate`) remind the assignee, and take nothing away from them."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ class ExternalTaskWorker:
         self._api, self._reader, self._announcer, self._topics = api, reader, announcer, topics
 
     async def run_external_tasks(self) -> int:
-        """Does what waits for us; how many. What fails is logged, tried again once its lock is over, and told once; it
-        stops nothing else, least of all a person's command that has taken effect."""
+        """Completes waiting tasks and returns how many. A failure is logged, retried once its lock is over, and
+        reported once; it stops nothing else, least of all a person's command that has taken effect."""
         return sum([await self._try_task(job) for job in await self._lock_tasks()])
 
     async def _lock_tasks(self) -> list[ExternalTask]:
@@ -57,30 +56,33 @@ class ExternalTaskWorker:
             )
         await self._api.complete_external_task(job)
 
-    async def _build_notices(self, job: ExternalTask, found: RemoteRequest) -> list[RequestNotice]:
-        request = found.request
+    async def _build_notices(self, job: ExternalTask, remote_request: RemoteRequest) -> list[RequestNotice]:
+        request = remote_request.request
         match job.topic:
             case ServiceTopic.CC:
                 return [
-                    _build_notice("told", found, person=p, by=RULE) for p in await self._record_cc_people(job, found)
+                    _build_notice("told", remote_request, person=p, by=RULE)
+                    for p in await self._record_cc_people(job, remote_request)
                 ]
             case ServiceTopic.MAIL:
-                return [_build_notice("mail", found, node=job.node, person=request.initiator)]
+                return [_build_notice("mail", remote_request, node=job.node, person=request.initiator)]
             case TimerAction.REMIND | TimerAction.ESCALATE:
-                return [_build_notice("reminded", found, task=t.id, person=t.assignee) for t in request.open_tasks]
+                return [
+                    _build_notice("reminded", remote_request, task=t.id, person=t.assignee) for t in request.open_tasks
+                ]
         return []
 
-    async def _record_cc_people(self, job: ExternalTask, found: RemoteRequest) -> tuple[str, ...]:
-        """Whom the process names and who did not know; the same people when it is done again."""
-        request = found.request
-        for earlier in found.action_records:
+    async def _record_cc_people(self, job: ExternalTask, remote_request: RemoteRequest) -> tuple[str, ...]:
+        """The people whom the process names and who had no copy; the same people if it is repeated."""
+        request = remote_request.request
+        for earlier in remote_request.action_records:
             if earlier.key == _build_task_key(job) and isinstance(earlier.command, CcCommand):
                 return earlier.command.people
         people = [p for p in request.filled.resolve_people(job.node) if p not in (*request.cc, request.initiator)]
         command = CcCommand(request=request.id, actor=RULE, people=tuple(dict.fromkeys(people)))
         record = CommandRecord(key=_build_task_key(job), at=request.changed, command=command, round=request.round)
         if people:
-            await self._api.set_variables(found.instance.id, build_record_variables(record))
+            await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
         return command.people
 
 

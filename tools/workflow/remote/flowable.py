@@ -1,11 +1,9 @@
 """Flowable 6 and 7, by its REST API (`…/flowable-rest/service`, `…/process-api`).
 
-Ways of it that are not in its documentation, as recorded from 6.8.1: completing answers 200 with an empty body; a task
-that is gone is 404, or 500 when somebody else was completing it (the optimistic lock has no status of its own); a list
-holds 10 rows unless `size` says otherwise; there is no BigDecimal. It reads the names of `camunda:`, but knows no type
-`external` of a service task and refuses to deploy it (its `ServiceTaskValidator`): `convert_to_flowable` writes it as
-it does.
-"""
+Undocumented behaviour recorded from 6.8.1: completing answers 200 with an empty body; a missing task is 404, or 500 if
+somebody else was just completing it (the optimistic lock has no status of its own); a list has 10 rows unless `size`
+says otherwise; there is no BigDecimal. It reads the names of `camunda:`, but has no type `external` for a service task
+and refuses to deploy one (its `ServiceTaskValidator`): `convert_to_flowable` writes it in Flowable's form."""
 
 from __future__ import annotations
 
@@ -15,15 +13,15 @@ from datetime import datetime
 from typing import Any
 
 from tools.workflow.remote.api import (
-    ENOUGH,
     LOCK_S,
-    PAGE,
+    MAX_PAGES,
+    PAGE_SIZE,
     WORKER,
     ActivityInstance,
     EngineTask,
     ExternalTask,
     ProcessInstance,
-    Value,
+    VariableValue,
 )
 from tools.workflow.remote.rest_client import (
     ByteBudget,
@@ -35,21 +33,21 @@ from tools.workflow.remote.rest_client import (
 )
 
 JOBS = "external-job-api"
-"""Stands beside the process API."""
+"""A sibling of the process API."""
 
 
 CAMUNDA = re.compile(rb'xmlns:(\w+)="http://camunda\.org/schema/1\.0/bpmn"')
 
 
 def convert_to_flowable(source: bytes) -> bytes:
-    """The process file with its service tasks in Flowable's own words; it compiles to the same definition."""
-    found = CAMUNDA.search(source)
-    if found is None:
+    """The process file with its service tasks in Flowable's form; it compiles to the same definition."""
+    match = CAMUNDA.search(source)
+    if match is None:
         return source
-    declared = found[0] if b"xmlns:flowable=" in source else b'xmlns:flowable="http://flowable.org/bpmn" ' + found[0]
-    source = source.replace(found[0], declared, 1)
-    source = source.replace(found[1] + b':type="external"', b'flowable:type="external-worker"')
-    return source.replace(found[1] + b":topic=", b"flowable:topic=")
+    declared = match[0] if b"xmlns:flowable=" in source else b'xmlns:flowable="http://flowable.org/bpmn" ' + match[0]
+    source = source.replace(match[0], declared, 1)
+    source = source.replace(match[1] + b':type="external"', b'flowable:type="external-worker"')
+    return source.replace(match[1] + b":topic=", b"flowable:topic=")
 
 
 class FlowableApi:
@@ -58,7 +56,7 @@ class FlowableApi:
     name = "Flowable"
     user_id_pattern = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
 
-    def __init__(self, rest: RestClient, page: int = PAGE) -> None:
+    def __init__(self, rest: RestClient, page: int = PAGE_SIZE) -> None:
         self._rest, self._page = rest, page
 
     @reject_unreadable
@@ -122,18 +120,18 @@ class FlowableApi:
         rows = await self._fetch_all_rows("history", "historic-activity-instances", query=query)
         return [ActivityInstance(id=r["activityId"], at=_parse_time(r["startTime"])) for r in rows]
 
-    async def start_instance(self, definition: str, request: str, variables: Mapping[str, Value]) -> None:
+    async def start_instance(self, definition: str, request: str, variables: Mapping[str, VariableValue]) -> None:
         body = {"processDefinitionId": definition, "businessKey": request, "variables": _encode_variables(variables)}
         await self._rest.write("POST", "runtime", "process-instances", body=body)
 
-    async def complete_task(self, item: EngineTask, variables: Mapping[str, Value]) -> None:
+    async def complete_task(self, item: EngineTask, variables: Mapping[str, VariableValue]) -> None:
         body = {"action": "complete", "variables": _encode_variables(variables)}
         await self._rest.write("POST", "runtime", "tasks", item.id, body=body)
 
     async def assign_task(self, item: EngineTask, user: str) -> None:
         await self._rest.write("PUT", "runtime", "tasks", item.id, body={"assignee": user})
 
-    async def set_variables(self, instance: str, variables: Mapping[str, Value]) -> None:
+    async def set_variables(self, instance: str, variables: Mapping[str, VariableValue]) -> None:
         await self._rest.write(
             "PUT", "runtime", "process-instances", instance, "variables", body=_encode_variables(variables)
         )
@@ -147,45 +145,45 @@ class FlowableApi:
 
     @reject_unreadable
     async def lock_external_tasks(self, topics: Sequence[str]) -> list[ExternalTask]:
-        found: list[ExternalTask] = []
+        tasks: list[ExternalTask] = []
         for topic in topics:
-            body = {"topic": topic, "lockDuration": f"PT{LOCK_S}S", "numberOfTasks": PAGE, "workerId": WORKER}
-            rows = await self._rest.read_json(JOBS, "acquire", "jobs", body=body, beside=True)
-            found += [
+            body = {"topic": topic, "lockDuration": f"PT{LOCK_S}S", "numberOfTasks": PAGE_SIZE, "workerId": WORKER}
+            rows = await self._rest.read_json(JOBS, "acquire", "jobs", body=body, is_sibling=True)
+            tasks += [
                 ExternalTask(id=r["id"], instance=r["processInstanceId"], node=r["elementId"], topic=topic)
                 for r in rows
             ]
-        return found
+        return tasks
 
     async def complete_external_task(self, job: ExternalTask) -> None:
         path = (JOBS, "acquire", "jobs", job.id, "complete")
-        await self._rest.write("POST", *path, body={"workerId": WORKER}, beside=True)
+        await self._rest.write("POST", *path, body={"workerId": WORKER}, is_sibling=True)
 
     async def _fetch_all_rows(
         self, *path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
         """Every page. Raises `ToolError`: as `RestClient.read_json`, and `engine_down` for a list that takes too
         long."""
-        found, allowance = list[dict[str, Any]](), ByteBudget()
+        rows, allowance = list[dict[str, Any]](), ByteBudget()
         async with limit_list_time(self._rest):
-            for _ in range(ENOUGH):
-                page = {"start": len(found), "size": self._page}
+            for _ in range(MAX_PAGES):
+                page = {"start": len(rows), "size": self._page}
                 if body is None:
                     answer = await self._rest.read_json(*path, query={**(query or {}), **page}, allowance=allowance)
                 else:
                     answer = await self._rest.read_json(*path, body={**body, **page}, allowance=allowance)
-                found += parse_rows(answer["data"], self._page, found)
-                if not answer["data"] or len(found) >= answer["total"]:
+                rows += parse_rows(answer["data"], self._page, rows)
+                if not answer["data"] or len(rows) >= answer["total"]:
                     break
-        return found
+        return rows
 
 
-def _encode_variables(variables: Mapping[str, Value]) -> list[dict[str, Any]]:
-    """Types are said: a bare `2.0` might be taken for an integer. None has no type."""
+def _encode_variables(variables: Mapping[str, VariableValue]) -> list[dict[str, Any]]:
+    """With explicit types: a bare `2.0` might be read as an integer. None has no type."""
     return [{"name": name, "value": value, **_encode_type(value)} for name, value in variables.items()]
 
 
-def _encode_type(value: Value) -> dict[str, str]:
+def _encode_type(value: VariableValue) -> dict[str, str]:
     return {} if value is None else {"type": "string" if isinstance(value, str) else "double"}
 
 
@@ -200,7 +198,7 @@ def _parse_instance(row: Mapping[str, Any]) -> ProcessInstance:
 
 
 def _parse_task(row: Mapping[str, Any]) -> EngineTask:
-    """An open task says `createTime`, one of the history `startTime`."""
+    """An open task has `createTime`, one of the history `startTime`."""
     return EngineTask(
         id=row["id"],
         instance=row["processInstanceId"],

@@ -1,7 +1,7 @@
-"""The little that a remote engine cannot keep for us: answers to commands, request numbers, what was announced.
+"""What a remote engine cannot store for us: answers to commands, request numbers, what was announced.
 
 ==============================  ========================================================================
-`cs:{wf}:remote:<key>`          text, most of it with an end
+`cs:{wf}:remote:<key>`          text, mostly with an expiry
 `cs:{wf}:remote:table:<name>`   hash
 ==============================  ========================================================================
 
@@ -21,25 +21,25 @@ from tools.spec import ToolError
 
 ANSWER_MS = 30 * 24 * 3_600_000
 """How long a command may be repeated."""
-ALONE_MS = 120_000
-"""After that somebody who holds a lock is taken for dead. If it is only slow, the engine still lets a task be
-completed once."""
+LOCK_MS = 120_000
+"""After this time the holder of a lock counts as dead. If it is only slow, the engine still lets a task be completed
+only once."""
 WAIT_S, WAITS = 0.05, 400
 
 
 class KeyValueStore(Protocol):
-    """Errors of the client pass through; every call but `increment_counter` may be repeated."""
+    """Errors of the client pass through. Every call except `increment_counter` may be repeated."""
 
     async def get(self, key: str) -> str | None: ...
 
     async def put(self, key: str, value: str, ms: int = 0) -> None:
-        """Until `ms` have passed; 0: for good."""
+        """Stores the value for `ms`; 0: for good."""
 
     async def put_if_absent(self, key: str, value: str, ms: int) -> bool:
-        """Put it unless something is there; False then."""
+        """Stores the value unless there is one; False then."""
 
     async def delete_if_equal(self, key: str, value: str) -> None:
-        """Take it away if it is still this value."""
+        """Deletes the key if it still has this value."""
 
     async def increment_counter(self, name: str) -> int:
         """1, 2, 3 …"""
@@ -95,10 +95,10 @@ class RedisKeyValueStore:
 
 @asynccontextmanager
 async def hold_lock(marks: KeyValueStore, name: str, sleep: Callable[[float], Awaitable[None]]) -> AsyncIterator[None]:
-    """Nobody else of ours does the same meanwhile. Raises `ToolError` `busy`."""
+    """Excludes our other processes meanwhile. Raises `ToolError` `busy`."""
     token = secrets.token_hex(8)
     for _ in range(WAITS):
-        if await marks.put_if_absent(f"alone:{name}", token, ALONE_MS):
+        if await marks.put_if_absent(f"alone:{name}", token, LOCK_MS):
             break
         await sleep(WAIT_S)
     else:

@@ -1,4 +1,4 @@
-"""Opening the engine that the settings name."""
+"""Opens the engine that the settings name."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tools.workflow.remote.flowable import FlowableApi
 from tools.workflow.remote.key_value_store import KeyValueStore
 from tools.workflow.remote.rest_client import RestClient
 
-Kind = Literal["flowable", "camunda"]
+EngineKind = Literal["flowable", "camunda"]
 
 
 class EngineAddress(FrozenModel):
-    """Where the engine is, and who we are there."""
+    """The engine's address and login."""
 
-    kind: Kind
+    kind: EngineKind
     url: str
     user: str = ""
     password: SecretStr = SecretStr("")
@@ -46,9 +46,9 @@ async def open_engine(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[RemoteEngine]:
-    """The engine, for as long as the context is open. Nothing is asked of it yet. Raises `InvalidUsersError`."""
+    """The engine, while the context is open. Nothing is sent to it yet. Raises `InvalidUsersError`."""
     table = read_users(address.users_file)
-    # No cookies: a session of the engine's must not outlive the login that is sent each time.
+    # No cookies: a session of the engine must not outlive the login that is sent each time.
     async with ClientSession(cookie_jar=DummyCookieJar()) as session:
         rest = RestClient(session, address.url, address.user, address.password, address.timeout_s)
         api = FlowableApi(rest) if address.kind == "flowable" else CamundaApi(rest)

@@ -1,4 +1,4 @@
-"""Which version of a process: ours, and the engine's, which must mean the same."""
+"""Versions of a process: ours, and the engine's, which must mean the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.process.definition import Process, compile_process
 from tools.workflow.remote.api import EngineApi
 from tools.workflow.remote.key_value_store import KeyValueStore
-from tools.workflow.remote.rebuild import SEVERAL, build_not_remote_error, has_multi_decider_step
+from tools.workflow.remote.rebuild import SEVERAL_DECIDERS, build_not_remote_error, has_multi_decider_step
 
 
 class RemoteVersions:
@@ -18,7 +18,7 @@ class RemoteVersions:
         self._newest: Mapping[str, Process] = {p.key: p for p in processes}
         self._process_by_version = {(p.definition.version, p.form_version): p for p in processes}
         self._verified_definitions: set[tuple[str, str]] = set()
-        """Deployed definition and our version that were found to be the same."""
+        """Pairs of deployed definition and our version that were found equal."""
 
     @property
     def runnable_processes(self) -> tuple[Process, ...]:
@@ -27,7 +27,7 @@ class RemoteVersions:
 
     @property
     def service_topics(self) -> list[str]:
-        """What our service tasks wait for."""
+        """The topics of our service tasks."""
         nodes = [n for p in self._newest.values() for n in p.definition.nodes.values()]
         alarms = {timer.alarm.value for n in nodes for timer in n.timers}
         return sorted(alarms | {n.topic.value for n in nodes if n.topic})
@@ -38,7 +38,7 @@ class RemoteVersions:
             known = ", ".join(self._newest)
             raise ToolError("unknown_process", f"there is no process {key!r}; there are: {known}", name=key[:60])
         if has_multi_decider_step(self._newest[key]):
-            raise build_not_remote_error(SEVERAL)
+            raise build_not_remote_error(SEVERAL_DECIDERS)
         return self._newest[key]
 
     async def load_process(self, definition: str, form: str) -> Process:
@@ -51,8 +51,9 @@ class RemoteVersions:
         return self._process_by_version[definition, form]
 
     async def require_deployed_definition(self, process: Process) -> str:
-        """The engine's newest definition. It must mean what our file means, since authority is judged by ours; how it
-        is drawn does not matter. Our files are kept for what is started with it. Raises `ToolError` `not_deployed`."""
+        """The engine's newest definition. It must mean the same as our file, because our file decides authority; the
+        drawing does not matter. Our files are stored for requests started with it. Raises `ToolError`
+        `not_deployed`."""
         name = process.definition.key
         definition = await self._api.find_definition_id(name)
         if not definition:

@@ -1,4 +1,4 @@
-"""What both adapters share: our request as variables of an instance, and an instance as our request again."""
+"""Shared by both adapters: writes our request as variables of an instance, and rebuilds it from an instance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.state import (
-    SPEAKING,
+    APPROVAL_DECISIONS,
     Ballot,
     Decision,
     FilledForm,
@@ -44,7 +44,7 @@ from tools.workflow.engine.state import (
     Visit,
 )
 from tools.workflow.process.definition import Process
-from tools.workflow.remote.api import ActivityInstance, EngineTask, ProcessInstance, Value
+from tools.workflow.remote.api import ActivityInstance, EngineTask, ProcessInstance, VariableValue
 from tools.workflow.remote.command_records import (
     CommandRecord,
     find_decision_record,
@@ -53,47 +53,49 @@ from tools.workflow.remote.command_records import (
 )
 from tools.workflow.remote.command_records import list_action_records as acts_of
 
-TASK = re.compile(r"(?P<request>[A-Z]{1,3}-\d{1,12})-(?P<item>[A-Za-z0-9][A-Za-z0-9-]{0,63})(?:\.\d{1,4})?")
-"""`L-0012-<the engine's id>`, and `.1`, `.2` … after it has been transferred: a task never changes hands, it is closed
-and another one opens."""
+TASK_ID = re.compile(r"(?P<request>[A-Z]{1,3}-\d{1,12})-(?P<item>[A-Za-z0-9][A-Za-z0-9-]{0,63})(?:\.\d{1,4})?")
+"""`L-0012-<the engine's id>`, and `.1`, `.2` … after transfers: a task never changes hands; it is closed and another
+one opens."""
 MULTI = b"multiInstanceLoopCharacteristics"
-SEVERAL = {"zh": "让几个人在一步里一起审批", "en": "letting several people decide one step"}
-EXACT = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
+SEVERAL_DECIDERS = {"zh": "让几个人在一步里一起审批", "en": "letting several people decide one step"}
+LONG_NUMBERS = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteRequest:
-    """A request as the engine has it."""
+    """A request as the engine stores it."""
 
     process: Process
     instance: ProcessInstance
     variables: Mapping[str, object]
     engine_tasks: tuple[EngineTask, ...]
     decision_records: Mapping[str, CommandRecord]
-    """Item → how it was decided."""
+    """Item → its decision."""
     action_records: tuple[CommandRecord, ...]
     request: Request
 
     def find_engine_task(self, task_id: str) -> EngineTask | None:
-        match = TASK.fullmatch(task_id)
+        match = TASK_ID.fullmatch(task_id)
         return next((i for i in self.engine_tasks if match and i.id == match["item"]), None)
 
     @property
     def command_log(self) -> tuple[CommandRecord, ...]:
-        """What was done to it since it was started, oldest first."""
+        """The commands since its start, oldest first."""
         return tuple(sorted((*self.decision_records.values(), *self.action_records), key=lambda r: r.at))
 
 
-def is_command_executed(found: RemoteRequest, command: Command, key: str) -> bool:
-    """Whether the command with this key was carried out."""
-    record = next((r for r in found.command_log if r.key == key), None)
-    task = found.request.find_task(command.task) if isinstance(command, DecideCommand | TransferCommand) else None
+def is_command_executed(remote_request: RemoteRequest, command: Command, key: str) -> bool:
+    """True if the command with this key was executed."""
+    record = next((r for r in remote_request.command_log if r.key == key), None)
+    task = (
+        remote_request.request.find_task(command.task) if isinstance(command, DecideCommand | TransferCommand) else None
+    )
     return record is not None and record.command.kind == command.kind and not (task and task.is_open)
 
 
-def build_request_events(found: RemoteRequest) -> tuple[RequestEvent, ...]:
-    """Without steps and hashes, which would prove nothing here. It begins with the form as it is by now."""
-    request = found.request
+def build_request_events(remote_request: RemoteRequest) -> tuple[RequestEvent, ...]:
+    """Without steps and hashes, which would prove nothing here. It begins with the present form."""
+    request = remote_request.request
     start = StartCommand(
         request=request.id,
         process=request.process,
@@ -104,7 +106,7 @@ def build_request_events(found: RemoteRequest) -> tuple[RequestEvent, ...]:
     )
     commands: list[tuple[datetime, Command]] = [
         (request.started, start),
-        *((r.at, r.command) for r in found.command_log),
+        *((r.at, r.command) for r in remote_request.command_log),
     ]
     states = [*(_get_resulting_status(c) for _, c in commands[:-1]), request.status]
     return tuple(
@@ -114,7 +116,7 @@ def build_request_events(found: RemoteRequest) -> tuple[RequestEvent, ...]:
 
 
 def _get_resulting_status(command: Command) -> Status:
-    """What a command made of the request, as far as the command tells."""
+    """The request's status after a command, as far as the command determines it."""
     back = isinstance(command, DecideCommand) and command.decision in (Decision.REJECT, Decision.RETURN)
     return Status.REVISE if back else Status.WAITING
 
@@ -124,7 +126,7 @@ def list_user_nodes(definition: ProcessDefinition) -> tuple[FlowNode, ...]:
 
 
 def has_multi_decider_step(process: Process) -> bool:
-    """True if several people decide one step: lists do not survive these APIs (Flowable makes quoted names of a JSON
+    """True if several people decide one step. Lists do not survive these APIs (Flowable makes quoted names of a JSON
     list, Camunda needs a plug-in), so such a process runs in the embedded engine only."""
     alone = all(
         len(n.who) == 1 and ":" not in n.who[0] and n.mode is VotingMode.ALL
@@ -133,51 +135,53 @@ def has_multi_decider_step(process: Process) -> bool:
     return not alone or MULTI in process.bpmn
 
 
-def build_variables(process: Process, filled: FilledForm, users: Mapping[str, str], initiator: str) -> dict[str, Value]:
-    """Every variable that an expression of the process may use: engines fail on one that is missing.
+def build_variables(
+    process: Process, filled: FilledForm, users: Mapping[str, str], initiator: str
+) -> dict[str, VariableValue]:
+    """Every variable that an expression of the process may use: engines fail on a missing one.
 
-    Fields are text. What conditions compare (`days`, amounts, thresholds) is a double under its own name, since JUEL
-    compares text letter by letter; a double keeps the order of decimals of up to 15 digits, and longer ones are
-    refused. The exact text of everything is in the record, and that is what people are shown. `users`: person →
-    engine user, for all who may get a task. Raises `ToolError` `build_not_remote_error`."""
-    variables: dict[str, Value] = dict(filled.values)
+    Fields are text. Values for conditions (`days`, amounts, thresholds) are doubles under their own names, because JUEL
+    compares text letter by letter. A double keeps the order of decimals of up to 15 digits; longer ones are refused.
+    The record has the exact text of everything, which is what people see. `users`: person → engine user, for everybody
+    who may get a task. Raises `ToolError` `build_not_remote_error`."""
+    variables: dict[str, VariableValue] = dict(filled.values)
     variables |= {name: _to_double(number) for name, number in filled.numbers.items()}
     for node in list_user_nodes(process.definition):
         for name in node.who:
             holders = filled.resolve_people(name)
             if len(holders) > 1:
-                raise build_not_remote_error(SEVERAL)
+                raise build_not_remote_error(SEVERAL_DECIDERS)
             variables[name] = users[holders[0]] if holders else None
     return {**variables, INITIATOR: users[initiator], **build_initial_decisions(process.definition)}
 
 
 def list_possible_assignees(process: Process, filled: FilledForm) -> frozenset[str]:
-    """Person ids of all who may get a task."""
+    """Ids of everybody who may get a task."""
     return frozenset(
         p for node in list_user_nodes(process.definition) for name in node.who for p in filled.resolve_people(name)
     )
 
 
-def build_initial_decisions(definition: ProcessDefinition) -> dict[str, Value]:
-    """`decision`, and `decision_<task>` of all: as if nobody had decided."""
+def build_initial_decisions(definition: ProcessDefinition) -> dict[str, VariableValue]:
+    """`decision`, and `decision_<task>` for all tasks, without any decision."""
     return {DECISION: "", **{format_decision_variable(node.id): "" for node in list_user_nodes(definition)}}
 
 
-def build_decision_variables(node: str, decision: Decision) -> dict[str, Value]:
+def build_decision_variables(node: str, decision: Decision) -> dict[str, VariableValue]:
     return {DECISION: decision.value, format_decision_variable(node): decision.value}
 
 
-def build_decision_corrections(found: RemoteRequest) -> dict[str, Value]:
-    """Decisions that the engine still has otherwise than they count. They are written with the next one: so a return,
-    which forgets some, takes no write that would stand when it is refused. What is right already is left alone, for
-    others may be deciding beside this."""
-    counts = build_initial_decisions(found.process.definition)
-    counts |= {format_decision_variable(node): decision for node, decision in found.request.decisions.items()}
-    return {name: value for name, value in counts.items() if (found.variables.get(name) or "") != value}
+def build_decision_corrections(remote_request: RemoteRequest) -> dict[str, VariableValue]:
+    """Decisions that are out of date in the engine. They are corrected with the next decision, so that a return, which
+    forgets some, needs no write that would remain if it is refused. Correct values are left alone, because others may
+    be deciding meanwhile."""
+    counts = build_initial_decisions(remote_request.process.definition)
+    counts |= {format_decision_variable(node): decision for node, decision in remote_request.request.decisions.items()}
+    return {name: value for name, value in counts.items() if (remote_request.variables.get(name) or "") != value}
 
 
 def get_return_target(definition: ProcessDefinition, command: DecideCommand) -> str:
-    """The node that a return leads to: the author's, unless another one is named."""
+    """The target of a return: the author's node, unless another one is named."""
     return command.to or next(n.id for n in definition.nodes.values() if n.is_revision and n.id in definition.alone)
 
 
@@ -194,7 +198,7 @@ def rebuild_request(
     people_by_user: Mapping[str, str],
     activities: Sequence[ActivityInstance],
 ) -> RemoteRequest:
-    """`people`: engine user → person. `passed` is needed of ended instances only."""
+    """`people_by_user`: engine user → person. `activities` is needed for ended instances only."""
     start = _get_start_command(variables)
     records = _collect_decision_records(process.definition, variables, items)
     acts = _filter_executed_records(acts_of(variables), instance, items, people_by_user)
@@ -223,7 +227,15 @@ def rebuild_request(
         cc=tuple(dict.fromkeys(p for r in acts if isinstance(r.command, CcCommand) for p in r.command.people)),
         events=1 + len(records) + len(acts),
     )
-    return RemoteRequest(process, instance, variables, tuple(items), records, acts, request)
+    return RemoteRequest(
+        process=process,
+        instance=instance,
+        variables=variables,
+        engine_tasks=tuple(items),
+        decision_records=records,
+        action_records=acts,
+        request=request,
+    )
 
 
 def _get_start_command(variables: Mapping[str, object]) -> StartCommand:
@@ -236,8 +248,8 @@ def _get_start_command(variables: Mapping[str, object]) -> StartCommand:
 def _collect_decision_records(
     definition: ProcessDefinition, variables: Mapping[str, object], items: Sequence[EngineTask]
 ) -> dict[str, CommandRecord]:
-    """Item → how it was decided. The record of a return is written before it is made: it was if its target was asked
-    after it."""
+    """Item → its decision. The record of a return is written before the return is made: it was made if its target was
+    asked afterwards."""
     found = {i.id: (i, r) for i in items if i.ended and (r := find_decision_record(variables, i.id))}
     return {
         name: r
@@ -258,8 +270,8 @@ def _is_decision_effective(
 def _compute_decisions(
     definition: ProcessDefinition, items: Sequence[EngineTask], records: Mapping[str, CommandRecord]
 ) -> dict[str, str]:
-    """`Request.decisions`, as the machine keeps them: who is asked again has not decided, a return forgets its target
-    and what comes after it, a resubmission everything."""
+    """`Request.decisions`, as the reducer keeps them: a task that is asked again is undecided, a return forgets its
+    target and everything after it, a resubmission forgets all."""
     counts: dict[str, str] = {}
     for item in sorted(items, key=lambda i: (i.ended is None, i.ended or i.since)):
         counts.pop(item.node, None)
@@ -303,15 +315,15 @@ def _build_tasks(
 def _filter_executed_records(
     acts: Sequence[CommandRecord], instance: ProcessInstance, items: Sequence[EngineTask], people: Mapping[str, str]
 ) -> tuple[CommandRecord, ...]:
-    """Without the records of what was begun but never happened: the engine writes a record and does the thing in two
-    steps. A transfer happened if whoever got the task has it, or gave it on."""
+    """Drops the records of commands that were begun and never executed: the engine takes the record and the command in
+    two steps. A transfer was executed if its target has the task, or has passed it on."""
     holders = {i.id: people.get(i.assignee, i.assignee) for i in items}
     real: list[CommandRecord] = []
     for record in reversed(acts):
         command = record.command
         if isinstance(command, WithdrawCommand) and not instance.is_deleted:
             continue
-        if isinstance(command, TransferCommand) and (match := TASK.fullmatch(command.task)):
+        if isinstance(command, TransferCommand) and (match := TASK_ID.fullmatch(command.task)):
             if command.person != holders.get(match["item"]):
                 continue
             holders[match["item"]] = command.actor
@@ -322,14 +334,14 @@ def _filter_executed_records(
 def _split_at_transfers(
     task: Task, acts: Sequence[CommandRecord], item: EngineTask, record: CommandRecord | None
 ) -> Iterable[Task]:
-    """Those who had it, and who has it."""
+    """The earlier assignees, and the current one."""
     since = task.since
     transfers = [r for r in acts if isinstance(r.command, TransferCommand)]
-    for n, moved in enumerate(transfers):
-        actor = moved.command.actor
-        closed = {"outcome": "transferred", "closed": moved.at, "by": actor}
+    for n, transfer in enumerate(transfers):
+        actor = transfer.command.actor
+        closed = {"outcome": "transferred", "closed": transfer.at, "by": actor}
         yield task.model_copy(update={"id": _format_task_id(task.id, n), "assignee": actor, "since": since, **closed})
-        since = moved.at
+        since = transfer.at
     ended = {"outcome": _get_outcome(record), "closed": item.ended, "by": _get_decider(record)} if item.ended else {}
     name = _format_task_id(task.id, len(transfers))
     urged = tuple(r.at for r in acts if isinstance(r.command, UrgeCommand) and r.command.task == name)
@@ -342,12 +354,12 @@ def _format_task_id(name: str, transfers: int) -> str:
 
 def _is_about_task(record: CommandRecord, request: str, item: str) -> bool:
     command = record.command
-    match = TASK.fullmatch(command.task) if isinstance(command, TransferCommand | UrgeCommand) else None
+    match = TASK_ID.fullmatch(command.task) if isinstance(command, TransferCommand | UrgeCommand) else None
     return match is not None and (match["request"], match["item"]) == (request, item)
 
 
 def _get_outcome(record: CommandRecord | None) -> str:
-    """`settled` for what was closed by anything but a decision through us."""
+    """`settled` for everything that was not closed by a decision through us."""
     return get_decide_command(record).decision.value if record else "settled"
 
 
@@ -360,42 +372,46 @@ def _build_visit(task: Task) -> Visit:
 
 
 def _compute_status(
-    definition: ProcessDefinition, instance: ProcessInstance, tasks: Sequence[Task], passed: Sequence[ActivityInstance]
+    definition: ProcessDefinition,
+    instance: ProcessInstance,
+    tasks: Sequence[Task],
+    activities: Sequence[ActivityInstance],
 ) -> Status:
-    """An instance that was removed is withdrawn, whoever did it; one that ended where we know of no end was never
-    approved."""
+    """A deleted instance is withdrawn, whoever deleted it; one that ended at an unknown end was never approved."""
     if instance.ended is None:
         revises = any(t.is_open and t.kind is TaskKind.REVISE for t in tasks)
         return Status.REVISE if revises else Status.WAITING
-    ends = [n.end for p in passed if (n := definition.nodes.get(p.id)) and n.end]
+    ends = [n.end for p in activities if (n := definition.nodes.get(p.id)) and n.end]
     return Status.WITHDRAWN if instance.is_deleted or not ends else Status(ends[-1])
 
 
 def _find_final_rule(
-    definition: ProcessDefinition, items: Sequence[EngineTask], passed: Sequence[ActivityInstance]
+    definition: ProcessDefinition, items: Sequence[EngineTask], activities: Sequence[ActivityInstance]
 ) -> str:
-    """The rule that acted after the last task, if one did."""
+    """The rule that acted after the last task, if any."""
     last = max((i.since for i in items), default=None)
-    acted = [p for p in passed if (n := definition.nodes.get(p.id)) and n.is_rule and (last is None or p.at >= last)]
+    acted = [
+        p for p in activities if (n := definition.nodes.get(p.id)) and n.is_rule and (last is None or p.at >= last)
+    ]
     return acted[-1].id if acted else ""
 
 
 def _build_opinions(
     tasks: Sequence[Task], records: Mapping[str, CommandRecord], acts: Sequence[CommandRecord]
 ) -> Iterable[Opinion]:
-    said = [
+    opinions = [
         (r, get_decide_command(r).task, get_decide_command(r).decision.value, get_decide_command(r).opinion)
         for r in records.values()
     ]
     for r in acts:
         match r.command:
             case TransferCommand(task=task, opinion=text):
-                said.append((r, task, "transfer", text))
+                opinions.append((r, task, "transfer", text))
             case CommentCommand(text=text):
-                said.append((r, "", "comment", text))
+                opinions.append((r, "", "comment", text))
     nodes = {t.id: t.node for t in tasks}
-    for record, task, decision, text in sorted(said, key=lambda one: one[0].at):
-        if text or decision in SPEAKING:
+    for record, task, decision, text in sorted(opinions, key=lambda one: one[0].at):
+        if text or decision in APPROVAL_DECISIONS:
             yield Opinion.model_validate(
                 {"task": task, "node": nodes.get(task, ""), "by": record.command.actor, "at": record.at}
                 | {"decision": decision, "text": text, "round": record.round}
@@ -405,5 +421,5 @@ def _build_opinions(
 def _to_double(number: Decimal) -> float:
     value = float(number)
     if Decimal(repr(value)) != number:
-        raise build_not_remote_error(EXACT)
+        raise build_not_remote_error(LONG_NUMBERS)
     return value

@@ -1,4 +1,4 @@
-"""Requests as the engine has them, found by number, task or person. Nothing is remembered: every reading is fresh."""
+"""Reads requests from the engine, by number, task or person. Nothing is cached."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.commands import StartCommand
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import SPEAKING, Request
+from tools.workflow.engine.state import APPROVAL_DECISIONS, Request
 from tools.workflow.remote.api import EngineApi, EngineTask, ProcessInstance
 from tools.workflow.remote.command_records import find_start_record
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.process_versions import RemoteVersions
-from tools.workflow.remote.rebuild import TASK, RemoteRequest, rebuild_request
-from tools.workflow.remote.rest_client import ODD, build_engine_down_error, build_unreadable_error
+from tools.workflow.remote.rebuild import TASK_ID, RemoteRequest, rebuild_request
+from tools.workflow.remote.rest_client import UNEXPECTED_SHAPE_ERRORS, build_engine_down_error, build_unreadable_error
 
-AT_ONCE = 8
-"""Requests that are read at the same time."""
-LISTED_S = 60.0
-"""Seconds that reading all requests of a list may take."""
+MAX_CONCURRENT_READS = 8
+"""Requests read at the same time."""
+LIST_TIMEOUT_S = 60.0
+"""Time limit for reading all requests of a list (s)."""
 log = logging.getLogger(__name__)
 
 
@@ -31,7 +31,7 @@ class RequestReader:
         self._api, self._users, self._versions = api, users, versions
 
     async def load_request(self, request_id: str) -> RemoteRequest:
-        """Raises `ToolError` `no_request`. A number that several instances have means the oldest of ours."""
+        """Raises `ToolError` `no_request`. If several instances have the number, the oldest of ours counts."""
         wanted = request_id.strip().upper()
         for instance in await self._api.list_instances(wanted) if wanted else []:
             if (found := await self._rebuild_or_reject(instance)) and found.request.id == wanted:
@@ -41,29 +41,29 @@ class RequestReader:
     async def load_request_of_task(self, task_id: str) -> RemoteRequest:
         """Raises `ToolError` `build_no_task_error`."""
         try:
-            found = await self.load_request(split_task_id(task_id))
+            remote_request = await self.load_request(split_task_id(task_id))
         except ToolError as error:
             raise (build_no_task_error(task_id) if error.code == "no_request" else error) from None
-        if found.request.find_task(task_id.strip()) is None:
+        if remote_request.request.find_task(task_id.strip()) is None:
             raise build_no_task_error(task_id)
-        return found
+        return remote_request
 
     async def find_request_of_instance(self, instance: str) -> RemoteRequest | None:
-        """None for what is not ours, or gone."""
+        """None for an instance that is not ours, or is gone."""
         fresh = await self._api.find_instance(instance)
         return await self._rebuild_or_reject(fresh) if fresh else None
 
     async def reload_request(self, instance: ProcessInstance) -> RemoteRequest:
-        """The same request as it is by now."""
-        found = await self.find_request_of_instance(instance.id)
-        if found is None:
+        """The same request as it is now."""
+        remote_request = await self.find_request_of_instance(instance.id)
+        if remote_request is None:
             raise ToolError(
                 "no_request", f"{instance.business_key} is gone from the engine", request=instance.business_key
             )
-        return found
+        return remote_request
 
     async def find_started_instance(self, request: str, key: str) -> ProcessInstance | None:
-        """The instance that the start with this key made, if it did."""
+        """The instance that the start with this key created, if any."""
         for instance in await self._api.list_instances(request):
             record = find_start_record(await self._api.load_variables(instance.id))
             if record is not None and record.key == key:
@@ -78,7 +78,11 @@ class RequestReader:
     async def list_decided_tasks(self, person: str) -> list[AssignedTask]:
         user = await self._users.find_engine_user(person)
         items = await self._api.list_closed_tasks(user) if user else []
-        return [a for a in await self._load_assigned_tasks(items) if a.task.by == person and a.task.outcome in SPEAKING]
+        return [
+            a
+            for a in await self._load_assigned_tasks(items)
+            if a.task.by == person and a.task.outcome in APPROVAL_DECISIONS
+        ]
 
     async def list_own_requests(self, person: str) -> list[Request]:
         user = await self._users.find_engine_user(person)
@@ -87,12 +91,12 @@ class RequestReader:
         return [f.request for f in found if f.request.initiator == person]
 
     async def _rebuild_or_reject(self, instance: ProcessInstance) -> RemoteRequest | None:
-        """As `_rebuild_if_ours`. Raises `ToolError` `engine_unreadable` for one whose record makes no sense."""
+        """As `_rebuild_if_ours`. Raises `ToolError` `engine_unreadable` for a record that makes no sense."""
         try:
             return await self._rebuild_if_ours(instance)
         except InvalidDefinitionError:
             raise
-        except ODD as odd:
+        except UNEXPECTED_SHAPE_ERRORS as odd:
             raise build_unreadable_error() from odd
 
     async def _rebuild_if_ours(self, instance: ProcessInstance) -> RemoteRequest | None:
@@ -110,15 +114,15 @@ class RequestReader:
     async def load_all_readable(
         self, readings: Mapping[str, Callable[[], Awaitable[RemoteRequest | None]]]
     ) -> list[RemoteRequest]:
-        """Those that are ours, oldest first. `readings`: by request or instance. One that cannot be read is logged and
-        left out: it must not hide the others. Raises `ToolError`, and ends all readings with the first that does:
-        also `engine_down`, when together they take longer than `LISTED_S`."""
-        few = asyncio.Semaphore(AT_ONCE)
+        """Our requests, oldest first. `readings`: by request or instance. An unreadable one is logged and left out, so
+        that it hides no others. Raises `ToolError` and ends all reads with the first that does; also `engine_down` if
+        all together take longer than `LIST_TIMEOUT_S`."""
+        semaphore = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
         async def load_or_skip(
             name: str, reading: Callable[[], Awaitable[RemoteRequest | None]]
         ) -> RemoteRequest | None:
-            async with few:
+            async with semaphore:
                 try:
                     return await reading()
                 except ToolError as wrong:
@@ -126,20 +130,20 @@ class RequestReader:
                         raise
                     log.warning("%s cannot be read, and is not listed: %r", name, wrong)
                     return None
-                except ODD as wrong:  # InvalidDefinitionError, or what pydantic says
+                except UNEXPECTED_SHAPE_ERRORS as wrong:  # InvalidDefinitionError, or pydantic's errors
                     log.warning("%s cannot be read, and is not listed: %r", name, wrong)
                     return None
 
         tasks = [asyncio.create_task(load_or_skip(*item)) for item in readings.items()]
         try:
-            async with asyncio.timeout(LISTED_S):
-                found = [f for f in await asyncio.gather(*tasks) if f]
+            async with asyncio.timeout(LIST_TIMEOUT_S):
+                requests = [f for f in await asyncio.gather(*tasks) if f]
         except TimeoutError:
             raise build_engine_down_error() from None
         finally:
             for task in tasks:
                 task.cancel()
-        return sorted(found, key=lambda f: (f.request.started, f.request.id))
+        return sorted(requests, key=lambda f: (f.request.started, f.request.id))
 
     async def _load_assigned_tasks(self, items: Iterable[EngineTask]) -> list[AssignedTask]:
         found = await self.load_all_readable(
@@ -150,7 +154,7 @@ class RequestReader:
 
 def split_task_id(task_id: str) -> str:
     """`L-0012-28` → `L-0012`. Raises `ToolError` `build_no_task_error`."""
-    match = TASK.fullmatch(task_id.strip())
+    match = TASK_ID.fullmatch(task_id.strip())
     if match is None:
         raise build_no_task_error(task_id)
     return match["request"]

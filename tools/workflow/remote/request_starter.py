@@ -1,4 +1,4 @@
-"""Starting a request exactly once in an engine that starts another one every time it is told to."""
+"""Starts a request exactly once, in an engine that starts another one for every call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.workflow.engine.commands import StartCommand
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import FilledForm
 from tools.workflow.process.definition import Process
-from tools.workflow.remote.api import EngineApi, ProcessInstance, Value
+from tools.workflow.remote.api import EngineApi, ProcessInstance, VariableValue
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore
@@ -19,13 +19,13 @@ from tools.workflow.remote.rebuild import build_variables, list_possible_assigne
 from tools.workflow.remote.request_reader import RequestReader
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
-TRIED_MS = 300_000
-"""For how long a write that nobody answered may still come true in the engine. The mark `tried:<request>` stands as
-long for its start, `tried:<key>` for any other command."""
-LOOKS_S = (0.0, 0.2, 1.0, 2.0)
-"""When to look whether a write that was not answered was done."""
-RUNNING = "running"
-"""Table: request → instance, of those whose author has not been told the end."""
+WRITE_PENDING_MS = 300_000
+"""How long an unanswered write may still take effect in the engine. The mark `tried:<request>` stays this long for its
+start, `tried:<key>` for any other command."""
+WRITE_CHECK_PAUSES_S = (0.0, 0.2, 1.0, 2.0)
+"""When to check whether an unanswered write was done."""
+RUNNING_TABLE = "running"
+"""Table: request → instance, for requests whose author has not been told the end."""
 
 
 class RequestStarter:
@@ -42,7 +42,7 @@ class RequestStarter:
         self._reader, self._sleep = reader, sleep
 
     async def find_earlier_start(self, key: str) -> ProcessInstance | None:
-        """What an earlier try with this key made. Raises `EffectUnknownError` while that may still come true."""
+        """What an earlier try with this key created. Raises `EffectUnknownError` while that may still take effect."""
         if (number := await self._store.get(f"number:{key}")) is None:
             return None
         tried = await self._store.get(f"tried:{number}")
@@ -54,7 +54,7 @@ class RequestStarter:
     async def start_request(
         self, process: Process, filled: FilledForm, initiator: str, key: str, now: datetime
     ) -> ProcessInstance:
-        """Nobody else may do the same meanwhile. Raises `ToolError`, and `EffectUnknownError`."""
+        """The caller excludes other processes meanwhile. Raises `ToolError`, and `EffectUnknownError`."""
         definition = await self._versions.require_deployed_definition(process)
         command = StartCommand(
             request=await self._claim_request_number(process, key),
@@ -69,26 +69,26 @@ class RequestStarter:
         variables |= build_record_variables(CommandRecord(key=key, at=now, command=command))
         return await self._start_instance(definition, command.request, variables, key)
 
-    async def resolve_variables(self, process: Process, filled: FilledForm, initiator: str) -> dict[str, Value]:
+    async def resolve_variables(self, process: Process, filled: FilledForm, initiator: str) -> dict[str, VariableValue]:
         people = list_possible_assignees(process, filled) | {initiator}
         users = {person: await self._users.get_engine_user(person) for person in people}
         return build_variables(process, filled, users, initiator)
 
     async def _start_instance(
-        self, definition: str, request: str, variables: Mapping[str, Value], key: str
+        self, definition: str, request: str, variables: Mapping[str, VariableValue], key: str
     ) -> ProcessInstance:
-        tried = f"tried:{request}"
-        await self._store.put(tried, "1", TRIED_MS)
-        await self._store.set_row(RUNNING, request, "")
+        pending_mark = f"tried:{request}"
+        await self._store.put(pending_mark, "1", WRITE_PENDING_MS)
+        await self._store.set_row(RUNNING_TABLE, request, "")
         try:
             await self._api.start_instance(definition, request, variables)
-        except ToolError:  # it was never taken
-            await self._store.delete_if_equal(tried, "1")
+        except ToolError:  # it was never accepted
+            await self._store.delete_if_equal(pending_mark, "1")
             raise
         except EngineRefusedError as refused:
             if (found := await self._find_and_mark_running(request, key)) is not None:
                 return found
-            await self._store.delete_if_equal(tried, "1")
+            await self._store.delete_if_equal(pending_mark, "1")
             raise build_engine_failed_error(refused) from None
         except EngineNoAnswerError:
             pass
@@ -96,7 +96,7 @@ class RequestStarter:
 
     async def _wait_for_instance(self, request: str, key: str) -> ProcessInstance:
         try:
-            for pause in LOOKS_S:
+            for pause in WRITE_CHECK_PAUSES_S:
                 await self._sleep(pause)
                 if (found := await self._find_and_mark_running(request, key)) is not None:
                     return found
@@ -107,12 +107,12 @@ class RequestStarter:
     async def _find_and_mark_running(self, request: str, key: str) -> ProcessInstance | None:
         found = await self._reader.find_started_instance(request, key)
         if found is not None:
-            await self._store.set_row(RUNNING, request, found.id)
+            await self._store.set_row(RUNNING_TABLE, request, found.id)
         return found
 
     async def _claim_request_number(self, process: Process, key: str) -> str:
-        """The next one, or the one that belongs to this key. Numbers that the engine knows already are passed over:
-        our store may have been emptied."""
+        """The next number, or the one that belongs to this key. Numbers that the engine already has are skipped: our
+        store may have been emptied."""
         if (number := await self._store.get(f"number:{key}")) is not None:
             return number
         while True:

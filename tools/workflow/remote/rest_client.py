@@ -1,13 +1,11 @@
-"""One small HTTP client for engines that speak JSON: what happened to a call is always one of four things.
+"""A small HTTP client for JSON engines. Every call has one of four results.
 
 It was done (2xx); it was refused (`EngineRefusedError`, with the status); it was never sent (`ToolError`
-`engine_down`); or it was sent and nobody answered (`EngineNoAnswerError`: it may have happened). No POST is sent twice
-(PUT and DELETE, which mean the same when repeated, aiohttp repeats once when a connection breaks), no redirect is
-followed (the login would go with it), and no error carries an address, a login or what the engine wrote.
+`engine_down`); or it was sent without an answer (`EngineNoAnswerError`: it may have happened). No POST is sent twice
+(aiohttp repeats PUT and DELETE, which mean the same when repeated, once after a broken connection), no redirect is
+followed (the login would go with it), and no error contains an address, a login or the engine's text.
 
-An engine may be broken, or somebody else's by now: its answers are read up to a bound, in bounded time, and nothing of
-them is unpacked.
-"""
+An engine may be broken or hostile: its answers are read up to a limit, in limited time, and never decompressed."""
 
 from __future__ import annotations
 
@@ -36,20 +34,20 @@ from tools.spec import ToolError
 
 Query = Mapping[str, str | int]
 ANSWER_MAX, LIST_MAX = 2 * 1024 * 1024, 16 * 1024 * 1024
-"""Bytes of one answer, and of all pages of a list. A page of 100 variables of 2,000 characters has a quarter of one MB,
-a list of 20,000 tasks twelve."""
-LIST_TIMES = 3
-"""A list may take as long as so many answers."""
-PIECE = 64 * 1024
+"""Most bytes of one answer, and of all pages of a list. A page of 100 variables of 2,000 characters has a quarter of
+one MB, a list of 20,000 tasks twelve."""
+LIST_TIMEOUT_FACTOR = 3
+"""A list may take as long as this many answers."""
+CHUNK_BYTES = 64 * 1024
 """Bytes read at a time."""
-ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
-"""What an answer of another shape than the engine's raises wherever it is read."""
+UNEXPECTED_SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+"""What reading raises if an answer has another shape than the engine's."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class EngineRefusedError(Exception):
-    """The engine answered, and not with success. Its error bodies vary with the version: only the status counts."""
+    """The engine answered with an error. Its error bodies vary with the version: only the status counts."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"HTTP {status}")
@@ -61,12 +59,12 @@ class EngineNotFoundError(EngineRefusedError):
 
 
 class EngineNoAnswerError(Exception):
-    """Sent, and no answer came: nobody knows whether it was done."""
+    """Sent without an answer: it may have been done or not."""
 
 
 @dataclass(slots=True)
 class ByteBudget:
-    """How much of a list may still be read."""
+    """How many bytes of a list may still be read."""
 
     bytes_left: int = LIST_MAX
 
@@ -78,25 +76,24 @@ class ByteBudget:
 
 
 class _AnswerTooLargeError(Exception):
-    """The answer is longer than what is read of one."""
+    """The answer exceeds the limit."""
 
 
 def reject_unreadable(read: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """A reading whose answer may have any shape: one of another shape than the engine's is a `ToolError`
-    `engine_unreadable`."""
+    """Wraps the reading of an answer: one of another shape than the engine's is a `ToolError` `engine_unreadable`."""
 
     @wraps(read)
     async def read_or_reject(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await read(*args, **kwargs)
-        except ODD as odd:
+        except UNEXPECTED_SHAPE_ERRORS as odd:
             raise build_unreadable_error() from odd
 
     return read_or_reject
 
 
 class RestClient:
-    """`url` is the base of the engine's API, e.g. `http://host/flowable-rest/service` or `http://host/engine-rest`."""
+    """`url`: the base of the engine's API, e.g. `http://host/flowable-rest/service` or `http://host/engine-rest`."""
 
     def __init__(self, session: ClientSession, url: str, user: str, password: SecretStr, timeout_s: float) -> None:
         self._session, self._base = session, url.rstrip("/")
@@ -104,20 +101,20 @@ class RestClient:
         self._headers = {"Authorization": login} if login else {}
         self._headers["Accept-Encoding"] = "identity"
         self._timeout = ClientTimeout(total=timeout_s)
-        self.list_timeout_s = LIST_TIMES * timeout_s
+        self.list_timeout_s = LIST_TIMEOUT_FACTOR * timeout_s
 
     async def read_json(
         self,
         *path: str,
         query: Query | None = None,
         body: object = None,
-        beside: bool = False,
+        is_sibling: bool = False,
         allowance: ByteBudget | None = None,
     ) -> Any:
-        """JSON; with a `body` it is a question that is too long for an address. `beside`: as for `write`; `allowance`:
-        of the list that this is a page of. Raises `EngineNotFoundError`, or `ToolError`: `engine_down`,
+        """Reads JSON. With a `body`, it is a query that is too long for an address. `is_sibling`: as for `write`;
+        `allowance`: of the list that this page belongs to. Raises `EngineNotFoundError`, or `ToolError`: `engine_down`,
         `engine_refused`, `engine_failed`, `engine_too_large`."""
-        text = await self.read_text(*path, query=query, body=body, beside=beside)
+        text = await self.read_text(*path, query=query, body=body, is_sibling=is_sibling)
         if allowance:
             allowance.consume_bytes(len(text))
         try:
@@ -125,11 +122,13 @@ class RestClient:
         except (ValueError, RecursionError):
             raise ToolError("engine_failed", "the workflow engine did not answer with JSON", status="JSON") from None
 
-    async def read_text(self, *path: str, query: Query | None = None, body: object = None, beside: bool = False) -> str:
-        """As `read`, before it is parsed."""
+    async def read_text(
+        self, *path: str, query: Query | None = None, body: object = None, is_sibling: bool = False
+    ) -> str:
+        """As `read_json`, without parsing."""
         try:
             return await self._send_request(
-                "GET" if body is None else "POST", self._build_url(path, beside=beside), query, body
+                "GET" if body is None else "POST", self._build_url(path, is_sibling=is_sibling), query, body
             )
         except EngineNoAnswerError:
             raise build_engine_down_error() from None
@@ -141,19 +140,19 @@ class RestClient:
             raise build_engine_failed_error(refused) from None
 
     async def write(
-        self, method: str, *path: str, query: Query | None = None, body: object = None, beside: bool = False
+        self, method: str, *path: str, query: Query | None = None, body: object = None, is_sibling: bool = False
     ) -> None:
-        """What is answered does not matter, only that it was done. `beside`: the path stands beside the base's last
-        part, not below it. Raises `EngineRefusedError`, `EngineNoAnswerError`, or `ToolError`: `engine_down`,
-        `engine_refused`; then it was not done."""
+        """Ignores the answer's body. `is_sibling`: the path is a sibling of the base's last part, not below it. Raises
+        `EngineRefusedError`, `EngineNoAnswerError`, or `ToolError`: `engine_down`, `engine_refused`; then it was not
+        done."""
         try:
-            await self._send_request(method, self._build_url(path, beside=beside), query, body)
+            await self._send_request(method, self._build_url(path, is_sibling=is_sibling), query, body)
         except _AnswerTooLargeError:
             return
 
-    def _build_url(self, path: tuple[str, ...], *, beside: bool = False) -> URL:
+    def _build_url(self, path: tuple[str, ...], *, is_sibling: bool = False) -> URL:
         """Each part is quoted: an id never becomes a path."""
-        base = self._base.rpartition("/")[0] if beside else self._base
+        base = self._base.rpartition("/")[0] if is_sibling else self._base
         return URL("/".join((base, *(quote(part, safe="") for part in path))), encoded=True)
 
     async def _send_request(self, method: str, url: URL, query: Query | None, body: object) -> str:
@@ -183,7 +182,7 @@ class RestClient:
 
 @asynccontextmanager
 async def limit_list_time(rest: RestClient) -> AsyncIterator[None]:
-    """All pages of a list within `RestClient.list_timeout_s`. Raises `ToolError` `engine_down`."""
+    """Limits all pages of a list to `RestClient.list_timeout_s`. Raises `ToolError` `engine_down`."""
     try:
         async with asyncio.timeout(rest.list_timeout_s):
             yield
@@ -191,35 +190,35 @@ async def limit_list_time(rest: RestClient) -> AsyncIterator[None]:
         raise build_engine_down_error() from None
 
 
-def parse_rows(answer: Any, max_rows: int, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of one page. Raises ValueError for anything else, for more than were asked for, and for the page that
-    came `before` once more: it would come for ever."""
+def parse_rows(answer: Any, max_rows: int, previous_rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of one page. Raises ValueError for anything else, for more rows than requested, and if the page is the
+    same as `previous_rows`: it would come for ever."""
     if not isinstance(answer, list) or len(answer) > max_rows or not all(isinstance(row, dict) for row in answer):
         raise ValueError("no page of rows")
-    if answer and answer == before[-len(answer) :]:
+    if answer and answer == previous_rows[-len(answer) :]:
         raise ValueError("the same page again")
     return answer
 
 
 def build_engine_failed_error(refused: EngineRefusedError) -> ToolError:
-    """For people and the model: that it was not done."""
+    """Tells people and the model that it was not done."""
     text = f"the workflow engine answered with HTTP {refused.status}; nothing was changed"
     return ToolError("engine_failed", text, status=f"HTTP {refused.status}")
 
 
 async def _read_body(answer: ClientResponse) -> str:
-    """The whole body, or as much of it as is read. Raises `_AnswerTooLargeError`, also for what is packed: nobody asked
-    for that, and it may become a thousand times as long."""
+    """The whole body, or as much of it as is read. Raises `_AnswerTooLargeError`, also for a compressed body: nobody
+    requested one, and it may become a thousand times as long."""
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
         answer.close()
         raise _AnswerTooLargeError
-    found = bytearray()
-    async for piece in answer.content.iter_chunked(PIECE):
-        found += piece
-        if len(found) > ANSWER_MAX:
+    body = bytearray()
+    async for piece in answer.content.iter_chunked(CHUNK_BYTES):
+        body += piece
+        if len(body) > ANSWER_MAX:
             answer.close()
             raise _AnswerTooLargeError
-    return found.decode("utf-8", "replace")
+    return body.decode("utf-8", "replace")
 
 
 def build_too_large_error() -> ToolError:

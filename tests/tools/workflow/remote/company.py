@@ -28,7 +28,7 @@ from tools.workflow.engine.state import Decision
 from tools.workflow.engine.store import Store
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
-from tools.workflow.remote.api import PAGE
+from tools.workflow.remote.api import PAGE_SIZE
 from tools.workflow.remote.camunda import CamundaApi
 from tools.workflow.remote.command_records import build_record_variables, find_start_record
 from tools.workflow.remote.engine import RemoteEngine
@@ -114,7 +114,7 @@ class World:
         self.engine = self.another(self.marks)
 
     def another(
-        self, marks: MemoryKeyValueStore, password: str = PASSWORD, timeout_s: float = 30, page: int = PAGE
+        self, marks: MemoryKeyValueStore, password: str = PASSWORD, timeout_s: float = 30, page: int = PAGE_SIZE
     ) -> RemoteEngine:
         """Over the same remote engine; with marks of its own it is a bot that knows nothing of ours."""
         rest = RestClient(self.session, self.url, LOGIN, SecretStr(password), timeout_s)

@@ -9,8 +9,8 @@ from tests.tools.workflow.remote.company import DESK, LI, LONG, NOW, SHORT, SICK
 from tests.tools.workflow.remote.face import Fault
 from tools.spec import EffectUnknownError
 from tools.workflow.engine.commands import CcCommand, CommentCommand, TransferCommand, UrgeCommand, WithdrawCommand
-from tools.workflow.remote.change_poller import NOTICES
-from tools.workflow.remote.request_starter import RUNNING
+from tools.workflow.remote.change_poller import NOTICES_TABLE
+from tools.workflow.remote.request_starter import RUNNING_TABLE
 
 START = {"flowable": "/runtime/process-instances", "camunda": "start"}
 LUNCH = NOW.replace(hour=18)
@@ -151,7 +151,7 @@ async def test_words_that_the_engine_refused_are_never_told(world: World) -> Non
     for _ in range(2):
         world.seconds += 301
         assert await told(world) == []
-    assert not world.marks.tables[NOTICES], "nothing is kept of what did not happen"
+    assert not world.marks.tables[NOTICES_TABLE], "nothing is kept of what did not happen"
     await world.engine.execute_command(comment, "c", NOW)
     assert await told(world) == [("commented", "U2", "")]
 
@@ -172,7 +172,7 @@ async def test_a_start_that_never_comes_true_is_not_looked_for_for_ever(world: W
     with pytest.raises(EffectUnknownError):
         await world.start(SICK)
     world.seconds += 301
-    assert await told(world) == [] and not world.marks.tables[RUNNING]
+    assert await told(world) == [] and not world.marks.tables[RUNNING_TABLE]
 
 
 async def test_a_request_that_cannot_be_read_lets_the_others_be_told(

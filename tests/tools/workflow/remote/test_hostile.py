@@ -50,9 +50,9 @@ from tools.workflow.engine.state import Decision
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.remote import request_reader
 from tools.workflow.remote import rest_client as bounds
-from tools.workflow.remote.api import ENOUGH
+from tools.workflow.remote.api import MAX_PAGES
 from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.request_reader import AT_ONCE
+from tools.workflow.remote.request_reader import MAX_CONCURRENT_READS
 from tools.workflow.remote.rest_client import ANSWER_MAX, EngineNoAnswerError, RestClient
 
 pytestmark = pytest.mark.crowd
@@ -298,7 +298,7 @@ async def test_a_redirect_is_not_followed_and_the_login_stays() -> None:
 @pytest.mark.parametrize("kind", sorted(ENGINES))
 async def test_ever_new_rows_end_some_day(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page is another one, and there are always more; nobody of them is ours."""
-    monkeypatch.setattr(request_reader, "LISTED_S", 2.0)
+    monkeypatch.setattr(request_reader, "LIST_TIMEOUT_S", 2.0)
     numbers = count()
 
     async def more(request: web.Request) -> web.StreamResponse:
@@ -310,10 +310,10 @@ async def test_ever_new_rows_end_some_day(kind: str, monkeypatch: pytest.MonkeyP
         with contextlib.suppress(ToolError):
             await engine.list_todo_tasks(LI.id, NOW)
         assert time.monotonic() - began < 60 * TIMEOUT_S, "reading what is listed ends after its time"
-        assert hostile.paths.count(hostile.paths[0]) <= 2 * ENOUGH, "and so many pages are enough of a list"
+        assert hostile.paths.count(hostile.paths[0]) <= 2 * MAX_PAGES, "and so many pages are enough of a list"
         calls = len(hostile.paths)
         await asyncio.sleep(0.2)
-        assert len(hostile.paths) <= calls + AT_ONCE, "and nothing goes on behind"
+        assert len(hostile.paths) <= calls + MAX_CONCURRENT_READS, "and nothing goes on behind"
 
 
 @pytest.mark.parametrize("kind", sorted(ENGINES))

@@ -10,7 +10,7 @@ from tests.tools.workflow.remote.company import NOW
 from tools.workflow.engine.commands import CommentCommand, DecideCommand
 from tools.workflow.engine.state import Decision
 from tools.workflow.remote.command_records import (
-    PIECE,
+    PIECE_LENGTH,
     CommandRecord,
     build_record_variables,
     find_decision_record,
@@ -19,7 +19,7 @@ from tools.workflow.remote.command_records import (
 )
 
 TEXTS = st.builds(
-    lambda letters, n: letters * n, st.sampled_from(["请", 'a"\\', "|", "😀 "]), st.integers(0, 2 * PIECE)
+    lambda letters, n: letters * n, st.sampled_from(["请", 'a"\\', "|", "😀 "]), st.integers(0, 2 * PIECE_LENGTH)
 )
 
 
@@ -32,7 +32,7 @@ def test_a_record_of_any_length_is_read_back_also_over_a_longer_one(before: str,
     variables: dict[str, object] = {**build_record_variables(comment(before)), "days": 2.0, "reason": None}
     variables |= build_record_variables(comment(text))
     assert [r.command for r in list_action_records(variables)] == [comment(text).command]
-    assert all(len(str(v)) <= PIECE + 4 for v in variables.values())
+    assert all(len(str(v)) <= PIECE_LENGTH + 4 for v in variables.values())
 
 
 def test_a_decision_belongs_to_its_task() -> None:

@@ -102,7 +102,7 @@ async def test_an_id_never_becomes_a_path() -> None:
         with pytest.raises(EngineNotFoundError):
             await rest.read_json("task", "1/../../x?y#z 请")
         with pytest.raises(EngineNotFoundError):
-            await rest.write("POST", "jobs", "a", beside=True)
+            await rest.write("POST", "jobs", "a", is_sibling=True)
     assert seen == ["/base/task/1%2F..%2F..%2Fx%3Fy%23z%20%E8%AF%B7", "/jobs/a"]
 
 

@@ -1,0 +1,345 @@
+"""Which copies of a card are posted, rewritten and kept, where they stand, and the words beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.approvals.authorization import PressRefusal
+from bot.approvals.delivery import MAX_BODY_LENGTH, CardDelivery
+from bot.approvals.render import render_card, render_moved_card
+from bot.chat.messages import Card, Click, MessageRef, Post
+from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.i18n import translate
+from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
+from tests.harness.lab import DM, Lab, Said
+from tests.tools.company import LI, WANG, ZHANG
+from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef
+
+THERE = DM.model_copy(update={"channel": "C1", "direct": False, "thread": "9.0"})
+NAMES = {LI.id: LI.name}
+TITLE = TextRef(key="title.mail", params={"name": "李四"})
+PLAN = Proposal(
+    args={"n": 1},
+    title=TITLE,
+    fields=(CardField(label="request", value="L-0001"),),
+    deciders=(LI.id,),
+    requester=ZHANG.id,
+    choices=(CardChoice(name="approve"),),
+    subject="L-0001-1",
+    body="the text",
+)
+OPEN = Approval(
+    id="A",
+    version=2,
+    tool="t",
+    gate=Gate.APPROVE,
+    proposal=PLAN,
+    seal=compute_seal("t", PLAN),
+    caller=ZHANG.id,
+    place=None,
+    created_ms=0,
+    expires_ms=3_600_000,
+)
+GONE = ChatError("message_not_found")
+AWAY = ChatUnavailableError("unreachable", "chat.update")
+BEFORE = Post("before")
+
+
+@pytest.fixture
+def lab(redis: Redis) -> Lab:
+    return Lab(redis)
+
+
+def deliver(lab: Lab, deputies: tuple[str, ...] = ()) -> CardDelivery:
+    async def list_deputies(subject: str) -> tuple[str, ...]:
+        return deputies if subject == "L-0001-1" else ()
+
+    return replace(lab.ends.card_delivery, list_deputies=list_deputies)
+
+
+def stand(lab: Lab, *channels: str) -> tuple[MessageRef, ...]:
+    """Messages that are there already."""
+    for channel in channels:
+        lab.wall.said.append(Said(DM.model_copy(update={"channel": channel}), "", BEFORE))
+    first = len(lab.wall.said) - len(channels)
+    return tuple(MessageRef(channel=channel, ts=str(first + n)) for n, channel in enumerate(channels))
+
+
+def make_card(*copies: tuple[str, MessageRef], **changes: Any) -> Approval:
+    return OPEN.model_copy(update={"copies": copies, "delivered_version": 1} | changes)
+
+
+# To whom, and where
+
+
+@pytest.mark.parametrize(
+    ("changes", "deputies", "channels"),
+    [
+        ({}, (), ["DU2"]),
+        ({}, ("U5", "U2"), ["DU2", "DU5"]),
+        ({"gate": Gate.CONFIRM}, ("U5",), ["DU2"]),
+        ({"place": DM}, ("U5",), ["DU1"]),
+        ({"place": DM.model_copy(update={"thread": "9.0"})}, (), ["DU1"]),
+        ({"place": THERE}, (), ["DU1"]),
+        ({"proposal": PLAN.model_copy(update={"deciders": (LI.id, "U9", WANG.id)})}, (), ["DU2", "DU3"]),
+        ({"proposal": PLAN.model_copy(update={"deciders": ("U9",)})}, (), []),
+    ],
+)
+async def test_a_fresh_card_stands_where_its_readers_alone_read_it(
+    lab: Lab, changes: dict[str, Any], deputies: tuple[str, ...], channels: list[str]
+) -> None:
+    """Of one that was asked for in a channel, too: it shows all of its matter."""
+    card = make_card(**changes)
+    shown = await deliver(lab, deputies).post_card(card, "x", again=False)
+    assert [one.place.channel for one in lab.wall.said] == channels and not shown.is_outdated
+    readers, names = [one.removeprefix("D") for one in channels], await deliver(lab).list_names_on_card(card)
+    assert shown.approval.copies == tuple(
+        (reader, MessageRef(channel=channel, ts=str(n)))
+        for n, (reader, channel) in enumerate(zip(readers, channels, strict=True))
+    )
+    assert shown.approval.delivered_version == 2
+    for reader, said in zip(readers, lab.wall.said, strict=True):
+        person = await lab.staff.find_person(reader)
+        assert person is not None and said.post == render_card(card, person, names)
+        assert said.key == f"A:2:{reader}:x"
+        if card.place == DM.model_copy(update={"thread": "9.0"}):
+            assert said.place == card.place, "in the thread in which it was asked for"
+
+
+async def test_brought_again_it_is_the_same_message_and_another_request_is_another(lab: Lab) -> None:
+    for asked, again, posts in (("x", False, 1), ("x", True, 1), ("y", True, 2)):
+        await deliver(lab).post_card(OPEN, asked, again=again)
+        assert len(lab.wall.said) == posts
+
+
+@pytest.mark.parametrize(
+    ("fails", "error"),
+    [({"DU2": [GONE]}, None), ({"DU2": [GONE], "DU3": [GONE]}, GONE), ({"DU3": [AWAY]}, AWAY)],
+)
+async def test_who_cannot_be_reached_is_passed_over_unless_it_is_everybody_or_the_platform_is_away(
+    lab: Lab, fails: dict[str, list[ChatError]], error: ChatError | None
+) -> None:
+    lab.wall.fails |= fails
+    both = make_card(proposal=PLAN.model_copy(update={"deciders": (LI.id, WANG.id)}))
+    if error is None:
+        shown = await deliver(lab).post_card(both, "x", again=False)
+        assert [reader for reader, _ in shown.approval.copies] == [WANG.id]
+    else:
+        with pytest.raises(ChatError) as raised:
+            await deliver(lab).post_card(both, "x", again=False)
+        assert raised.value is error
+
+
+# Copies that are there
+
+
+async def test_of_several_copies_of_one_reader_the_last_is_the_card_and_the_others_point_to_it(lab: Lab) -> None:
+    old, new, other = stand(lab, "DU2", "DU2", "DU3")
+    card = make_card((LI.id, old), (LI.id, new), (WANG.id, other))
+    shown = await deliver(lab).update_copies(card)
+    assert [one.post for one in lab.wall.said] == [
+        render_moved_card(card, LI),
+        render_card(card, LI, NAMES),
+        render_card(card, WANG, NAMES),
+    ]
+    assert shown.approval.copies == ((LI.id, new), (WANG.id, other)) and not shown.is_outdated
+
+
+@pytest.mark.parametrize(("error", "kept"), [(GONE, False), (AWAY, True)])
+async def test_an_older_copy_is_kept_until_it_points_to_the_newer_one(lab: Lab, error: ChatError, kept: bool) -> None:
+    """Or is gone: then there is nothing to be done about it."""
+    old, new = stand(lab, "DU2", "DU2")
+    lab.wall.fails["edit DU2"] = [error]
+    shown = await deliver(lab).update_copies(make_card((LI.id, old), (LI.id, new)))
+    assert shown.approval.copies == (((LI.id, old),) if kept else ()) + ((LI.id, new),)
+    assert shown.is_outdated is kept
+
+
+async def test_of_some_copies_the_others_are_left_as_they_are(lab: Lab) -> None:
+    old, new, other = stand(lab, "DU2", "DU2", "DU3")
+    card = make_card((LI.id, old), (LI.id, new), (WANG.id, other))
+    shown = await deliver(lab).update_copies(card, [new])
+    assert [one.post for one in lab.wall.said] == [BEFORE, render_card(card, LI, NAMES), BEFORE]
+    assert shown.approval.copies == card.copies, "nothing is forgotten that was not looked at"
+
+
+async def test_a_copy_of_somebody_whom_nobody_knows_is_left_as_it_is(lab: Lab) -> None:
+    (copy,) = stand(lab, "DU9")
+    shown = await deliver(lab).update_copies(make_card(("U9", copy)))
+    assert lab.wall.said[0].post == BEFORE and not shown.is_outdated and shown.approval.copies == (("U9", copy),)
+
+
+async def test_a_card_that_stood_in_a_channel_is_rewritten_there_and_when_it_moves_says_no_more_than_that(
+    lab: Lab,
+) -> None:
+    """Cards stand in no channel any more; those of before do."""
+    own = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZHANG.id,)}), "place": THERE}
+    (there,) = stand(lab, "C1")
+    card = make_card((ZHANG.id, there), **own)
+    await deliver(lab).update_copies(card)
+    assert lab.wall.said[0].post == render_card(card, ZHANG, {ZHANG.id: ZHANG.name})
+    (here,) = stand(lab, "DU1")
+    await deliver(lab).update_copies(make_card((ZHANG.id, there), (ZHANG.id, here), **own))
+    moved = translate("card.moved", "zh")
+    assert lab.wall.said[0].post == Post(moved, card=Card(moved))
+    assert lab.wall.said[1].post == render_card(card, ZHANG, {ZHANG.id: ZHANG.name})
+
+
+@pytest.mark.parametrize("place", [None, DM, THERE])
+async def test_a_copy_in_a_dm_that_moves_says_what_it_was_about(lab: Lab, place: Any) -> None:
+    old, new = stand(lab, "DU1", "DU1")
+    card = make_card((ZHANG.id, old), (ZHANG.id, new), place=place)
+    await deliver(lab).update_copies(card)
+    assert lab.wall.said[0].post == render_moved_card(card, ZHANG)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "place", "anew"),
+    [
+        (MAX_BODY_LENGTH, MAX_BODY_LENGTH, DM, False),
+        (MAX_BODY_LENGTH, MAX_BODY_LENGTH, None, False),
+        (MAX_BODY_LENGTH + 1, 1, DM, True),
+        (1, MAX_BODY_LENGTH + 1, DM, True),
+        (1, 1, THERE, True),
+    ],
+)
+async def test_an_edited_card_is_shown_anew_where_it_could_not_be_rewritten_in_full(
+    lab: Lab, before: int, after: int, place: Any, anew: bool
+) -> None:
+    (copy,) = stand(lab, "C1" if place == THERE else "DU1")
+    was, now = (
+        make_card(
+            (ZHANG.id, copy),
+            place=place,
+            gate=Gate.CONFIRM,
+            proposal=PLAN.model_copy(update={"body": "x" * length, "deciders": (ZHANG.id,)}),
+        )
+        for length in (before, after)
+    )
+    shown = await deliver(lab).replace_card(was, now, "x", again=False)
+    assert len(lab.wall.said) == 1 + anew and shown.approval.delivered_version == 2
+    assert lab.wall.said[-1].post == render_card(now, ZHANG, {ZHANG.id: ZHANG.name})
+    assert lab.wall.said[-1].place.channel == "DU1"
+
+
+# Words beside a card
+
+
+@pytest.mark.parametrize("place", [None, DM.model_copy(update={"thread": "9.0"})])
+async def test_a_word_stands_under_the_card_of_each_who_has_not_decided(lab: Lab, place: Any) -> None:
+    first, second, watcher = stand(lab, "DU2", "DU5", "DU1")
+    card = make_card((LI.id, first), ("U5", second), (ZHANG.id, watcher), ("U9", watcher), place=place)
+    told = await deliver(lab, ("U5", "U9")).post_note(card, TextRef(key="card.reminder"), "x", again=False)
+    words = lab.wall.said[3:]
+    if place is None:
+        assert [one.place for one in words] == [
+            DM.model_copy(update={"team": "", "channel": channel, "thread": ts})
+            for channel, ts in (("DU2", "0"), ("DU5", "1"))
+        ]
+        assert told == {LI.id: words[0].post.text, "U5": words[1].post.text}
+        assert words[0].post.text == "提醒：「给 李四 发这封邮件？」还在等您决定，1970-01-01 09:00 前有效。"
+        assert "1970-01-01 01:00" in words[1].post.text and words[0].key == "A:x:U2"
+    else:
+        assert [one.place for one in words] == [place] and set(told) == {ZHANG.id}, "where it was asked for"
+
+
+async def test_a_reminder_is_told_once_a_version(lab: Lab) -> None:
+    (copy,) = stand(lab, "DU2")
+    card = make_card((LI.id, copy))
+    assert await deliver(lab).post_reminder(card, again=False) == await deliver(lab).post_reminder(card, again=True)
+    assert len(lab.wall.said) == 2 and "提醒" in lab.wall.said[1].post.text
+    await deliver(lab).post_reminder(card.model_copy(update={"version": 3}), again=True)
+    assert len(lab.wall.said) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "posted"),
+    [
+        ({}, ["DU1"]),
+        ({"gate": Gate.CONFIRM}, []),
+        ({"proposal": PLAN.model_copy(update={"requester": None})}, []),
+        ({"proposal": PLAN.model_copy(update={"requester": "U9"})}, []),
+    ],
+)
+async def test_of_what_nobody_has_answered_its_requester_gets_a_copy_to_ask_again(
+    lab: Lab, changes: dict[str, Any], posted: list[str]
+) -> None:
+    (copy,) = stand(lab, "DU2")
+    card = make_card((LI.id, copy), state=ApprovalState.EXPIRED, **changes)
+    shown = await deliver(lab).post_expiry(card, again=False)
+    assert [one.place.channel for one in lab.wall.said[1:]] == posted
+    assert lab.wall.said[0].post == render_card(card, LI, NAMES)
+    assert [reader for reader, _ in shown.approval.copies] == [LI.id, *(["U1"] if posted else [])]
+    await deliver(lab).post_expiry(card, again=True)
+    assert len(lab.wall.said) == 1 + len(posted)
+
+
+async def test_each_dm_with_a_copy_remembers_how_it_stands_but_those_named(lab: Lab) -> None:
+    first, second, third = stand(lab, "DU2", "DU3", "DU9")
+    card = make_card((LI.id, first), (WANG.id, second), ("U9", third))
+    told = await deliver(lab).list_card_events(card, ())
+    assert list(told) == [LI.id, WANG.id] and "请查看" in told[LI.id] and "For your attention" in told[WANG.id]
+    assert list(await deliver(lab).list_card_events(card, [LI.id])) == [WANG.id]
+
+
+async def test_what_is_remembered_waits_for_nobody(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def be_away(person: str) -> None:
+        raise AWAY
+
+    monkeypatch.setattr(lab.staff, "find_person", be_away)
+    assert await deliver(lab).list_card_events(OPEN, ()) == {}
+
+
+async def test_names_on_a_card_are_those_of_who_decides_and_who_has_decided(lab: Lab) -> None:
+    assert await deliver(lab).list_names_on_card(OPEN) == {LI.id: "李四"}
+    assert await deliver(lab).list_names_on_card(make_card(decided_by=WANG.id)) == {LI.id: "李四", WANG.id: "王五"}
+    assert await deliver(lab).list_names_on_card(make_card(decided_by="U9")) == {LI.id: "李四"}
+
+
+# Refusals
+
+
+DONE: dict[str, Any] = {
+    "state": ApprovalState.DECIDED,
+    "effect": EffectState.DONE,
+    "decided_by": LI.id,
+    "choice": "approve",
+}
+
+
+@pytest.mark.parametrize(
+    ("person", "changes", "code", "words"),
+    [
+        ("U1", {}, "not_yours", {"who": "李四", "what": ""}),
+        ("U3", {}, "not_yours", {"who": "李四", "what": ""}),
+        (
+            "U1",
+            {"proposal": PLAN.model_copy(update={"deciders": (LI.id, "U9", WANG.id)})},
+            "not_yours",
+            {"who": "李四、王五"},
+        ),
+        ("U1", DONE, "already", {"what": "李四 已同意 · 1970-01-01 08:00", "who": ""}),
+        ("U9", DONE, "already", {"what": "", "who": ""}),
+        ("U9", None, "stranger", {}),
+        ("U1", None, "gone", {}),
+    ],
+)
+async def test_a_refusal_says_privately_why_and_who_can_or_what_became_of_it(
+    lab: Lab, person: str, changes: dict[str, Any] | None, code: str, words: dict[str, str]
+) -> None:
+    click = Click(id="c", approval="A", version=2, choice="approve", person=person, place=DM)
+    card = None if changes is None else make_card(**changes)
+    await deliver(lab).post_refusal(click, card, PressRefusal(code=code))
+    language = "zh" if person == "U1" else "en"
+    assert lab.wall.whispers == [(person, translate(f"refused.{code}", language, **{"who": "", "what": ""} | words))]
+    assert lab.wall.said == []
+
+
+async def test_a_refusal_with_words_of_its_own_says_those_only(lab: Lab) -> None:
+    click = Click(id="c", approval="A", version=2, choice="approve", person="U3", place=DM)
+    await deliver(lab).post_refusal(click, OPEN, PressRefusal(code="not_named", text=TextRef(key="card.system")))
+    assert lab.wall.whispers == [("U3", "The system")]

@@ -1,0 +1,163 @@
+"""Which call is the same as one that waits or has just ended: each condition with the call that needs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.approvals.duplicates import DuplicateGuard
+from bot.chat.messages import Message, MessageRef
+from bot.core.history_entries import PausedRun
+from bot.core.records import Approval, ApprovalState, OpenCard, Run, RunStatus, compute_seal
+from bot.core.run_state import CallRecord, CallStatus, RunState
+from bot.queue.keys import Keys
+from bot.queue.writes import apply_writes
+from bot.storage.approvals import ApprovalStore
+from bot.storage.runs import RunStore
+from tests.approvals.approval_walk import make_plan
+from tests.harness.lab import DM
+from tools.spec import Gate, Proposal, ToolError
+
+THERE = DM.model_copy(update={"channel": "C1", "direct": False})
+CARD = OpenCard(approval="A00x", tool="t", gate=Gate.CONFIRM, proposal=make_plan(1), caller="U1", place=DM)
+WAITS = PausedRun(run="R1", approval="A00x", tool="t")
+HERE, IN_DM = "above in this conversation", "in their direct messages with you"
+
+
+def make_run(id: str = "R2", person: str = "U1", place: Any = DM, **changes: Any) -> Run:
+    message = Message(id=f"Ev{id}", place=place, person=person, text="x", at="1.0")
+    return Run(id=id, message=message, language="zh", created_ms=0).model_copy(update=changes)
+
+
+def make_call(status: CallStatus, tool: str = "t", **args: Any) -> CallRecord:
+    return CallRecord(uid="u", tool=tool, args={"n": 1} | args, reason="", status=status, model_id="")
+
+
+def make_approval(**changes: Any) -> Approval:
+    card = Approval(
+        id="A00x",
+        version=1,
+        tool="t",
+        gate=Gate.CONFIRM,
+        proposal=make_plan(1),
+        seal=compute_seal("t", make_plan(1)),
+        caller="U1",
+        place=DM,
+        copies=(("U1", MessageRef(channel=DM.channel, ts="1")),),
+        created_ms=0,
+        expires_ms=1,
+    )
+    return card.model_copy(update=changes)
+
+
+async def judge(
+    redis: Redis,
+    *,
+    other: Run | None,
+    approval: Approval | None,
+    run: Run | None = None,
+    tool: str = "t",
+    proposal: Proposal | None = None,
+) -> tuple[str, str]:
+    """The code of the refusal, and its words; empty if there is none. `other`, `approval`: what waits."""
+    keys = Keys(partitions=1)
+    runs, approvals = RunStore(redis, keys), ApprovalStore(redis, keys)
+    writes = [
+        *(runs.build_save_writes(other) if other else ()),
+        *(approvals.build_open_writes(approval) if approval else ()),
+    ]
+    if writes:
+        await apply_writes(redis, keys, 0, writes)
+    try:
+        await DuplicateGuard(approvals, runs).reject_duplicate(
+            [WAITS], run or make_run(), tool, proposal or make_plan(1)
+        )
+    except ToolError as error:
+        return error.code, error.text
+    return "", ""
+
+
+def make_other(**changes: Any) -> Run:
+    return make_run("R1", status=RunStatus.PAUSED, requested_card=CARD).model_copy(update=changes)
+
+
+async def test_a_call_that_waits_is_not_proposed_again(redis: Redis) -> None:
+    code, text = await judge(redis, other=make_other(), approval=make_approval())
+    assert code == "card_waits" and "A00x" in text and HERE in text and "edited" not in text
+
+
+DIFFERENT: dict[str, dict[str, Any]] = {
+    "other arguments": {"proposal": make_plan(2)},
+    "another tool": {"tool": "u"},
+    "somebody else's": {"run": make_run(person="U2")},
+    "of the very run": {"run": make_run("R1")},
+    "forgotten": {"other": None},
+    "that needs no card any more": {"other": make_other(requested_card=None)},
+    "to approve": {"other": make_other(requested_card=CARD.model_copy(update={"gate": Gate.APPROVE}))},
+    "that has ended": {"approval": make_approval(state=ApprovalState.CANCELLED)},
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+async def test_what_is_not_the_same_or_does_not_wait_gets_its_card(redis: Redis, name: str) -> None:
+    given = {"other": make_other(), "approval": make_approval()} | DIFFERENT[name]
+    assert await judge(redis, **given) == ("", "")
+
+
+async def test_while_its_card_is_on_the_way_a_call_waits_too(redis: Redis) -> None:
+    assert (await judge(redis, other=make_other(), approval=None))[0] == "card_waits"
+    assert await judge(redis, other=make_other(), approval=None, proposal=make_plan(2)) == ("", "")
+
+
+async def test_of_an_edited_card_neither_what_it_says_nor_what_it_said_is_proposed_again(redis: Redis) -> None:
+    edited = make_approval(proposal=make_plan(2))
+    code, text = await judge(redis, other=make_other(), approval=edited)
+    assert code == "card_edited" and "edited" in text and HERE in text
+    assert (await judge(redis, other=make_other(), approval=edited, proposal=make_plan(2)))[0] == "card_waits"
+    assert await judge(redis, other=make_other(), approval=edited, proposal=make_plan(3)) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("place", "copies", "where"),
+    [
+        (DM, (("U1", "DU1"),), HERE),
+        (THERE, (("U1", "DU1"),), IN_DM),
+        (THERE, (("U1", "C1"),), HERE),
+        (DM, (("U1", "C1"),), IN_DM),
+        (THERE, (("U2", "C1"),), IN_DM),
+        (DM, (("U2", "C1"),), HERE),
+        (THERE, (), IN_DM),
+        (DM, (), HERE),
+    ],
+)
+async def test_it_is_said_where_the_persons_card_stands(
+    redis: Redis, place: Any, copies: tuple[tuple[str, str], ...], where: str
+) -> None:
+    """One that has no copy yet comes to the DM."""
+    card = make_approval(copies=tuple((reader, MessageRef(channel=channel, ts="1")) for reader, channel in copies))
+    assert where in (await judge(redis, other=make_other(), approval=card, run=make_run(place=place)))[1]
+
+
+@pytest.mark.parametrize(
+    ("calls", "code"),
+    [
+        ([], ""),
+        ([make_call(CallStatus.SUCCEEDED)], "done_just_now"),
+        ([make_call(CallStatus.DENIED)], "denied_just_now"),
+        ([make_call(CallStatus.SUCCEEDED, seen=["L-0001"])], "done_just_now"),
+        ([make_call(CallStatus.FAILED)], ""),
+        ([make_call(CallStatus.EXPIRED)], ""),
+        ([make_call(CallStatus.SUCCEEDED, n=2)], ""),
+        ([make_call(CallStatus.SUCCEEDED, tool="u")], ""),
+        ([make_call(CallStatus.SUCCEEDED), make_call(CallStatus.SUCCEEDED, tool="u")], "done_just_now"),
+        ([make_call(CallStatus.SUCCEEDED), make_call(CallStatus.SUCCEEDED, n=2)], ""),
+        ([make_call(CallStatus.SUCCEEDED), make_call(CallStatus.FAILED)], ""),
+    ],
+)
+async def test_the_last_call_of_the_tool_is_not_repeated_when_it_was_done_or_denied(
+    redis: Redis, calls: list[CallRecord], code: str
+) -> None:
+    run = make_run(state=RunState(calls=calls))
+    assert (await judge(redis, other=None, approval=None, run=run))[0] == code

@@ -1,0 +1,134 @@
+"""A drafted opinion is shown to, filled in for, and recorded by the one who has drafted it, for what it was meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.approvals.opinion_drafts import (
+    can_take_draft,
+    fill_draft,
+    get_draft,
+    has_new_draft,
+    list_draft_fields,
+    read_form_answers,
+)
+from bot.chat.messages import Click
+from bot.core.records import Approval, ApprovalState, compute_seal
+from tests.approvals.approval_walk import OTHER, OWNER, PLACE, make_plan
+from tools.spec import CardChoice, CardField, DialogField, Gate, Proposal
+
+WORDS = "祝早日康复"
+REMARK = DialogField(name="opinion", label="opinion", kind="long")
+PERSON = DialogField(name="person", label="person", kind="person", value="U3")
+TEXT = DialogField(name="text", label="text", kind="shown", value="all of it")
+APPROVE, APPROVE_WITH, REJECT, RETURN, TRANSFER = (
+    CardChoice(name=name, fixed_args={"decision": decision}, fields=fields)
+    for name, decision, fields in (
+        ("approve", "approve", ()),
+        ("approve_with", "approve", (REMARK,)),
+        ("reject", "reject", (REMARK,)),
+        ("return", "return", (REMARK,)),
+        ("transfer", "transfer", (PERSON, REMARK)),
+    )
+)
+
+
+def draft(meant: str = "", words: str = WORDS, by: str = OTHER) -> Proposal:
+    args = {"task_id": "L-0001-1", "draft": words, "drafted_by": by, "meant": meant}
+    return make_plan(1).model_copy(update={"args": args, "choices": (APPROVE, APPROVE_WITH, REJECT, RETURN, TRANSFER)})
+
+
+def make_card(proposal: Proposal, **changes: Any) -> Approval:
+    card = Approval(
+        id="A",
+        version=1,
+        tool="t",
+        gate=Gate.APPROVE,
+        proposal=proposal,
+        seal=compute_seal("t", proposal),
+        caller=OWNER,
+        place=None,
+        created_ms=0,
+        expires_ms=1,
+    )
+    return card.model_copy(update=changes)
+
+
+def press(choice: str, form: dict[str, str] | None = None, person: str = OTHER) -> Click:
+    return Click(id="c", approval="A", version=1, choice=choice, person=person, place=PLACE, form=form)
+
+
+def test_a_draft_is_one_persons() -> None:
+    assert get_draft(draft(), OTHER) == WORDS
+    assert get_draft(draft(), OWNER) == get_draft(make_plan(1), OTHER) == ""
+    assert get_draft(draft(by=""), "") == "", "nobody has drafted anything"
+
+
+FITTING = {
+    "": {"approve", "approve_with", "reject", "return", "transfer"},
+    "approve": {"approve", "approve_with"},
+    "reject": {"reject", "return"},
+    "return": {"reject", "return"},
+}
+
+
+@pytest.mark.parametrize("meant", FITTING)
+def test_it_goes_with_the_buttons_that_it_was_meant_for(meant: str) -> None:
+    proposal = draft(meant)
+    assert {one.name for one in proposal.choices if can_take_draft(proposal, one)} == FITTING[meant]
+
+
+@pytest.mark.parametrize("meant", FITTING)
+def test_its_dialog_has_it_for_who_has_drafted_it(meant: str) -> None:
+    proposal = draft(meant)
+    for choice in proposal.choices:
+        filled = {one.name: one.value for one in fill_draft(proposal, choice, OTHER).fields}
+        plain = {one.name: one.value for one in choice.fields}
+        expected = plain | ({"opinion": WORDS} if "opinion" in plain and choice.name in FITTING[meant] else {})
+        assert filled == expected
+        assert fill_draft(proposal, choice, OWNER) == choice, "and for nobody else"
+
+
+@pytest.mark.parametrize(("meant", "label"), [("", "approve"), ("approve", "approve"), ("reject", "reject")])
+def test_an_open_card_shows_it_to_who_has_drafted_it(meant: str, label: str) -> None:
+    card = make_card(draft(meant))
+    assert list_draft_fields(card, OTHER) == (CardField(label=f"draft_{label}", value=WORDS),)
+    assert list_draft_fields(card, OWNER) == ()
+    assert list_draft_fields(make_card(draft(meant), state=ApprovalState.DECIDED), OTHER) == ()
+
+
+def test_approve_brings_the_draft_that_its_presser_was_shown() -> None:
+    assert read_form_answers(draft(), APPROVE, press("approve")) == {"opinion": WORDS}
+    assert read_form_answers(draft("approve"), APPROVE, press("approve")) == {"opinion": WORDS}
+    assert read_form_answers(draft("reject"), APPROVE, press("approve")) == {}, "drafted for something else"
+    assert read_form_answers(draft(), APPROVE, press("approve", person=OWNER)) == {}, "drafted by somebody else"
+    assert read_form_answers(make_plan(1), APPROVE, press("approve")) == {}
+
+
+def test_no_other_button_brings_the_draft_by_itself() -> None:
+    """Where there is a dialog, what stands in it counts: also that the draft was taken out."""
+    for choice in (APPROVE_WITH, REJECT, RETURN, TRANSFER):
+        assert read_form_answers(draft(), choice, press(choice.name, {"opinion": ""})) == {"opinion": ""}
+        assert read_form_answers(draft(), choice, press(choice.name)) == {}
+    plain = REJECT.model_copy(update={"fields": ()})
+    assert read_form_answers(draft(), plain, press("reject")) == {}
+
+
+def test_a_form_brings_answers_to_the_inputs_of_its_dialog_and_nothing_else() -> None:
+    choice = REJECT.model_copy(update={"fields": (REMARK, TEXT)})
+    forged = {"opinion": "no", "text": "something else", "decision": "approve", "task_id": "L-0002-1"}
+    assert read_form_answers(draft("approve"), choice, press("reject", forged)) == {"opinion": "no"}
+
+
+@pytest.mark.parametrize("shown", [make_plan(1), draft("reject"), draft(words="other"), draft(by=OWNER)])
+def test_a_draft_that_the_card_does_not_show_is_new(shown: Proposal) -> None:
+    assert has_new_draft(make_card(shown), draft(), OTHER)
+    assert not has_new_draft(make_card(shown), draft(), OWNER), "not theirs"
+    assert not has_new_draft(make_card(shown, gate=Gate.CONFIRM), draft(), OTHER), "nothing is decided there"
+
+
+def test_what_the_card_shows_and_what_says_nothing_is_not_new() -> None:
+    assert not has_new_draft(make_card(draft()), draft(), OTHER)
+    assert not has_new_draft(make_card(draft()), make_plan(2), OTHER)

@@ -1,0 +1,303 @@
+"""What a card says and offers to each of its readers, in each state that it can be in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.approvals.render import (
+    MAX_FIELD,
+    MAX_LINE,
+    UNRECOVERABLE_ERRORS,
+    VALUE_MAX,
+    describe_card_event,
+    describe_proposal,
+    find_choice,
+    is_deputy,
+    is_watcher,
+    render_candidates,
+    render_card,
+    render_dialog,
+    render_moved_card,
+)
+from bot.chat.messages import Button, Click, MessageRef, NamedPeople, NamedPerson
+from bot.core.i18n import translate
+from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
+from bot.core.redaction import forget_secrets, remember_secrets
+from tests.approvals.approval_walk import PLACE
+from tests.harness.lab import Staff
+from tests.tools.company import LI, WANG, ZHANG, ZHAO
+from tools.spec import (
+    CardChoice,
+    CardField,
+    DialogField,
+    Gate,
+    Identities,
+    Identity,
+    Person,
+    Proposal,
+    ReceiptLine,
+    TextRef,
+    ToolOutcome,
+)
+
+ABOUT: dict[str, Any] = {"process": {"zh": "请假", "en": "leave"}, "request": "L-0001", "requester": "张三"}
+NAMES = {LI.id: LI.name, WANG.id: WANG.name}
+WHO = Identities(people=(Identity(id=LI.id, name="李四", email=LI.email, is_name_shared=True),))
+REMARK = DialogField(name="opinion", label="opinion", kind="long")
+LEVEL = DialogField(
+    name="level", label={"zh": "级别", "en": "Level"}, kind="choice", choices=(("1", {"zh": "一级", "en": "First"}),)
+)
+WHOLE = DialogField(name="whole", label="text", kind="shown", value="all of it")
+REJECT = CardChoice(name="reject", fixed_args={"decision": "reject"}, fields=(REMARK, LEVEL))
+PLAN = Proposal(
+    args={"task_id": "L-0001-1", "draft": "好好休息", "drafted_by": LI.id, "meant": "reject"},
+    title=TextRef(key="title.approve", params=ABOUT),
+    own_title=TextRef(key="title.own", params=ABOUT),
+    fields=(
+        CardField(label="request", value="L-0001"),
+        CardField(label={"zh": "事由", "en": "Reason"}, value="胃疼"),
+        CardField(label="requester", value=WHO),
+        CardField(label="status", value="waiting"),
+        CardField(label="opinion", value="先前的话"),
+        CardField(label="advice", value="approve it"),
+    ),
+    deciders=(LI.id,),
+    requester=ZHANG.id,
+    choices=(CardChoice(name="approve", style="primary"), REJECT),
+    subject="L-0001-1",
+    body="the text",
+)
+OPEN = Approval(
+    id="A",
+    version=3,
+    tool="decide_task",
+    gate=Gate.APPROVE,
+    proposal=PLAN,
+    seal=compute_seal("decide_task", PLAN),
+    caller="",
+    place=None,
+    created_ms=0,
+    expires_ms=3_600_000,
+)
+DECIDED: dict[str, Any] = {
+    "state": ApprovalState.DECIDED,
+    "decided_by": LI.id,
+    "choice": "approve",
+    "form": {"opinion": " 早日\n康复 "},
+}
+FAILED = {**DECIDED, "effect": EffectState.FAILED, "failure": TextRef(key="error.busy")}
+UNKNOWN = {**DECIDED, "effect": EffectState.UNKNOWN}
+DONE = {
+    **DECIDED,
+    "effect": EffectState.DONE,
+    "outcome": ToolOutcome(
+        data={}, summary=TextRef(key="x"), receipt_line=ReceiptLine(text=TextRef(key="card.system"))
+    ),
+}
+EXPIRED, CLOSED = {"state": ApprovalState.EXPIRED}, {"state": ApprovalState.CLOSED}
+
+
+def make_card(**changes: Any) -> Approval:
+    return OPEN.model_copy(update=changes)
+
+
+def list_choices(approval: Approval, reader: Person) -> list[str]:
+    card = render_card(approval, reader, NAMES).card
+    assert card is not None
+    return [one.choice for one in card.buttons]
+
+
+def list_labels(approval: Approval, reader: Person) -> list[str]:
+    card = render_card(approval, reader, NAMES).card
+    assert card is not None
+    return [label for label, _ in card.facts]
+
+
+# Who can press what
+
+OWN = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZHANG.id,)}), "tool": "send_email"}
+FINAL = {**FAILED, "failure": TextRef(key="error.task_closed")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reader", "choices"),
+    [
+        ({}, LI, ["approve", "reject", "show"]),
+        ({}, WANG, ["approve", "reject", "show"]),
+        ({}, ZHANG, []),
+        (OWN, ZHANG, ["approve", "reject"]),
+        (EXPIRED, LI, ["again"]),
+        (EXPIRED, ZHANG, ["again"]),
+        (CLOSED, LI, []),
+        (DECIDED, LI, []),
+        (DONE, LI, []),
+        (UNKNOWN, LI, ["happened", "redo"]),
+        (UNKNOWN, WANG, []),
+        (FAILED, LI, ["retry"]),
+        (FAILED, WANG, []),
+        (FAILED | {"failure": None}, LI, ["retry"]),
+        *((FAILED | {"failure": TextRef(key=key)}, LI, []) for key in sorted(UNRECOVERABLE_ERRORS)),
+    ],
+)
+def test_a_card_offers_what_its_reader_can_press(changes: dict[str, Any], reader: Person, choices: list[str]) -> None:
+    assert list_choices(make_card(**changes), reader) == choices
+
+
+def test_a_button_says_what_it_does_and_names_the_version_that_it_belongs_to() -> None:
+    card = render_card(OPEN, LI, NAMES).card
+    assert card is not None
+    assert card.buttons[0] == Button(label="同意", choice="approve", approval="A", version=3, style="primary")
+    assert card.buttons[-1] == Button(label="查看流程图", choice="show", approval="A", version=3)
+
+
+@pytest.mark.parametrize(
+    ("gate", "reader", "watches", "stands_in"),
+    [
+        (Gate.APPROVE, ZHANG, True, False),
+        (Gate.APPROVE, LI, False, False),
+        (Gate.APPROVE, WANG, False, True),
+        (Gate.CONFIRM, ZHANG, False, False),
+        (Gate.CONFIRM, WANG, False, False),
+    ],
+)
+def test_who_watches_and_who_stands_in(gate: Gate, reader: Person, watches: bool, stands_in: bool) -> None:
+    card = make_card(gate=gate)
+    assert (is_watcher(card, reader), is_deputy(card, reader)) == (watches, stands_in)
+
+
+# What it says
+
+SUBJECT = ["申请编号", "事由", "申请人"]
+DRAFT = "您的意见（草稿，点「驳回」时已填好）"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reader", "labels"),
+    [
+        ({}, LI, [*SUBJECT, "状态", "审批意见", "AI 建议（不是决定）", DRAFT]),
+        ({}, ZHANG, [*SUBJECT, "状态", "审批意见"]),
+        (DECIDED, LI, ["事项", *SUBJECT, "审批意见", "AI 建议（不是决定）"]),
+        (DECIDED, ZHANG, ["事项", *SUBJECT, "审批意见"]),
+    ],
+)
+def test_each_reader_sees_their_facts(changes: dict[str, Any], reader: Person, labels: list[str]) -> None:
+    assert list_labels(make_card(**changes), reader) == labels
+
+
+def test_an_open_card_asks_and_says_until_when() -> None:
+    post = render_card(OPEN, LI, NAMES)
+    assert post.card is not None
+    assert post.text == f"请查看：{post.card.title}"
+    assert post.card.title == "张三 的请假申请 L-0001 等您审批"
+    assert (post.card.lead, post.card.body) == ("", "the text")
+    assert post.card.footer == "由 李四 决定 · 1970-01-01 09:00 前有效"
+    assert dict(post.card.facts)["申请人"] == NamedPeople(
+        (NamedPerson(LI.id, "李四", LI.email, marks=(translate("card.name_shared", "zh"),)),)
+    )
+    assert dict(post.card.facts)[DRAFT] == "好好休息"
+    deputys, own = render_card(OPEN, WANG, NAMES).card, render_card(OPEN, ZHANG, NAMES).card
+    assert deputys is not None and "who is away: you stand in" in deputys.footer and "01:00" in deputys.footer
+    assert own is not None and own.title == "您的请假申请 L-0001"
+    several = make_card(proposal=PLAN.model_copy(update={"deciders": (LI.id, WANG.id, "U9")}))
+    card = render_card(several, LI, NAMES).card
+    assert card is not None and card.footer.startswith("由 李四、王五、U9 决定")
+
+
+def test_a_card_that_is_over_leads_with_what_became_of_it() -> None:
+    card = render_card(make_card(**DONE), LI, NAMES).card
+    assert card is not None
+    assert card.title == "李四 已同意 · 1970-01-01 08:00"
+    assert card.lead == "结果：系统\n意见：早日 康复"
+    assert card.facts[0] == ("事项", "张三 的请假申请 L-0001") and card.footer == "" and card.body == "the text"
+    assert render_card(make_card(**DONE), LI, NAMES).text == f"{card.title}：张三 的请假申请 L-0001"
+
+
+def test_of_a_card_that_nobody_has_answered_its_requester_reads_who_has_not() -> None:
+    card = make_card(**EXPIRED)
+    assert render_card(card, ZHANG, NAMES).text.startswith("李四 到期前没有处理：您的请假申请 L-0001")
+    assert render_card(card, LI, NAMES).text.startswith("到期前没有人处理")
+
+
+def test_a_copy_that_was_sent_again_says_so_and_nothing_of_how_it_stands() -> None:
+    post = render_moved_card(make_card(**DONE), ZHANG)
+    assert post.card is not None and post.card.title == translate("card.moved", "zh")
+    assert post.text == f"{post.card.title} 您的请假申请 L-0001"
+    assert [label for label, _ in post.card.facts] == ["事项", *SUBJECT, "审批意见"]
+    assert (post.card.buttons, post.card.lead, post.card.footer, post.card.body) == ((), "", "", "the text")
+
+
+# What is remembered, and told to a model
+
+
+def test_a_dm_remembers_what_an_open_card_is_about_and_what_was_said_first() -> None:
+    said = describe_card_event(OPEN, ZHANG, NAMES)
+    assert said == "请查看：您的请假申请 L-0001 “审批意见: 先前的话; 事由: 胃疼; 申请人: 李四”"
+    long = PLAN.model_copy(update={"fields": (CardField(label="remark", value="很" * 100),)})
+    assert "很" * (VALUE_MAX - 1) + "…”" in describe_card_event(make_card(proposal=long), LI, NAMES)
+
+
+def test_a_dm_remembers_the_words_with_which_it_was_decided() -> None:
+    assert describe_card_event(make_card(**DONE), LI, NAMES).endswith("张三 的请假申请 L-0001 意见：“早日 康复”")
+    silent = make_card(**DONE | {"form": {}})
+    assert describe_card_event(silent, LI, NAMES).endswith("张三 的请假申请 L-0001")
+
+
+def test_a_model_is_told_of_a_card_in_one_bounded_line_without_secrets() -> None:
+    plan = PLAN.model_copy(
+        update={
+            "fields": (CardField(label="remark", value="很\n" * 100), CardField(label="text", value="my hunter22 is")),
+            "body": f"hunter22 {'字' * 200}",
+        }
+    )
+    remember_secrets(["hunter22"])
+    try:
+        line = describe_proposal(plan, LI)
+        own = describe_proposal(
+            plan.model_copy(update={"title": TextRef(key="title.mail", params={"name": "hunter22"})}), LI
+        )
+    finally:
+        forget_secrets()
+    title, remark, text, body = line.split(" · ")
+    assert title == "张三 的请假申请 L-0001 等您审批" and len(line) <= MAX_LINE
+    assert remark == f"说明: {('很 ' * 100)[: MAX_FIELD - 1]}…" and text == "内容: my *** is"
+    assert body == f"*** {'字' * 200}"[: MAX_FIELD - 1] + "…"
+    assert "hunter22" not in own
+    assert describe_proposal(PLAN.model_copy(update={"body": "", "fields": ()}), LI) == title
+    assert len(describe_proposal(plan.model_copy(update={"fields": plan.fields * 9}), LI)) == MAX_LINE
+
+
+# Dialogs and candidates
+
+
+def test_a_dialog_asks_in_its_readers_language_and_has_their_draft() -> None:
+    at = MessageRef(channel="D1", ts="1")
+    click = Click(id="c", approval="A", version=3, choice="reject", person=LI.id, place=PLACE, card=at)
+    choice = find_choice(PLAN, "reject")
+    assert choice is not None and find_choice(PLAN, "show") is None
+    dialog = render_dialog(OPEN, choice, LI, click)
+    assert (dialog.title, dialog.submit, dialog.cancel) == ("驳回", "提交", "关闭")
+    assert (dialog.approval, dialog.version, dialog.choice) == ("A", 3, "reject")
+    assert (dialog.place, dialog.card) == (PLACE, at)
+    assert dialog.labels == ("审批意见", "级别") and dialog.options == ((), (("1", "一级"),))
+    assert [one.value for one in dialog.fields] == ["好好休息", ""]
+    assert [one.value for one in render_dialog(OPEN, choice, WANG, click).fields] == ["", ""], "nobody else's"
+    reads = render_dialog(OPEN, CardChoice(name="confirm", fields=(WHOLE,)), LI, click)
+    assert (reads.title, reads.submit) == ("请先看完全文", "确认")
+
+
+async def test_candidates_are_told_apart_by_what_they_cannot_choose_themselves() -> None:
+    other = LI.model_copy(
+        update={"id": "U7", "email": "", "department": "销售", "is_in_directory": False, "manager": None}
+    )
+    staff = Staff([ZHANG, LI, WANG, ZHAO, other])
+    shown = await render_candidates(staff, [LI.id, "U7", "U9"], "zh")
+    assert shown is not None and shown.text == "可能是这几位"
+    same = translate("card.name_shared", "zh")
+    assert shown.people == (
+        NamedPerson(LI.id, "李四", LI.email, more=("主管：王五",), marks=(same,)),
+        NamedPerson("U7", "李四", "", more=("销售",), marks=(same, translate("card.not_in_directory", "zh"))),
+        NamedPerson("U9", "U9"),
+    )
+    assert await render_candidates(staff, [], "zh") is None

@@ -1,0 +1,466 @@
+"""What each script leaves behind, and what it answers a client that asks again: on one server, by the script's name."""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.core.errors import LeaseLost
+from bot.queue.keys import Keys
+from bot.queue.lanes import ANYBODY, COST_MS, CREDIT_MS, EnqueueResult, Lanes, Lease
+from bot.queue.rate_limits import RateLimiter, build_slot_key
+from bot.queue.writes import (
+    AppendHistory,
+    CancelTimer,
+    DecideApproval,
+    EnqueueItem,
+    HIncrBy,
+    HSet,
+    ReplaceHistory,
+    RPush,
+    RPushTrim,
+    Set,
+    SetTimer,
+    Write,
+    XAdd,
+    ZAdd,
+    apply_writes,
+    encode_writes,
+)
+
+LANE = "slack:T1:D1"
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+LATE_MS = 5_000
+"""What a loaded machine may take between two calls."""
+
+
+@pytest.fixture
+def lanes(redis: Redis, keys: Keys) -> Lanes:
+    return Lanes(redis, keys)
+
+
+async def take(lanes: Lanes) -> Lease:
+    [lease] = await lanes.claim("me", lanes.keys.get_partition(LANE), 10)
+    return lease
+
+
+async def hold(lanes: Lanes, *ids: str) -> Lease:
+    for id in ids or ("E1",):
+        assert await lanes.enqueue(LANE, id, "{}") is EnqueueResult.NEW
+    return await take(lanes)
+
+
+def build_key(lanes: Lanes, *names: str) -> str:
+    return lanes.keys.build_key(lanes.keys.get_partition(LANE), *names)
+
+
+async def expire(lanes: Lanes) -> None:
+    await lanes.redis.zadd(build_key(lanes, "z"), {LANE: 1})
+
+
+async def read_due(lanes: Lanes) -> float:
+    return float(await lanes.redis.zscore(build_key(lanes, "z"), LANE))
+
+
+async def now_ms(lanes: Lanes) -> int:
+    seconds, micros = await lanes.redis.time()
+    return seconds * 1000 + micros // 1000
+
+
+async def count_rings(lanes: Lanes) -> int:
+    """How often the bell was rung since it was counted last."""
+    rung = await lanes.redis.lrange(lanes.keys.wakeup_list, 0, -1)
+    assert set(rung) <= {f"{lanes.keys.get_partition(LANE):02d}"}
+    await lanes.redis.delete(lanes.keys.wakeup_list)
+    return len(rung)
+
+
+# Writes outside a lease
+
+
+async def test_a_repeated_write_outside_a_lease_counts_once(lanes: Lanes) -> None:
+    counter = build_key(lanes, "n")
+    row = encode_writes([HIncrBy(counter, {"a": 1})])
+    for nonce, sum_ in (("x", 1), ("x", 1), ("y", 2)):
+        assert await lanes.run_lane_script("apply", LANE, nonce, *row) == "ok"
+        assert await lanes.redis.hget(counter, "a") == str(sum_)
+    assert 0 < await lanes.redis.pttl(build_key(lanes, "once", "x")) <= HOUR_MS
+
+
+async def test_a_refused_write_outside_a_lease_is_told_and_may_come_again(lanes: Lanes) -> None:
+    history = build_key(lanes, "h")
+    row = encode_writes([ReplaceHistory(history, ["1:1|a"], ["1:1|=s"], 99), Set(build_key(lanes, "x"), "1")])
+    assert await lanes.run_lane_script("apply", LANE, "n", *row) == "changed"
+    assert not await lanes.redis.exists(build_key(lanes, "x"))
+    await apply_writes(lanes.redis, lanes.keys, 0, [AppendHistory(build_key(lanes, "h"), ["1|a", "1|b"], 99)])
+    assert await lanes.run_lane_script("apply", LANE, "n", *row) == "ok"
+    assert await lanes.redis.lrange(history, 0, -1) == ["1:1|=s", "1:2|b"]
+    assert await lanes.redis.get(build_key(lanes, "x")) == "1"
+
+
+# Claims
+
+
+async def test_a_repeated_claim_hands_out_what_is_still_its_own(lanes: Lanes) -> None:
+    home = lanes.keys.get_partition(LANE)
+    others = [name for name in map(str, range(100)) if lanes.keys.get_partition(name) == home][:2]
+    for lane in (LANE, *others):
+        await lanes.enqueue(lane, f"E {lane}", "{}")
+    args = ("nonce", "me", lanes.lease_ms, 2)
+    first = await lanes.run_lane_script("claim", LANE, *args)
+    assert len(first) == 2
+    assert await lanes.run_lane_script("claim", LANE, *args) == first, "no third lane"
+    await lanes.redis.zadd(build_key(lanes, "z"), {first[0][0]: 1, others[1]: 2})
+    await lanes.claim("another", home, 1)
+    assert await lanes.run_lane_script("claim", LANE, *args) == first[1:]
+    assert 0 < await lanes.redis.pttl(build_key(lanes, "cl", "nonce")) <= lanes.lease_ms
+
+
+async def test_a_claim_that_takes_nothing_leaves_nothing(lanes: Lanes) -> None:
+    assert await lanes.run_lane_script("claim", LANE, "nonce", "me", lanes.lease_ms, 1) == []
+    assert await lanes.redis.keys() == []
+
+
+async def test_a_lane_whose_items_are_gone_begins_anew(lanes: Lanes) -> None:
+    lease = await hold(lanes)
+    await lease.retry(0, "busy")
+    await lanes.redis.delete(build_key(lanes, "in", LANE))
+    assert await lanes.claim("me", lanes.keys.get_partition(LANE), 1) == []
+    item = (await hold(lanes, "E2")).item
+    assert (item.tries, item.error) == (1, "")
+
+
+async def test_tokens_of_one_claim_differ(lanes: Lanes) -> None:
+    home = lanes.keys.get_partition(LANE)
+    for lane in [name for name in map(str, range(100)) if lanes.keys.get_partition(name) == home][:20]:
+        await lanes.enqueue(lane, lane, "{}")
+    assert len({lease.token for lease in await lanes.claim("me", home, 20)}) == 20
+
+
+async def test_who_takes_over_does_every_step_anew(lanes: Lanes) -> None:
+    """What the former holder did is known to the new one by what is stored, not by the mark of a step."""
+    lease, log = await hold(lanes), build_key(lanes, "log")
+    await lease.checkpoint("1", RPush(log, ["first"]))
+    assert 0 < await lanes.redis.pttl(build_key(lanes, "ck", LANE)) <= DAY_MS
+    await expire(lanes)
+    await (await take(lanes)).checkpoint("1", RPush(log, ["second"]))
+    assert await lanes.redis.lrange(log, 0, -1) == ["first", "second"]
+
+
+async def test_a_lane_that_is_held_does_not_expire(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "{}")
+    await lanes.redis.hset(build_key(lanes, "st", LANE), "tries", "0")
+    await lanes.redis.pexpire(build_key(lanes, "st", LANE), HOUR_MS)
+    await take(lanes)
+    assert await lanes.redis.pttl(build_key(lanes, "st", LANE)) == -1
+
+
+# Commits
+
+
+async def test_a_repeated_commit_of_who_has_lost_the_lane_hands_out_nothing(lanes: Lanes) -> None:
+    lease = await hold(lanes, "E1", "E2")
+    args = (LANE, lease.token, "E1", lanes.lease_ms, 1)
+    answer, item = await lanes.run_lane_script("commit", LANE, *args)
+    assert answer == "next"
+    assert await lanes.run_lane_script("commit", LANE, *args) == [answer, item]
+    await expire(lanes)
+    await take(lanes)
+    assert await lanes.run_lane_script("commit", LANE, *args) == ["done"]
+
+
+async def test_the_next_item_comes_with_a_whole_lease(lanes: Lanes) -> None:
+    lease = await hold(lanes, "E1", "E2")
+    await lanes.redis.zadd(build_key(lanes, "z"), {LANE: await now_ms(lanes) + 1})
+    await lease.commit()
+    assert await read_due(lanes) > await now_ms(lanes) + lanes.lease_ms - LATE_MS
+
+
+async def test_a_lane_given_up_with_work_left_is_due_rings_and_says_nothing_of_its_holder(lanes: Lanes) -> None:
+    lease = await hold(lanes, "E1", "E2")
+    await lanes.redis.hset(build_key(lanes, "st", LANE), "error", "busy")
+    await count_rings(lanes)
+    await lease.commit(more=False)
+    assert await lanes.redis.hgetall(build_key(lanes, "st", LANE)) == {"tries": "0"}
+    assert await read_due(lanes) <= await now_ms(lanes)
+    assert await count_rings(lanes) == 1
+
+
+async def test_a_lane_without_work_does_not_ring(lanes: Lanes) -> None:
+    lease = await hold(lanes)
+    await count_rings(lanes)
+    await lease.commit()
+    assert await count_rings(lanes) == 0
+
+
+@pytest.mark.parametrize(("delay_ms", "rings"), [(0, 1), (HOUR_MS, 0)])
+async def test_a_lane_given_back_says_nothing_of_its_holder_and_rings_if_it_is_due(
+    lanes: Lanes, delay_ms: int, rings: int
+) -> None:
+    lease = await hold(lanes)
+    await count_rings(lanes)
+    await lease.retry(delay_ms, "busy")
+    state = await lanes.redis.hgetall(build_key(lanes, "st", LANE))
+    assert state == {"tries": "1", "error": "busy", "back": f"{lease.token}@E1"}
+    assert abs(await read_due(lanes) - delay_ms - await now_ms(lanes)) < LATE_MS
+    assert await count_rings(lanes) == rings
+
+
+async def test_a_heartbeat_extends_and_tells_what_is_lost(lanes: Lanes) -> None:
+    lease = await hold(lanes)
+    await lanes.redis.zadd(build_key(lanes, "z"), {LANE: await now_ms(lanes) + 1})
+    assert await lanes.run_lane_script("extend", LANE, lanes.lease_ms, LANE, lease.token, "gone", "7") == [["7"], []]
+    assert await read_due(lanes) > await now_ms(lanes) + lanes.lease_ms - LATE_MS
+
+
+async def test_a_lane_whose_items_are_gone_is_lost_to_its_holder(lanes: Lanes) -> None:
+    lease = await hold(lanes)
+    await lanes.redis.delete(build_key(lanes, "in", LANE))
+    for call in (lease.checkpoint("1"), lease.commit(), lease.release()):
+        with pytest.raises(LeaseLost):
+            await call
+
+
+# Puts
+
+
+def build_put(nonce: str, id: str, *, owner: str = "me", person: str = "", aliases: tuple[str, ...] = ()) -> list[str]:
+    rules = (LANE, 500, DAY_MS, owner, 20_000, person, CREDIT_MS, COST_MS)
+    return [nonce, *map(str, rules), "{}", id, *aliases]
+
+
+async def test_a_repeated_put_is_told_again_that_it_has_the_lane(lanes: Lanes) -> None:
+    first = await lanes.run_lane_script("put", LANE, *build_put("n", "E1"))
+    assert first[0] == "taken"
+    assert await lanes.run_lane_script("put", LANE, *build_put("n", "E1")) == first
+    assert await lanes.run_lane_script("put", LANE, *build_put("m", "E1")) == ["duplicate"]
+
+
+@pytest.mark.parametrize("becomes", ["taken over", "given back", "given back and taken"])
+async def test_a_repeated_put_hands_no_lane_to_who_has_lost_it(lanes: Lanes, becomes: str) -> None:
+    """Else two would hold the same token."""
+    answer, row = await lanes.run_lane_script("put", LANE, *build_put("n", "E1"))
+    assert answer == "taken"
+    if becomes == "taken over":
+        await expire(lanes)
+    else:
+        await Lease(lanes, row, 0).release()
+    if becomes != "given back":
+        await take(lanes)
+    assert await lanes.run_lane_script("put", LANE, *build_put("n", "E1")) == ["new"]
+
+
+async def test_a_put_to_a_busy_lane_that_is_repeated_is_new_and_there_once(lanes: Lanes) -> None:
+    await hold(lanes)
+    for _ in range(2):
+        assert await lanes.run_lane_script("put", LANE, *build_put("n", "E2", aliases=("a",))) == ["new"]
+    assert await lanes.redis.llen(build_key(lanes, "in", LANE)) == 2
+    for name in ("E2", "a"):
+        assert DAY_MS - HOUR_MS < await lanes.redis.pttl(build_key(lanes, "dd", name)) <= DAY_MS
+
+
+async def test_credit_is_taken_once_for_a_lane_and_never_without_a_person(lanes: Lanes) -> None:
+    await lanes.enqueue(LANE, "E1", "{}")
+    assert await lanes.redis.keys("*:due:*") == []
+    await lanes.redis.flushall()
+    due = build_key(lanes, "due", "U1")
+    await lanes.enqueue(LANE, "E1", "{}", person="U1")
+    first = await lanes.redis.get(due)
+    assert abs(int(first) - await now_ms(lanes) - COST_MS) < LATE_MS
+    assert 0 < await lanes.redis.pttl(due) <= COST_MS
+    assert abs(await read_due(lanes) + CREDIT_MS - await now_ms(lanes)) < LATE_MS
+    await lanes.enqueue(LANE, "E2", "{}", person="U1")
+    assert await lanes.redis.get(due) == first, "the lane had work already"
+
+
+async def test_debt_is_bounded_and_who_has_it_comes_ahead_of_nobody(lanes: Lanes) -> None:
+    due = build_key(lanes, "due", "U1")
+    await lanes.redis.set(due, await now_ms(lanes) + 10 * CREDIT_MS)
+    await lanes.enqueue(LANE, "E1", "{}", person="U1")
+    assert abs(int(await lanes.redis.get(due)) - await now_ms(lanes) - 2 * CREDIT_MS) < LATE_MS
+    assert 0 < await lanes.redis.pttl(due) <= 2 * CREDIT_MS
+    assert abs(await read_due(lanes) - await now_ms(lanes)) < LATE_MS
+
+
+# Stops
+
+
+@pytest.mark.parametrize(("after_ms", "stops"), [(-1, False), (0, False), (1, True)])
+async def test_a_stop_is_for_what_was_put_before_its_moment(lanes: Lanes, after_ms: int, stops: bool) -> None:
+    lease = await hold(lanes)
+    noted = f"{lease.item.put_ms + after_ms}|1.0"
+    await lanes.redis.hset(build_key(lanes, "stops", LANE), ANYBODY, noted)
+    assert await lanes.extend([lease]) == []
+    assert lease.stopped.is_set() is stops
+
+
+async def test_the_same_stop_again_keeps_its_first_moment_and_is_forgotten_in_time(lanes: Lanes) -> None:
+    notes = build_key(lanes, "stops", LANE)
+    await lanes.redis.hset(notes, "U1", "5|1.0")
+    await lanes.request_stop(LANE, "1.0", "U1")
+    assert await lanes.redis.hget(notes, "U1") == "5|1.0"
+    await lanes.request_stop(LANE, "2.0", "U1")
+    moment, at = (await lanes.redis.hget(notes, "U1")).split("|")
+    assert abs(int(moment) - await now_ms(lanes)) < LATE_MS and at == "2.0"
+    assert 0 < await lanes.redis.pttl(notes) <= HOUR_MS
+
+
+# Rates
+
+
+async def test_a_rate_is_forgotten_when_its_last_slot_is_over(lanes: Lanes) -> None:
+    limits, key = RateLimiter(lanes.redis, lanes.keys), build_slot_key(lanes.keys, "k")
+    for _ in range(3):
+        await limits.reserve_slot("k", 20_000, 2)
+    assert 60_000 - LATE_MS < await lanes.redis.pttl(key) <= 61_000
+    await limits.apply_penalty("k", 200_000)
+    assert 220_000 - LATE_MS < await lanes.redis.pttl(key) <= 221_000
+
+
+async def test_a_slot_as_far_away_as_is_allowed_is_reserved(lanes: Lanes) -> None:
+    key = build_slot_key(lanes.keys, LANE)
+    assert await lanes.run_lane_script("slot", LANE, key, "reserve", "a", 0, 1, "0") == 0
+    assert await lanes.run_lane_script("slot", LANE, key, "reserve", "b", 20_000, 1, "0") == 0
+    assert await lanes.run_lane_script("slot", LANE, key, "reserve", "c", 20_000, 1, "10000") == -1
+    assert await lanes.run_lane_script("slot", LANE, key, "reserve", "c", 20_000, 1, "20000") > 20_000 - LATE_MS
+
+
+# Timers
+
+
+async def test_a_timer_that_came_leaves_nothing_but_its_mark(lanes: Lanes) -> None:
+    """A timer whose text is gone leaves nothing either, and keeps no other from coming."""
+    await lanes.redis.zadd(build_key(lanes, "t"), {"T0": 1})
+    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), [SetTimer("T1", LANE, 2, '"x"')])
+    assert await lanes.move_due_timers() == 1
+    assert await lanes.redis.exists(build_key(lanes, "t"), build_key(lanes, "td")) == 0
+    assert 0 < await lanes.redis.pttl(build_key(lanes, "dd", "timer", "T1@2")) <= lanes.dedupe_ms
+    assert not await lanes.redis.exists(build_key(lanes, "dd", "timer", "T0@1"))
+    assert await count_rings(lanes) == 1
+    item = (await take(lanes)).item
+    assert (item.id, item.body) == ("T1", '"x"')
+
+
+async def test_a_timer_for_a_lane_that_is_held_does_not_ring(lanes: Lanes) -> None:
+    await hold(lanes)
+    await count_rings(lanes)
+    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), [SetTimer("T1", LANE, 2, "{}")])
+    assert await lanes.move_due_timers() == 1
+    assert await count_rings(lanes) == 0
+
+
+async def test_a_timer_taken_back_leaves_nothing(lanes: Lanes) -> None:
+    both = [SetTimer("T1", LANE, 2, "{}"), CancelTimer("T1", LANE)]
+    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), both)
+    assert await lanes.redis.exists(build_key(lanes, "t"), build_key(lanes, "td")) == 0
+
+
+async def test_the_partition_that_has_waited_longest_comes_first(lanes: Lanes) -> None:
+    names = {lanes.keys.get_partition(name): name for name in map(str, range(100))}
+    for order in ((0, 1), (1, 0)):
+        await lanes.redis.flushall()
+        for partition, due in zip(order, (1000, 2000), strict=True):
+            await lanes.redis.zadd(lanes.keys.build_key(partition, "z"), {names[partition]: due, "later": due + 1})
+        assert await lanes.list_due_partitions() == list(order)
+    await lanes.redis.flushall()
+    await lanes.redis.zadd(lanes.keys.build_key(1, "z"), {names[1]: await now_ms(lanes) + HOUR_MS})
+    assert await lanes.list_due_partitions() == []
+
+
+# Writes
+
+
+def build_kinds(key: str, ttl_ms: int | None) -> list[Write]:
+    return [
+        Set(f"{key}1", "v", ttl_ms),
+        HSet(f"{key}2", {"a": "1"}, ttl_ms),
+        RPush(f"{key}3", ["a", "b"], ttl_ms),
+        RPushTrim(f"{key}4", ["a", "b"], 9, ttl_ms),
+        AppendHistory(f"{key}5", ["1|a"], 9, ttl_ms),
+        HIncrBy(f"{key}6", {"a": 1}, ttl_ms),
+        ZAdd(f"{key}7", "m", 1, ttl_ms),
+    ]
+
+
+async def test_every_kind_of_write_says_how_long_its_key_lives(lanes: Lanes) -> None:
+    key, home = build_key(lanes, "k"), lanes.keys.get_partition(LANE)
+    for ttl_ms in (HOUR_MS, None, HOUR_MS):
+        await apply_writes(lanes.redis, lanes.keys, home, build_kinds(key, ttl_ms))
+        for number in range(1, 8):
+            lives_ms = await lanes.redis.pttl(f"{key}{number}")
+            assert lives_ms == -1 if ttl_ms is None else HOUR_MS - LATE_MS < lives_ms <= HOUR_MS
+
+
+async def test_the_latest_are_kept(lanes: Lanes) -> None:
+    key, home = build_key(lanes, "k"), lanes.keys.get_partition(LANE)
+    for value in "abcd":
+        await apply_writes(lanes.redis, lanes.keys, home, [RPushTrim(key, [value], 3)])
+    assert await lanes.redis.lrange(key, 0, -1) == ["b", "c", "d"]
+
+
+async def test_old_entries_go_where_an_age_is_said(lanes: Lanes) -> None:
+    key, home = build_key(lanes, "k"), lanes.keys.get_partition(LANE)
+    for number in range(300):
+        await lanes.redis.xadd(key, {"n": number}, id=f"{number + 1}-0")
+    for age_ms, lasting in ((None, 301), (10**15, 302), (HOUR_MS, 103)):  # trimmed by nodes of a hundred
+        await apply_writes(lanes.redis, lanes.keys, home, [XAdd(key, {"a": "b", "c": "d"}, age_ms)])
+        assert await lanes.redis.xlen(key) <= lasting and (await lanes.redis.xlen(key) > 300) is (age_ms != HOUR_MS)
+    [(_, fields)] = await lanes.redis.xrevrange(key, count=1)
+    assert fields == {"a": "b", "c": "d"}
+
+
+async def test_an_item_among_writes_rings_for_an_idle_lane_and_is_known_for_a_day(lanes: Lanes) -> None:
+    home = lanes.keys.get_partition(LANE)
+    for id, rings in (("P1", 1), ("P2", 0), ("P1", 0)):
+        await apply_writes(lanes.redis, lanes.keys, home, [EnqueueItem(LANE, id, "{}")])
+        assert await count_rings(lanes) == rings
+    assert await lanes.redis.llen(build_key(lanes, "in", LANE)) == 2
+    assert DAY_MS - LATE_MS < await lanes.redis.pttl(build_key(lanes, "dd", "P1")) <= DAY_MS
+
+
+async def test_an_item_for_an_idle_lane_only_is_neither_put_nor_known_elsewhere(lanes: Lanes) -> None:
+    home, item = lanes.keys.get_partition(LANE), EnqueueItem(LANE, "P1", "{}", only_if_idle=True)
+    lease = await hold(lanes)
+    await apply_writes(lanes.redis, lanes.keys, home, [item])
+    assert await lease.commit() is None
+    await apply_writes(lanes.redis, lanes.keys, home, [item])
+    assert (await take(lanes)).item.id == "P1"
+
+
+def build_decision(lanes: Lanes, *, click: str = "c1", version: int = 2, now: int = 999) -> DecideApproval:
+    places = (build_key(lanes, "apr", "A1"), build_key(lanes, "open"))
+    return DecideApproval(*places, version, click, "U1", "approve", "{}", now, "decided", HOUR_MS)
+
+
+async def test_the_first_click_decides_and_may_come_again(lanes: Lanes) -> None:
+    redis, decision = lanes.redis, build_decision(lanes)
+    home = lanes.keys.get_partition(LANE)
+    await redis.hset(decision.key, mapping={"state": "open", "version": "2", "expires_ms": "1000", "id": "A1"})
+    await redis.zadd(decision.index, {"A1": 1, "A2": 2})
+    for click, answer in (("c1", "ok"), ("c1", "ok"), ("c2", "already")):
+        assert await apply_writes(redis, lanes.keys, home, [build_decision(lanes, click=click)]) == answer
+    told = await redis.hgetall(decision.key)
+    decided = {"press_id": "c1", "decided_by": "U1", "choice": "approve", "form": "{}", "decided_ms": "999"}
+    assert told == {"state": "decided", "version": "2", "expires_ms": "1000", "id": "A1", **decided}
+    assert await redis.zrange(decision.index, 0, -1) == ["A2"]
+    assert HOUR_MS - LATE_MS < await redis.pttl(decision.key) <= HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        ({}, "gone"),
+        ({"state": "expired"}, "expired"),
+        ({"state": "withdrawn"}, "already"),
+        ({"state": "open", "version": "3"}, "stale"),
+        ({"state": "open", "expires_ms": "999"}, "expired"),
+        ({"state": "open", "expires_ms": "998"}, "expired"),
+    ],
+)
+async def test_what_cannot_be_decided_stays_as_it_is(lanes: Lanes, record: dict[str, str], why: str) -> None:
+    decision, home = build_decision(lanes), lanes.keys.get_partition(LANE)
+    stored = {"version": "2", "expires_ms": "1000", "id": "A1", **record} if record else {}
+    if stored:
+        await lanes.redis.hset(decision.key, mapping=stored)
+    assert await apply_writes(lanes.redis, lanes.keys, home, [decision]) == why
+    assert await lanes.redis.hgetall(decision.key) == stored
