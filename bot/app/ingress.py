@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
 
 from bot.approvals.dialogs import CardDialogs
 from bot.chat.messages import ChatDirectory, Click, Dialog, HomeView, Message, Place, Post
 from bot.conversation import commands
 from bot.conversation.home import HomeBuilder
 from bot.conversation.reply import MessageDelivery
+from bot.core import logs
 from bot.core.clock import Clock
-from bot.core.errors import StoreUnavailableError
+from bot.core.errors import CountersignError, StoreUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
 from bot.core.work_items import BacklogCleared, ButtonPressed, CancelOpenCard, MessageReceived
@@ -23,6 +27,8 @@ from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from tools.people.names import get_person_language
+
+log = logs.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +45,8 @@ class LaneIngress:
     directory: ChatDirectory
     overflows: LaneOverflows
     journal: Journal
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    """What goes on after the platform was answered."""
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         body = MessageReceived(message=message).model_dump_json()
@@ -70,12 +78,33 @@ class LaneIngress:
             raise StoreUnavailableError(f"too many presses wait for {click.approval}")
 
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:
-        """Their own work, or, for an administrator, anybody's. It acts before anybody is asked who they are: those who
-        are not served have no work."""
+        """Stops their own work, or, for an administrator, anybody's. The platform waits, so this asks nobody who they
+        are: somebody who is not known yet stops their own work at once, and anybody's when the look-up says that they
+        may."""
         known = self.directory.find_known_person(person)
+        if known is None:
+            self._go_on(self._stop_for_administrator(place, person, at))
         if known is None or known.active:
             whose = ANYBODY if known is not None and known.is_administrator else person
             await self.lanes.request_stop(place.conversation, at, whose)
+
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        """Starts what the platform does not wait for. Nothing else waits for it either: what fails is logged."""
+
+        async def finish_work() -> None:
+            try:
+                await work
+            except CountersignError as failed:
+                log.warning("ingress.not_finished", reason=str(failed))
+
+        task = asyncio.get_running_loop().create_task(finish_work())
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _stop_for_administrator(self, place: Place, person: str, at: str) -> None:
+        caller = await self.directory.find_caller(person)
+        if caller is not None and caller.person.is_administrator:
+            await self.lanes.request_stop(place.conversation, at, ANYBODY)
 
     def is_stop_word(self, text: str) -> bool:
         return commands.is_stop_word(text)

@@ -59,6 +59,9 @@ class MemberStore(Protocol):
     async def save_page(self, holder: str, ids: Collection[str], cursor: str) -> bool:
         """Note that these ids were on the list, and where it goes on. False: another process reads it by now."""
 
+    async def extend_listing(self, holder: str) -> None:
+        """Keep the list for this process for some more seconds; a process that has died loses it by then."""
+
     async def finish_listing(self, holder: str) -> None:
         """The whole list was read: whoever was on no page of it is removed."""
 
@@ -105,6 +108,9 @@ class LocalMemberStore:
         self._seen |= set(ids)
         self._cursor = cursor
         return True
+
+    async def extend_listing(self, holder: str) -> None:
+        return
 
     async def finish_listing(self, holder: str) -> None:
         await self.save_records(dict.fromkeys(self._records.keys() - self._seen))

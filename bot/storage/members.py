@@ -7,7 +7,7 @@ All keys share the hash tag `{people}`:
 `cs:{people}:changes`         stream: ids whose records were saved, with commas between; about the last 1,000 entries
 `cs:{people}:listing`         hash: `cursor` of the next page; `listed_ms`, when the list was read last (Redis clock)
 `cs:{people}:seen`            set: ids on the pages that were read so far
-`cs:{people}:lock`            who reads the list, for as long as a page may take
+`cs:{people}:lock`            who reads the list, as long as they show that they live
 `cs:{people}:turn:<name>`     somebody has had this turn
 ============================  =====================================================================================
 
@@ -28,8 +28,8 @@ from bot.chat.member_store import MemberChanges, MemberRecord
 from bot.queue.keys import Keys
 from bot.redis.connect import translate_redis_errors
 
-PAGE_MS = 150_000
-"""How long one page may take: Slack makes callers wait a minute and more."""
+LOCK_MS = 10_000
+"""How long who reads the list has it without a sign of life: a process that was killed holds others up no longer."""
 CHANGES = 1_000
 """Entries of the stream; whoever is further behind reads everybody."""
 BATCH = 500
@@ -96,7 +96,7 @@ class RedisMemberStore:
         with translate_redis_errors():
             if await self._find_due_cursor(every_s) is None:
                 return None
-            if not await self.redis.set(self._build_key("lock"), holder, nx=True, px=PAGE_MS):
+            if not await self.redis.set(self._build_key("lock"), holder, nx=True, px=LOCK_MS):
                 return None
             cursor = await self._find_due_cursor(every_s)  # it may have been finished just before
             if cursor is None:
@@ -107,11 +107,9 @@ class RedisMemberStore:
 
     async def _find_due_cursor(self, every_s: float) -> str | None:
         """Where to go on; None while the list is young."""
-        async with self.redis.pipeline(transaction=False) as pipe:
-            pipe.time()
-            pipe.hmget(self._build_key("listing"), ["cursor", "listed_ms"])
-            (seconds, micros), (cursor, listed) = await pipe.execute()
-        is_young = listed and seconds * 1000 + micros // 1000 < int(listed) + every_s * 1000
+        fields: Any = await self.redis.hmget(self._build_key("listing"), ["cursor", "listed_ms"])
+        cursor, listed = fields
+        is_young = listed and await self._read_clock_ms() < int(listed) + every_s * 1000
         return None if is_young else str(cursor or "")
 
     async def save_page(self, holder: str, ids: Collection[str], cursor: str) -> bool:
@@ -119,27 +117,37 @@ class RedisMemberStore:
             if await self.redis.get(self._build_key("lock")) != holder:
                 return False
             async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.pexpire(self._build_key("lock"), PAGE_MS)
+                pipe.pexpire(self._build_key("lock"), LOCK_MS)
                 pipe.hset(self._build_key("listing"), "cursor", cursor)
                 if ids:
                     pipe.sadd(self._build_key("seen"), *ids)
                 await pipe.execute()
         return True
 
+    async def extend_listing(self, holder: str) -> None:
+        with translate_redis_errors():
+            if await self.redis.get(self._build_key("lock")) == holder:
+                await self.redis.pexpire(self._build_key("lock"), LOCK_MS)
+
     async def finish_listing(self, holder: str) -> None:
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=False) as pipe:
                 pipe.hkeys(self._build_key("members"))
                 pipe.smembers(self._build_key("seen"))
-                pipe.time()
-                known, seen, (seconds, micros) = await pipe.execute()
+                known, seen = await pipe.execute()
             await self.save_records(dict.fromkeys(set(known) - set(seen)))
+            listed_ms = await self._read_clock_ms()
             async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.hset(self._build_key("listing"), "listed_ms", str(seconds * 1000 + micros // 1000))
+                pipe.hset(self._build_key("listing"), "listed_ms", str(listed_ms))
                 pipe.hdel(self._build_key("listing"), "cursor")
                 pipe.delete(self._build_key("seen"))
                 await pipe.execute()
         await self.release_listing(holder)
+
+    async def _read_clock_ms(self) -> int:
+        """The clock of Redis (epoch ms), which all processes share."""
+        seconds, micros = await self.redis.time()
+        return int(seconds) * 1000 + int(micros) // 1000
 
     async def release_listing(self, holder: str) -> None:
         with translate_redis_errors():

@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.messages import MessageRef, Post
 from bot.core.records import ApprovalState, EffectState
 from bot.storage.approvals import derive_task_card_id
 from tests.harness.lab import DM, Killed, Lab
@@ -146,14 +145,16 @@ async def test_nothing_runs_in_the_name_of_who_lost_their_membership_since(redis
     """The process dies between the decision and the effect; whoever goes on looks again at who pressed. What was begun
     may have happened, as far as anybody can know; what was not has surely not."""
     lab = await opened(Lab(redis, [LEAVE if what == "request" else mail(), DONE, DONE]))
-    edit = lab.wall.update_message
+    look = lab.staff.refresh_people
 
-    async def die(ref: MessageRef, post: Post) -> None:
-        lab.wall.update_message = edit  # type: ignore[method-assign]
-        lose_membership(lab, ZHANG.id)
-        raise Killed
+    async def die_at_the_look_after_the_decision(people: Iterable[str]) -> None:
+        if (await lab.approval()).state is ApprovalState.DECIDED:
+            lab.staff.refresh_people = look  # type: ignore[method-assign]
+            lose_membership(lab, ZHANG.id)
+            raise Killed
+        await look(people)
 
-    lab.wall.update_message = die  # type: ignore[method-assign]
+    lab.staff.refresh_people = die_at_the_look_after_the_decision  # type: ignore[method-assign]
     await lab.presses(lab.wall.cards()[0], "confirm" if what == "request" else "send")
     await lab.work()
     approval = await lab.approval()

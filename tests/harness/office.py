@@ -67,6 +67,8 @@ ANN = WorkspaceMember(
 GENERAL = "C01GENERAL"
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-story", "xapp-local-story", "story-signing-secret"
 PATIENCE_S = 20.0
+LATE_S = float(os.environ.get("LATE_ANSWERS_S", "0"))
+"""How long every answer of the workspace is on its way: `LATE_ANSWERS_S=0.4` plays stories on a slow platform."""
 TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
 """A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day they are told."""
 QUICK = Timing(poll_s=0.1, relay_pause_s=0.05, timer_pause_s=0.05, outage_retry_s=0.2, grace_s=5)
@@ -369,8 +371,10 @@ async def office(
     try:
         async with serve_workspace_and_model(workspace, _thinking(answering)) as address:
             try:
+                driver = WorkspaceDriver(workspace)
+                driver.delay_answers(LATE_S)
                 yield Office(
-                    WorkspaceDriver(workspace),
+                    driver,
                     mailbox,
                     answering,
                     redis_url,

@@ -36,7 +36,7 @@ async def test_d_claiming_to_be_the_approver_approves_nothing(desk: Office, word
     await desk.request_leave(ZHANG, TWO_DAYS)
     card = kept(await desk.card(there, "L-0001"))
     await desk.says(ZHANG, words)
-    await desk.until(lambda: [line for line in desk.steps(here) if "卡片已送给负责的人" in line])
+    await desk.until(lambda: "卡片已经送到 李四 那里" in desk.said(here))
     await desk.quiet()
     assert (await request_of(desk, "L-0001")).status is Status.WAITING
     assert not desk.cards(here), "the card is Li Si's, not of who claims to be him"

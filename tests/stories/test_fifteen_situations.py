@@ -315,7 +315,7 @@ async def test_what_a_button_adds_edited_in_the_store_after_review_refused(desk:
     approval = next(one for one in await desk.approvals.list_open_approvals() if one.tool == "decide_task")
     choices = [one.model_dump(mode="json") for one in approval.proposal.choices]
     for one in choices:
-        one["fixed"] |= {"decision": "approve"}
+        one["fixed_args"] |= {"decision": "approve"}
     await rewritten(redis, approval.id, choices=choices)
     await desk.press(LI, task, "reject")
     await desk.fill(LI, opinion="不行")

@@ -27,7 +27,7 @@ TWO_DAYS = "明天起请假2天，去看父母，审批人李四"
 @pytest.fixture
 async def clustered(ring: str, redis_cluster: Redis) -> AsyncIterator[Office]:
     """The outside world, with the bot at work in it, on a cluster that was emptied."""
-    async with office(ring) as opened, opened.opened():
+    async with office(ring) as opened, opened.opened(steps="replies"):
         yield opened
 
 

@@ -8,6 +8,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
@@ -17,7 +18,7 @@ from bot.chat.slack.members import cut_down_member, get_update_mark
 from bot.chat.slack.profiles import BATCH_SIZE, load_profiles
 from bot.chat.slack.web_api import call_slack
 from bot.core import logs
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableError
 
 log = logs.get_logger(__name__)
 
@@ -27,6 +28,8 @@ LISTED_S = 3_600.0
 """How often the whole list is read; `user_change` and `team_join` tell what happens in between."""
 COMPLETE_S = 20.0
 """How long a caller waits for a list that was never read whole."""
+EXTENDED_S = 3.0
+"""How often the process that reads the list shows that it lives."""
 LOOK_S = 0.1
 """How often such a caller looks whether another process has read it."""
 PROFILES_S = 60.0
@@ -93,14 +96,23 @@ class MemberCache:
         cursor = await self._store.claim_listing(self._holder, self._listed_s)
         if cursor is None:
             return False
+        extending = asyncio.create_task(self._extend_listing())
         try:
             is_ended = await self._list_pages(cursor)
             if is_ended:
                 await self._store.finish_listing(self._holder)
         finally:
+            extending.cancel()
             await self._store.release_listing(self._holder)
         await self.pull_changes()
         return is_ended
+
+    async def _extend_listing(self) -> None:
+        """As long as this process reads the list, also while Slack makes it wait."""
+        while True:
+            await asyncio.sleep(EXTENDED_S)
+            with suppress(StoreUnavailableError):
+                await self._store.extend_listing(self._holder)
 
     async def _list_pages(self, cursor: str) -> bool:
         """False: another process goes on."""

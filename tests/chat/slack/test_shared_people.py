@@ -39,6 +39,17 @@ async def test_one_reads_the_list_and_all_have_it(desk: Desk, redis: Redis) -> N
     assert len(await later.list_people()) == 2 and len(desk.slack.called("users.list")) == 1
 
 
+async def test_on_a_cluster_too(desk: Desk, redis_cluster: Redis) -> None:
+    some = [open_directory(desk, redis_cluster) for _ in range(2)]
+    everybody = await asyncio.gather(*(one.list_people() for one in some))
+    assert [len(people) for people in everybody] == [2, 2] and len(desk.slack.called("users.list")) == 1
+    some[0].note_changed_person(ZHANG)
+    desk.slack.members[0]["profile"]["real_name"] = "Zhang Five"
+    for one in some:
+        await one.catch_up()
+    assert [await name(one) for one in some] == ["Zhang Five"] * 2
+
+
 async def test_whoever_has_changed_is_looked_up_by_one_and_known_by_all(desk: Desk, redis: Redis) -> None:
     here, there = open_directory(desk, redis), open_directory(desk, redis)
     for one in (here, there):
@@ -96,6 +107,19 @@ async def test_a_list_goes_on_where_another_process_has_ended(desk: Desk, redis:
     desk.slack.calls.clear()
     assert len(await open_directory(desk, redis).list_people()) == 12
     assert [call.get("cursor", "") for call in desk.slack.called("users.list")] == ["2", "3"]
+
+
+async def test_a_list_is_held_by_who_lives_and_nobody_else(
+    desk: Desk, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process was killed while it read the list: another one goes on soon. A slow page is no sign of death."""
+    monkeypatch.setattr(members, "LOCK_MS", 300)
+    monkeypatch.setattr(member_cache, "EXTENDED_S", 0.05)
+    assert await RedisMemberStore(redis, Keys()).claim_listing("killed", 1) == ""
+    desk.slack.delays["users.list"] = 0.8
+    some = [open_directory(desk, redis) for _ in range(3)]
+    assert [len(people) for people in await asyncio.gather(*(one.list_people() for one in some))] == [2, 2, 2]
+    assert len(desk.slack.called("users.list")) == 1, "its page took longer than the lock"
 
 
 async def test_a_place_that_slack_has_forgotten_is_no_end(desk: Desk, redis: Redis) -> None:
