@@ -21,6 +21,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Channel, ChatDirectory, Ingress
+from bot.chat.slack.form_listeners import FormListeners
 from bot.chat.slack.listeners import BotIdentity, SlackListeners
 from bot.chat.slack.payload_shape import has_slack_shape
 from bot.chat.slack.request_verifier import HEADERS_S, RequestVerifier
@@ -105,6 +106,7 @@ def build_bolt_app(
             signing_secret=signing_secret,
             attaching_conversation_kwargs_enabled=False,
         )
+    FormListeners(client, me, intake, channel, directory).register_listeners(app, command)
     SlackListeners(
         client=client,
         me=me,

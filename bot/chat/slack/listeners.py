@@ -43,7 +43,12 @@ channel*. Every other subtype is an edit, a notice or a robot."""
 
 class AckFunction(Protocol):
     def __call__(
-        self, text: str = ..., *, response_action: str = ..., errors: dict[str, str] = ...
+        self,
+        text: str = ...,
+        *,
+        response_action: str = ...,
+        errors: dict[str, str] = ...,
+        view: dict[str, Any] = ...,
     ) -> Awaitable[Any]: ...
 
 
@@ -169,7 +174,7 @@ class SlackListeners:
         """The slash command: answered in the DM, wherever it was typed."""
         person, trigger, raw = body.get("user_id"), body.get("trigger_id"), body.get("text") or ""
         if not (is_short_text(person) and is_short_text(trigger) and isinstance(raw, str)):
-            await _acknowledge_malformed(ack, "a slash command")
+            await acknowledge_malformed(ack, "a slash command")
             return
         try:
             place = await self._channel.open_dm(person)
@@ -189,7 +194,7 @@ class SlackListeners:
         opens a dialog has nothing to lose: it is acknowledged first, and Slack then takes the dialog for three
         seconds."""
         if not is_button_press(body):
-            await _acknowledge_malformed(ack, "a press")
+            await acknowledge_malformed(ack, "a press")
             return
         try:
             click = await self.parse_click(body)
@@ -255,7 +260,7 @@ class SlackListeners:
         """A dialog of ours: refused with its problems under the fields, or durable and then closed."""
         click = dialogs.parse_submission(body)
         if click is None:
-            await _acknowledge_malformed(ack, "a dialog")
+            await acknowledge_malformed(ack, "a dialog")
             return
         problems = await self._intake.check_dialog(click)
         if problems:
@@ -341,7 +346,7 @@ def is_button_press(body: Body) -> bool:
     return all(map(is_short_text, (user.get("id"), body.get("trigger_id"), action.get("action_id"), value)))
 
 
-async def _acknowledge_malformed(ack: AckFunction, what: str) -> None:
+async def acknowledge_malformed(ack: AckFunction, what: str) -> None:
     """Acknowledged, since Slack would only send it again."""
     _log.warning("%s of an odd shape is dropped", what)
     await ack()
