@@ -201,8 +201,11 @@ def _build_input(process: Process, field: DialogField, language: str) -> FormInp
 
 def _render_facts(pages: FormPages, language: str) -> Iterator[str]:
     for fact in pages.facts:
-        label, value = translate_label(fact.label, language), render_value(fact.value, language)
-        yield translate("form.fact", language, label=label, value=value)
+        value = render_value(fact.value, language)
+        if isinstance(fact.label, str):  # a length, a balance, a rule: the sentence says what it is
+            yield value
+        else:
+            yield translate("form.fact", language, label=translate_label(fact.label, language), value=value)
 
 
 def _render_problems(process: Process, problems: Sequence[tuple[str, TextRef]], language: str) -> Iterator[FormProblem]:

@@ -90,7 +90,7 @@ async def test_it_works_where_the_model_cannot_be_reached(empty: Office) -> None
 async def test_an_english_reader_gets_an_english_form_and_card(desk: Office) -> None:
     without_model(desk)
     view = await open_form(desk, ANN.id, "/leave", "dentist")
-    assert (view["title"]["text"], view["submit"]["text"]) == ("Leave", "Submit")
+    assert (view["title"]["text"], view["submit"]["text"]) == ("Leave", "Review")
     reason = next(block for block in view["blocks"] if block["block_id"] == "reason")
     assert reason["element"]["initial_value"] == "dentist", "what is written behind the command stands in the form"
     await submit(desk, ANN.id, **{**LEAVE, "reason": "dentist"})

@@ -65,8 +65,9 @@ class FormListeners:
 
     async def handle_shortcut(self, ack: AckFunction, body: dict[str, Any]) -> None:
         """From the menu of the composer: any process. From a message: the form is about what that says."""
-        person, trigger = (body.get("user") or {}).get("id"), body.get("trigger_id")
-        message, callback = body.get("message") or {}, body.get("callback_id")
+        user, message = body.get("user"), body.get("message") or {}
+        person = user.get("id") if isinstance(user, Mapping) else None
+        trigger, callback = body.get("trigger_id"), body.get("callback_id")
         if not all(map(is_short_text, (person, trigger, callback))):
             await acknowledge_malformed(ack, "a shortcut")
             return
