@@ -13,7 +13,6 @@ from typing import Any
 from bot.chat.messages import FormDialog, FormInput, FormProblem, FormSubmission
 from bot.chat.slack.dialogs import LABEL, OPTION, TITLE, VALUE, build_short_text, parse_view_state, render_inputs
 from bot.chat.slack.payload_shape import is_short_text
-from bot.chat.slack.text import truncate_text
 
 CALLBACK = "cs:form"
 OPEN, MORE, PROCESS, INPUT = "cs:form:open", "cs:form:more", "cs:form:process", "cs:form:input"
@@ -85,8 +84,7 @@ def _render_input(one: FormInput, process: str) -> Iterator[View]:
 def _render_notes(dialog: FormDialog) -> Iterator[View]:
     lines = [*dialog.notes, *(f"⚠️ {warning}" for warning in dialog.warnings)][:NOTES_MAX]
     if lines:
-        shown = [{"type": "plain_text", "text": truncate_text(line, NOTE), "emoji": True} for line in lines]
-        yield {"type": "context", "block_id": NOTES, "elements": shown}
+        yield {"type": "context", "block_id": NOTES, "elements": [build_short_text(line, NOTE) for line in lines]}
 
 
 def _render_more(dialog: FormDialog) -> Iterator[View]:
