@@ -30,9 +30,9 @@ from tools.workflow.process.forms import FieldKind
 
 log = logs.get_logger(__name__)
 
-CHECK_S = 1.5
-"""The platform waits three seconds for an answer to a submitted dialog. What cannot be checked by then, because people
-are still being read, is checked when the form is handled, and that answers in words."""
+CHECK_S = 0.8
+"""An answer to a submitted dialog waits no longer: what cannot be checked by then, because people are still being read,
+is checked when the form is handled, and that answers in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,10 @@ asked. Submitting leads to the card that a conversation leads to, and starts not
 
 from __future__ import annotations
 
+import time
 from typing import Any
+
+from slack_sdk.models.views import View
 
 from bot.evaluation.shown_blocks import list_buttons, read_message_text
 from tests.harness.office import ADMIN, ANN, GENERAL, LI, ZHANG, Office, found_request
@@ -14,6 +17,7 @@ LEAVE = {
     "end_date": "2026-12-09",
     "reason": "胃疼，要去医院",
 }
+FOR_EVER_S = 600.0
 CLAIM = {"amount": "84.50", "currency": "CNY", "category": "transport", "reason": "taxi to the client"}
 
 
@@ -65,6 +69,8 @@ async def test_a_leave_takes_three_presses_and_no_model(desk: Office) -> None:
     without_model(desk)
     view = await open_form(desk, ZHANG)  # 1
     assert view["title"]["text"] == "请假" and len(names(view)) <= 6
+    made = ("type", "title", "submit", "close", "blocks", "callback_id", "private_metadata")
+    View(**{key: view[key] for key in made}).validate_json()
     assert (await submit(desk, ZHANG, **LEAVE)).ok  # 2
     assert desk.driver.find_top_view(ZHANG) is None, "the dialog closes"
     card = await desk.card(desk.dm(ZHANG), "病假")
@@ -123,6 +129,31 @@ async def test_an_expense_has_a_number_and_its_currency_on_one_page(desk: Office
     await submit(desk, ZHANG, **CLAIM)
     await desk.press(ZHANG, await desk.card(desk.dm(ZHANG), "84.50 CNY"), "confirm")
     assert found_request(read_message_text(await desk.card(desk.dm(LI), "84.50"))).startswith("E-")
+
+
+async def test_it_is_acknowledged_while_everything_of_slack_hangs(desk: Office) -> None:
+    view = await open_form(desk, ZHANG)
+    desk.driver.delay_answers(FOR_EVER_S)
+    for act in (
+        lambda: desk.driver.change_input(ZHANG, view["id"], "start_date", "2026-12-07"),
+        lambda: desk.driver.submit_view(ZHANG, view["id"], LEAVE),
+        lambda: desk.driver.run_slash_command(ZHANG, desk.dm(ZHANG), "/leave"),
+        lambda: desk.driver.use_shortcut(ZHANG, "cs:request"),
+    ):
+        began = time.monotonic()
+        assert (await act()).ok
+        assert time.monotonic() - began < 1.0
+
+
+async def test_before_the_list_of_people_is_there_a_form_opens_is_taken_and_leads_to_its_card(empty: Office) -> None:
+    empty.driver.delay_answers(FOR_EVER_S, "users.list")
+    async with empty.opened():
+        await open_form(empty, ZHANG)
+        assert (await submit(empty, ZHANG, **LEAVE)).ok
+        assert not empty.cards(empty.dm(ZHANG)), "whose name it is cannot be known yet"
+    empty.driver.delay_answers(0, "users.list")
+    async with empty.opened():  # what was acknowledged is stored
+        await empty.card(empty.dm(ZHANG), "病假")
 
 
 # What is wrong
