@@ -6,8 +6,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
 from slack_sdk.models.views import View
 
+from bot.chat.slack import forms
+from bot.conversation.request_forms import RequestForms
 from bot.evaluation.shown_blocks import list_buttons, read_message_text
 from tests.harness.office import ADMIN, ANN, GENERAL, LI, ZHANG, Office, found_request
 
@@ -79,7 +82,9 @@ async def test_a_leave_takes_three_presses_and_no_model(desk: Office) -> None:
     assert not desk.cards(desk.dm(LI)), "nothing is started by the dialog"
     await desk.press(ZHANG, card, "confirm")  # 3
     task = await desk.card(desk.dm(LI), "病假")
-    assert found_request(read_message_text(task)).startswith("L-")
+    request = found_request(read_message_text(task))
+    assert request.startswith("L-")
+    await desk.until(lambda: request in desk.said(desk.dm(ZHANG)))
     kinds = await desk.kinds()
     assert "form.submitted" in kinds and not {"step", "run.finished", "model.down"} & {*kinds}, "no model was asked"
 
@@ -188,6 +193,21 @@ async def test_submitted_twice_it_is_one_card(desk: Office) -> None:
     assert len(desk.cards(desk.dm(ZHANG))) == 1
 
 
+async def test_without_a_card_of_its_own_for_each_dialog_it_would_be_two(
+    desk: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control of the story above."""
+    cards = iter(("A00aaaaaaaaaaaa", "A01bbbbbbbbbbbb"))
+    monkeypatch.setattr(RequestForms, "derive_card_id", lambda self, person, dialog: next(cards))
+    view = await open_form(desk, ZHANG)
+    state = dict(desk.driver.ws.state.views)
+    await submit(desk, ZHANG, **LEAVE)
+    desk.driver.ws.state.views.update(state)
+    desk.driver.ws.state.stacks[ZHANG] = [view["id"]]
+    await submit(desk, ZHANG, **LEAVE)
+    await desk.until(lambda: len(desk.cards(desk.dm(ZHANG))) == 2)
+
+
 async def test_two_dialogs_with_the_same_are_asked_about_before_both_are_started(desk: Office) -> None:
     here = desk.dm(ZHANG)
     for count in (1, 2):
@@ -214,6 +234,18 @@ async def test_what_somebody_else_submits_is_their_own_and_nobody_elses(desk: Of
     assert not desk.cards(desk.dm(ZHANG)), "nothing in the name of who opened it"
     made = [await desk.approvals.load_approval(_card_id(one)) for one in desk.cards(desk.dm(LI))]
     assert [(one.caller, one.proposal.deciders) for one in made if one] == [(LI, (LI,))]
+
+
+async def test_who_believed_the_view_would_put_a_card_before_somebody_else(
+    desk: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control of the story above."""
+    parse = forms.parse_form
+    monkeypatch.setattr(forms, "parse_form", lambda body: parse({**body, "user": {"id": ZHANG}}))
+    view = await open_form(desk, ZHANG)
+    desk.driver.ws.state.stacks[LI] = [view["id"]]
+    await desk.driver.submit_view(LI, view["id"], LEAVE)
+    await desk.card(desk.dm(ZHANG), "病假")
 
 
 async def test_a_form_of_a_process_that_is_gone_starts_nothing_and_says_so(desk: Office) -> None:

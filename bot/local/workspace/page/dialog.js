@@ -45,8 +45,11 @@ function rows(view, values) {
     press: (action, control) => press({ view_id: view.id, values: read() }, action, control),
     change: (action) => change(view, action),
   };
-  return (view.blocks ?? []).map((one) => ({ key: one.block_id, print: JSON.stringify(one), make: () => block(one, env) }));
+  return (view.blocks ?? []).map((one) => ({ key: one.block_id, print: print(one), make: () => block(one, env) }));
 }
+
+/** What an input starts with counts when it is drawn first; then what its person has put in. */
+const print = (one) => JSON.stringify(one, (name, value) => (one.type === "input" && name.startsWith("initial_") ? undefined : value));
 
 /** The bot hears that a field has changed, and of all others with it. */
 async function change(view, action) {
