@@ -156,9 +156,8 @@ class FormListeners:
         elif view := forms.render_form(answer.next_page):
             await ack(response_action="push", view=view)
         else:
-            first = next(block["block_id"] for block in body["view"]["blocks"] if block["type"] == "input")
             text = await self._translate(form.person, "form.too_much")
-            await ack(response_action="errors", errors={first: text})
+            await ack(response_action="errors", errors={forms.list_input_blocks(body["view"])[0]: text})
 
     # Saying things of our own
 

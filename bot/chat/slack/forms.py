@@ -125,9 +125,16 @@ def parse_chosen_process(action: Mapping[str, Any]) -> str:
     return value if is_short_text(value) else ""
 
 
+def list_input_blocks(view: Mapping[str, Any]) -> list[str]:
+    """Block ids of a view's inputs; of one without any, which Slack does not send, an empty name."""
+    blocks = view.get("blocks")
+    shown = [one for one in blocks if isinstance(one, Mapping)] if isinstance(blocks, list) else []
+    return [str(one.get("block_id")) for one in shown if one.get("type") == "input"] or [""]
+
+
 def assign_problems(problems: tuple[FormProblem, ...], view: Mapping[str, Any]) -> dict[str, str]:
     """Problems under their inputs; what belongs to an input of another page stands under the first, with its label."""
-    shown = [block["block_id"] for block in view["blocks"] if block["type"] == "input"]
+    shown = list_input_blocks(view)
     placed: dict[str, str] = {}
     for one in problems:
         is_here = one.field in shown

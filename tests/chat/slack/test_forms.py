@@ -107,3 +107,5 @@ def test_every_problem_has_a_place() -> None:
     view = {"blocks": [{"type": "context"}, {"type": "input", "block_id": "a"}, {"type": "input", "block_id": "b"}]}
     problems = (FormProblem("b", "B", "wrong"), FormProblem("c", "C", "late"), FormProblem("", "", "odd"))
     assert assign_problems(problems, view) == {"b": "wrong", "a": "C: late odd"}
+    for odd in ({}, {"blocks": None}, {"blocks": [7, {"type": "input"}]}):
+        assert assign_problems(problems, odd)
