@@ -94,8 +94,14 @@ class FormSubmission(FrozenModel):
     """What they wrote, or what somebody else wrote that the form is about: it stands in the first free text."""
     page: int = 0
     """The page in front of them, from 0."""
+    earlier: tuple[str, ...] = ()
+    """The fields of the pages before."""
     has_choice: bool = False
     """They may change to the form of another process."""
+
+    def turn_page(self) -> FormSubmission:
+        """The same with the next page in front of them."""
+        return self.model_copy(update={"page": self.page + 1, "earlier": tuple(self.values)})
 
 
 @dataclass(frozen=True, slots=True)

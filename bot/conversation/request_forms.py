@@ -14,6 +14,7 @@ from bot.agent.proposals import propose_call
 from bot.chat.messages import ChatDirectory, FormAnswer, FormDialog, FormInput, FormProblem, FormSubmission
 from bot.core import logs
 from bot.core.clock import Clock
+from bot.core.errors import ChatError
 from bot.core.i18n import LANGUAGES, render_value, translate, translate_label
 from bot.core.records import OpenCard
 from bot.core.work_items import FormSubmitted, NotifyPerson
@@ -21,7 +22,14 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.journal import Journal
-from tools.requests.form_pages import PAGES, FormPages, FormTooLongError, build_form_pages, list_form_problems
+from tools.requests.form_pages import (
+    PAGES,
+    FormPage,
+    FormTooLongError,
+    build_form_page,
+    list_form_problems,
+    list_needed_fields,
+)
 from tools.requests.processes import START_PROCESS
 from tools.spec import Caller, DialogField, TextRef, ToolError
 from tools.tool import ToolContext, ToolServices
@@ -67,8 +75,8 @@ class RequestForms:
         try:
             async with asyncio.timeout(CHECK_S):
                 return await self._check_known_person(form)
-        except TimeoutError:
-            log.info("form.unchecked", person=form.person)
+        except (TimeoutError, ChatError, FormTooLongError, ToolError) as error:  # the work itself answers in words
+            log.info("form.unchecked", person=form.person, reason=type(error).__name__)
             return FormAnswer()
 
     async def _check_known_person(self, form: FormSubmission) -> FormAnswer:
@@ -78,40 +86,35 @@ class RequestForms:
         process = _find_process(processes, form.process)
         if caller is None or process is None:
             return FormAnswer()  # the work itself answers in words
-        context, language = self._build_context(caller), caller.person.language
-        try:
-            pages = await build_form_pages(context, process, form.values)
-        except FormTooLongError:
-            return FormAnswer()
+        context = self._build_context(caller)
+        needed = await list_needed_fields(context, process, form.values)
+        is_last = needed <= form.values.keys() or form.page + 1 >= PAGES
         problems = await list_form_problems(context, process, form.values)
-        later = {field.name for page in pages.pages[form.page + 1 : pages.needed_pages] for field in page}
-        wrong = tuple(_render_problems(process, [one for one in problems if one[0] not in later], language))
-        if wrong or not later:
+        here = [one for one in problems if is_last or one[0] in form.values or one[0] not in needed]
+        wrong = tuple(_render_problems(process, here, caller.person.language))
+        if wrong or is_last:
             return FormAnswer(problems=wrong)
-        return FormAnswer(next_page=await self._build_page(caller, process, processes, _turn_page(form)))
+        return FormAnswer(next_page=await self._build_page(caller, process, processes, form.turn_page()))
 
     async def _build_page(
         self, caller: Caller, process: Process, processes: Sequence[Process], form: FormSubmission
     ) -> FormDialog:
         """Raises `FormTooLongError`, or `ToolError` for somebody who is not in the directory."""
         language, values = caller.person.language, _add_said(process, form)
-        pages = await build_form_pages(self._build_context(caller), process, values)
-        number = min(form.page, len(pages.pages) - 1)
-        here = pages.pages[number]
-        is_first, names = number == 0, {field.name for field in here}
-        has_more = is_first and pages.needed_pages == 1 and len(pages.pages) > 1
-        has_next = number + 1 < pages.needed_pages
+        page = await build_form_page(self._build_context(caller), process, values, form.earlier)
+        is_first, names = form.page == 0, {field.name for field in page.fields}
+        has_more = page.has_more and form.page + 1 < PAGES
         others = [(one.key, one.form.title[language]) for one in processes] if form.has_choice and is_first else []
         return FormDialog(
             title=process.form.title[language],
-            submit=translate("form.next" if has_next else "form.submit", language),
+            submit=translate("form.next" if page.is_followed else "form.submit", language),
             cancel=translate("card.close" if is_first else "form.back", language),
             process=process.key,
-            page=number,
-            inputs=tuple(_build_input(process, field, language) for field in here),
-            values=() if is_first else tuple((name, text) for name, text in values.items() if name not in names),
-            notes=tuple(_render_facts(pages, language)),
-            warnings=tuple(dict.fromkeys(render_value(one, language) for one in pages.problems)),
+            page=form.page,
+            inputs=tuple(_build_input(process, field, language) for field in page.fields),
+            values=tuple((name, text) for name, text in values.items() if name in form.earlier and name not in names),
+            notes=tuple(_render_facts(page, language)),
+            warnings=tuple(dict.fromkeys(render_value(one, language) for one in page.problems)),
             more=translate("form.more", language) if has_more else "",
             choices=tuple(others) if len(others) > 1 else (),
         )
@@ -176,10 +179,6 @@ def _find_process(processes: Sequence[Process], key: str) -> Process | None:
     return next((one for one in processes if not key or one.key == key), None)
 
 
-def _turn_page(form: FormSubmission) -> FormSubmission:
-    return form.model_copy(update={"page": min(form.page + 1, PAGES - 1)})
-
-
 def _add_said(process: Process, form: FormSubmission) -> Mapping[str, str]:
     """The values, with what was said in the first free text."""
     text = next((f for f in process.form.fields if f.kind is FieldKind.TEXT), None)
@@ -199,8 +198,8 @@ def _build_input(process: Process, field: DialogField, language: str) -> FormInp
     )
 
 
-def _render_facts(pages: FormPages, language: str) -> Iterator[str]:
-    for fact in pages.facts:
+def _render_facts(page: FormPage, language: str) -> Iterator[str]:
+    for fact in page.facts:
         value = render_value(fact.value, language)
         if isinstance(fact.label, str):  # a length, a balance, a rule: the sentence says what it is
             yield value

@@ -13,6 +13,7 @@ from bot.chat.slack import forms
 from bot.conversation.request_forms import RequestForms
 from bot.evaluation.shown_blocks import list_buttons, read_message_text
 from tests.harness.office import ADMIN, ANN, GENERAL, LI, ZHANG, Office, found_request
+from tools.workflow.process.definition import compile_process
 
 LEAVE = {
     "leave_type": "sick",
@@ -21,6 +22,13 @@ LEAVE = {
     "reason": "胃疼，要去医院",
 }
 FOR_EVER_S = 600.0
+TEXT = """
+[[field]]
+name = "text_{name}"
+kind = "text"
+label = {{ zh = "text_{name}", en = "text_{name}" }}
+help = {{ zh = "x", en = "x" }}
+"""
 CLAIM = {"amount": "84.50", "currency": "CNY", "category": "transport", "reason": "taxi to the client"}
 
 
@@ -341,6 +349,28 @@ async def test_what_is_wrong_on_the_page_before_is_said_with_its_name(desk: Offi
     await desk.until(lambda: len(desk.driver.list_open_views(ZHANG)) == 2)
     done = await submit(desk, ZHANG)
     assert [text.partition(":")[0] for text in done.errors.values()] == ["结束日期"]
+
+
+async def test_a_process_of_ones_own_has_a_form_as_soon_as_it_is_deployed_on_as_many_pages_as_it_needs(
+    desk: Office,
+) -> None:
+    assert desk.bot is not None
+    engine = desk.bot.ingress.request_forms.tool_services.engine
+    more = "".join(TEXT.format(name=name) for name in "abcd")
+    leave = next(one for one in await engine.list_processes() if one.key == "leave")
+    await engine.deploy_process(compile_process(leave.bpmn, leave.toml + more.encode()))  # type: ignore[attr-defined]
+    view = await open_form(desk, ZHANG)
+    assert len(names(view)) == 6 and view["submit"]["text"] == "下一步"
+    form = {**LEAVE, **{f"text_{name}": name for name in "abcd"}}
+    refused = await submit(desk, ZHANG, **{**{n: form[n] for n in names(view) if n in form}, "end_date": "2026-12-01"})
+    assert list(refused.errors) == ["end_date"], "the page in front is checked before the next one opens"
+    assert (await submit(desk, ZHANG, **{n: form[n] for n in names(view) if n in form})).ok
+    second = desk.driver.find_top_view(ZHANG)
+    assert second and not set(names(second)) & set(names(view)) and "3 个工作日" in notes(second)
+    assert not desk.cards(desk.dm(ZHANG))
+    await submit(desk, ZHANG, **{n: form[n] for n in names(second) if n in form})
+    card = read_message_text(await desk.card(desk.dm(ZHANG), "病假"))
+    assert all(f"text_{name}" in card for name in "abcd")
 
 
 # Where it is opened

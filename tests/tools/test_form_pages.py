@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import pytest
 
 from bot.core.i18n import render_value
 from tests.tools.company import SICK, ZHANG
-from tests.tools.office import Office, office
-from tools.requests.form_pages import PAGE, PAGES, FormPages, FormTooLongError, build_form_pages, list_form_problems
+from tests.tools.office import office
+from tools.requests.form_pages import PAGE, PAGES, FormPage, FormTooLongError, build_form_page, list_form_problems
 from tools.spec import ToolError
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 from tools.workflow.process.form_preview import preview_form
@@ -36,13 +36,17 @@ def with_fields(count: int, *, required: bool = True) -> Process:
     return extend(LEAVE, "".join(FIELD.format(name=name, required=str(required).lower()) for name in names))
 
 
-async def pages(process: Process, desk: Office | None = None, **values: str) -> FormPages:
-    desk = desk or office(processes=(process,))
-    return await build_form_pages(desk.use(ZHANG), process, values)
+async def pages(process: Process, **values: str) -> list[FormPage]:
+    """One page after the other, to the last."""
+    desk, found, earlier = office(processes=(process,)), list[FormPage](), list[str]()
+    while not found or found[-1].is_followed or found[-1].has_more:
+        found.append(await build_form_page(desk.use(ZHANG), process, values, earlier))
+        earlier += names(found)[-1]
+    return found
 
 
-def names(found: FormPages) -> list[list[str]]:
-    return [[field.name for field in page] for page in found.pages]
+def names(found: Sequence[FormPage]) -> list[list[str]]:
+    return [[field.name for field in page.fields] for page in found]
 
 
 async def test_what_is_needed_comes_first_and_no_page_has_more_than_six_inputs() -> None:
@@ -51,7 +55,7 @@ async def test_what_is_needed_comes_first_and_no_page_has_more_than_six_inputs()
         ["leave_type", "start_date", "end_date", "reason", "approver"],
         ["start_half", "end_half", "handover", "cc", "attachment"],
     ]
-    assert found.needed_pages == 1
+    assert [(page.is_followed, page.has_more) for page in found] == [(False, True), (False, False)]
 
 
 @pytest.mark.parametrize("count", range(18))
@@ -65,9 +69,9 @@ async def test_however_many_fields_each_stands_on_one_page(count: int) -> None:
     found = await pages(process)
     flat = [name for page in names(found) for name in page]
     assert len(flat) == len(set(flat)) and all(len(page) <= PAGE for page in names(found))
-    first = {name for page in names(found)[: found.needed_pages] for name in page}
-    assert {f"text_{one}" for one in "abcdefghijklmnopqrstuvwxyz"[:count]} <= first
-    assert len(found.pages) <= PAGES
+    asked = next(number for number, page in enumerate(found, 1) if not page.is_followed)
+    first = {name for page in names(found)[:asked] for name in page}
+    assert {f"text_{one}" for one in "abcdefghijklmnopqrstuvwxyz"[:count]} <= first and asked <= PAGES
 
 
 async def test_an_amount_and_its_currency_are_never_parted() -> None:
@@ -83,24 +87,34 @@ async def test_a_row_that_asks_for_a_field_brings_it_to_the_front() -> None:
     short = await pages(process, **days, end_date="2026-12-08")
     long = await pages(process, **days, end_date="2026-12-16")
     assert "handover" not in names(short)[0] and "handover" in names(long)[0]
-    assert [f.required for page in long.pages for f in page if f.name == "handover"] == [True]
+    assert [f.required for page in long for f in page.fields if f.name == "handover"] == [True]
     desk = office(processes=(process,))
     asked = await list_form_problems(desk.use(ZHANG), process, {**days, "end_date": "2026-12-16", "reason": "x"})
     assert [name for name, _ in asked] == ["handover"]
 
 
+async def test_what_has_come_to_be_needed_stands_on_the_page_that_is_in_front() -> None:
+    process, desk = extend(LEAVE, HANDOVER), office(processes=(extend(LEAVE, HANDOVER),))
+    first = ["leave_type", "start_date", "end_date", "reason", "approver"]
+    form = {"leave_type": "sick", "start_date": "2026-12-07", "end_date": "2026-12-10", "end_half": "am"}
+    short = await build_form_page(desk.use(ZHANG), process, {**form, "start_half": "pm"}, first)
+    long = await build_form_page(desk.use(ZHANG), process, {**form, "start_half": "am"}, first)
+    found = [[(f.name, f.required) for f in page.fields if f.name == "handover"] for page in (short, long)]
+    assert found == [[("handover", False)], [("handover", True)]]
+
+
 async def test_the_rules_fill_in_who_decides_and_a_choice_of_the_author_is_judged_at_once() -> None:
     form = {"leave_type": "sick", "start_date": "2026-12-07", "end_date": "2026-12-16"}
-    found = await pages(LEAVE, **form)
-    told = {str(fact.label): render_value(fact.value, "zh") for fact in found.facts}
-    assert list(told.values()) == ["8 个工作日", "李四", "王五"] and not found.problems
-    assert not any(f.required for page in found.pages for f in page if f.name == "approver")
+    found = (await pages(LEAVE, **form))[0]
+    told = [render_value(fact.value, "zh") for fact in found.facts]
+    assert told == ["8 个工作日", "李四", "王五"] and not found.problems
+    assert not any(f.required for f in found.fields if f.name == "approver")
     wrong = await pages(LEAVE, **form, approver=ZHANG.id)
-    assert len(wrong.problems) == 1
+    assert len(wrong[0].problems) == 1
 
 
 async def test_nothing_is_told_before_anything_that_counts_is_there() -> None:
-    found = await pages(LEAVE, reason="rest")
+    found = (await pages(LEAVE, reason="rest"))[0]
     assert not found.facts and not found.problems
 
 
@@ -162,7 +176,7 @@ async def test_somebody_without_a_superior_is_told_so_before_they_submit() -> No
     alone = ZHANG.model_copy(update={"manager": None})
     desk.people.known = [alone if p.id == ZHANG.id else replace_roles(p) for p in desk.people.known]
     form = {"leave_type": "sick", "start_date": "2026-12-07", "end_date": "2026-12-16"}
-    found = await build_form_pages(replace(desk.use(alone)), LEAVE, form)
+    found = await build_form_page(desk.use(alone), LEAVE, form)
     assert "error.no_approver" in [one.key for one in found.problems]
 
 

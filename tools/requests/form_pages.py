@@ -5,7 +5,7 @@ The first pages have what this very form needs, the ones behind them what may be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.cards.fields import PREFIX, build_dialog_fields, build_preview_fields
@@ -20,7 +20,6 @@ PAGE = 6
 """Inputs of one page."""
 PAGES = 3
 """So many pages a platform stacks; fields that are not needed and find no place can be added on the card."""
-MISSING = "missing_field"
 
 
 class FormTooLongError(Exception):
@@ -28,37 +27,48 @@ class FormTooLongError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class FormPages:
+class FormPage:
     process: Process
-    pages: tuple[tuple[DialogField, ...], ...]
-    needed_pages: int
-    """So many of them have to be filled in; the rest may be left out."""
+    fields: tuple[DialogField, ...]
+    is_followed: bool
+    """Something that this very form needs stands on the next page."""
+    has_more: bool
+    """What stands on the next page may be left out."""
     facts: tuple[CardField, ...] = ()
     """What it comes to so far."""
     problems: tuple[TextRef, ...] = ()
     """What is wrong with what is there."""
 
 
-async def build_form_pages(context: ToolContext, process: Process, values: Mapping[str, str]) -> FormPages:
-    """The form with these values, field → text. Raises `FormTooLongError`."""
+async def build_form_page(
+    context: ToolContext, process: Process, values: Mapping[str, str], earlier: Collection[str] = ()
+) -> FormPage:
+    """The next page of the form with these values, field → text. `earlier`: the fields of the pages before; whatever
+    has come to be needed since then stands on this one. Raises `FormTooLongError`."""
     preview = await _preview_form(context, process, values) if _has_watched_value(process, values) else None
-    first, later = _split_fields(process, preview)
-    needed, rest = _paginate_fields(process, first), _paginate_fields(process, later)
-    if len(needed) > PAGES:
+    needed, rest = _split_fields(process, preview)
+    if len(_paginate_fields(needed)) > PAGES:
         raise FormTooLongError(process.key)
-    if len(first) + len(later) <= PAGE:
-        needed, rest = [_keep_form_order(process, [*first, *later])], []
+    fits = len(needed) + len(rest) <= PAGE
+    needed, rest = ([f for f in some if f.name not in earlier] for some in (needed, rest))
+    pages = _paginate_fields([*needed, *rest] if earlier or not needed else needed)
+    here = _keep_form_order(process, [*needed, *rest]) if fits else next(iter(pages), [])
+    left = [f for f in (*needed, *rest) if f not in here]
     shown = {f.name: f for f in build_dialog_fields(process, _build_initial_values(process, values))}
-    pages = tuple(
-        tuple(_adapt_field(process, f, shown[PREFIX + f.name], preview) for f in page) for page in (*needed, *rest)
-    )
-    return FormPages(
+    return FormPage(
         process=process,
-        pages=pages[:PAGES],
-        needed_pages=len(needed),
+        fields=tuple(_adapt_field(process, f, shown[PREFIX + f.name], preview) for f in here),
+        is_followed=any(f in needed for f in left),
+        has_more=bool(left) and not any(f in needed for f in left),
         facts=await build_preview_fields(context.services.directory, process, preview) if preview else (),
         problems=tuple(error.note for error in preview.errors) if preview else (),
     )
+
+
+async def list_needed_fields(context: ToolContext, process: Process, values: Mapping[str, str]) -> frozenset[str]:
+    """What this very form asks for, also what the rules fill in if it stays empty."""
+    needed, _ = _split_fields(process, await _preview_form(context, process, values))
+    return frozenset(f.name for f in needed)
 
 
 async def list_form_problems(
@@ -102,7 +112,7 @@ def _split_fields(process: Process, preview: FormPreview | None) -> tuple[list[F
     return [f for f in offered if f.name in needed], [f for f in offered if f.name not in needed]
 
 
-def _paginate_fields(process: Process, fields: Sequence[FormField]) -> list[list[FormField]]:
+def _paginate_fields(fields: Sequence[FormField]) -> list[list[FormField]]:
     """An amount and its currency stay together."""
     pages: list[list[FormField]] = []
     beside = {f.currency: f for f in fields if f.currency}

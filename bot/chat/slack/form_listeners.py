@@ -108,7 +108,7 @@ class FormListeners:
         async def push_view(view: forms.View) -> None:
             await call_slack(self._client.views_push, {"trigger_id": body["trigger_id"], "view": view}, tries=1)
 
-        await self._show_form(form.model_copy(update={"page": form.page + 1}), push_view, None)
+        await self._show_form(form.turn_page(), push_view, None)
 
     async def _show_form(
         self, form: FormSubmission, show: Callable[[forms.View], Awaitable[Any]], place: Place | None

@@ -112,6 +112,7 @@ def parse_form(body: Mapping[str, Any]) -> FormSubmission | None:
             process=about["form"],
             values={**carried, **{name: text for name, text in typed.items() if not name.startswith("cs:")}},
             page=page,
+            earlier=tuple(carried),
             has_choice=bool(about["choice"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
