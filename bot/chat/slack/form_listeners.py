@@ -31,6 +31,9 @@ SHORTCUT = "cs:request"
 """Callback id of the shortcut that opens a form; with `:expense` behind it, that of this process."""
 
 
+_ANY_COMMAND, _SHORTCUTS, _ACTIONS = re.compile(r"^/"), re.compile(r"^cs:request(:|$)"), re.compile(r"^cs:form:")
+
+
 class FormListeners:
     def __init__(
         self, client: AsyncWebClient, me: BotIdentity, intake: Ingress, channel: Channel, directory: ChatDirectory
@@ -39,12 +42,12 @@ class FormListeners:
         self._channel, self._directory = channel, directory
         self._views = WeakValueDictionary[str, asyncio.Lock]()
 
-    def register_listeners(self, app: AsyncApp, command: str) -> None:
-        """Before those of `SlackListeners`, which take what is left. Every slash command but `command` opens the form
-        of the process that it is called after."""
-        app.command(re.compile(rf"^(?!{re.escape(command)}$)/"))(self.handle_command)
-        app.shortcut(re.compile(rf"^{SHORTCUT}(:|$)"))(self.handle_shortcut)
-        app.action(re.compile(rf"^{forms.CALLBACK}:"))(self.handle_action)
+    def register_listeners(self, app: AsyncApp) -> None:
+        """After those of `SlackListeners`: every other slash command opens the form of the process that it is called
+        after."""
+        app.command(_ANY_COMMAND)(self.handle_command)
+        app.shortcut(_SHORTCUTS)(self.handle_shortcut)
+        app.action(_ACTIONS)(self.handle_action)
         app.view(forms.CALLBACK)(self.handle_submission)
 
     # What opens a form

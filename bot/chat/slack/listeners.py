@@ -36,6 +36,7 @@ wants to hear."""
 RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
+_ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:)")
 SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
 """Message events that somebody wrote just now: also with a file, by `/me`, and a reply that is *also sent to the
 channel*. Every other subtype is an edit, a notice or a robot."""
@@ -92,19 +93,16 @@ class SlackListeners:
         self._threads = WeakValueDictionary[str, asyncio.Lock]()
 
     def register_listeners(self, app: AsyncApp, command: str) -> None:
-        """Everything Slack may send is answered; the sinks come last, Bolt takes the first that fits."""
+        """What is said and pressed. Forms have listeners of their own; Bolt takes the first that fits."""
         app.middleware(self.handle_event)
         app.event("app_home_opened")(self.handle_home_opened)
         for event in ("user_change", "team_join"):
             app.event(event)(self.handle_changed_person)
         for event in ("app_uninstalled", "tokens_revoked"):
             app.event(event)(log_removal)
-        app.action(re.compile(r"^cs:"))(self.handle_action)
+        app.action(_BUTTONS)(self.handle_action)
         app.view(dialogs.CALLBACK)(self.handle_view_submission)
         app.command(command)(self.handle_command)
-        anything = re.compile(".*", re.DOTALL)
-        for kind in (app.event, app.action, app.view, app.view_closed, app.command, app.shortcut, app.options):
-            kind(anything)(acknowledge_unhandled)
 
     # Messages
 
@@ -350,6 +348,12 @@ async def acknowledge_malformed(ack: AckFunction, what: str) -> None:
     """Acknowledged, since Slack would only send it again."""
     _log.warning("%s of an odd shape is dropped", what)
     await ack()
+
+
+def register_sinks(app: AsyncApp) -> None:
+    """Everything else that Slack may send is answered: the last listeners."""
+    for kind in (app.event, app.action, app.view, app.view_closed, app.command, app.shortcut, app.options):
+        kind(_ANYTHING)(acknowledge_unhandled)
 
 
 async def log_removal(event: dict[str, Any]) -> None:
