@@ -43,6 +43,7 @@ from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.home import HomeBuilder
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster
+from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
 from bot.conversation.turn import TurnHandler
 from bot.core.errors import CountersignError
@@ -94,9 +95,10 @@ async def build_app(
         approvals, outbox = build_approvals(parts), _build_outbox(parts)
         loop = _build_agent_loop(parts, await _choose_reply_formats(base))
         turn_handler = build_turn_handler(parts, loop, await _build_company_rules(settings, engine))
-        handlers = _build_work_handlers(parts, approvals, turn_handler=turn_handler, outbox=outbox)
+        forms = _build_request_forms(parts)
+        handlers = _build_work_handlers(parts, approvals, turn_handler=turn_handler, outbox=outbox, forms=forms)
         worker = _build_worker(parts, handlers)
-        ingress = _build_ingress(parts, worker, approvals.dialogs)
+        ingress = _build_ingress(parts, worker, approvals.dialogs, forms)
         yield Application(
             bolt_app=_build_slack_app(base, ingress),
             worker=worker,
@@ -155,7 +157,12 @@ def _build_agent_loop(parts: Foundation, formats: Sequence[ReplyFormat]) -> Agen
 
 
 def _build_work_handlers(
-    parts: Foundation, approvals: Approvals, *, turn_handler: TurnHandler, outbox: OutboxRelay
+    parts: Foundation,
+    approvals: Approvals,
+    *,
+    turn_handler: TurnHandler,
+    outbox: OutboxRelay,
+    forms: RequestForms,
 ) -> WorkHandlers:
     base, stores, platform = parts.resources, parts.resources.stores, parts.resources.platform
     return WorkHandlers(
@@ -190,6 +197,7 @@ def _build_work_handlers(
             overflows=parts.overflows,
             journal=stores.journal,
         ),
+        request_forms=forms,
         suggestion_handler=build_suggestion_handler(parts, approvals) if base.settings.advice == "on" else None,
     )
 
@@ -221,13 +229,25 @@ def _build_worker(parts: Foundation, handlers: WorkHandlers) -> Worker:
     )
 
 
-def _build_ingress(parts: Foundation, worker: Worker, dialogs: CardDialogs) -> LaneIngress:
+def _build_request_forms(parts: Foundation) -> RequestForms:
+    base = parts.resources
+    return RequestForms(
+        tool_services=parts.tool_services,
+        directory=base.platform.directory,
+        keys=base.stores.keys,
+        journal=base.stores.journal,
+        clock=base.timing.clock,
+    )
+
+
+def _build_ingress(parts: Foundation, worker: Worker, dialogs: CardDialogs, forms: RequestForms) -> LaneIngress:
     stores, platform, clock = parts.resources.stores, parts.resources.platform, parts.resources.timing.clock
     return LaneIngress(
         worker=worker,
         lanes=stores.lanes,
         dialogs=dialogs,
         home_builder=HomeBuilder(tool_services=parts.tool_services, directory=platform.directory, clock=clock),
+        request_forms=forms,
         history=stores.history,
         runs=stores.runs,
         delivery=platform.delivery,

@@ -8,16 +8,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.approvals.dialogs import CardDialogs
-from bot.chat.messages import ChatDirectory, Click, Dialog, HomeView, Message, Place, Post
+from bot.chat.messages import (
+    ChatDirectory,
+    Click,
+    Dialog,
+    FormAnswer,
+    FormDialog,
+    FormSubmission,
+    HomeView,
+    Message,
+    Place,
+    Post,
+)
 from bot.conversation import commands
 from bot.conversation.home import HomeBuilder
 from bot.conversation.reply import MessageDelivery
+from bot.conversation.request_forms import RequestForms
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, StoreUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
-from bot.core.work_items import BacklogCleared, ButtonPressed, CancelOpenCard, MessageReceived
+from bot.core.work_items import BacklogCleared, ButtonPressed, CancelOpenCard, FormSubmitted, MessageReceived
 from bot.queue.lanes import ANYBODY, EnqueueResult, Lanes
 from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import Worker
@@ -39,6 +51,7 @@ class LaneIngress:
     lanes: Lanes
     dialogs: CardDialogs
     home_builder: HomeBuilder
+    request_forms: RequestForms
     history: HistoryStore
     runs: RunStore
     delivery: MessageDelivery
@@ -128,6 +141,22 @@ class LaneIngress:
 
     async def build_home(self, person: str) -> HomeView | None:
         return await self.home_builder.build_home(person)
+
+    async def build_form(self, form: FormSubmission) -> FormDialog | str:
+        return await self.request_forms.build_form(form)
+
+    async def submit_form(self, form: FormSubmission) -> FormAnswer:
+        """A form takes the lane of the card that it becomes: no conversation holds it up."""
+        answer = await self.request_forms.check_form(form)
+        if answer.problems or answer.next_page:
+            return answer
+        lane = self.request_forms.derive_card_id(form.person, form.id)
+        work = FormSubmitted(dialog=form.id, person=form.person, process=form.process, values=form.values)
+        id_ = f"form:{form.person}:{form.id}"
+        accepted = await self.worker.accept_item(lane, id_, work.model_dump_json(), person=form.person)
+        if accepted is EnqueueResult.FULL:
+            raise StoreUnavailableError(f"too much waits for {lane}")
+        return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

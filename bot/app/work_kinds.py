@@ -23,6 +23,7 @@ from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster
+from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
 from bot.conversation.turn import TurnHandler
 from bot.core.records import OpenCard
@@ -35,6 +36,7 @@ from bot.core.work_items import (
     CompactConversation,
     DraftSuggestion,
     ExpireCard,
+    FormSubmitted,
     MessageReceived,
     NotifyPerson,
     RecordDirectEvent,
@@ -64,6 +66,7 @@ class WorkHandlers:
     compactor: HistoryCompactor
     memory: ConversationMemory
     notices: NoticePoster
+    request_forms: RequestForms
     suggestion_handler: SuggestionHandler | None = None
     """None: no model is asked for suggestions."""
 
@@ -128,6 +131,11 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         give_up=lambda to, item, work: to.turn_handler.give_up_message(item, work.message),
     ),
     WorkKind(model=ButtonPressed, handle=_press, give_up=_give_up_press),
+    WorkKind(
+        model=FormSubmitted,
+        handle=lambda to, lease, work: to.request_forms.request_card(lease, work),
+        give_up=lambda to, item, work: to.request_forms.give_up_form(item, work),
+    ),
     WorkKind(
         model=ResumeRun,
         handle=lambda to, lease, work: to.turn_handler.resume_run(lease, work),

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from pydantic import Field
+
 from tools.spec import Caller, DialogField, FrozenModel, Person
 
 
@@ -82,6 +84,30 @@ class Click(FrozenModel):
     def with_form(self, form: dict[str, str]) -> Click:
         """The same press with these values of the dialog."""
         return self.model_copy(update={"form": form})
+
+
+class FormSubmission(FrozenModel):
+    """The form of a process as somebody has filled it in so far, from a verified payload."""
+
+    id: str
+    """The platform's id of the dialog: what duplicates are told by."""
+    person: str
+    process: str
+    """Key of the process; empty: whichever comes first."""
+    values: dict[str, str] = Field(default_factory=dict)
+    """Field → text, as typed."""
+    said: str = ""
+    """What they wrote, or what somebody else wrote that the form is about: it stands in the first free text."""
+    page: int = 0
+    """The page in front of them, from 0."""
+    earlier: tuple[str, ...] = ()
+    """The fields of the pages before."""
+    has_choice: bool = False
+    """They may change to the form of another process."""
+
+    def turn_page(self) -> FormSubmission:
+        """The same with the next page in front of them."""
+        return self.model_copy(update={"page": self.page + 1, "earlier": tuple(self.values)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +211,60 @@ class Dialog:
 
 
 @dataclass(frozen=True, slots=True)
+class FormInput:
+    """One input of a form, in the reader's language."""
+
+    field: DialogField
+    label: str
+    options: tuple[tuple[str, str], ...] = ()
+    """(value, label) pairs of a choice."""
+    hint: str = ""
+    is_watched: bool = False
+    """Something depends on it: a change is told at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormDialog:
+    """One page of the form of a process, in front of a person; what they do with it comes back as a
+    `FormSubmission`."""
+
+    title: str
+    submit: str
+    cancel: str
+    process: str
+    page: int
+    inputs: tuple[FormInput, ...]
+    values: tuple[tuple[str, str], ...] = ()
+    """What was filled in on the pages before: (field, text)."""
+    notes: tuple[str, ...] = ()
+    """What it comes to so far."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with what is there."""
+    more: str = ""
+    """The button that leads to the fields that may be left out; empty: there are none."""
+    choices: tuple[tuple[str, str], ...] = ()
+    """(key, name) of the processes to choose from; empty: there is no choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormProblem:
+    """What is wrong with a field, in the reader's language."""
+
+    field: str
+    label: str
+    """For where the field itself is not in front of them."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FormAnswer:
+    """What came of a submitted page: refused, or the next page, or neither: then it is durable."""
+
+    problems: tuple[FormProblem, ...] = ()
+    next_page: FormDialog | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RateSlot:
     """A rate limit of the platform: one post every `spacing_ms`, `burst` at once after a pause."""
 
@@ -272,6 +352,8 @@ class HomeView:
     title: str
     sections: tuple[tuple[str, tuple[Card, ...], str], ...]
     """(heading, cards, text if there are none)."""
+    request: str = ""
+    """The button that opens the form of a request; empty: there is nothing to ask for."""
 
 
 class Ingress(Protocol):
@@ -304,3 +386,9 @@ class Ingress(Protocol):
 
     async def build_home(self, person: str) -> HomeView | None:
         """The person's Home page. None for people without one."""
+
+    async def build_form(self, form: FormSubmission) -> FormDialog | str:
+        """The page of a form as it is filled in so far; or, in the person's language, why they get none."""
+
+    async def submit_form(self, form: FormSubmission) -> FormAnswer:
+        """A submitted page: checked, and put in a lane if nothing is wrong and no page that is needed follows."""

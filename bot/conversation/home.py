@@ -37,12 +37,14 @@ class HomeBuilder:
             await self._build_request_card(one, language)
             for one in await self.tool_services.engine.list_own_requests(person_id)
         ]
+        can_request = bool(await self.tool_services.engine.list_processes())
         return HomeView(
             translate("home.title", language),
             (
                 (translate("home.tasks", language), tuple(tasks), translate("home.no_tasks", language)),
                 (translate("home.requests", language), tuple(requests), translate("home.no_requests", language)),
             ),
+            request=translate("home.request", language) if can_request else "",
         )
 
     async def _build_task_card(self, assigned: AssignedTask, person: str, language: str) -> Card:

@@ -28,6 +28,19 @@ class ButtonPressed(StoredModel):
     click: Click
 
 
+class FormSubmitted(StoredModel):
+    """Somebody submitted the form of a process: it becomes a card."""
+
+    kind: Literal["form_submitted"] = "form_submitted"
+    dialog: str
+    """The platform's id of the dialog."""
+    person: str
+    process: str
+    """Key of the process."""
+    values: dict[str, str]
+    """Field → text, as typed."""
+
+
 class ResumeRun(StoredModel):
     """A paused run's call has ended: the run goes on."""
 

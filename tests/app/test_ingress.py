@@ -40,6 +40,7 @@ def build_ingress(lab: Lab, cap: int = 100) -> LaneIngress:
         directory=lab.staff,
         overflows=LaneOverflows(lab.redis, lab.keys),
         journal=lab.journal,
+        request_forms=lab.dispatch.handlers.request_forms,
     )
 
 

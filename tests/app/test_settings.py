@@ -79,7 +79,7 @@ def test_all_of_them_are_told_at_once_with_what_is_wrong_with_values() -> None:
     for word in (
         "OPENAI_MODEL?",
         "SLACK_BOT_TOKEN?",
-        "STEPS: Input should be 'replies', 'plan' or 'quiet'",
+        "STEPS: Input should be 'plan', 'replies' or 'quiet'",
         "LOCAL_PORT",
     ):
         assert word in told, word

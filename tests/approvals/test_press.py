@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from bot.agent.model import Messages, ModelReply
 from bot.app.ingress import LaneIngress
 from bot.approvals.outbox import OutboxRelay
-from bot.chat.messages import Card, Click
+from bot.chat.messages import Card, Click, FormSubmission
 from bot.conversation.home import HomeBuilder
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import translate
@@ -450,6 +450,7 @@ async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> N
         lanes=full,
         dialogs=lab.dialogs,
         home_builder=HomeBuilder(lab.desk, lab.staff, lab.clock),
+        request_forms=lab.dispatch.handlers.request_forms,
         history=lab.history,
         runs=lab.runs,
         delivery=lab.telling,
@@ -459,6 +460,9 @@ async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> N
     )
     with pytest.raises(StoreUnavailableError):
         await intake.accept_click(Click(id="x", approval="A00x", version=1, choice="send", person="U1", place=DM))
+    form = FormSubmission(id="V1", person="U1", process="leave", values=dict(SICK))
+    with pytest.raises(StoreUnavailableError):
+        await intake.submit_form(form)
 
 
 async def test_whoever_pressed_and_left_while_it_was_carried_out_leaves_no_card_at_work(redis: Redis) -> None:

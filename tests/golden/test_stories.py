@@ -325,6 +325,45 @@ async def test_questions_commands_and_the_home_page(recorded: Opening) -> None:
         recorder.compare_writes()
 
 
+async def test_requests_by_a_form(recorded: Opening) -> None:
+    """Zhang Wei asks for leave by a form, in Chinese; Zhao Liu claims an expense by another, in English."""
+    async with recorded("by_form") as (desk, recorder):
+        hands = desk.driver
+
+        async def put(person: str, **values: str) -> None:
+            for name, value in values.items():
+                view = await desk.until(lambda: hands.find_top_view(person))
+                before = len(hands.list_call_arguments("views.update"))
+                block = next(one for one in view["blocks"] if one["block_id"] == name)
+                await hands.change_input(person, view["id"], name, value)
+                if block.get("dispatch_action"):
+                    await desk.until(lambda before=before: len(hands.list_call_arguments("views.update")) > before)
+
+        await hands.run_slash_command(ZHANG, desk.dm(ZHANG), "/leave", "去看父母")
+        await put(ZHANG, leave_type="annual", start_date="2026-12-07", end_date="2026-12-07", reason="去看父母")
+        await put(ZHANG, end_date="2026-12-16")
+        view = await desk.until(lambda: hands.find_top_view(ZHANG))
+        await hands.click_view_button(ZHANG, view["id"], "cs:form:more")
+        await desk.until(lambda: len(hands.list_open_views(ZHANG)) == 2)
+        await put(ZHANG, start_half="pm")
+        second = await desk.until(lambda: hands.find_top_view(ZHANG))
+        await hands.submit_view(ZHANG, second["id"], {})
+        await desk.press(ZHANG, await desk.card(desk.dm(ZHANG)), "confirm")
+        await desk.card(desk.dm(LI), "L-0001")
+        await desk.quiet()
+        await hands.use_shortcut(ZHAO, "cs:request")
+        view = await desk.until(lambda: hands.find_top_view(ZHAO))
+        await hands.click_view_button(ZHAO, view["id"], "cs:form:process", value="expense")
+        await desk.until(lambda: "amount" in str(hands.find_top_view(ZHAO)))
+        wrong = {"amount": "0.001", "category": "transport", "reason": "taxi", "approver": ZHAO}
+        assert (await hands.submit_view(ZHAO, view["id"], wrong)).errors
+        await hands.submit_view(ZHAO, view["id"], {**wrong, "amount": "84.50", "approver": None})
+        await desk.press(ZHAO, await desk.card(desk.dm(ZHAO)), "confirm")
+        await desk.quiet()
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+
+
 async def test_runs_that_stop_and_are_tried_again(recorded: Opening) -> None:
     """The model says nothing, invents a number, uses up its tokens, goes round in a ring."""
     async with (

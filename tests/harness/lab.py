@@ -45,6 +45,7 @@ from bot.conversation.notices import NoticePoster
 from bot.conversation.progress import Display, ProgressReporter
 from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.reply import MessageDelivery
+from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
 from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
@@ -361,6 +362,9 @@ class Lab:
             notices=NoticePoster(
                 **everybody, chat=self.wall, delivery=self.telling, memory=memory,
                 overflows=LaneOverflows(redis, self.keys),
+            ),
+            request_forms=RequestForms(
+                tool_services=self.desk, directory=self.staff, keys=self.keys, journal=self.journal, clock=self.clock
             ),
             suggestion_handler=SuggestionHandler(
                 **costs, suggester=Suggester(self.opinions), approvals=self.approvals, directory=self.staff,

@@ -135,7 +135,6 @@ def test_what_is_quick_is_let_be(pattern: str) -> None:
 
 
 MADE_WHEN_CALLED = {
-    "bot.chat.slack.listeners": 2,
     "bot.evaluation.judge": 1,
     "bot.local.rehearsal.words": 1,
     "bot.local.workspace.typed": 1,

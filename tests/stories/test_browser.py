@@ -84,3 +84,88 @@ async def test_the_whole_story_by_hand(desk: Office, tmp_path: Path, words: dict
 
     assert [mail["subject"] for mail in desk.mails] == [words["subject"]]
     assert desk.cards(desk.dm(ZHANG)) == desk.cards(desk.dm(LI)) == []
+
+
+FORM_ZH = {
+    "title": "请假",
+    "days": "8 个工作日",
+    "decider": "二级审批人：王五",
+    "rule": "按规则自动通过",
+    "more": "更多选项…",
+    "half": "7.5 个工作日",
+    "confirm": "确认",
+    "outcome": "张三 已确认",
+}
+FORM_EN = {
+    "title": "Leave",
+    "days": "Working days: 8",
+    "decider": "Second approver: 王五",
+    "rule": "leave of up to 1 working day passes by rule",
+    "more": "More Options…",
+    "half": "Working days: 7.5",
+    "confirm": "Confirm",
+    "outcome": "Confirmed by 张三",
+}
+PUT = "const [css, value] = arguments; const one = document.querySelector(css); one.value = value;\
+ one.dispatchEvent(new Event('change', {bubbles: true}));"
+
+
+@pytest.mark.parametrize("words", [FORM_ZH, FORM_EN], ids=["zh", "en"])
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["desk", "phone"])
+async def test_a_leave_by_a_form(desk: Office, tmp_path: Path, words: dict[str, str], size: tuple[int, int]) -> None:
+    desk.answering.clear()
+    for person in desk.driver.ws.state.people.values():
+        person.locale = "zh-CN" if words is FORM_ZH else "en-US"
+    async with Browser(size=size, dark=False, language="zh-CN" if words is FORM_ZH else "en-US") as page:
+
+        async def put(field: str, value: str) -> None:
+            await page.execute(PUT, f"#modal [data-block={field}] :is(select, input)", value)
+
+        await page.open(f"{desk.address}/")
+        await page.type("#write textarea", "/leave")
+        await page.press("Escape", "Enter")
+        await page.find("#modal[open] h2", words["title"])
+        await page.type("#modal [data-block=reason] textarea", "family")
+        await put("leave_type", "sick")
+        await put("start_date", "2026-12-07")
+        await put("end_date", "2026-12-07")
+        await page.find("#modal .context", words["rule"])
+        await page.gone("#modal [data-block=approver]")
+        await put("end_date", "2026-12-16")
+        await page.find("#modal .context", words["days"])
+        await page.find("#modal .context", words["decider"])
+        await page.find("#modal [data-block=approver]")
+        await page.click("#modal .actions button", words["more"])
+        await page.find("#modal [data-block=start_half]")
+        await put("start_half", "pm")
+        await page.find("#modal .context", words["half"])
+        await page.click("#modal footer button:not([type=submit])")
+        await page.find("#modal [data-block=reason]")
+        kept = await page.execute("return document.querySelector('#modal [data-block=reason] textarea').value")
+        assert kept == "family", "what was typed is still there"
+        await page.screenshot(Path(os.environ.get("FORM_PICTURES", tmp_path)) / f"form-{size[0]}-{words['title']}.png")
+        await page.click("#modal [type=submit]")
+        await page.gone("#modal[open]")
+        await page.click("#list .message button", words["confirm"])
+        await page.find("#list .message", words["outcome"])
+        assert not [line for line in await page.console() if "favicon" not in line]
+
+
+async def test_a_message_is_made_an_expense_and_a_request_is_opened_by_its_name(desk: Office) -> None:
+    await desk.driver.send_message(LI, "C01GENERAL", "taxi to the client")
+    async with Browser(size=(1280, 800), dark=False, language="zh-CN") as page:
+        await page.open(f"{desk.address}/")
+        await page.click("#nav button", "general")
+        await page.find("#list .message", "taxi to the client")
+        await page.execute("document.querySelector('#list .message .entries button').click()")
+        await page.find("#modal[open] h2", "报销")
+        reason = await page.execute("return document.querySelector('#modal [data-block=reason] textarea').value")
+        assert reason == "taxi to the client"
+        await page.click("#modal footer button:not([type=submit])")
+        await page.gone("#modal[open]")
+        await page.type("#write textarea", "/Req")
+        await page.press("Enter")
+        await page.find("#modal[open] h2", "请假")
+        await page.execute(PUT, "#modal .actions select", "expense")
+        await page.find("#modal[open] h2", "报销")
+        await page.find("#modal [data-block=amount]")

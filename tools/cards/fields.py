@@ -16,6 +16,7 @@ from tools.workflow.engine.balance import get_balance_label, list_remaining_days
 from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import APPROVAL_DECISIONS, FilledForm, Opinion, Request, format_decimal
 from tools.workflow.process.definition import Process, find_passing_rule, format_values
+from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, RollingLimit
 from tools.workflow.process.rolling_limits import COUNT_PREFIX
 
@@ -54,6 +55,19 @@ async def build_form_card_fields(directory: Directory, process: Process, filled:
     if rule := find_passing_rule(process, filled):
         fields.append(CardField(label="rule", value=form.get_rule_text(rule)))
     return (*fields, *await _build_exception_fields(directory, form, filled), *_build_exceeded_fields(form, filled))
+
+
+async def build_preview_fields(directory: Directory, process: Process, preview: FormPreview) -> tuple[CardField, ...]:
+    """What a form that is still being filled in comes to: its length, what is left of a balance, who would decide, the
+    rule that would let it pass, and what several requests come to together."""
+    form = process.form
+    fields = list(_build_length_fields(form, preview.filled))
+    fields += [
+        CardField(label=label, value=await identify_people(directory, people)) for label, people in preview.deciders
+    ]
+    if preview.rule:
+        fields.append(CardField(label="rule", value=form.get_rule_text(preview.rule)))
+    return (*fields, *_build_exceeded_fields(form, preview.filled))
 
 
 async def _build_exception_fields(directory: Directory, form: Form, filled: FilledForm) -> list[CardField]:

@@ -21,7 +21,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Channel, ChatDirectory, Ingress
-from bot.chat.slack.listeners import BotIdentity, SlackListeners
+from bot.chat.slack.form_listeners import FormListeners
+from bot.chat.slack.listeners import BotIdentity, SlackListeners, register_sinks
 from bot.chat.slack.payload_shape import has_slack_shape
 from bot.chat.slack.request_verifier import HEADERS_S, RequestVerifier
 from bot.chat.slack.web_api import UNREACHABLE, call_slack
@@ -114,6 +115,8 @@ def build_bolt_app(
         directory=directory,
         note_changed_person=note_changed_person,
     ).register_listeners(app, command)
+    FormListeners(client, me, intake, channel, directory).register_listeners(app)
+    register_sinks(app)
     return app
 
 

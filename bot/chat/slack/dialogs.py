@@ -35,9 +35,9 @@ def render_modal(dialog: Dialog) -> View:
     return {
         "type": "modal",
         "callback_id": CALLBACK,
-        "title": _build_short_text(dialog.title, TITLE),
-        "submit": _build_short_text(dialog.submit, TITLE),
-        "close": _build_short_text(dialog.cancel, TITLE),
+        "title": build_short_text(dialog.title, TITLE),
+        "submit": build_short_text(dialog.submit, TITLE),
+        "close": build_short_text(dialog.cancel, TITLE),
         "private_metadata": _format_private_metadata(dialog),
         "blocks": [block for row in _pair_fields_with_labels(dialog) for block in _render_field(*row)],
     }
@@ -60,18 +60,18 @@ def _render_field(field: DialogField, label: str, options: tuple[tuple[str, str]
     return (
         render_literal(field.value, format_bold(label) + "\n", always=True)
         if field.kind == "shown"
-        else _render_inputs(field, label, options)
+        else render_inputs(field, label, options)
     )
 
 
-def _render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
+def render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
     values = list(_split_for_inputs(field.value)) if field.kind in ("text", "long") else [field.value]
     for number, value in enumerate(values, 1):
         count = f" ({number}/{len(values)})" if len(values) > 1 else ""
         yield {
             "type": "input",
             "block_id": field.name if number == 1 else f"{field.name}~{number}",
-            "label": _build_short_text(label, LABEL, count),
+            "label": build_short_text(label, LABEL, count),
             "optional": not field.required or number > 1,
             "element": _build_element(field, value, options),
         }
@@ -110,7 +110,7 @@ def _build_element(field: DialogField, value: str, options: tuple[tuple[str, str
 
 
 def _build_select(value: str, options: tuple[tuple[str, str], ...]) -> View:
-    shown = {name: {"text": _build_short_text(label or name, OPTION), "value": name} for name, label in options}
+    shown = {name: {"text": build_short_text(label or name, OPTION), "value": name} for name, label in options}
     base = {"type": "static_select", "options": list(shown.values())}
     return _set_initial_value(base, "initial_option", shown.get(value))
 
@@ -119,7 +119,7 @@ def _set_initial_value(element: View, key: str, value: Any) -> View:
     return {**element, "action_id": INPUT} | ({key: value} if value else {})
 
 
-def _build_short_text(text: str, length: int, after: str = "") -> View:
+def build_short_text(text: str, length: int, after: str = "") -> View:
     return {"type": "plain_text", "text": format_plain_label(text, length - len(after)) + after or "…", "emoji": False}
 
 

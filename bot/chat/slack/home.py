@@ -16,6 +16,7 @@ from bot.chat.slack.blocks import (
     render_context,
     render_heading,
 )
+from bot.chat.slack.forms import render_open_button
 from bot.chat.slack.payload_shape import is_short_text
 from bot.core.i18n import translate
 
@@ -28,7 +29,7 @@ MAX_BYTES = 60_000
 def render_home_view(home: HomeView, language: str, dm: str = "") -> dict[str, Any]:
     """The Home tab. `dm`: the channel that its cards belong to; it comes back with every press. A card is shown whole
     or, when the page is full, counted and left out: its buttons never stand under half of what they do."""
-    blocks, left = render_heading(home.title), 0
+    blocks, left = [*render_heading(home.title), *render_open_button(home.request)], 0
     for number, (title, cards, empty) in enumerate(home.sections):
         blocks += render_heading(title)
         blocks += [] if cards else list(render_context(empty))

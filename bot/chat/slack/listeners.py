@@ -35,6 +35,7 @@ acknowledgement."""
 RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
+_ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:)")
 SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
 """Message events that somebody wrote just now: also with a file, by `/me`, and a reply that is *also sent to the
 channel*. Every other subtype is an edit, a notice or a robot."""
@@ -42,7 +43,12 @@ channel*. Every other subtype is an edit, a notice or a robot."""
 
 class AckFunction(Protocol):
     def __call__(
-        self, text: str = ..., *, response_action: str = ..., errors: dict[str, str] = ...
+        self,
+        text: str = ...,
+        *,
+        response_action: str = ...,
+        errors: dict[str, str] = ...,
+        view: dict[str, Any] = ...,
     ) -> Awaitable[Any]: ...
 
 
@@ -86,19 +92,16 @@ class SlackListeners:
         self._threads = WeakValueDictionary[str, asyncio.Lock]()
 
     def register_listeners(self, app: AsyncApp, command: str) -> None:
-        """Handles everything Slack may send. The catch-all listeners come last, because Bolt takes the first match."""
+        """What is said and pressed. Forms have listeners of their own; Bolt takes the first that fits."""
         app.middleware(self.handle_event)
         app.event("app_home_opened")(self.handle_home_opened)
         for event in ("user_change", "team_join"):
             app.event(event)(self.handle_changed_person)
         for event in ("app_uninstalled", "tokens_revoked"):
             app.event(event)(log_removal)
-        app.action(re.compile(r"^cs:"))(self.handle_action)
+        app.action(_BUTTONS)(self.handle_action)
         app.view(dialogs.CALLBACK)(self.handle_view_submission)
         app.command(command)(self.handle_command)
-        anything = re.compile(".*", re.DOTALL)
-        for kind in (app.event, app.action, app.view, app.view_closed, app.command, app.shortcut, app.options):
-            kind(anything)(acknowledge_unhandled)
 
     # Messages
 
@@ -181,7 +184,7 @@ class SlackListeners:
         """The slash command: answered in the DM, wherever it was typed."""
         person, trigger, raw = body.get("user_id"), body.get("trigger_id"), body.get("text") or ""
         if not (is_short_text(person) and is_short_text(trigger) and isinstance(raw, str)):
-            await _acknowledge_malformed(ack, "a slash command")
+            await acknowledge_malformed(ack, "a slash command")
             return
         try:
             place = await self._channel.open_dm(person)
@@ -201,7 +204,7 @@ class SlackListeners:
         opens a dialog has nothing to lose: it is acknowledged first, and Slack then takes the dialog for three
         seconds."""
         if not is_button_press(body):
-            await _acknowledge_malformed(ack, "a press")
+            await acknowledge_malformed(ack, "a press")
             return
         try:
             click = await self.parse_click(body)
@@ -269,7 +272,7 @@ class SlackListeners:
         """A dialog of ours: refused with its problems under the fields, or durable and then closed."""
         click = dialogs.parse_submission(body)
         if click is None:
-            await _acknowledge_malformed(ack, "a dialog")
+            await acknowledge_malformed(ack, "a dialog")
             return
         problems = await self._intake.check_dialog(click)
         if problems:
@@ -355,10 +358,16 @@ def is_button_press(body: Body) -> bool:
     return all(map(is_short_text, (user.get("id"), body.get("trigger_id"), action.get("action_id"), value)))
 
 
-async def _acknowledge_malformed(ack: AckFunction, what: str) -> None:
+async def acknowledge_malformed(ack: AckFunction, what: str) -> None:
     """Acknowledged, because Slack would only send it again."""
     _log.warning("%s of an odd shape is dropped", what)
     await ack()
+
+
+def register_sinks(app: AsyncApp) -> None:
+    """Everything else that Slack may send is answered: the last listeners."""
+    for kind in (app.event, app.action, app.view, app.view_closed, app.command, app.shortcut, app.options):
+        kind(_ANYTHING)(acknowledge_unhandled)
 
 
 async def log_removal(event: dict[str, Any]) -> None:

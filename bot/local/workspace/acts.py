@@ -9,9 +9,22 @@ from typing import Any
 
 from bot.local.workspace import answers, posting, views
 from bot.local.workspace.delivery import Kind, NotAcknowledgedError
-from bot.local.workspace.fields import VALUE_OF, build_state_entry, build_state_values, check_input_values, find_element
+from bot.local.workspace.fields import (
+    VALUE_OF,
+    build_state_entry,
+    build_state_values,
+    check_input_values,
+    find_element,
+    keep_typed_values,
+)
 from bot.local.workspace.once import ResponseUrl
-from bot.local.workspace.payloads import build_home_opened_event, build_interaction, build_slash_command
+from bot.local.workspace.payloads import (
+    build_home_opened_event,
+    build_interaction,
+    build_message_shortcut,
+    build_shortcut,
+    build_slash_command,
+)
 from bot.local.workspace.refused import WorkspaceError
 from bot.local.workspace.typed import build_rich_text, escape_text, mark_up_text
 from bot.local.workspace.validate import POST_TEXT
@@ -190,22 +203,52 @@ def build_block_actions(
 
 
 async def click_view_button(
-    ws: Workspace, person: str, view_id: str, action_id: str, *, block_id: str | None = None, value: Any = None
+    ws: Workspace,
+    person: str,
+    view_id: str,
+    action_id: str,
+    *,
+    block_id: str | None = None,
+    value: Any = None,
+    values: Mapping[str, Any] | None = None,
 ) -> ActResult:
-    """Press a button of the Home tab or of the open dialog."""
+    """Press a button, or choose an option, of the Home tab or of the open dialog. `values`: what stands in its inputs
+    now, by block_id; None: as the workspace knows it."""
     who = ws.get_person(person)
     view = get_own_view(ws, person, view_id)
     found = find_element(view["blocks"], action_id, block_id)
     if found is None:
         raise WorkspaceError("action_not_found")
     pressed = build_action(ws, *found, value, False)
+    state = build_state_values(view["blocks"], keep_known_values(ws, view) if values is None else values)
+    if view_id in ws.state.views:
+        ws.state.typed[view_id] = state
     payload = {
         **build_interaction(ws.app, "block_actions", who, ws.triggers.create_trigger(who.id)),
         "container": {"type": "view", "view_id": view_id},
-        "view": {**view, "state": {"values": build_state_values(view["blocks"], {})}},
+        "view": {**view, "state": {"values": state}},
         "actions": [pressed],
     }
     return await send_interaction(ws, "interactive", payload)
+
+
+async def change_input(ws: Workspace, person: str, view_id: str, block_id: str, value: Any) -> ActResult:
+    """Put a value into an input of the dialog in front; the app hears of it where the input says so."""
+    view = views.get_top_view(ws, person, view_id)
+    block = next((one for one in view["blocks"] if one["block_id"] == block_id and one["type"] == "input"), None)
+    if block is None:
+        raise WorkspaceError("invalid_block_id")
+    element = block["element"]
+    values = {**keep_known_values(ws, view), block_id: {element["action_id"]: build_state_entry(element, value)}}
+    ws.state.typed[view_id] = build_state_values(view["blocks"], values)
+    if not block.get("dispatch_action"):
+        return ActResult()
+    return await click_view_button(ws, person, view_id, element["action_id"], block_id=block_id, value=value)
+
+
+def keep_known_values(ws: Workspace, view: Json) -> dict[str, Json]:
+    """What its person has put into a view, as far as it still asks for it."""
+    return keep_typed_values(view["blocks"], ws.state.typed.get(view["id"], {}))
 
 
 def get_own_view(ws: Workspace, person: str, view_id: str) -> Json:
@@ -222,7 +265,7 @@ async def submit_view(
 ) -> ActResult:
     """Submit the dialog in front. `values` by block_id. Without `force`, what the composer refuses is not sent."""
     who, view = ws.get_person(person), views.get_top_view(ws, person, view_id)
-    state = build_state_values(view["blocks"], values)
+    state = build_state_values(view["blocks"], {**keep_known_values(ws, view), **values})
     if not force and (problems := check_input_values(view["blocks"], state)):
         return ActResult("invalid_input", problems)
     done = await send_interaction(
@@ -272,6 +315,22 @@ async def run_slash_command(ws: Workspace, person: str, channel: str, command: s
     if done.ok and (done.answer.get("text") or done.answer.get("blocks")):
         answers.apply_response(ws, reply, done.answer)
     return done
+
+
+async def use_shortcut(ws: Workspace, person: str, callback_id: str, channel: str = "", ts: str = "") -> ActResult:
+    """Use an entry of the app in the menu of the composer, or, with `channel` and `ts`, of a message."""
+    who = ws.get_person(person)
+    known = next((one for one in ws.setup.shortcuts if one.callback_id == callback_id), None)
+    if known is None or known.on_messages != bool(ts):
+        raise WorkspaceError("unknown_shortcut")
+    trigger = ws.triggers.create_trigger(who.id)
+    if not known.on_messages:
+        return await send_interaction(ws, "interactive", build_shortcut(ws.app, who, callback_id, trigger))
+    room = ws.get_room(channel, who.id)
+    message = posting.get_message(ws, channel, ts)
+    url = f"{ws.address}/response/{ws.reply_urls.create_url(ResponseUrl(who.id, room.id, ws.clock()))}"
+    payload = build_message_shortcut(ws.app, who, room, message, callback_id, trigger, url)
+    return await send_interaction(ws, "interactive", payload)
 
 
 def open_home(ws: Workspace, person: str) -> str:

@@ -61,6 +61,14 @@ class WorkspaceDriver:
         """Press a button of the Home tab or of a dialog."""
         return await acts.click_view_button(self.ws, user, view_id, action_id, value=value)
 
+    async def change_input(self, user: str, view_id: str, block_id: str, value: Any) -> ActResult:
+        """Put a value into an input of the open dialog: a bare value, or an entry as the platform writes it."""
+        return await acts.change_input(self.ws, user, view_id, block_id, value)
+
+    async def use_shortcut(self, user: str, callback_id: str, channel: str = "", ts: str = "") -> ActResult:
+        """Use an entry of the app in the composer's menu, or in that of a message."""
+        return await acts.use_shortcut(self.ws, user, callback_id, channel, ts)
+
     async def submit_view(
         self, user: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
     ) -> ActResult:

@@ -115,6 +115,17 @@ def build_state_values(blocks: list[Json], given: Mapping[str, Any]) -> Json:
     return values
 
 
+def keep_typed_values(blocks: list[Json], values: Mapping[str, Json]) -> dict[str, Json]:
+    """Of what was put in, what these blocks still ask for: the same block, action and kind of element."""
+    asked = {(b["block_id"], e["action_id"], e["type"]) for b, e in list_interactive_elements(blocks)}
+    kept: dict[str, Json] = {}
+    for block, entries in values.items():
+        for action, entry in entries.items():
+            if (block, action, entry["type"]) in asked:
+                kept.setdefault(block, {})[action] = entry
+    return kept
+
+
 def check_input_values(blocks: list[Json], values: Json) -> dict[str, str]:
     """What the composer itself says before it submits: block_id → `required`, `too_short` or `too_long`."""
     found: dict[str, str] = {}

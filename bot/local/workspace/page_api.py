@@ -146,6 +146,7 @@ def build_page_state(api: PageApi, me: WorkspaceMember, request: web.Request) ->
         "channels": channels,
         "standins": [asdict(standin) for standin in ws.standins],
         "commands": list(ws.setup.commands),
+        "shortcuts": [asdict(one) for one in ws.setup.shortcuts],
     }
 
 
@@ -206,8 +207,11 @@ async def act_click(api: PageApi, args: MethodArguments) -> Json:
     person, action = args.require_text("person"), args.require_text("action_id")
     block, value = args.read_text("block_id") or None, args.values.get("value")
     if args.has_value("view_id"):
+        values = args.values.get("values")
+        if values is not None and not isinstance(values, dict):
+            raise WorkspaceError("invalid_arguments")
         done = await acts.click_view_button(
-            api.ws, person, args.read_text("view_id"), action, block_id=block, value=value
+            api.ws, person, args.read_text("view_id"), action, block_id=block, value=value, values=values
         )
     else:
         where = (args.require_text("channel"), args.require_text("ts"))
@@ -241,6 +245,14 @@ async def act_slash(api: PageApi, args: MethodArguments) -> Json:
     )
 
 
+async def act_shortcut(api: PageApi, args: MethodArguments) -> Json:
+    """From the menu of the composer, or of a message (`channel`, `ts`)."""
+    where = (args.read_text("channel"), args.read_text("ts"))
+    return require_success(
+        await acts.use_shortcut(api.ws, args.require_text("person"), args.require_text("callback_id"), *where)
+    )
+
+
 async def act_home(api: PageApi, args: MethodArguments) -> Json:
     acts.open_home(api.ws, args.require_text("person"))
     return {}
@@ -270,6 +282,7 @@ ACTS: dict[str, Act] = {
     "submit": act_submit,
     "close": act_close,
     "slash": act_slash,
+    "shortcut": act_shortcut,
     "home": act_home,
     "read": act_read,
     "locale": act_locale,

@@ -173,6 +173,33 @@ def build_interaction(app: WorkspaceApp, kind: str, person: WorkspaceMember, tri
     }
 
 
+def build_shortcut(app: WorkspaceApp, person: WorkspaceMember, callback_id: str, trigger: str) -> Json:
+    """An entry in the menu of the composer was used."""
+    used = {"callback_id": callback_id, "action_ts": trigger.split(".")[0]}
+    return {**build_interaction(app, "shortcut", person, trigger), **used}
+
+
+def build_message_shortcut(
+    app: WorkspaceApp,
+    person: WorkspaceMember,
+    room: WorkspaceRoom,
+    message: Json,
+    callback_id: str,
+    trigger: str,
+    response_url: str,
+) -> Json:
+    """The same of a message."""
+    return {
+        **build_interaction(app, "message_action", person, trigger),
+        "callback_id": callback_id,
+        "action_ts": trigger.split(".")[0],
+        "message_ts": message["ts"],
+        "channel": {"id": room.id, "name": room.name},
+        "message": drop_metadata(message),
+        "response_url": response_url,
+    }
+
+
 def build_slash_command(
     app: WorkspaceApp,
     person: WorkspaceMember,

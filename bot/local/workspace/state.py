@@ -21,7 +21,7 @@ VERSION = 1
 
 @dataclass(slots=True)
 class WorkspaceState:
-    """The memory of a workspace. `waiting`, `old_blocks` and `statuses` aside, it is what people see."""
+    """The memory of a workspace. `waiting`, `old_blocks`, `typed` and `statuses` aside, it is what people see."""
 
     people: dict[str, WorkspaceMember]
     rooms: dict[str, WorkspaceRoom]
@@ -38,6 +38,8 @@ class WorkspaceState:
     last_stamp: int = 0
     old_blocks: dict[tuple[str, str], list[list[Json]]] = field(default_factory=dict)
     """(room, ts) → what the message's blocks were before: what a screen that was not repainted still shows."""
+    typed: dict[str, dict[str, Json]] = field(default_factory=dict)
+    """view → block → {action: entry}: what its person has put into the open dialog."""
     statuses: dict[tuple[str, str], str] = field(default_factory=dict)
     """(room, thread) → what the app says it is doing."""
 

@@ -133,14 +133,19 @@ def get_top_view(ws: Workspace, person: str, view_id: str) -> Json:
 
 def close_top_view(ws: Workspace, person: str) -> None:
     if ids := ws.state.stacks.get(person):
-        ws.state.views.pop(ids.pop(), None)
+        forget_view(ws, ids.pop())
         ws.notify_change("views", person=person)
 
 
 def close_all_views(ws: Workspace, person: str) -> None:
     for id in ws.state.stacks.pop(person, []):
-        ws.state.views.pop(id, None)
+        forget_view(ws, id)
     ws.notify_change("views", person=person)
+
+
+def forget_view(ws: Workspace, id: str) -> None:
+    ws.state.views.pop(id, None)
+    ws.state.typed.pop(id, None)
 
 
 def apply_response_action(ws: Workspace, person: str, view_id: str, body: Json) -> dict[str, str]:

@@ -36,13 +36,27 @@ EVENTS = frozenset({"app_home_opened", "app_mention", "message.channels", "messa
 
 
 @dataclass(frozen=True, slots=True)
+class AppShortcut:
+    """An entry that the app has in everybody's menus."""
+
+    callback_id: str
+    name: str
+    on_messages: bool = False
+    """In the menu of each message; otherwise in that of the composer."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkspaceSetup:
     """How the app is installed: what it may do, and what it is sent."""
 
     bot_token: str = field(repr=False)
     app_token: str = field(repr=False)
     signing_secret: str = field(default="", repr=False)
-    commands: tuple[str, ...] = ("/countersign",)
+    commands: tuple[str, ...] = ("/countersign", "/leave", "/expense")
+    shortcuts: tuple[AppShortcut, ...] = (
+        AppShortcut("cs:request", "Request…"),
+        AppShortcut("cs:request:expense", "Make this an expense", on_messages=True),
+    )
     scopes: frozenset[str] = SCOPES
     events: frozenset[str] = EVENTS
     """Event subscriptions, named as in the app's manifest."""

@@ -14,7 +14,7 @@ from aiohttp import WSMsgType, web
 from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
-from bot.chat.messages import Click, Dialog, HomeView, Message, Place
+from bot.chat.messages import Click, Dialog, FormAnswer, FormDialog, FormSubmission, HomeView, Message, Place
 from bot.chat.slack.listeners import BotIdentity
 from bot.core.errors import StoreUnavailableError
 from bot.local.workspace.validate import BLOCK_TEXT, UPDATE_BYTES, check_blocks, check_view, count_text_characters
@@ -75,6 +75,12 @@ class Inbox:
     async def check_dialog(self, click: Click) -> dict[str, str]:
         self._up("problems")
         return self.wrong
+
+    async def build_form(self, form: FormSubmission) -> FormDialog | str:
+        return "no form"
+
+    async def submit_form(self, form: FormSubmission) -> FormAnswer:
+        return FormAnswer()
 
     async def build_home(self, person: str) -> HomeView | None:
         return self.homes.get(person)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from bot.chat.slack.app import COMMAND
+from bot.local.workspace.workspace import WorkspaceSetup
 
 FILE = Path(__file__).parents[3] / "deploy" / "slack-manifest.yaml"
 
@@ -76,6 +77,18 @@ SCHEMA = shut(
                         url=text(3000),
                     ),
                 },
+                "shortcuts": {
+                    "type": "array",
+                    "maxItems": 10,
+                    "items": shut(
+                        {
+                            "name": text(24),
+                            "type": {"enum": ["global", "message"]},
+                            "callback_id": text(255),
+                            "description": text(150),
+                        }
+                    ),
+                },
             }
         ),
         "oauth_config": shut(
@@ -137,7 +150,14 @@ def test_the_scopes_are_those_that_something_needs_and_each_says_why(manifest: d
 
 
 def test_it_asks_for_what_the_code_listens_to(manifest: dict[str, Any]) -> None:
-    assert [one["command"] for one in manifest["features"]["slash_commands"]] == [COMMAND]
+    local = WorkspaceSetup("", "")
+    assert [one["command"] for one in manifest["features"]["slash_commands"]] == [*local.commands]
+    assert local.commands[0] == COMMAND
+    shortcuts = manifest["features"]["shortcuts"]
+    assert [(one["callback_id"], one["name"], one["type"] == "message") for one in shortcuts] == [
+        (one.callback_id, one.name, one.on_messages) for one in local.shortcuts
+    ]
+    assert all(one["callback_id"].partition(":")[0] == "cs" for one in shortcuts)
     events = {"app_home_opened", "app_mention", "message.channels", "message.groups", "message.im"}
     events |= {"message.mpim", "user_change", "team_join", "app_uninstalled", "tokens_revoked"}
     assert set(manifest["settings"]["event_subscriptions"]["bot_events"]) == events

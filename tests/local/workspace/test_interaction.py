@@ -118,6 +118,63 @@ async def test_dialogs_stack_three_high(workspace: Workspace, driver: WorkspaceD
     assert len(driver.list_open_views(ZHANG)) == 1
 
 
+def ask(block: str, action: str = "a", *, tells: bool = False) -> Json:
+    """An input block."""
+    element = {"type": "plain_text_input", "action_id": action}
+    label = {"type": "plain_text", "text": block}
+    return {"type": "input", "block_id": block, "label": label, "element": element, "dispatch_action": tells}
+
+
+def typed(app: Obedient) -> Json:
+    """What the app was last told of the fields."""
+    values = app.got[-1].payload["view"]["state"]["values"]
+    return {block: entry["value"] for block, entries in values.items() for entry in entries.values()}
+
+
+async def test_the_app_hears_of_a_change_where_it_asked_to_and_of_all_fields_with_it(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
+    form = modal(blocks=[ask("quiet"), ask("loud", tells=True)])
+    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=form))["view"]
+    assert (await driver.change_input(ZHANG, view["id"], "quiet", "one")).ok and not app.got
+    assert (await driver.change_input(ZHANG, view["id"], "loud", "two")).ok
+    told = app.got[-1].payload
+    assert (told["type"], told["actions"][0]["block_id"], told["actions"][0]["value"]) == (
+        "block_actions",
+        "loud",
+        "two",
+    )
+    assert typed(app) == {"quiet": "one", "loud": "two"}
+
+
+async def test_what_was_typed_stays_where_block_and_action_stay(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
+    form = modal(blocks=[ask("same"), ask("moved"), ask("gone")])
+    view = (await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=form))["view"]
+    for block in ("same", "moved", "gone"):
+        await driver.change_input(ZHANG, view["id"], block, block)
+    await client.views_update(view_id=view["id"], view=modal(blocks=[ask("same"), ask("moved", "b"), ask("new")]))
+    await driver.submit_view(ZHANG, view["id"], {}, force=True)
+    assert typed(app) == {"same": "same", "moved": None, "new": None}
+
+
+async def test_shortcuts_are_told_as_the_platform_does(
+    workspace: Workspace, driver: WorkspaceDriver, app: Obedient
+) -> None:
+    await driver.use_shortcut(ZHANG, "cs:request")
+    told = app.got[-1].payload
+    assert (told["type"], told["callback_id"], told["user"]["id"]) == ("shortcut", "cs:request", ZHANG)
+    ts = await driver.send_message(LI, GENERAL, "taxi")
+    await driver.use_shortcut(ZHANG, "cs:request:expense", GENERAL, ts)
+    told = next(one.payload for one in reversed(app.got) if one.payload["type"] == "message_action")
+    assert (told["message"]["text"], told["message"]["user"], told["message_ts"]) == ("taxi", LI, ts)
+    assert told["channel"]["id"] == GENERAL and told["trigger_id"] and told["response_url"]
+    for wrong in (("cs:request:expense", "", ""), ("cs:request", GENERAL, ts), ("cs:other", "", "")):
+        with pytest.raises(WorkspaceError):
+            await driver.use_shortcut(ZHANG, *wrong)
+
+
 @pytest.mark.parametrize("action", ["update", "push", "clear", ""])
 async def test_what_an_answer_does(
     workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient, action: str

@@ -69,7 +69,8 @@ async def test_state(http: aiohttp.ClientSession, driver: WorkspaceDriver) -> No
         DM_ZHANG: ("Countersign", "im", 0),
     }
     assert state["standins"] == [{"name": "model", "note": "rehearsal"}]
-    assert state["commands"] == ["/countersign"]
+    assert state["commands"] == ["/countersign", "/leave", "/expense"]
+    assert [one["name"] for one in state["shortcuts"]] == ["Request…", "Make this an expense"]
     assert (await post(http, "read", person=ZHANG, channel=GENERAL))["ok"]
     assert all(c["unread"] == 0 for c in (await get(http, "state", person=ZHANG))["channels"])
     assert (await get(http, "state"))["me"]["id"] == ZHANG

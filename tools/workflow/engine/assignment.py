@@ -6,13 +6,14 @@ whom the table names, unless the matching row lets the author choose."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 from tools.people.names import CANDIDATES, describe_person, join_in_both_languages, resolve_person
 from tools.spec import Person, ToolError
-from tools.workflow.bpmn.expressions import Value
-from tools.workflow.bpmn.graph import ProcessDefinition, ServiceTopic
+from tools.workflow.bpmn.expressions import InvalidExpressionError, Value
+from tools.workflow.bpmn.graph import FlowNode, ProcessDefinition, ServiceTopic
 from tools.workflow.engine.authority import MAX_PEOPLE
 from tools.workflow.engine.paths import find_repeated_decider, list_approval_nodes, trace_happy_paths
 from tools.workflow.engine.state import FilledForm, Request, Task, TaskKind
@@ -51,6 +52,56 @@ def assign_people(
     seats.reject_duplicate_deciders()
     seats.choose_recipients()
     return filled.model_copy(update={"people": seats.assigned_people, "exceptions": seats.exceptions})
+
+
+@dataclass(frozen=True, slots=True)
+class PeoplePreview:
+    """Whom a form that is still being filled in leads to, as far as that can be told."""
+
+    values: Mapping[str, str]
+    """The person fields, as ids."""
+    is_path_known: bool
+    """False while something is not filled in that the way depends on."""
+    needed_fields: frozenset[str] = frozenset()
+    """Fields that this very form needs besides those that every form needs."""
+    deciders: tuple[tuple[dict[str, str], tuple[str, ...]], ...] = ()
+    """(label, person ids) of those who would decide, in their order."""
+    errors: tuple[ToolError, ...] = ()
+    """All that is wrong with the people, at once."""
+
+
+def preview_people(
+    form: Form,
+    definition: ProcessDefinition,
+    filled: FilledForm,
+    people: Sequence[Person],
+    author: Person,
+    rows: Sequence[PolicyRow],
+) -> PeoplePreview:
+    """As `assign_people`, of a form that is not complete: nothing is raised, and whom the rules name where nobody is
+    named counts as named. `filled` has no values that are still to come."""
+    decides, errors, values = list_decider_names(definition), list[ToolError](), dict[str, str]()
+    for field in (f for f in form.fields if f.kind in PERSONS):
+        try:
+            named = filled.values.get(field.name, "")
+            values[field.name] = _resolve_ids(field, named, people, author, field.name in decides)
+        except ToolError as error:
+            errors.append(error)
+            values[field.name] = ""
+    filled = filled.model_copy(update={"values": {**filled.values, **values}})
+    try:
+        seats = _SeatAssignment(form, definition, filled, AssigneeResolver(people, author), (*rows, *form.policy))
+    except InvalidExpressionError:
+        return PeoplePreview(values, is_path_known=False, errors=tuple(errors))
+    wrong = {error.field for error in errors}
+    errors += [error for error in seats.suggest_people() if error.field not in wrong]
+    return PeoplePreview(
+        values,
+        is_path_known=True,
+        needed_fields=seats.list_needed_fields(),
+        deciders=tuple(seats.list_deciders()),
+        errors=tuple(errors),
+    )
 
 
 def find_successors(
@@ -148,9 +199,44 @@ class _SeatAssignment:
     def resolve_people(self, name: str) -> tuple[str, ...]:
         return self.assigned_people.get(name) or self._filled.resolve_people(name)
 
+    def list_needed_fields(self) -> frozenset[str]:
+        """Fields that a row asks for, or that decide on the way of this very form."""
+        asked = {row.field for row in self._form.requires if row.is_condition_met(self._values)}
+        return frozenset(f.name for f in self._form.fields if f.name in asked or f.name in self._nodes_by_name)
+
+    def suggest_people(self) -> Iterator[ToolError]:
+        """Everybody whom the rules name clearly takes their place; what keeps somebody from it is told."""
+        for field in self._form.fields:
+            if field.name not in self._nodes_by_name or self._filled.values.get(field.name):
+                continue
+            able = self.list_candidates(field.name)
+            if len(able) == 1:
+                self.assigned_people[field.name] = (able[0].id,)
+            elif not able and not self._can_author_choose(field.name):
+                yield _build_approver_error(field, able, self._company)
+        for step in (self.require_allowed_choices, self.choose_people, self.reject_duplicate_deciders):
+            try:
+                step()
+            except ToolError as error:
+                yield error
+
+    def list_deciders(self) -> Iterator[tuple[dict[str, str], tuple[str, ...]]]:
+        """(label, person ids) of everybody who would decide, in the order of the way."""
+        shown = set[str]()
+        for node in list_approval_nodes(self._paths[:1]):
+            for name in node.who:
+                if name not in shown and (people := self.resolve_people(name)):
+                    shown.add(name)
+                    yield self._get_label(name, node), people
+
+    def _get_label(self, name: str, node: FlowNode) -> dict[str, str]:
+        level = next((one for one in self._form.levels if one.name == name), None)
+        known = self._form.find_field(name) or level
+        return known.label.by_language if known else {"zh": node.name, "en": node.name}
+
     def reject_missing_fields(self) -> None:
         """Every missing field for this very form, at once, with suggestions."""
-        needed = {r.field for r in self._form.requires if r.is_condition_met(self._values)} | self._nodes_by_name.keys()
+        needed = self.list_needed_fields()
         missing = [f for f in self._form.fields if f.name in needed and not self._filled.values[f.name]]
         deciding_here = [f for f in missing if f.name in self._nodes_by_name]
         hint = "".join(map(self._describe_suggestion, deciding_here))

@@ -51,6 +51,7 @@ from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.engine.versions import ProcessVersions
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, get_process_by_key
+from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.process.policy import PolicyRow
 
 T = TypeVar("T")
@@ -109,6 +110,11 @@ class EmbeddedEngine:
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
     ) -> FilledForm:
         return await self._enricher.fill_form(process, form, initiator, now, besides)
+
+    async def preview_form(
+        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
+    ) -> FormPreview:
+        return await self._enricher.preview_form(process, form, initiator, now)
 
     async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
         return await self._enricher.list_balances(await self.list_processes(), person, year)

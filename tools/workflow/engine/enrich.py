@@ -31,6 +31,7 @@ from tools.workflow.engine.port import Act
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status, Task
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, fill_form
+from tools.workflow.process.form_preview import FormPreview, preview_form
 from tools.workflow.process.policy import AssigneeResolver, PolicyRow
 
 MAX_LEVELS = 10
@@ -91,6 +92,26 @@ class CommandEnricher:
             number_overrides=self._numbers,
             policy=self._policy,
             earlier_requests=[r for r in other_requests if r.process == process.key and r.id != excluded_request],
+        )
+
+    async def preview_form(
+        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
+    ) -> FormPreview:
+        """What a form that is still being filled in comes to. Raises `ToolError` for an author who is not in the
+        directory."""
+        people = await self._directory.list_people()
+        author = _require_author(people, initiator)
+        others = await self._load_other_requests(initiator, None) if process.form.needs_earlier_requests else ()
+        return preview_form(
+            process,
+            form,
+            initiator=author,
+            people=people,
+            today=now.astimezone(author.zone).date(),
+            calendar=self._calendar,
+            number_overrides=self._numbers,
+            policy=self._policy,
+            earlier_requests=[r for r in others if r.process == process.key],
         )
 
     async def list_balances(self, processes: Sequence[Process], person: str, year: int) -> tuple[YearBalance, ...]:

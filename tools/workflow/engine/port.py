@@ -26,6 +26,7 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.state import CompactModel, Delegation, FilledForm, Request, Status, Task
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.process.definition import Process
+from tools.workflow.process.form_preview import FormPreview
 
 Act: TypeAlias = (
     DecideCommand | TransferCommand | AddSignCommand | WithdrawCommand | UrgeCommand | CommentCommand | CcCommand
@@ -99,6 +100,11 @@ class Engine(Protocol):
     ) -> FilledForm:
         """The form, checked and completed, without any effect. `besides`: the request that it belongs to, if any, which
         does not count as another one of the author's."""
+
+    async def preview_form(
+        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
+    ) -> FormPreview:
+        """What a form that is still being filled in comes to so far, with all that is wrong at once."""
 
     async def start_request(
         self,

@@ -17,6 +17,7 @@ from importlib import resources
 from pydantic import ValidationError
 
 from tools.spec import Person, ToolError
+from tools.workflow.bpmn.expressions import list_variables, parse_expression
 from tools.workflow.bpmn.graph import InvalidDefinitionError, NodeKind, ProcessDefinition
 from tools.workflow.bpmn.reader import compile_bpmn
 from tools.workflow.engine.assignment import assign_people, list_decider_names
@@ -27,7 +28,7 @@ from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.checks import check_form, check_nodes
 from tools.workflow.process.form_input import compute_length, parse_form_input
 from tools.workflow.process.forms import NUMBERS, Form
-from tools.workflow.process.policy import PolicyRow, describe_validation_error
+from tools.workflow.process.policy import ConditionalRow, PolicyRow, describe_validation_error
 from tools.workflow.process.rolling_limits import apply_bounds
 
 SHIPPED = ("leave", "expense")
@@ -53,6 +54,20 @@ class Process:
     def version(self) -> tuple[str, str]:
         """Identifies the two files."""
         return self.definition.version, self.form_version
+
+    @cached_property
+    def watched_fields(self) -> frozenset[str]:
+        """The fields that its length, its way, or another field depends on."""
+        form, span = self.form, self.form.days
+        rows: list[ConditionalRow] = [*form.requires, *form.policy, *form.bounds]
+        conditions = [row.when for row in rows]
+        conditions += [flow.condition for node in self.definition.nodes.values() for flow in node.routes]
+        read = [name for one in conditions if one for name in list_variables(parse_expression(one))]
+        summed = [name for bound in form.bounds for name in (bound.field, *bound.per)]
+        days = [span.start, span.start_half, span.end, span.end_half] if span else []
+        kept = [form.balance.field] if form.balance else []
+        watched = {*read, *summed, *days, *kept, *self.deciding_names}
+        return frozenset(f.name for f in form.fields if f.name in watched or f.currency in watched)
 
     @cached_property
     def deciding_names(self) -> frozenset[str]:
@@ -121,7 +136,7 @@ def fill_form(
     filled = FilledForm(
         values=canonical,
         numbers={
-            **_collect_numbers(form, canonical, initiator, number_overrides),
+            **collect_numbers(form, canonical, initiator, number_overrides),
             **({"days": length.working_days} if length else {}),
         },
         estimated=bool(length and length.is_estimated),
@@ -154,7 +169,7 @@ def format_values(process: Process, filled: FilledForm, language: str) -> dict[s
     return texts
 
 
-def _collect_numbers(
+def collect_numbers(
     form: Form, values: Mapping[str, str], author: Person, number_overrides: Mapping[str, Decimal]
 ) -> dict[str, Decimal]:
     """The form's numbers and those of its fields; an empty field counts as 0."""

@@ -42,6 +42,7 @@ from tools.workflow.engine.state import Decision, Delegation, FilledForm, Reques
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.engine.transitions import TransitionResult
 from tools.workflow.process.definition import Process
+from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.remote.api import EngineApi, ProcessInstance, VariableValue
 from tools.workflow.remote.change_poller import POLL_INTERVAL_S, ChangePoller
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
@@ -116,6 +117,11 @@ class RemoteEngine:
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime, besides: str = ""
     ) -> FilledForm:
         return await self._build_enricher().fill_form(process, form, initiator, now, besides)
+
+    async def preview_form(
+        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
+    ) -> FormPreview:
+        return await self._build_enricher().preview_form(process, form, initiator, now)
 
     async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
         return await self._build_enricher().list_balances(await self.list_processes(), person, year)

@@ -92,6 +92,13 @@ export function say(written, thread) {
   });
 }
 
+/** Uses an entry that the bot has in the menu of the composer, or of a message (`place`). */
+export const shortcut = ({ callback_id }, place = {}) =>
+  attempt(async () => {
+    await post("shortcut", { person: model.person, callback_id, ...place });
+    await Promise.all([refresh.view(), refresh.messages()]);
+  });
+
 /** Sets the language in which the bot and this page speak to people. */
 export function setLocale(lang, people = [model.person]) {
   const locale = lang === "zh" ? "zh-CN" : "en-US";

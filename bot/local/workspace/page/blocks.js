@@ -16,16 +16,18 @@ function text(object, look) {
 
 /**
  * The blocks of a message, a dialog or the Home tab. `env.look` finds people and channels;
- * `env.press(action, control)` is called for every action; `env.values` holds what dialog fields start with.
+ * `env.press(action, control)` is called for every action; `env.values` holds what dialog fields start with, and
+ * `env.change(action)` is called when a field of which the bot wants to hear has changed.
  */
-export function blocks(list, env) {
-  return (list ?? []).map((block) => {
-    const make = Object.hasOwn(BLOCKS, block.type) ? BLOCKS[block.type] : unknown;
-    const node = make(block, env);
-    node.classList.add("block");
-    if (block.block_id) node.dataset.block = block.block_id;
-    return node;
-  });
+export const blocks = (list, env) => (list ?? []).map((one) => block(one, env));
+
+/** One block. */
+export function block(given, env) {
+  const make = Object.hasOwn(BLOCKS, given.type) ? BLOCKS[given.type] : unknown;
+  const node = make(given, env);
+  node.classList.add("block");
+  if (given.block_id) node.dataset.block = given.block_id;
+  return node;
 }
 
 const BLOCKS = {

@@ -1,6 +1,6 @@
 /* Where people write: Enter sends, Shift+Enter breaks the line, `@` and `/` offer what can follow. */
 
-import { say } from "./act.js";
+import { say, shortcut } from "./act.js";
 import { avatar } from "./messages.js";
 import { h, icon } from "./dom.js";
 import { model } from "./model.js";
@@ -102,6 +102,13 @@ function offering(field, list) {
   };
 
   const take = (option) => {
+    if (option.use) {
+      field.value = field.value.replace(WORD, "$1");
+      field.dispatchEvent(new Event("input"));
+      close();
+      option.use();
+      return;
+    }
     const head = field.value.slice(0, field.selectionStart).replace(WORD, `$1${option.insert} `);
     const tail = field.value.slice(field.selectionStart).replace(/^ /, "");
     field.value = head + tail;
@@ -140,7 +147,12 @@ function candidates([, before, sign, typed]) {
   const wanted = typed.toLowerCase();
   if (sign === "/") {
     if (before) return [];
-    return model.commands.filter((name) => name.startsWith(`/${wanted}`)).map((name) => ({ insert: name, name, note: t("command") }));
+    const commands = model.commands.filter((name) => name.startsWith(`/${wanted}`));
+    const entries = model.shortcuts.filter((one) => !one.on_messages && one.name.toLowerCase().startsWith(wanted));
+    return [
+      ...commands.map((name) => ({ insert: name, name, note: t("command") })),
+      ...entries.map((one) => ({ use: () => shortcut(one), name: one.name, note: t("shortcut") })),
+    ];
   }
   const bot = { id: model.bot.id, name: model.bot.name, is_bot: true };
   const people = model.people.filter((person) => !person.is_bot && person.id !== model.person);

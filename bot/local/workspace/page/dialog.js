@@ -2,34 +2,64 @@
 
 import { attempt, press } from "./act.js";
 import { post } from "./api.js";
-import { blocks } from "./blocks.js";
-import { h, icon } from "./dom.js";
+import { block } from "./blocks.js";
+import { h, icon, reconcile } from "./dom.js";
 import { words } from "./emoji.js";
 import { blank } from "./inputs.js";
 import { look, model, on, refresh } from "./model.js";
 import { t } from "./words.js";
 
 const frame = document.getElementById("modal");
-let shown = { id: null, print: "" };
+const kept = new Map();
+let shown = { id: null, print: "", face: "" };
 
-/** Shows, redraws or closes the dialog, after what the server says is open. */
+/** Shows, redraws or closes the dialog, after what the server says is open. Of one that is open already only what has
+ * changed is drawn anew, so that nobody is interrupted in a field. */
 function draw() {
   const view = model.view;
   const stamp = view ? JSON.stringify([view, model.spoken]) : "";
   if (stamp === shown.print) return;
-  const values = view && view.id === shown.id ? read() : {};
-  shown = { id: view?.id ?? null, print: stamp };
+  const face = view && JSON.stringify([view.id, view.title, view.submit, view.close, model.spoken]);
+  const same = face && face === shown.face;
+  if (!same && shown.id) kept.set(shown.id, read());
+  shown = { id: view?.id ?? null, print: stamp, face };
   if (!view) {
+    kept.clear();
     frame.close();
     return;
   }
-  frame.replaceChildren(form(view, values));
+  if (same) {
+    reconcile(frame.querySelector(".fields-of-form"), rows(view, read()));
+    return;
+  }
+  frame.replaceChildren(form(view, kept.get(view.id) ?? {}));
   if (!frame.open) frame.showModal();
   (frame.querySelector("[autofocus]") ?? frame.querySelector(".input :is(input, textarea, select)"))?.focus();
 }
 
+/** Rows for `reconcile`. */
+function rows(view, values) {
+  const env = {
+    look,
+    values,
+    press: (action, control) => press({ view_id: view.id, values: read() }, action, control),
+    change: (action) => change(view, action),
+  };
+  return (view.blocks ?? []).map((one) => ({ key: one.block_id, print: print(one), make: () => block(one, env) }));
+}
+
+/** What an input starts with counts when it is drawn first; then what its person has put in. */
+const print = (one) => JSON.stringify(one, (name, value) => (one.type === "input" && name.startsWith("initial_") ? undefined : value));
+
+/** The bot hears that a field has changed, and of all others with it. */
+async function change(view, action) {
+  await attempt(() => post("click", { person: model.person, view_id: view.id, ...action, values: read() }));
+  await refresh.view();
+}
+
 function form(view, values) {
-  const env = { look, values, press: (action, control) => press({ view_id: view.id }, action, control) };
+  const fields = h("div", { class: "fields-of-form" });
+  reconcile(fields, rows(view, values));
   const node = h(
     "form",
     { novalidate: true, "aria-labelledby": "modal-title" },
@@ -39,7 +69,7 @@ function form(view, values) {
       h("h2", { id: "modal-title", dir: "auto" }, words(view.title)),
       h("button", { type: "button", class: "quiet", "aria-label": t("close"), title: t("close"), onclick: leave }, icon("close")),
     ),
-    h("div", { class: "fields-of-form" }, blocks(view.blocks, env)),
+    fields,
     h(
       "footer",
       {},

@@ -28,7 +28,20 @@ export function input(block, env) {
   );
   wrap.read = () => ({ type: part.type, ...read() });
   wrap.required = !block.optional && part.type in CONTROLS;
+  if (block.dispatch_action && env.change) dispatch(wrap, () => env.change({ block_id: block.block_id, action_id: part.action_id, value: wrap.read() }));
   return wrap;
+}
+
+const TYPED = "input[type=text], input[type=email], input[type=url], textarea";
+
+/** The bot hears of a choice at once, and of what is typed when Enter is pressed, as on Slack. */
+function dispatch(wrap, tell) {
+  wrap.addEventListener("change", (event) => event.target.matches(TYPED) || tell());
+  wrap.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || event.shiftKey || !event.target.matches(TYPED)) return;
+    event.preventDefault();
+    tell();
+  });
 }
 
 const strange = (part) => ({

@@ -1,6 +1,6 @@
 /* Messages: the list of a channel, and the thread beside it. */
 
-import { press } from "./act.js";
+import { press, shortcut } from "./act.js";
 import { blocks } from "./blocks.js";
 import { h, icon, seal } from "./dom.js";
 import { emoji } from "./emoji.js";
@@ -104,6 +104,7 @@ function bubble(message, options) {
       files(message),
       message.edited && !who.is_bot && h("small", { class: "edited" }, t("edited")),
       reactions(message),
+      shortcuts(message),
       !options.inThread && threadLink(message, options),
     ),
   );
@@ -116,6 +117,14 @@ function bubble(message, options) {
 function reactions({ reactions: list }) {
   const pill = ({ name, count }) => h("span", { class: "pill" }, emoji(name), count > 1 && ` ${count}`);
   return list?.length ? h("div", { class: "pills" }, list.map(pill)) : null;
+}
+
+/** The bot's entries in the menu of a message. */
+function shortcuts(message) {
+  const list = message.private ? [] : model.shortcuts.filter((one) => one.on_messages);
+  const place = { channel: model.channel, ts: message.ts };
+  const entry = (one) => h("button", { type: "button", class: "quiet text", onclick: () => shortcut(one, place) }, one.name);
+  return list.length ? h("div", { class: "hover entries" }, list.map(entry)) : null;
 }
 
 function privateMark(notice, { redraw }) {

@@ -20,6 +20,7 @@ export const model = {
   channels: [],
   standins: [],
   commands: [],
+  shortcuts: [],
   messages: [],
   private: [],
   status: [],

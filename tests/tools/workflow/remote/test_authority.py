@@ -101,6 +101,14 @@ async def test_a_task_is_never_given_to_the_author(world: World) -> None:
     assert (await refused(world.engine.execute_command(to_author, "k", NOW))).code == "own_request"
 
 
+async def test_what_a_form_comes_to_is_told_while_it_is_filled_in(world: World) -> None:
+    leave = (await world.engine.list_processes())[0]
+    filled = await world.engine.fill_form(leave, SICK, ZHANG.id, NOW)
+    preview = await world.engine.preview_form(leave, SICK, ZHANG.id, NOW)
+    assert not preview.errors and preview.filled.numbers == filled.numbers
+    assert [people for _, people in preview.deciders] == [(LI.id,)]
+
+
 async def test_what_was_confirmed_is_what_is_started_and_decided(world: World) -> None:
     leave = (await world.engine.list_processes())[0]
     filled = await world.engine.fill_form(leave, SICK, ZHANG.id, NOW)

@@ -1,0 +1,180 @@
+"""Forms on Slack: slash commands, shortcuts and buttons that open one, what is changed in it, and its submission.
+
+Opening and changing a form has nothing to lose: it is acknowledged first. A submission is durable before it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
+
+from slack_bolt.async_app import AsyncApp
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.chat.messages import Channel, ChatDirectory, FormDialog, FormSubmission, Ingress, Place
+from bot.chat.slack import forms
+from bot.chat.slack.listeners import RAW_MAX, AckFunction, BotIdentity, acknowledge_malformed, is_button_press
+from bot.chat.slack.payload_shape import is_short_text
+from bot.chat.slack.text import parse_message_text
+from bot.chat.slack.web_api import call_slack
+from bot.core.errors import ChatError, StoreUnavailableError
+from bot.core.i18n import translate
+
+_log = logging.getLogger(__name__)
+
+Body: TypeAlias = Mapping[str, Any]
+SHORTCUT = "cs:request"
+"""Callback id of the shortcut that opens a form; with `:expense` behind it, that of this process."""
+
+
+_ANY_COMMAND, _SHORTCUTS, _ACTIONS = re.compile(r"^/"), re.compile(r"^cs:request(:|$)"), re.compile(r"^cs:form:")
+
+
+class FormListeners:
+    def __init__(
+        self, client: AsyncWebClient, me: BotIdentity, intake: Ingress, channel: Channel, directory: ChatDirectory
+    ) -> None:
+        self._client, self._me, self._intake = client, me, intake
+        self._channel, self._directory = channel, directory
+        self._views = WeakValueDictionary[str, asyncio.Lock]()
+
+    def register_listeners(self, app: AsyncApp) -> None:
+        """After those of `SlackListeners`: every other slash command opens the form of the process that it is called
+        after."""
+        app.command(_ANY_COMMAND)(self.handle_command)
+        app.shortcut(_SHORTCUTS)(self.handle_shortcut)
+        app.action(_ACTIONS)(self.handle_action)
+        app.view(forms.CALLBACK)(self.handle_submission)
+
+    # What opens a form
+
+    async def handle_command(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """`/leave`: what is written behind it stands in the form."""
+        person, trigger, command = body.get("user_id"), body.get("trigger_id"), body.get("command")
+        channel = body.get("channel_id")
+        if not all(map(is_short_text, (person, trigger, command, channel))):
+            await acknowledge_malformed(ack, "a slash command")
+            return
+        await ack()
+        form = FormSubmission(
+            id="", person=str(person), process=str(command)[1:], said=self._read_text(body.get("text"))
+        )
+        place = Place(team=self._me.team, channel=str(channel), direct=str(channel).startswith("D"))
+        await self._open_form(str(trigger), form, place)
+
+    async def handle_shortcut(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """From the menu of the composer: any process. From a message: the form is about what that says."""
+        user, message = body.get("user"), body.get("message") or {}
+        person = user.get("id") if isinstance(user, Mapping) else None
+        trigger, callback = body.get("trigger_id"), body.get("callback_id")
+        if not all(map(is_short_text, (person, trigger, callback))):
+            await acknowledge_malformed(ack, "a shortcut")
+            return
+        await ack()
+        process = str(callback).partition(f"{SHORTCUT}:")[2]
+        said = self._read_text(message.get("text"))
+        form = FormSubmission(id="", person=str(person), process=process, said=said, has_choice=not process)
+        await self._open_form(str(trigger), form)
+
+    async def handle_action(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """A button or a changed field."""
+        if not is_button_press(body):
+            await acknowledge_malformed(ack, "a press")
+            return
+        await ack()
+        action, person = body["actions"][0], body["user"]["id"]
+        if action["action_id"] == forms.OPEN:
+            form = FormSubmission(id="", person=person, process="", has_choice=True)
+            await self._open_form(body["trigger_id"], form)
+        elif (filled := forms.parse_form(body)) is None:
+            _log.warning("a press in no form: %s", action["action_id"])
+        elif action["action_id"] == forms.MORE:
+            await self._push_page(body, filled)
+        else:
+            await self._update_form(body["view"]["id"], filled, forms.parse_chosen_process(action), action["action_id"])
+
+    async def _open_form(self, trigger: str, form: FormSubmission, place: Place | None = None) -> None:
+        """Within the trigger's three seconds; too late is said, not swallowed. `place`: where it was asked for."""
+
+        async def open_view(view: forms.View) -> None:
+            await call_slack(self._client.views_open, {"trigger_id": trigger, "view": view}, tries=1)
+
+        await self._show_form(form, open_view, place)
+
+    async def _push_page(self, body: Body, form: FormSubmission) -> None:
+        """The page behind this one."""
+
+        async def push_view(view: forms.View) -> None:
+            await call_slack(self._client.views_push, {"trigger_id": body["trigger_id"], "view": view}, tries=1)
+
+        await self._show_form(form.turn_page(), push_view, None)
+
+    async def _show_form(
+        self, form: FormSubmission, show: Callable[[forms.View], Awaitable[Any]], place: Place | None
+    ) -> None:
+        try:
+            dialog = await self._intake.build_form(form)
+            if isinstance(dialog, str):
+                await self._tell(form.person, dialog, place)
+            elif view := forms.render_form(dialog):
+                await show(view)
+            else:
+                await self._tell(form.person, await self._translate(form.person, "form.too_much"), place)
+        except StoreUnavailableError as failed:
+            _log.warning("form not built: %s", failed)
+            await self._tell(form.person, await self._translate(form.person, "slack.not_taken"), place)
+        except ChatError as failed:
+            _log.warning("form not opened: %s", failed)
+            await self._tell(form.person, await self._translate(form.person, "form.late"), place)
+
+    async def _update_form(self, view_id: str, form: FormSubmission, chosen: str, action: str) -> None:
+        """What depends on the changed field; or another process. One change of a view after the other."""
+        if action == forms.PROCESS:
+            form = form.model_copy(update={"process": chosen, "values": {}})
+        async with self._views.setdefault(view_id, asyncio.Lock()):
+            try:
+                dialog = await self._intake.build_form(form)
+                if isinstance(dialog, FormDialog) and (view := forms.render_form(dialog)):
+                    await call_slack(self._client.views_update, {"view_id": view_id, "view": view})
+            except (StoreUnavailableError, ChatError) as failed:
+                _log.warning("form not updated: %s", failed)
+
+    # What comes of it
+
+    async def handle_submission(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """Refused with its problems under the fields, or followed by the next page, or durable and then closed."""
+        form = forms.parse_form(body)
+        if form is None:
+            await acknowledge_malformed(ack, "a form")
+            return
+        answer = await self._intake.submit_form(form)
+        if answer.problems:
+            await ack(response_action="errors", errors=forms.assign_problems(answer.problems, body["view"]))
+        elif answer.next_page is None:
+            await ack(response_action="clear")
+        elif view := forms.render_form(answer.next_page):
+            await ack(response_action="push", view=view)
+        else:
+            text = await self._translate(form.person, "form.too_much")
+            await ack(response_action="errors", errors={forms.list_input_blocks(body["view"])[0]: text})
+
+    # Saying things of our own
+
+    def _read_text(self, raw: object) -> str:
+        """What somebody wrote, bounded before it is read."""
+        return parse_message_text(raw, self._me.user) if isinstance(raw, str) and len(raw) <= RAW_MAX else ""
+
+    async def _tell(self, person: str, text: str, place: Place | None) -> None:
+        try:
+            await self._channel.post_ephemeral(place or await self._channel.open_dm(person), person, text)
+        except (StoreUnavailableError, ChatError) as failed:
+            _log.warning("could not tell %s: %s", person, failed)
+
+    async def _translate(self, person: str, key: str) -> str:
+        """In the language of somebody who is known already; nobody is asked."""
+        found = self._directory.find_known_person(person)
+        return translate(key, found.language if found else "en")

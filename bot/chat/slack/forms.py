@@ -1,0 +1,145 @@
+"""The form of a process as Slack views, and what people do in them as a `FormSubmission`.
+
+A view names the process, the page, and what was filled in on the pages before. All of it is checked again when it comes
+back; who submits it is whom the verified payload names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bot.chat.messages import FormDialog, FormInput, FormProblem, FormSubmission
+from bot.chat.slack.dialogs import LABEL, OPTION, TITLE, VALUE, build_short_text, parse_view_state, render_inputs
+from bot.chat.slack.payload_shape import is_short_text
+
+CALLBACK = "cs:form"
+OPEN, MORE, PROCESS, INPUT = "cs:form:open", "cs:form:more", "cs:form:process", "cs:form:input"
+NOTES, CHOICE, BUTTONS = "cs:form:notes", "cs:form:choice", "cs:form:buttons"
+"""Block ids of what has no name of a field."""
+METADATA = 3_000
+"""Characters that a view may carry."""
+NOTE, NOTES_MAX, HINT = 300, 10, 150
+"""Characters of a note, notes of a view, characters of a hint."""
+CHOICES = 100
+PAGES = 3
+"""Slack stacks so many views."""
+
+View = dict[str, Any]
+
+
+def render_form(dialog: FormDialog) -> View | None:
+    """The view of a page; None where it would have to carry more than Slack takes."""
+    about = {"form": dialog.process, "page": dialog.page, "choice": bool(dialog.choices)}
+    metadata = json.dumps({**about, "values": dict(dialog.values)}, ensure_ascii=False)
+    if len(metadata.encode("utf-16-le")) // 2 > METADATA:
+        return None
+    return {
+        "type": "modal",
+        "callback_id": CALLBACK,
+        "title": build_short_text(dialog.title, TITLE),
+        "submit": build_short_text(dialog.submit, TITLE),
+        "close": build_short_text(dialog.cancel, TITLE),
+        "private_metadata": metadata,
+        "blocks": [
+            *_render_choice(dialog),
+            *(block for one in dialog.inputs for block in _render_input(one, dialog.process)),
+            *_render_notes(dialog),
+            *_render_more(dialog),
+        ],
+    }
+
+
+def render_open_button(label: str) -> list[View]:
+    """The button that opens a form; nothing without a label."""
+    return [_build_button_row(label, OPEN)] if label else []
+
+
+def _render_choice(dialog: FormDialog) -> Iterator[View]:
+    """Which process it is."""
+    options = {
+        key: {"text": build_short_text(name, OPTION), "value": key}
+        for key, name in dialog.choices[:CHOICES]
+        if 0 < len(key) <= VALUE
+    }
+    if dialog.process in options:
+        element = {
+            "type": "static_select",
+            "action_id": PROCESS,
+            "options": list(options.values()),
+            "initial_option": options[dialog.process],
+        }
+        yield {"type": "actions", "block_id": CHOICE, "elements": [element]}
+
+
+def _render_input(one: FormInput, process: str) -> Iterator[View]:
+    """Slack keeps what was typed where block and action stay the same: so the action names the process."""
+    for block in render_inputs(one.field, one.label, one.options):
+        block["element"]["action_id"] = f"{INPUT}:{process}"
+        hint = {"hint": build_short_text(one.hint, HINT)} if one.hint else {}
+        yield {**block, **hint, **({"dispatch_action": True} if one.is_watched else {})}
+
+
+def _render_notes(dialog: FormDialog) -> Iterator[View]:
+    lines = [*dialog.notes, *(f"⚠️ {warning}" for warning in dialog.warnings)][:NOTES_MAX]
+    if lines:
+        yield {"type": "context", "block_id": NOTES, "elements": [build_short_text(line, NOTE) for line in lines]}
+
+
+def _render_more(dialog: FormDialog) -> Iterator[View]:
+    if dialog.more:
+        yield _build_button_row(dialog.more, MORE)
+
+
+def _build_button_row(label: str, action: str) -> View:
+    button = {"type": "button", "action_id": action, "text": build_short_text(label, OPTION)}
+    return {"type": "actions", "block_id": BUTTONS, "elements": [button]}
+
+
+def parse_form(body: Mapping[str, Any]) -> FormSubmission | None:
+    """What somebody has filled in so far, from a payload with a view of ours; None when it is none."""
+    try:
+        view = body["view"]
+        about = json.loads(view.get("private_metadata") or "null")
+        carried, page = about["values"], about["page"]
+        if view["callback_id"] != CALLBACK or type(page) is not int or not 0 <= page < PAGES:
+            return None
+        typed = parse_view_state(view["state"]["values"])
+        return FormSubmission(
+            id=view.get("root_view_id") or view["id"],
+            person=body["user"]["id"],
+            process=about["form"],
+            values={**carried, **{name: text for name, text in typed.items() if not name.startswith("cs:")}},
+            page=page,
+            earlier=tuple(carried),
+            has_choice=bool(about["choice"]),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def parse_chosen_process(action: Mapping[str, Any]) -> str:
+    """The process that somebody changes to; empty where the payload names none."""
+    chosen = action.get("selected_option")
+    value = chosen.get("value") if isinstance(chosen, Mapping) else ""
+    return value if is_short_text(value) else ""
+
+
+def list_input_blocks(view: Mapping[str, Any]) -> list[str]:
+    """Block ids of a view's inputs; of one without any, which Slack does not send, an empty name."""
+    blocks = view.get("blocks")
+    shown = [one for one in blocks if isinstance(one, Mapping)] if isinstance(blocks, list) else []
+    return [str(one.get("block_id")) for one in shown if one.get("type") == "input"] or [""]
+
+
+def assign_problems(problems: tuple[FormProblem, ...], view: Mapping[str, Any]) -> dict[str, str]:
+    """Problems under their inputs; what belongs to an input of another page stands under the first, with its label."""
+    shown = list_input_blocks(view)
+    placed: dict[str, str] = {}
+    for one in problems:
+        is_here = one.field in shown
+        name = one.field if is_here else shown[0]
+        text = one.text if is_here or not one.label else f"{build_short_text(one.label, LABEL)['text']}: {one.text}"
+        placed[name] = f"{placed[name]} {text}" if name in placed else text
+    return placed

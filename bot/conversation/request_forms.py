@@ -1,0 +1,218 @@
+"""Requests without a model: the form of a process as a dialog, and the card that a submitted one becomes.
+
+The card is the one that a conversation leads to: proposed by the same code, confirmed by the same button. A dialog
+starts nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.agent.proposals import propose_call
+from bot.chat.messages import ChatDirectory, FormAnswer, FormDialog, FormInput, FormProblem, FormSubmission
+from bot.core import logs
+from bot.core.clock import Clock
+from bot.core.errors import ChatError
+from bot.core.i18n import LANGUAGES, render_value, translate, translate_label
+from bot.core.records import OpenCard
+from bot.core.work_items import FormSubmitted, NotifyPerson
+from bot.queue.keys import Keys
+from bot.queue.lanes import LaneItem, Lease
+from bot.queue.writes import EnqueueItem, Write
+from bot.storage.journal import Journal
+from tools.requests.form_pages import (
+    PAGES,
+    FormPage,
+    FormTooLongError,
+    build_form_page,
+    list_form_problems,
+    list_needed_fields,
+)
+from tools.requests.processes import START_PROCESS
+from tools.spec import Caller, DialogField, TextRef, ToolError
+from tools.tool import ToolContext, ToolServices
+from tools.workflow.process.definition import Process
+from tools.workflow.process.forms import FieldKind
+
+log = logs.get_logger(__name__)
+
+CHECK_S = 0.8
+"""An answer to a submitted dialog waits no longer: what cannot be checked by then, because people are still being read,
+is checked when the form is handled, and that answers in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestForms:
+    tool_services: ToolServices
+    directory: ChatDirectory
+    keys: Keys
+    journal: Journal
+    clock: Clock
+
+    # Dialogs
+
+    async def build_form(self, form: FormSubmission) -> FormDialog | str:
+        """The page in front of a person; or, in their language, why there is none."""
+        caller = await self.directory.find_caller(form.person)
+        if caller is None:
+            return translate("form.stranger", await self._find_language(form.person))
+        processes = await self.tool_services.engine.list_processes()
+        process = _find_process(processes, form.process)
+        if process is None:
+            return translate("form.unknown", caller.person.language, name=form.process[:60])
+        try:
+            return await self._build_page(caller, process, processes, form)
+        except FormTooLongError:
+            return translate("form.too_long", caller.person.language)
+        except ToolError as error:
+            return render_value(error.note, caller.person.language)
+
+    async def check_form(self, form: FormSubmission) -> FormAnswer:
+        """What is wrong with a submitted page, or the next one that has to be filled in; neither: it will do, or
+        nobody can say yet."""
+        try:
+            async with asyncio.timeout(CHECK_S):
+                return await self._check_known_person(form)
+        except (TimeoutError, ChatError, FormTooLongError, ToolError) as error:  # the work itself answers in words
+            log.info("form.unchecked", person=form.person, reason=type(error).__name__)
+            return FormAnswer()
+
+    async def _check_known_person(self, form: FormSubmission) -> FormAnswer:
+        known = self.directory.find_known_person(form.person)
+        caller = await self.directory.find_caller(form.person) if known else None
+        processes = await self.tool_services.engine.list_processes()
+        process = _find_process(processes, form.process)
+        if caller is None or process is None:
+            return FormAnswer()  # the work itself answers in words
+        context = self._build_context(caller)
+        needed = await list_needed_fields(context, process, form.values)
+        is_last = needed <= form.values.keys() or form.page + 1 >= PAGES
+        problems = await list_form_problems(context, process, form.values)
+        here = [one for one in problems if is_last or one[0] in form.values or one[0] not in needed]
+        wrong = tuple(_render_problems(process, here, caller.person.language))
+        if wrong or is_last:
+            return FormAnswer(problems=wrong)
+        return FormAnswer(next_page=await self._build_page(caller, process, processes, form.turn_page()))
+
+    async def _build_page(
+        self, caller: Caller, process: Process, processes: Sequence[Process], form: FormSubmission
+    ) -> FormDialog:
+        """Raises `FormTooLongError`, or `ToolError` for somebody who is not in the directory."""
+        language, values = caller.person.language, _add_said(process, form)
+        page = await build_form_page(self._build_context(caller), process, values, form.earlier)
+        is_first, names = form.page == 0, {field.name for field in page.fields}
+        has_more = page.has_more and form.page + 1 < PAGES
+        others = [(one.key, one.form.title[language]) for one in processes] if form.has_choice and is_first else []
+        return FormDialog(
+            title=process.form.title[language],
+            submit=translate("form.next" if page.is_followed else "form.submit", language),
+            cancel=translate("card.close" if is_first else "form.back", language),
+            process=process.key,
+            page=form.page,
+            inputs=tuple(_build_input(process, field, language) for field in page.fields),
+            values=tuple((name, text) for name, text in values.items() if name in form.earlier and name not in names),
+            notes=tuple(_render_facts(page, language)),
+            warnings=tuple(dict.fromkeys(render_value(one, language) for one in page.problems)),
+            more=translate("form.more", language) if has_more else "",
+            choices=tuple(others) if len(others) > 1 else (),
+        )
+
+    def _build_context(self, caller: Caller) -> ToolContext:
+        return ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
+
+    async def _find_language(self, person: str) -> str:
+        found = await self.directory.find_person(person)
+        return found.language if found else "en"
+
+    # The card
+
+    def derive_card_id(self, person: str, dialog: str) -> str:
+        """Id of the card, and of the lane, that one dialog leads to: submitted twice, it is the same card."""
+        about = f"form:{person}:{dialog}"
+        return self.keys.derive_id("A", self.keys.get_partition(about), about)
+
+    async def request_card(self, lease: Lease, form: FormSubmitted) -> Sequence[Write]:
+        """What was submitted, as a card to confirm. What will not do any more is told to the person."""
+        caller = await self.directory.find_caller(form.person)
+        if caller is None:
+            return [self._build_journal_write(lease.item, form, "not a member who can be served")]
+        try:
+            args = {"process": form.process, "form": dict(form.values)}
+            proposal = await propose_call(START_PROCESS, self._build_context(caller), args)
+        except ToolError as error:
+            return self._build_refusal(lease.item, form, error)
+        card = OpenCard(
+            approval=lease.lane,
+            tool=START_PROCESS.name,
+            gate=START_PROCESS.gate,
+            proposal=proposal,
+            caller=caller.id,
+            place=None,
+        )
+        return [
+            EnqueueItem(card.approval, f"open:{form.dialog}", card.model_dump_json()),
+            self._build_journal_write(lease.item, form),
+        ]
+
+    async def give_up_form(self, item: LaneItem, form: FormSubmitted) -> Sequence[Write]:
+        """It failed every time: its person is told."""
+        return [self._build_notice(item, form, TextRef(key="form.given_up", params={"id": item.id}))]
+
+    def _build_refusal(self, item: LaneItem, form: FormSubmitted, error: ToolError) -> list[Write]:
+        why = {language: render_value(error.note, language) for language in LANGUAGES}
+        told = self._build_notice(item, form, TextRef(key="form.refused", params={"why": why}))
+        return [told, self._build_journal_write(item, form, error.code)]
+
+    def _build_notice(self, item: LaneItem, form: FormSubmitted, text: TextRef) -> Write:
+        notice = NotifyPerson(person=form.person, text=text)
+        return EnqueueItem(f"notice:{form.person}", f"{item.id}:refused", notice.model_dump_json())
+
+    def _build_journal_write(self, item: LaneItem, form: FormSubmitted, refused: str = "") -> Write:
+        kind = "form.refused" if refused else "form.submitted"
+        more = {"error": refused} if refused else {}
+        return self.journal.build_record_write(item.lane, kind, person=form.person, text=form.process[:60], **more)
+
+
+def _find_process(processes: Sequence[Process], key: str) -> Process | None:
+    return next((one for one in processes if not key or one.key == key), None)
+
+
+def _add_said(process: Process, form: FormSubmission) -> Mapping[str, str]:
+    """The values, with what was said in the first free text."""
+    text = next((f for f in process.form.fields if f.kind is FieldKind.TEXT), None)
+    if text is None or not form.said.strip() or form.values.get(text.name):
+        return form.values
+    return {**form.values, text.name: form.said.strip()[: text.max_length]}
+
+
+def _build_input(process: Process, field: DialogField, language: str) -> FormInput:
+    is_by_rules = field.name in process.deciding_names
+    return FormInput(
+        field=field,
+        label=translate_label(field.label, language),
+        options=tuple((value, words[language]) for value, words in field.choices),
+        hint=translate("form.by_rules", language) if is_by_rules else "",
+        is_watched=field.name in process.watched_fields,
+    )
+
+
+def _render_facts(page: FormPage, language: str) -> Iterator[str]:
+    for fact in page.facts:
+        value = render_value(fact.value, language)
+        if isinstance(fact.label, str):  # a length, a balance, a rule: the sentence says what it is
+            yield value
+        else:
+            yield translate("form.fact", language, label=translate_label(fact.label, language), value=value)
+
+
+def _render_problems(process: Process, problems: Sequence[tuple[str, TextRef]], language: str) -> Iterator[FormProblem]:
+    """One a field, nothing said twice."""
+    by_field: dict[str, list[str]] = {}
+    for name, note in problems:
+        by_field.setdefault(name, []).append(render_value(note, language))
+    for name, sentences in by_field.items():
+        field = process.form.find_field(name)
+        label = translate_label(field.label.by_language, language) if field else ""
+        yield FormProblem(name, label, " ".join(dict.fromkeys(sentences)))

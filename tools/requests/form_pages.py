@@ -1,0 +1,142 @@
+"""The form of a process as a dialog: its fields on pages of six, what it comes to so far, all that is wrong at once.
+
+The first pages have what this very form needs, the ones behind them what may be left out. Nothing is started here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tools.cards.fields import FIELD_PREFIX, build_dialog_fields, build_preview_fields
+from tools.requests.form_filling import complete_form
+from tools.spec import CardField, DialogField, TextRef, ToolError
+from tools.tool import ToolContext
+from tools.workflow.process.definition import Process
+from tools.workflow.process.form_preview import FormPreview, list_errors
+from tools.workflow.process.forms import FieldKind, FormField, check_missing_fields
+
+PAGE = 6
+"""Inputs of one page."""
+PAGES = 3
+"""So many pages a platform stacks; fields that are not needed and find no place can be added on the card."""
+
+
+class FormTooLongError(Exception):
+    """A form has more to fill in than dialogs take."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormPage:
+    process: Process
+    fields: tuple[DialogField, ...]
+    is_followed: bool
+    """Something that this very form needs stands on the next page."""
+    has_more: bool
+    """What stands on the next page may be left out."""
+    facts: tuple[CardField, ...] = ()
+    """What it comes to so far."""
+    problems: tuple[TextRef, ...] = ()
+    """What is wrong with what is there."""
+
+
+async def build_form_page(
+    context: ToolContext, process: Process, values: Mapping[str, str], earlier: Collection[str] = ()
+) -> FormPage:
+    """The next page of the form with these values, field → text. `earlier`: the fields of the pages before; whatever
+    has come to be needed since then stands on this one. Raises `FormTooLongError`."""
+    preview = await _preview_form(context, process, values) if _has_watched_value(process, values) else None
+    needed, rest = _split_fields(process, preview)
+    if len(_paginate_fields(needed)) > PAGES:
+        raise FormTooLongError(process.key)
+    fits = len(needed) + len(rest) <= PAGE
+    needed, rest = ([f for f in some if f.name not in earlier] for some in (needed, rest))
+    pages = _paginate_fields([*needed, *rest] if earlier or not needed else needed)
+    here = _keep_form_order(process, [*needed, *rest]) if fits else next(iter(pages), [])
+    left = [f for f in (*needed, *rest) if f not in here]
+    shown = {f.name: f for f in build_dialog_fields(process, _build_initial_values(process, values))}
+    return FormPage(
+        process=process,
+        fields=tuple(_adapt_field(process, f, shown[FIELD_PREFIX + f.name], preview) for f in here),
+        is_followed=any(f in needed for f in left),
+        has_more=bool(left) and not any(f in needed for f in left),
+        facts=await build_preview_fields(context.services.directory, process, preview) if preview else (),
+        problems=tuple(error.note for error in preview.errors) if preview else (),
+    )
+
+
+async def list_needed_fields(context: ToolContext, process: Process, values: Mapping[str, str]) -> frozenset[str]:
+    """What this very form asks for, also what the rules fill in if it stays empty."""
+    needed, _ = _split_fields(process, await _preview_form(context, process, values))
+    return frozenset(f.name for f in needed)
+
+
+async def list_form_problems(
+    context: ToolContext, process: Process, values: Mapping[str, str]
+) -> tuple[tuple[str, TextRef], ...]:
+    """(field, what is wrong) for everything that is wrong at once; empty when a card can be made of it."""
+    preview = await _preview_form(context, process, values)
+    first, _ = _split_fields(process, preview)
+    blank = [f for f in first if _is_input_needed(process, f, preview) and not values.get(f.name, "").strip()]
+    missing = [error for f in blank if not f.default if (error := check_missing_fields([f]))]
+    errors: list[ToolError] = [*missing, *preview.errors]
+    if not errors:
+        try:
+            await complete_form(context, process, values)
+        except ToolError as error:
+            errors += list_errors(error)
+    return tuple((error.field.removeprefix(FIELD_PREFIX), error.note) for error in errors)
+
+
+async def _preview_form(context: ToolContext, process: Process, values: Mapping[str, str]) -> FormPreview:
+    return await context.services.engine.preview_form(process, values, context.caller.id, context.now)
+
+
+def _has_watched_value(process: Process, values: Mapping[str, str]) -> bool:
+    return any(values.get(name, "").strip() for name in process.watched_fields)
+
+
+def _build_initial_values(process: Process, values: Mapping[str, str]) -> Mapping[str, str]:
+    return {f.name: values.get(f.name) or f.default for f in process.form.fields}
+
+
+def _split_fields(process: Process, preview: FormPreview | None) -> tuple[list[FormField], list[FormField]]:
+    """What this form needs, with the currency of an amount beside it, and what may be left out. A field that decides is
+    asked for as long as it may be needed; the rules fill it in where it stays empty."""
+    form = process.form
+    unneeded = preview.unneeded_fields if preview else frozenset[str]()
+    asked = preview.needed_fields if preview else frozenset[str]()
+    needed = {f.name for f in form.fields if f.name in asked or (f.required and not f.default)}
+    needed |= {f.currency for f in form.fields if f.name in needed and f.currency}
+    offered = [f for f in form.fields if f.name not in unneeded]
+    return [f for f in offered if f.name in needed], [f for f in offered if f.name not in needed]
+
+
+def _paginate_fields(fields: Sequence[FormField]) -> list[list[FormField]]:
+    """An amount and its currency stay together."""
+    pages: list[list[FormField]] = []
+    beside = {f.currency: f for f in fields if f.currency}
+    for field in fields:
+        if field.name in beside:
+            continue
+        group = [field, *(one for one in fields if field.currency and one.name == field.currency)]
+        if not pages or len(pages[-1]) + len(group) > PAGE:
+            pages.append([])
+        pages[-1] += group
+    return pages
+
+
+def _keep_form_order(process: Process, fields: Iterable[FormField]) -> list[FormField]:
+    order = [f.name for f in process.form.fields]
+    return sorted(fields, key=lambda f: order.index(f.name))
+
+
+def _is_input_needed(process: Process, field: FormField, preview: FormPreview) -> bool:
+    """Whether it has to be filled in: not what the rules fill in."""
+    return field.name not in process.deciding_names and (field.required or field.name in preview.needed_fields)
+
+
+def _adapt_field(process: Process, field: FormField, shown: DialogField, preview: FormPreview | None) -> DialogField:
+    is_needed = shown.required or (preview is not None and _is_input_needed(process, field, preview))
+    kind = "number" if field.kind is FieldKind.MONEY else shown.kind
+    return shown.model_copy(update={"name": field.name, "kind": kind, "required": is_needed})

@@ -1,0 +1,137 @@
+"""What a form comes to while it is being filled in: nothing counts as missing, and all that is wrong is found at once.
+
+Nothing here decides: what is confirmed goes through `tools.workflow.process.definition.fill_form`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+from tools.spec import InvalidFieldsError, Person, ToolError
+from tools.workflow.engine.assignment import preview_people
+from tools.workflow.engine.balance import apply_balance, reject_overlap
+from tools.workflow.engine.state import FilledForm, Request
+from tools.workflow.process.calendar import WorkCalendar, WorkingTime
+from tools.workflow.process.definition import Process, collect_numbers, find_passing_rule
+from tools.workflow.process.form_input import compute_length, parse_form_input
+from tools.workflow.process.forms import Form
+from tools.workflow.process.policy import PolicyRow
+from tools.workflow.process.rolling_limits import apply_bounds
+
+
+@dataclass(frozen=True, slots=True)
+class FormPreview:
+    filled: FilledForm
+    """What is there, without what is wrong or still to come."""
+    needed_fields: frozenset[str]
+    """Fields that this very form needs besides those that every form needs."""
+    unneeded_fields: frozenset[str]
+    """Fields that decide, but not on the way of this form."""
+    deciders: tuple[tuple[dict[str, str], tuple[str, ...]], ...]
+    """(label, person ids) of those who would decide, in their order; empty while the way is not known."""
+    rule: str
+    """Node of the rule that would let it pass, or empty."""
+    errors: tuple[ToolError, ...]
+    """All that is wrong, each with its field."""
+
+
+def preview_form(
+    process: Process,
+    values: Mapping[str, str],
+    *,
+    initiator: Person,
+    people: Sequence[Person],
+    today: date,
+    calendar: WorkCalendar,
+    number_overrides: Mapping[str, Decimal],
+    policy: Sequence[PolicyRow] = (),
+    earlier_requests: Sequence[Request] = (),
+) -> FormPreview:
+    """The arguments are those of `fill_form`; nothing is raised."""
+    form, errors = process.form, list[ToolError]()
+    canonical = _parse_valid_values(form, values, today, calendar, errors)
+    length = _measure_length(form, canonical, calendar, earlier_requests, errors)
+    to_come = {f.name for f in form.fields if f.required and not canonical[f.name]}
+    numbers = collect_numbers(form, canonical, initiator, number_overrides)
+    filled = FilledForm(
+        values={name: value for name, value in canonical.items() if name not in to_come},
+        numbers={
+            **{name: number for name, number in numbers.items() if name not in to_come},
+            **({"days": length.working_days} if length else {}),
+        },
+        estimated=bool(length and length.is_estimated),
+    )
+    if length:
+        filled = _apply_balance(form, filled, calendar, earlier_requests, errors)
+    if all(bound.field in filled.numbers for bound in form.bounds):
+        filled = apply_bounds(form, filled, earlier_requests, today, initiator.zone)
+    rows = [row for row in policy if row.process == process.key]
+    found = preview_people(form, process.definition, filled, people, initiator, rows)
+    filled = filled.model_copy(update={"values": {**filled.values, **found.values}})
+    decides = process.deciding_names & {f.name for f in form.fields}
+    return FormPreview(
+        filled=filled,
+        needed_fields=found.needed_fields,
+        unneeded_fields=frozenset(decides - found.needed_fields) if found.is_path_known else frozenset(),
+        deciders=found.deciders,
+        rule=find_passing_rule(process, filled) if found.is_path_known else "",
+        errors=(*errors, *found.errors),
+    )
+
+
+def list_errors(error: ToolError) -> tuple[ToolError, ...]:
+    """Every single thing that an error says is wrong."""
+    return error.errors if isinstance(error, InvalidFieldsError) else (error,)
+
+
+def _parse_valid_values(
+    form: Form, values: Mapping[str, str], today: date, calendar: WorkCalendar, errors: list[ToolError]
+) -> dict[str, str]:
+    """The values that can be read; what is wrong with the others joins `errors`."""
+    every = frozenset(f.name for f in form.fields)
+    try:
+        return parse_form_input(form, values, today, every, calendar)
+    except ToolError as error:
+        errors += list_errors(error)
+    wrong = {one.field for one in errors}
+    valid = {name: value for name, value in values.items() if name in every - wrong}
+    try:
+        return parse_form_input(form, valid, today, every, calendar)
+    except ToolError:
+        return dict.fromkeys(every, "")
+
+
+def _measure_length(
+    form: Form,
+    values: Mapping[str, str],
+    calendar: WorkCalendar,
+    earlier: Sequence[Request],
+    errors: list[ToolError],
+) -> WorkingTime | None:
+    span = form.days
+    if span is None or not all(values[n] for n in (span.start, span.start_half, span.end, span.end_half)):
+        return None
+    try:
+        length = compute_length(form, values, calendar)
+        reject_overlap(form, values, earlier)
+    except ToolError as error:
+        errors.append(error)
+        return None
+    return length
+
+
+def _apply_balance(
+    form: Form,
+    filled: FilledForm,
+    calendar: WorkCalendar,
+    earlier: Sequence[Request],
+    errors: list[ToolError],
+) -> FilledForm:
+    try:
+        return apply_balance(form, filled, calendar, earlier)
+    except ToolError as error:
+        errors.append(error)
+        return filled
