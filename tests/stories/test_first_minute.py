@@ -1,0 +1,109 @@
+"""The rehearsal model with dialogues that it was not made from: what comes of them through the whole bot."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.redis.connect import connect_redis
+from tests.harness.office import ANN, LI, WANG, ZHANG, ZHAO, Office, office, read_message_text
+from tests.stories.behind import facts_of
+
+DIALOGUES = Path(os.environ.get("DIALOGUES") or Path(__file__).parent / "first_minute.toml")
+LEAVE = {
+    "zh": "2026-12-21到2026-12-22请年假，审批人李四，原因：看父母",
+    "en": "annual leave from 2026-12-21 to 2026-12-22, approver {}, reason: visiting my parents",
+}
+LABELS = {
+    "start": ("开始日期", "First day"),
+    "end": ("结束日期", "Last day"),
+    "type": ("请假类型", "Type of leave"),
+    "reason": ("请假事由", "事由", "Reason"),
+    "approver": ("审批人", "Approver"),
+    "amount": ("金额", "Amount"),
+    "currency": ("币种", "Currency"),
+    "category": ("费用类别", "Category"),
+    "to": ("收件人", "To"),
+    "body": ("正文", "Text"),
+}
+HONEST = ("没听懂", "排练", "did not understand", "rehears")
+NOT_TO_BE_HELPED = "honest"
+
+
+async def play(desk: Office, language: str, wanted: dict[str, Any]) -> str:
+    """`useful`, `honest`, `asked` (a question that is still open) or `wrong`, and what happened."""
+    person = await prepare(desk, language, wanted.get("given", ""))
+    here = desk.dm(person)
+    known = {post["ts"] for post in desk.posts(here)}
+    finals = len(desk.finals(here))
+    for text in wanted["says"]:
+        before = len(desk.posts(here))
+        await desk.says(person, text)
+        await desk.until(lambda before=before: len(desk.posts(here)) > before)
+        await desk.quiet()
+    cards = [card for card in desk.cards(here) if card["ts"] not in known]
+    said = "\n".join(read_message_text(post) for post in desk.posts(here) if post["ts"] not in known)
+    last = "".join(desk.finals(here)[finals:][-1:])
+    shown = " // ".join(f"{facts_of(card)} {read_message_text(card)[:80]!r}" for card in cards)
+    return f"{judge(wanted, cards, said, last)}: {wanted['says']} → {shown or last!r}"
+
+
+async def prepare(desk: Office, language: str, given: str) -> str:
+    """Who writes; with what is given before."""
+    if given == "leave":
+        await desk.request_leave(ZHANG if language == "zh" else ANN.id, LEAVE[language].format("Li Si"))
+    elif given == "task":
+        author, approver = (ZHANG, LI) if language == "zh" else (ZHAO, WANG)
+        await desk.request_leave(author, LEAVE[language].format("Wang Wu"))
+        await desk.card(desk.dm(approver), "L-0001")
+        await desk.quiet()
+        return approver
+    await desk.quiet()
+    return ZHANG if language == "zh" else ANN.id
+
+
+def judge(wanted: dict[str, Any], cards: list[dict[str, Any]], said: str, last: str) -> str:
+    expected = wanted.get("cards", [])
+    if any(not any(fits(one, card) for one in expected) for card in cards) or len(cards) > len(expected):
+        return "wrong"
+    if any(words in said for words in wanted.get("never", ())):
+        return "wrong"
+    told = all(any(one in said for one in words.split("|")) for words in wanted.get("answer", ()))
+    if not wanted.get("honest") and len(cards) == len(expected) and told:
+        return "useful"
+    if any(words in last for words in HONEST):
+        return "honest" if last.count("\n• ") >= 3 else "honest without three things"
+    if any(line.rstrip().endswith(("?", "？")) for line in last.splitlines()):
+        return "asked"
+    return "wrong"
+
+
+def fits(wanted: dict[str, Any], card: dict[str, Any]) -> bool:
+    facts = facts_of(card)
+    shown = {name: next((facts[label] for label in labels if label in facts), "") for name, labels in LABELS.items()}
+    text = read_message_text(card) + str(facts)
+    return all(words in text for words in wanted.get("has", ())) and all(
+        any(one in shown[name] for one in value.split("|")) for name, value in wanted.items() if name != "has"
+    )
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_dialogues_that_it_was_not_made_from_are_served(valkey: str, language: str) -> None:
+    dialogues = tomllib.loads(DIALOGUES.read_text(encoding="utf-8"))[language]
+    outcomes = list[str]()
+    for dialogue in dialogues:
+        redis = await connect_redis(valkey)
+        await redis.flushall()
+        await redis.aclose()
+        async with office(valkey) as desk, desk.opened():
+            outcomes.append(await play(desk, language, dialogue))
+    counted = Counter(outcome.partition(":")[0] for outcome in outcomes)
+    told = "\n".join(sorted(outcomes))
+    print(f"\n{language}: {dict(counted)}" + ("" if os.environ.get("BLIND") else f"\n{told}"))
+    assert set(counted) <= {"useful", "honest"}, told
+    assert counted["useful"] >= 0.85 * len(outcomes), told
