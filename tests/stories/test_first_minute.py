@@ -26,10 +26,9 @@ LABELS = {
     "reason": ("请假事由", "事由", "Reason"),
     "approver": ("审批人", "Approver"),
     "amount": ("金额", "Amount"),
-    "currency": ("币种", "Currency"),
+    "currency": ("金额", "Amount"),
     "category": ("费用类别", "Category"),
     "to": ("收件人", "To"),
-    "body": ("正文", "Text"),
 }
 HONEST = ("没听懂", "排练", "did not understand", "rehears")
 NOT_TO_BE_HELPED = "honest"
@@ -86,7 +85,7 @@ def judge(wanted: dict[str, Any], cards: list[dict[str, Any]], said: str, last: 
 def fits(wanted: dict[str, Any], card: dict[str, Any]) -> bool:
     facts = facts_of(card)
     shown = {name: next((facts[label] for label in labels if label in facts), "") for name, labels in LABELS.items()}
-    text = read_message_text(card) + str(facts)
+    shown["body"] = text = read_message_text(card) + str(facts)
     return all(words in text for words in wanted.get("has", ())) and all(
         any(one in shown[name] for one in value.split("|")) for name, value in wanted.items() if name != "has"
     )
