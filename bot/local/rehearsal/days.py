@@ -23,10 +23,12 @@ MONTH_FIRST = re.compile(
     re.I,
 )
 MONTH_LAST = re.compile(
-    rf"(?<![A-Za-z\d./:-])(?P<first>{_DAY}){_ORDINAL}(?P<to>{_TO})(?P<last>{_DAY}){_ORDINAL}\s?(?:of )?(?P<month>{MONTHS})\b", re.I
+    rf"(?<![A-Za-z\d./:-])(?P<first>{_DAY}){_ORDINAL}(?P<to>{_TO})(?P<last>{_DAY}){_ORDINAL}\s?(?:of )?(?P<month>{MONTHS})\b",
+    re.I,
 )
 MONTH_ONCE = re.compile(
-    rf"(?P<month>(?<!\d)\d{{1,2}}|{_HAN_DAY})\s?月\s?(?P<first>{_DAY}|{_HAN_DAY})[日号]?(?P<to>{_TO_HAN})(?P<last>{_DAY}|{_HAN_DAY})[日号]"
+    rf"(?P<month>(?<!\d)\d{{1,2}}|{_HAN_DAY})\s?月\s?(?P<first>{_DAY}|{_HAN_DAY})(?:[日号](?P<to>{_TO_HAN})|(?P<sep>\s?[-~—–到至、和]\s?))"
+    rf"(?P<last>{_DAY}|{_HAN_DAY})(?:[日号]|(?![\d./:一二三四五六七八九十]|\s?(?:月|天|个|点|[年工])))"
 )
 """A month that is said once for two days: `Dec 7-9`, `7 to 9 December`, `12月7号到9号`."""
 NAMED_DAY = compile_alternatives(
@@ -47,7 +49,9 @@ RELATIVE = {
 RELATIVE_DAY = compile_alternatives(*RELATIVE)
 PAIRS = ("明后", "今明")
 """Two days in one word."""
-_WEEKDAY = "mon(?:day)?|tue(?:s(?:day)?)?|wed(?:s|nesday)?|thu(?:r(?:s(?:day)?)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?"
+_WEEKDAY = (
+    "mon(?:day)?|tue(?:s(?:day)?)?|wed(?:s|nesday)?|thu(?:r(?:s(?:day)?)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?"
+)
 WEEKDAY = re.compile(
     rf"(?P<later>下下个?|the \w{{1,10}} after next )?(?P<next>下个?|\bnext )?(?P<this>[这本]个?|\bthis )?"
     rf"(?:(?:周|星期|礼拜)(?P<zh>[{words.CHINESE_WEEKDAYS}])(?P<more>[{words.CHINESE_WEEKDAYS}]{{0,4}})(?![天个点])"
@@ -63,15 +67,16 @@ WHOLE_WEEK = re.compile(
     re.I,
 )
 MONTH = compile_alternatives(
-    r"(?P<next>下个?月|\bnext month\b)", r"(?P<this>[这本]个?月|\bthis month\b)",
+    r"(?P<next>下个?月|\bnext month\b)",
+    r"(?P<this>[这本]个?月|\bthis month\b)",
     rf"(?:(?P<zh_year>20\d\d)\s?年\s?)?(?<![\d一二三四五六七八九十])(?P<zh>\d{{1,2}}|{_HAN_DAY})\s?月",
     rf"\b(?P<name>(?!may\b){MONTHS}|(?<=in )may|(?<=of )may)\b(?:\.?,?\s(?P<year>20\d\d)\b)?",
 )
 NEXT_YEAR = compile_alternatives("明年", r"\bnext (?:year|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)")
 UNTIL = compile_alternatives("[到至]", r"\b(?:until|till|through|to)\b")
 FROM = compile_alternatives("[从起]|开始", r"\b(?:from|starting|start|since|beginning|as of)\b")
-ROW = compile_alternatives("[、和跟及]|两天|2天", r"\band\b|&|,|\b(?:two|2) days\b")
-"""Between days that are told one by one."""
+NOT_BEFORE = compile_alternatives(r"\b(?:not|instead of)(?: the| on)? $", r"不是\s?$")
+"""Before a day that is taken back."""
 NOON = compile_alternatives("上午|下午|早上", r"\b(?:morning|afternoon)\b")
 
 
@@ -88,13 +93,21 @@ class Stretch:
 
 def parse_dates(text: str, today: date) -> list[date]:
     """Every day named in `text`, in the order of the words. Impossible dates (2 月 30 日) are passed over."""
+    return [day for day, _, _ in list_days(text, today)]
+
+
+def list_days(text: str, today: date) -> list[tuple[date, int, int]]:
+    """The same, each with where its word begins and ends in `expand_months(text)`."""
     text = expand_months(text)
-    found = [(match.start(), match) for pattern in (NAMED_DAY, RELATIVE_DAY, WEEKDAY) for match in pattern.finditer(text)]
+    found = [
+        (match.start(), match) for pattern in (NAMED_DAY, RELATIVE_DAY, WEEKDAY) for match in pattern.finditer(text)
+    ]
     whole = WHOLE_WEEK.search(text)
     monday = today - timedelta(today.weekday()) + timedelta(7 if whole["next"] else 0) if whole else None
-    days = list[date]()
+    days = list[tuple[date, int, int]]()
     for _, match in sorted(found, key=lambda one: one[0]):
-        days += read_day(match, days[-1] if days else None, today, monday)
+        before = days[-1][0] if days else None
+        days += [(day, match.start(), match.end()) for day in read_day(match, before, today, monday)]
     return days
 
 
@@ -103,7 +116,9 @@ def expand_months(text: str) -> str:
     text = MONTH_FIRST.sub(r"\g<month> \g<first> \g<to> \g<month> \g<last>", text)
     text = MONTH_LAST.sub(r"\g<first> \g<month> \g<to> \g<last> \g<month>", text)
     text = DASH.sub(" - ", text)
-    return MONTH_ONCE.sub(r"\g<month>月\g<first>号\g<to>\g<month>月\g<last>号", text)
+    return MONTH_ONCE.sub(
+        lambda m: f"{m['month']}月{m['first']}号{m['to'] or m['sep'] or ''}{m['month']}月{m['last']}号", text
+    )
 
 
 def read_day(match: re.Match[str], before: date | None, today: date, monday: date | None) -> list[date]:
@@ -128,8 +143,9 @@ def read_named_day(named: dict[str, str | None], before: date | None, today: dat
 
     if bare := pick("bare_zh", "bare_en"):
         return build_next_day(int(bare), before or today)
-    month, day = pick("month", "month_zh", "month_en", "month_back", "month_point"), pick(
-        "day", "day_zh", "day_en", "day_back", "day_point"
+    month, day = (
+        pick("month", "month_zh", "month_en", "month_back", "month_point"),
+        pick("day", "day_zh", "day_en", "day_back", "day_point"),
     )
     if named["point"] and not words.HANZI.search(text) and (int(day) <= 12 or named["point"] == "."):
         raise ValueError("12/7 is a day of December or of July")
@@ -226,11 +242,13 @@ def parse_stretch(texts: Iterable[str], today: date) -> Stretch:
 
 
 def add_text(known: Stretch, text: str, today: date, *, opening: bool) -> Stretch:
+    if known.first and (swapped := swap_day(known, text, today)):
+        return swapped
     days, length = parse_dates(text, today), parse_length(text)
     if not days and not length and (week := parse_week(text, today)):
         return Stretch(*week)
     if len(days) > 1:
-        return join_days(days, length, text)
+        return join_days(days, length, text, is_span(text, today))
     if not days:
         return replace_length(known, length) if length else known
     day = days[0]
@@ -248,19 +266,39 @@ def add_text(known: Stretch, text: str, today: date, *, opening: bool) -> Stretc
     return replace(known, first=day)
 
 
+def swap_day(known: Stretch, text: str, today: date) -> Stretch | None:
+    """*Not the 9th, the 10th*: the new day takes the place of the one that is taken back."""
+    named = list_days(text, today)
+    if len(named) != 2:
+        return None
+    plain = expand_months(text)
+    old = next((one for one in named if NOT_BEFORE.search(plain[: one[1]])), None)
+    if old is None or old[0] not in (known.first, known.last):
+        return None
+    new = next(one for one in named if one is not old)[0]
+    if old[0] == known.last and known.last != known.first:
+        return Stretch(known.first, new)
+    return move_stretch(replace(known, length=known.length), new, "from")
+
+
 def is_until(text: str) -> bool:
     """True for a day that is only the end: *until Friday*."""
     return re.search(r"(?:到|至|\b(?:until|till|through) )", text) is not None
 
 
-def join_days(days: list[date], length: LeaveLength | None, text: str) -> Stretch:
+def is_span(text: str, today: date) -> bool:
+    """True where the words between the first two days say *to*."""
+    (_, _, end), (_, begin, _) = list_days(text, today)[:2]
+    return words.SPAN.search(expand_months(text)[end:begin]) is not None
+
+
+def join_days(days: list[date], length: LeaveLength | None, text: str, spans: bool) -> Stretch:
     """Several days that are named: a stretch where they say *to*, or stand in a row."""
-    is_span = words.SPAN.search(expand_months(text)) is not None
-    first, last = days[0], days[1] if is_span else days[-1]
+    first, last = days[0], days[1] if spans else days[-1]
     in_row = all((later - day).days in (0, 1) or (day.weekday() >= 4 and (later - day).days <= 3)
                  for day, later in zip(days, days[1:], strict=False))  # fmt: skip
-    if not is_span and not in_row:
-        return Stretch(first, None, None, True) if ROW.search(text) else Stretch(first, None, length)
+    if not spans and not in_row:
+        return Stretch(first, None, None, True)
     if length and length.days >= 1 and not agrees(first, last, length):
         return Stretch(first, last, length, True)
     return Stretch(first, last, length if length and length.days % 1 else None)
@@ -303,7 +341,9 @@ def compute_last_day(start: date, span: LeaveLength) -> date:
 
 def is_name_answer(text: str) -> bool:
     """True for a short answer that names somebody: no request, no day, no length."""
-    return bool(reading.parse_bare_name(text)) and not (reading.parse_request_id(text) or has_day(text) or parse_length(text))
+    return bool(reading.parse_bare_name(text)) and not (
+        reading.parse_request_id(text) or has_day(text) or parse_length(text)
+    )
 
 
 def parse_month(text: str, today: date) -> tuple[date, date] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bot.local.rehearsal import days, desk, reading, words
-from bot.local.rehearsal.intents import LOOKUPS, TALK, classify_intent, split_message
+from bot.local.rehearsal.intents import LOOKUPS, classify_intent, split_message
 from bot.local.rehearsal.reply import IntentFrame
 from bot.local.rehearsal.scene import PersonTurn
 
@@ -83,11 +83,15 @@ def find_corrected(known: Dialogue, parts: Sequence[tuple[str, str]], turn: Pers
         return None
     intents = {intent for intent, _ in parts}
     marked = words.CORRECTION.search(turn.text) is not None
-    if not intents <= {"unknown", "leave", "expense", "decide", "thanks", "help", "drop"} - (set() if marked else {"leave", "expense", "decide"}):
+    if not intents <= {"unknown", "leave", "expense", "decide", "thanks", "help", "drop"} - (
+        set() if marked else {"leave", "expense", "decide"}
+    ):
         return None
     if marked and has_value(request.intent, turn.text):
         return request
-    return request if not marked and intents == {"unknown"} and len(turn.text) <= BRIEF and has_fact(turn.text) else None
+    return (
+        request if not marked and intents == {"unknown"} and len(turn.text) <= BRIEF and has_fact(turn.text) else None
+    )
 
 
 BRIEF = 24
@@ -109,6 +113,3 @@ def has_value(intent: str, text: str) -> bool:
         or words.REASON.search(text)
         or (intent == "expense" and reading.parse_bare_amount(text))
     )
-
-
-__all__ = ["TALK", "Dialogue", "read_dialogue"]

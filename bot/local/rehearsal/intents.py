@@ -16,7 +16,7 @@ INTENTS = {
         "发.{0,6}(?:邮件|封信)|写.{0,4}邮件|邮件给|^(?:帮我|请|麻烦)?(?:[跟和].{1,8}说|告诉|通知)",
         r"^\s*(?:please\s+|can you\s+|could you\s+)?(?:please\s+)?e?-?mail\b",
         r"\b(?:send|write|drop)\b.{0,20}\b(?:e?-?mail|note|line)\b",
-        r"^\s*(?:please\s+|can you\s+|could you\s+)?(?:(?:write|tell|inform)\b.{1,40}?\bthat\b|let .{1,30} know\b)",
+        r"^\s*(?:please\s+|can you\s+|could you\s+)?(?:please\s+)?(?:(?:write|tell|inform)\b.{1,40}?\bthat\b|let .{1,30} know\b)",
     ),
     "end_absence": compile_alternatives(
         "(?:取消|结束|撤销).{0,4}(?:委托|代理)", "^我(?:已经)?回来了",
@@ -73,6 +73,7 @@ INTENTS = {
                    r"['’]s (?:open )?tasks\b|\btasks (?:of|for) \w"),
     "mine": compile_alternatives(
         "我的.{0,6}申请|申请.{0,4}(?:进度|状态)|在谁(?:那|手)|谁.{0,3}(?:在|来)?(?:审|批|处理).{0,4}我的",
+        "批.{0,6}(?:假|申请|单).{0,4}[吗没么]",
         "(?:申请|单子?|假|报销|审批|流程).{0,12}(?:到哪|哪一步|卡在|批了(?!吧)|批下来|批没|通过了|有消息|进展|怎么样了|什么情况)",
         r"\bmy requests?\b|\bstatus of my\b|\bwho(?:'s| is) it (?:waiting for|with)\b",
         r"\b(?:where|who(?:'s| has| is)|what happened)\b.{0,24}\b(?:my|the)\b.{0,16}\b(?:request|leave|expense|claim|application|vacation)\b",
@@ -126,17 +127,23 @@ LOOKUPS = frozenset(
 """What changes nothing: an open question stays open meanwhile."""
 TALK = frozenset({"thanks", "help", "dinner", "unknown"})
 """What begins or ends a message about something else."""
-CONNECTED = compile_alternatives(
-    r"(?<=[\w\s,;.!?，。；！？])(?:\b(?:and\s|also\b|then\s|besides\b|by the way\b|btw\b|plus\b)|另外|顺便|还有(?!.{0,3}[几多年假])|然后|对了|再(?=[给帮跟把替])|以及|同时)"
+_JOINING = (
+    r"(?:\band\s|\balso\b|\bthen\s|\bbesides\b|\bby the way\b|\bbtw\b|\bplus\b"
+    r"|另外|顺便|还有(?!.{0,3}[几多年假])|然后|对了|再(?=[给帮跟把替])|以及|同时)"
 )
+CONNECTED = re.compile(rf"(?<=[\w\s,;.!?，。；！？]){_JOINING}", re.I)
 """Before another thing in the same message."""
+CONNECTED_FIRST = re.compile(rf"^[\s,;.，。；]{{0,9}}{_JOINING}[\s,，:：]{{0,9}}(?:also\b\s?)?", re.I)
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？!?])(?=.)|\n+")
 ASKED_FOR = compile_alternatives(
-    "帮|给我|替我|订|买|查|看[一下看]|请(?!假)|能不能|可以", r"\b(?:can|could|would|please|book|order|find|get me|buy|show|tell|send|e?mail|call|remind)\b"
+    "帮|给我|替我|订|买|查|看[一下看]|请(?!假)|能不能|可以|注销|删|修改|创建|打开|关闭|安排|预约|打印|翻译|设置",
+    r"\b(?:can|could|would|please|book|order|find|get me|buy|show|tell|send|e?mail|call|remind|remove|delete|change|create|open|close|schedule|translate|print|set up|cancel)\b",
 )
 """Something is asked for, whatever it is."""
 _SURNAMES = "张王李赵刘陈杨黄吴徐孙朱胡郭罗郑梁宋唐邓冯韩曹曾彭萧蔡潘田董袁蒋余叶程苏吕魏丁沈姚卢傅钟姜崔谭廖范汪陆"
 OTHERS = compile_alternatives(
+    r"有没有(?:别的)?人|有谁|谁.{0,8}(?:请假|休假|休息|不在)",
+    r"^\W*(?:who|is (?:anyone|anybody|somebody|someone))\b.{0,20}\b(?:on leave|off|away|on vacation)\b",
     rf"^(?!.*我).{{0,6}}?(?:(?:[{_SURNAMES}][\u4e00-\u9fff]{{1,2}}?|[小老][{_SURNAMES}]|同事|他|她)(?=要|想|需要|请|休|明|后天|今|下|从|现在|在|是|也|病))",
     r"(?:帮|替|给|为)(?![我你您忙])[\u4e00-\u9fff]{1,3}?(?:请|休|报销)",
     r"^(?!.*\b(?:i|i'd|i'm|i'll|i've|me|my|we|our)\b)\W*(?:(?:is|does|will|has)\s)?[a-z][\w'-]{0,20}(?:\s[a-z][\w'-]{0,20})?\s"
@@ -175,17 +182,25 @@ def split_message(text: str) -> list[tuple[str, str]]:
     """The things that a message is about, each with its intent: split where something else is begun."""
     parts = list[tuple[str, str]]()
     for piece, is_connected in list_pieces(text):
-        intent = classify_intent(piece)
+        intent = classify_intent(CONNECTED_FIRST.sub("", piece) if is_connected else piece)
         if parts and belongs_to(parts[-1][0], intent, piece, is_connected):
             before, said = parts[-1]
             parts[-1] = (before, said + piece)
-        elif parts and parts[-1][0] in TALK:
+        elif parts and parts[-1][0] in TALK and not (is_connected and is_order(*parts[-1])):
             parts[-1] = (intent, parts[-1][1] + piece)
         else:
             parts.append((intent, piece))
     if len(parts) < 2:
         return [(classify_intent(text), text)]
-    return [(intent, CONNECTED.sub("", said.strip(), count=1).strip(" ,，;；") if n else said.strip()) for n, (intent, said) in enumerate(parts)]
+    return [
+        (intent, CONNECTED_FIRST.sub("", said).strip() if n else said.strip(" \n,，;；"))
+        for n, (intent, said) in enumerate(parts)
+    ]
+
+
+def is_order(intent: str, piece: str) -> bool:
+    """True where something is asked for that is not known here."""
+    return intent == "unknown" and ASKED_FOR.search(piece) is not None
 
 
 def list_pieces(text: str) -> list[tuple[str, bool]]:
@@ -213,7 +228,7 @@ def belongs_to(before: str, intent: str, piece: str, is_connected: bool) -> bool
     if before in TALK:
         return intent in TALK and not (is_connected and ASKED_FOR.search(piece))
     if intent in TALK and before not in ("mail", "comment"):
-        return intent != "unknown" or not (is_connected and ASKED_FOR.search(CONNECTED.sub("", piece, count=1)))
+        return intent != "unknown" or not (is_connected and ASKED_FOR.search(CONNECTED_FIRST.sub("", piece)))
     if intent == "decide" and before in IN_ANY_REQUEST:
         return True
     if before in ("mail", "comment"):

@@ -52,7 +52,7 @@ def plan_frames(scene: Scene, dialogue: Dialogue) -> PlannedReply:
         reply, used = play_frame(scene, frame, seen[at:], is_single=len(dialogue.frames) == 1)
         at += used
         if reply.calls:
-            return announce_later(scene, reply, later)
+            return announce_others(scene, reply, told, later)
         told.append(reply.content)
         if has_question(reply.content) and later:
             told.append(tell.translate_phrase(scene, "later", texts=quote_texts(scene, later)))
@@ -76,12 +76,15 @@ def play_frame(
         used += len(reply.calls)
 
 
-def announce_later(scene: Scene, reply: PlannedReply, later: Sequence[IntentFrame]) -> PlannedReply:
-    """A card holds the message up: its reason says what comes after it."""
-    if not later or any(call.tool in LOOKING for call in reply.calls):
+def announce_others(
+    scene: Scene, reply: PlannedReply, told: Sequence[str], later: Sequence[IntentFrame]
+) -> PlannedReply:
+    """A card holds the message up: its reason tells what was found or is not done, and what comes after it."""
+    if any(call.tool in LOOKING for call in reply.calls):
         return reply
-    after = tell.translate_phrase(scene, "why_later", texts=quote_texts(scene, later))
-    return PlannedReply(calls=tuple(replace(call, reason=f"{call.reason} {after}") for call in reply.calls))
+    after = [tell.translate_phrase(scene, "why_later", texts=quote_texts(scene, later))] if later else []
+    calls = (replace(call, reason=" ".join([*told, call.reason, *after])) for call in reply.calls)
+    return PlannedReply(calls=tuple(calls))
 
 
 def quote_texts(scene: Scene, frames: Sequence[IntentFrame]) -> str:

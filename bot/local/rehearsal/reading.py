@@ -55,6 +55,12 @@ def parse_amount(text: str) -> tuple[str, str] | None:
     return (found["after"] or found["before"]).replace(",", ""), words.CURRENCIES.get(unit, unit.upper())
 
 
+def list_amounts(text: str) -> set[tuple[str, str]]:
+    """Every amount that is named, each once."""
+    found = (parse_amount(match[0]) for match in words.AMOUNT.finditer(text))
+    return {one for one in found if one}
+
+
 def parse_bare_amount(text: str) -> str:
     """The amount of a correction without its currency: `320 not 230`, `不是230是320` → `320`."""
     figures = words.BARE_AMOUNT.findall(words.NOT_THIS.sub(" ", text))

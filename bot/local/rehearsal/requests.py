@@ -25,6 +25,8 @@ def handle_leave(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def handle_expense(scene: Scene, frame: IntentFrame) -> PlannedReply:
+    if not frame.is_corrected and len(reading.list_amounts(frame.texts[-1])) > 1 and not scene.last_observation:
+        return tell.build_question(scene, "expense_one")
     return submit_form(scene, frame, "expense", build_expense_form(scene, frame), "expense")
 
 
@@ -124,7 +126,8 @@ def build_leave_form(scene: Scene, frame: IntentFrame, stretch: days.Stretch) ->
 def find_leave_type(frame: IntentFrame) -> str:
     """The newest kind that is called by its name, else what other words hint at."""
     named = find_newest(frame.texts, lambda text: reading.classify_text(text, words.LEAVE_NAMES, "") or None)
-    return named or reading.classify_text(frame.full_text, words.LEAVE_TYPES, "annual")
+    hinted = reading.classify_text(frame.full_text, words.LEAVE_TYPES, "annual")
+    return named or ("annual" if words.OF_OTHERS.search(frame.full_text) else hinted)
 
 
 def is_about_leave(clause: str) -> bool:
@@ -154,9 +157,7 @@ def build_expense_form(scene: Scene, frame: IntentFrame) -> Form:
         "currency": money[1] if money else "",
         "category": (named if frame.is_corrected else opening) or opening,
     }
-    return form | build_reason_and_approver(
-        scene, frame, is_about_expense, reading.parse_purpose, ready=bool(money)
-    )
+    return form | build_reason_and_approver(scene, frame, is_about_expense, reading.parse_purpose, ready=bool(money))
 
 
 def read_money(frame: IntentFrame) -> tuple[str, str] | None:

@@ -51,7 +51,9 @@ _LATIN_NAME = (
     r"(?<![\w'-])(?!(?:please|and|then|so|it|to|ask|let|have|i|you|will|the|my|can|could|should)\b)"
     r"[A-Za-z][\w'-]{0,30}+(?:\s(?!(?:will|can|should|must|has|to|is|approves?|for|please|and)\b)[A-Za-z][\w'-]{0,30}+)?"
 )
-_DECIDES = r"(?:来|帮我|帮忙|给我|去)?(?:审批|审核|批准|审一?下|批一?下|批(?![了准复])|审(?![批核]))(?:一下|下)?(?:吧|就行)?"
+_DECIDES = (
+    r"(?:来|帮我|帮忙|给我|去)?(?:审批|审核|批准|审一?下|批一?下|批(?![了准复])|审(?![批核]))(?:一下|下)?(?:吧|就行)?"
+)
 APPROVER = compile_alternatives(
     rf"(?:第?[一二两三]级)?审批人(?:换成|改成|改为)?{IS}([^\s，,。;；]+)",
     rf"(?:找|请|让|叫|由|给|经|麻烦)\s?({_HAN_NAME}|{_LATIN_NAME})\s?{_DECIDES}",
@@ -64,8 +66,14 @@ APPROVER = compile_alternatives(
     rf"(?:\b(my\s(?:manager|boss|lead|supervisor))|({_LATIN_NAME}))\s(?:(?:will|can|should|must|has|is)\s)?(?:to\s)?"
     r"(?:(?:be\s)?(?:the|my)\sapprover|approves?|approving|signs?\soff)\b(?:\s(?:it|this))?",
 )
-APPROVER_NOISE = compile_alternatives(r"^(?:应该|还是|就是|should\s+be|换成|改成|改为)\s*", r"\s+(?:because|please|for|instead)\b.*$", "(?:来)?(?:审批|吧)$")
-MANAGER = compile_alternatives(r"(?:我的?)?(?:直属)?(?:领导|上级|经理|老板|主管|组长)", r"my (?:line )?(?:manager|boss|lead|supervisor)")
+APPROVER_NOISE = compile_alternatives(
+    r"^(?:应该|还是|就是|should\s+be|换成|改成|改为)\s*",
+    r"\s+(?:because|please|for|instead)\b.*$",
+    "(?:来)?(?:审批|吧)$",
+)
+MANAGER = compile_alternatives(
+    r"(?:我的?)?(?:直属)?(?:领导|上级|经理|老板|主管|组长)", r"my (?:line )?(?:manager|boss|lead|supervisor)"
+)
 MANAGER_DECIDES = compile_alternatives(
     rf"(?:找|请|让|由|给)?我?的?(?:直属)?(?:领导|上级|经理|老板|主管|组长){_DECIDES}",
     r"\bmy (?:line )?(?:manager|boss|lead|supervisor) (?:(?:will|can|should|has) )?(?:to )?approves?\b",
@@ -81,7 +89,8 @@ CLAUSE = compile_alternatives(
     r"(?<!\d)[，,]|[，,](?!\d)|[。;；！!？?\n]", r"\.(?:\s|$)", r"\s(?:and|because)\s++", "因为", "由于"
 )
 CLAUSE_NOISE = compile_alternatives(
-    r"^(?:hi|hello|hey|good (?:morning|afternoon|evening)|please|sorry|actually|so|also)\b[\s,!.]*", "^(?:你好|您好|麻烦|辛苦|另外|对了)[，,！!]?"
+    r"^(?:hi|hello|hey|good (?:morning|afternoon|evening)|please|sorry|actually|so|also)\b[\s,!.]*",
+    "^(?:你好|您好|麻烦|辛苦|另外|对了)[，,！!]?",
 )
 THANKS = r"^\s*(?:谢谢|多谢|麻烦|你好|您好|thanks?|thank you|please|hi|hello|hey)\W*\w*\W*$"
 
@@ -129,9 +138,16 @@ LEAVE_TYPES = {
     "personal": compile_alternatives("私事", r"\bpersonal\b"),
 }
 """What other words hint at, where no kind is called by its name."""
+OF_OTHERS = compile_alternatives(
+    "孩子|娃|儿子|女儿|老婆|老公|爱人|[爸妈]|父母|家人|老人|宝宝|朋友|同学|同事|[哥弟姐妹]",
+    r"\b(?:kids?|child(?:ren)?|son|daughter|wife|husband|mother|father|mom|dad|parents?|baby|brother|sister|friend|dog|cat)\b",
+)
+"""Whose illness or wedding it is: then the words hint at nothing."""
 CATEGORIES = {
     "travel": compile_alternatives("差旅|出差|机票|高铁|火车|酒店|住宿", r"\b(?:travel|trip|hotel|flight|trains?\b)"),
-    "transport": compile_alternatives("交通|打车|打的|滴滴|出租|地铁|公交", r"\b(?:taxi|cab|uber|transport|bus|subway|parking)\b"),
+    "transport": compile_alternatives(
+        "交通|打车|打的|滴滴|出租|地铁|公交", r"\b(?:taxi|cab|uber|transport|bus|subway|parking)\b"
+    ),
     "meals": compile_alternatives("餐|饭|招待|请客", r"\b(?:meals?|lunch|dinner|breakfast|catering|coffee)\b"),
     "training": compile_alternatives("培训|课程", r"\b(?:training|course)\b"),
     "office": compile_alternatives("办公|文具", r"\b(?:office|stationery)\b"),
@@ -294,7 +310,7 @@ ASKED = (
 )
 
 CORRECTION = compile_alternatives(
-    "改成|改为|改到|改一下|换成|不对|错了|弄错|搞错|应该是|不是.{1,20}是|说错|写错|还是(?!没)",
+    "等等|等一下|等下|改成|改为|改到|改一下|换成|不对|错了|弄错|搞错|应该是|不是.{1,20}是|说错|写错|还是(?!没)",
     r"\b(?:make it|change (?:it|that|the)|actually|sorry|i meant?|instead|rather|should be|correction|wait|not \d)\b|^\W*no\b[\s,]",
 )
 """Takes back what was said before."""
