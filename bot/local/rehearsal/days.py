@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from itertools import pairwise
 
 from bot.local.rehearsal import reading, words
 from bot.local.rehearsal.reading import LeaveLength
@@ -37,6 +38,8 @@ NAMED_DAY = compile_alternatives(
     rf"(?P<day_zh>\d{{1,2}}|{_HAN_DAY})(?:[日号]|(?=\s?[-~—–到至起开请休，,]|\s?$))",
     rf"\b(?P<month_en>{MONTHS})\b\.?\s?(?:the )?(?P<day_en>{_DAY}){_ORDINAL}(?![\w:])(?:,?\s(?P<year_en>20\d\d)\b)?",
     rf"(?<![A-Za-z\d./:-])(?P<day_back>{_DAY}){_ORDINAL}\s?(?:of )?(?P<month_back>{MONTHS})\b(?:\.?,?\s(?P<year_back>20\d\d)\b)?",
+)
+NUMBERED_DAY = compile_alternatives(
     rf"(?<![A-Za-z\d./:-])(?P<month_point>1[0-2]|0?[1-9])(?P<point>[./])(?P<day_point>{_DAY})"
     r"(?=\s?(?:[-~—–到至请休起开号日，,]|(?:to|until|till)\b|$))",
     r"(?<![\d月./:-])(?P<bare_zh>3[01]|[12]\d|[1-9])[日号](?!\d)",
@@ -74,6 +77,8 @@ MONTH = compile_alternatives(
 )
 NEXT_YEAR = compile_alternatives("明年", r"\bnext (?:year|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)")
 UNTIL = compile_alternatives("[到至]", r"\b(?:until|till|through|to)\b")
+ENDING = compile_alternatives("[到至]", r"\b(?:until|till|through) ")
+"""Before a last day, and never before a first one."""
 FROM = compile_alternatives("[从起]|开始", r"\b(?:from|starting|start|since|beginning|as of)\b")
 NOT_BEFORE = compile_alternatives(r"\b(?:not|instead of)(?: the| on)? $", r"不是\s?$")
 """Before a day that is taken back."""
@@ -100,7 +105,9 @@ def list_days(text: str, today: date) -> list[tuple[date, int, int]]:
     """The same, each with where its word begins and ends in `expand_months(text)`."""
     text = expand_months(text)
     found = [
-        (match.start(), match) for pattern in (NAMED_DAY, RELATIVE_DAY, WEEKDAY) for match in pattern.finditer(text)
+        (match.start(), match)
+        for pattern in (NAMED_DAY, NUMBERED_DAY, RELATIVE_DAY, WEEKDAY)
+        for match in pattern.finditer(text)
     ]
     whole = WHOLE_WEEK.search(text)
     monday = today - timedelta(today.weekday()) + timedelta(7 if whole["next"] else 0) if whole else None
@@ -139,7 +146,7 @@ def read_named_day(named: dict[str, str | None], before: date | None, today: dat
     """A calendar day; without a year the next one to come. Raises `ValueError` where there is none."""
 
     def pick(*names: str) -> str:
-        return next((found for name in names if (found := named[name])), "")
+        return next((found for name in names if (found := named.get(name))), "")
 
     if bare := pick("bare_zh", "bare_en"):
         return build_next_day(int(bare), before or today)
@@ -147,11 +154,11 @@ def read_named_day(named: dict[str, str | None], before: date | None, today: dat
         pick("month", "month_zh", "month_en", "month_back", "month_point"),
         pick("day", "day_zh", "day_en", "day_back", "day_point"),
     )
-    if named["point"] and not words.HANZI.search(text) and (int(day) <= 12 or named["point"] == "."):
+    if named.get("point") and not words.HANZI.search(text) and (int(day) <= 12 or named.get("point") == "."):
         raise ValueError("12/7 is a day of December or of July")
     year = pick("year", "year_zh", "year_en", "year_back")
     number = read_month_number(month)
-    if named["next_zh"]:
+    if named.get("next_zh"):
         year = str(today.year + 1)
     if year:
         return date(int(year), number, int(reading.parse_number(day)))
@@ -199,11 +206,11 @@ def read_weekdays(
 
 
 def has_day(text: str) -> bool:
-    return any(pattern.search(text) for pattern in (NAMED_DAY, RELATIVE_DAY, WEEKDAY, WHOLE_WEEK))
+    return any(pattern.search(text) for pattern in (NAMED_DAY, NUMBERED_DAY, RELATIVE_DAY, WEEKDAY, WHOLE_WEEK))
 
 
 def remove_days(text: str) -> str:
-    for pattern in (NAMED_DAY, RELATIVE_DAY, WEEKDAY, WHOLE_WEEK):
+    for pattern in (NAMED_DAY, NUMBERED_DAY, RELATIVE_DAY, WEEKDAY, WHOLE_WEEK):
         text = pattern.sub(" ", text)
     return text
 
@@ -283,7 +290,7 @@ def swap_day(known: Stretch, text: str, today: date) -> Stretch | None:
 
 def is_until(text: str) -> bool:
     """True for a day that is only the end: *until Friday*."""
-    return re.search(r"(?:到|至|\b(?:until|till|through) )", text) is not None
+    return ENDING.search(text) is not None
 
 
 def is_span(text: str, today: date) -> bool:
@@ -296,7 +303,7 @@ def join_days(days: list[date], length: LeaveLength | None, text: str, spans: bo
     """Several days that are named: a stretch where they say *to*, or stand in a row."""
     first, last = days[0], days[1] if spans else days[-1]
     in_row = all((later - day).days in (0, 1) or (day.weekday() >= 4 and (later - day).days <= 3)
-                 for day, later in zip(days, days[1:], strict=False))  # fmt: skip
+                 for day, later in pairwise(days))  # fmt: skip
     if not spans and not in_row:
         return Stretch(first, None, None, True)
     if length and length.days >= 1 and not agrees(first, last, length):

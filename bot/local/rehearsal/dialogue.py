@@ -38,7 +38,7 @@ def add_turn(known: Dialogue, turn: PersonTurn) -> Dialogue:
     parts = split_message(turn.text)
     intent = classify_intent(turn.text)
     asked = known.waiting or find_asking(known) if turn.is_answer else None
-    if asked and intent != "drop":
+    if asked and intent not in ("drop", "not_wanted"):
         if needs_free_text(asked) or is_answer_to(asked, parts, turn.text):
             return Dialogue((asked.add_answer(turn.text),))
         if all(name in LOOKUPS for name, _ in parts):

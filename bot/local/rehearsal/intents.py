@@ -8,9 +8,8 @@ from bot.local.rehearsal import days, reading, words
 from bot.local.rehearsal.words import compile_alternatives
 
 INTENTS = {
-    "drop": compile_alternatives(r"^\s*(?:算了|不用了|取消|never ?mind|forget it|cancel(?: it| that| this)?)(?:吧|了)?(?:[，,。.!！].{0,40})?\s*$",
-        r"(?:不想|不要|不打算|先不|不用)(?:再)?(?:请|休|报销|发)",
-        r"\b(?:don't|do not|no longer|won't) (?:want|need)?\s?(?:to\s)?(?:take|need|request|go on|claim|send|want)\b.{0,20}\b(?:leave|off|vacation|expense|mail)\b",
+    "drop": compile_alternatives(
+        r"^\s*(?:算了|不用了|取消|never ?mind|forget it|cancel(?: it| that| this)?)(?:吧|了)?(?:[，,。.!！].{0,40})?\s*$"
     ),
     "mail": compile_alternatives(
         "发.{0,6}(?:邮件|封信)|写.{0,4}邮件|邮件给|^(?:帮我|请|麻烦)?(?:[跟和].{1,8}说|告诉|通知)",
@@ -56,6 +55,11 @@ INTENTS = {
     "withdraw": compile_alternatives(
         "撤回|撤销|撤了|取消.{0,8}(?:申请|请假|报销|[年病事]假)|假不请了",
         r"\bwithdraw\b|\btake (?:it |that )?back\b|\bcancel\b.{0,12}\b(?:leave|request|vacation|expense|claim|application)\b",
+    ),
+    "not_wanted": compile_alternatives(
+        "(?:不想|不要|不打算|先不|不用)(?:再)?(?:请|休|报销|发)",
+        r"\b(?:don't|do not|no longer|won't)\s(?:want\s|need\s)?(?:to\s)?(?:take|need|request|go on|claim|send|want)?\b.{0,20}"
+        r"\b(?:leave|off|vacation|expense|mail)\b",
     ),
     "resubmit": compile_alternatives("重新提交|再提交", r"\bre-?submit\b"),
     "picture": compile_alternatives(
@@ -121,8 +125,26 @@ INTENTS = {
 """intent → how it begins; the first that fits counts."""
 
 LOOKUPS = frozenset(
-    "balance holidays absences picture status todo mine calculate working_days handbook processes people manager how thanks "
-    "dinner help others".split()
+    [
+        "balance",
+        "holidays",
+        "absences",
+        "picture",
+        "status",
+        "todo",
+        "mine",
+        "calculate",
+        "working_days",
+        "handbook",
+        "processes",
+        "people",
+        "manager",
+        "how",
+        "thanks",
+        "dinner",
+        "help",
+        "others",
+    ]
 )
 """What changes nothing: an open question stays open meanwhile."""
 TALK = frozenset({"thanks", "help", "dinner", "unknown"})
@@ -151,12 +173,13 @@ OTHERS = compile_alternatives(
     r"\b(?:leave|days? off|vacation)\b.{0,24}\bfor (?:my (?:colleague|friend|wife|husband|team)|him|her|them)\b",
 )
 """A request that would be somebody else's, or a question about them."""
+OFF = compile_alternatives(r"\boff\b")
 IN_ANY_REQUEST = frozenset({"leave", "expense"})
 
 
 def classify_intent(text: str) -> str:
     """The intent of one part. Who is named to approve does not make a decision of a request."""
-    plain = words.APPROVER.sub(" ", words.MANAGER_DECIDES.sub(" ", text))
+    plain = reading.remove_approver(text)
     if plain != text and (found := reading.classify_text(plain, INTENTS, "unknown")) in IN_ANY_REQUEST:
         intent = found
     else:
@@ -170,12 +193,12 @@ def classify_intent(text: str) -> str:
 
 def is_spending(text: str) -> bool:
     """An amount together with who approves it."""
-    return reading.parse_amount(text) is not None and words.APPROVER.search(text) is not None
+    return reading.parse_amount(text) is not None and reading.remove_approver(text) != text
 
 
 def is_bare_leave(text: str) -> bool:
     """*off* with a day."""
-    return days.has_day(text) and re.search(r"\boff\b", text, re.I) is not None
+    return days.has_day(text) and OFF.search(text) is not None
 
 
 def split_message(text: str) -> list[tuple[str, str]]:

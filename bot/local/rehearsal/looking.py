@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from bot.local.rehearsal import days, reading, tell, words
+from bot.local.rehearsal import days, tell, words
 from bot.local.rehearsal.reply import IntentFrame, PlannedCall, PlannedReply, build_call_reply
 from bot.local.rehearsal.scene import Scene
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from bot.local.rehearsal import desk, looking, operations, requests, tell
 from bot.local.rehearsal.corrections import build_correction
-from bot.local.rehearsal.notes import build_notes
 from bot.local.rehearsal.dialogue import Dialogue, read_dialogue
+from bot.local.rehearsal.notes import build_notes
 from bot.local.rehearsal.reply import IntentFrame, PlannedCall, PlannedReply, build_call_reply
 from bot.local.rehearsal.scene import Scene, ToolObservation, detect_language, has_question, read_scene
 from bot.local.rehearsal.words import AGREED
@@ -22,8 +22,21 @@ Handler = Callable[[Scene, IntentFrame], PlannedReply]
 SHOWN = 120
 """Characters of a message that are repeated."""
 LOOKING = frozenset(
-    "list_processes list_people query_todo_tasks my_requests request_status show_process list_absences search_handbook "
-    "read_handbook calculate working_days leave_balance next_holidays".split()
+    [
+        "list_processes",
+        "list_people",
+        "query_todo_tasks",
+        "my_requests",
+        "request_status",
+        "show_process",
+        "list_absences",
+        "search_handbook",
+        "read_handbook",
+        "calculate",
+        "working_days",
+        "leave_balance",
+        "next_holidays",
+    ]
 )
 """Tools that only look."""
 
@@ -110,7 +123,7 @@ def handle_drop(scene: Scene, frame: IntentFrame) -> PlannedReply:
         return build_call_reply(
             PlannedCall("cancel_card", tell.describe_reason(scene, "cancel"), {"card": scene.cards[-1][0]})
         )
-    return tell.build_phrase_reply(scene, "dropped")
+    return tell.build_phrase_reply(scene, "dropped" if frame.intent == "drop" else "not_wanted")
 
 
 def build_lookup_handler(tool: str, why: str) -> Handler:
@@ -128,6 +141,7 @@ def build_lookup_handler(tool: str, why: str) -> Handler:
 
 HANDLERS: Mapping[str, Handler] = {
     "drop": handle_drop,
+    "not_wanted": handle_drop,
     "mail": desk.handle_mail,
     "absence": operations.handle_absence,
     "end_absence": operations.handle_end_absence,

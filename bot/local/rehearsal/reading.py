@@ -69,7 +69,7 @@ def parse_bare_amount(text: str) -> str:
 
 def parse_purpose(text: str) -> str:
     """What money was spent on, in the person's own words: `报销出差高铁票 358 元` → `出差高铁票`."""
-    clauses = words.CLAUSE.split(words.AMOUNT.sub(" ", words.APPROVER.sub("，", text)))
+    clauses = words.CLAUSE.split(words.AMOUNT.sub(" ", remove_approver(text)))
     return next((left for c in clauses if (left := words.SPENDING_NOISE.sub("", c.strip()))), "")
 
 
@@ -95,7 +95,7 @@ def parse_request_id(text: str) -> str:
 
 def parse_motive(texts: Iterable[str], spoken_for: Callable[[str], bool]) -> str:
     """The person's own reason: what they call so, else the clauses that say nothing else."""
-    whole = words.APPROVER.sub("，", words.MANAGER_DECIDES.sub("，", "\n".join(texts)))
+    whole = remove_approver("\n".join(texts))
     said = find_first_group(words.REASON, whole)
     if said:
         return said.strip(" ，,。.")
@@ -106,7 +106,18 @@ def parse_motive(texts: Iterable[str], spoken_for: Callable[[str], bool]) -> str
 
 def parse_approver(text: str, manager: str = "") -> str:
     """Who is named to approve; *my manager* is whoever the directory says, or nobody."""
-    name = words.NAME_NOISE.sub("", words.APPROVER_NOISE.sub("", find_first_group(words.APPROVER, text)))
+    name = words.NAME_NOISE.sub(
+        "",
+        words.APPROVER_NOISE.sub("", next(filter(None, (find_first_group(one, text) for one in words.APPROVERS)), "")),
+    )
     if words.MANAGER.fullmatch(name) or (not name and words.MANAGER_DECIDES.search(text)):
         return manager
     return name
+
+
+def remove_approver(text: str) -> str:
+    """The text with a comma in place of what names the approver."""
+    text = words.MANAGER_DECIDES.sub("，", text)
+    for pattern in words.APPROVERS:
+        text = pattern.sub("，", text)
+    return text

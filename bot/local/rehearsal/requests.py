@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
@@ -138,7 +137,7 @@ def is_about_expense(clause: str) -> bool:
     return words.ABOUT_EXPENSE.search(clause) is not None
 
 
-def build_half_days(text: str, span: days.LeaveLength | None) -> Form:
+def build_half_days(text: str, span: reading.LeaveLength | None) -> Form:
     """`start_half`/`end_half` where a length ends in half a day."""
     if not span or span.days % 1 == 0:
         return {}
@@ -214,7 +213,7 @@ def has_facts(answer: str) -> bool:
 
 def is_approver_answer(answer: str) -> bool:
     """Once everything else is known, an answer that holds no facts is a name."""
-    return not has_facts(answer) and not words.APPROVER.search(answer)
+    return not has_facts(answer) and reading.remove_approver(answer) == answer
 
 
 def find_stated_approver(scene: Scene, frame: IntentFrame) -> str:
@@ -222,7 +221,7 @@ def find_stated_approver(scene: Scene, frame: IntentFrame) -> str:
 
 
 def read_own_words(frame: IntentFrame) -> str:
-    return words.APPROVER.sub("", frame.texts[0]).strip(" ，,。.;；\n") or frame.texts[0]
+    return reading.remove_approver(frame.texts[0]).strip(" ，,。.;；\n") or frame.texts[0]
 
 
 def parse_sickness(text: str) -> str:

@@ -54,21 +54,29 @@ _LATIN_NAME = (
 _DECIDES = (
     r"(?:来|帮我|帮忙|给我|去)?(?:审批|审核|批准|审一?下|批一?下|批(?![了准复])|审(?![批核]))(?:一下|下)?(?:吧|就行)?"
 )
-APPROVER = compile_alternatives(
-    rf"(?:第?[一二两三]级)?审批人(?:换成|改成|改为)?{IS}([^\s，,。;；]+)",
-    rf"(?:找|请|让|叫|由|给|经|麻烦)\s?({_HAN_NAME}|{_LATIN_NAME})\s?{_DECIDES}",
-    rf"(?<![\u4e00-\u9fff])({_HAN_NAME}|{_LATIN_NAME})\s?{_DECIDES}(?=[\s，,。;；！!]|$)",
-    rf"审批(?:就)?(?:找|给|让|由)\s?({_HAN_NAME}|{_LATIN_NAME})(?=[\s，,。;；！!吧]|$)",
-    r"\bapprover(?:\s+should\s+be|\s+is)?(?:\s*+:)?\s++([^,.;，。；\n]+)",
-    rf"\b(?:approved|approval)\s(?:by|from)\s({_LATIN_NAME})",
-    rf"\b(?:please\s)?(?:ask|let|have|get|send\s(?:it|this)\sto|submit\s(?:it|this)\sto|goes\sto)\s(my\s\w{{1,12}}|{_LATIN_NAME})\s(?:to\s)?"
-    r"(?:approve|sign|decide|for\sapproval)\b(?:\s(?:it|this))?",
-    rf"(?:\b(my\s(?:manager|boss|lead|supervisor))|({_LATIN_NAME}))\s(?:(?:will|can|should|must|has|is)\s)?(?:to\s)?"
-    r"(?:(?:be\s)?(?:the|my)\sapprover|approves?|approving|signs?\soff)\b(?:\s(?:it|this))?",
+APPROVERS = (
+    compile_alternatives(
+        rf"(?:第?[一二两三]级)?审批人(?:换成|改成|改为)?{IS}([^\s，,。;；]+)",
+        rf"(?:找|请|让|叫|由|给|经|麻烦)\s?({_HAN_NAME}|{_LATIN_NAME})\s?{_DECIDES}",
+        rf"(?<![\u4e00-\u9fff])({_HAN_NAME})\s?{_DECIDES}(?=[\s，,。;；！!]|$)",
+        rf"审批(?:就)?(?:找|给|让|由)\s?({_HAN_NAME}|{_LATIN_NAME})(?=[\s，,。;；！!吧]|$)",
+    ),
+    compile_alternatives(
+        r"\bapprover(?:\s+should\s+be|\s+is)?(?:\s*+:)?\s++([^,.;，。；\n]+)",
+        rf"\b(?:approved|approval)\s(?:by|from)\s({_LATIN_NAME})",
+        r"\b(?:please\s)?(?:ask|let|have|get|send\s(?:it|this)\sto|submit\s(?:it|this)\sto|goes\sto)\s"
+        rf"(my\s\w{{1,12}}|{_LATIN_NAME})\s(?:to\s)?(?:approve|sign|decide|for\sapproval)\b(?:\s(?:it|this))?",
+    ),
+    compile_alternatives(
+        rf"({_LATIN_NAME})\s?{_DECIDES}(?=[\s，,。;；！!]|$)",
+        rf"(?:\b(my\s(?:manager|boss|lead|supervisor))|({_LATIN_NAME}))\s(?:(?:will|can|should|must|has|is)\s)?"
+        r"(?:to\s)?(?:(?:be\s)?(?:the|my)\sapprover|approves?|approving|signs?\soff)\b(?:\s(?:it|this))?",
+    ),
 )
+"""Who is named to approve, in all the ways in which people name them."""
 APPROVER_NOISE = compile_alternatives(
     r"^(?:应该|还是|就是|should\s+be|换成|改成|改为)\s*",
-    r"\s+(?:because|please|for|instead)\b.*$",
+    r"(?<!\s)\s{1,3}(?:because|please|for|instead)\b.*$",
     "(?:来)?(?:审批|吧)$",
 )
 MANAGER = compile_alternatives(
@@ -110,7 +118,8 @@ NOT_THIS = compile_alternatives(r"\bnot\s[¥$€£]?[\d.,]{1,12}(?![\d])", r"(?:
 CURRENCIES = {
     "¥": "CNY", "￥": "CNY", "元": "CNY", "块": "CNY", "人民币": "CNY", "rmb": "CNY",
     "yuan": "CNY", "$": "USD", "美元": "USD", "美金": "USD", "dollar": "USD", "dollars": "USD", "bucks": "USD",
-    "€": "EUR", "欧元": "EUR", "euro": "EUR", "euros": "EUR", "£": "GBP", "英镑": "GBP", "pound": "GBP", "pounds": "GBP",
+    "€": "EUR", "欧元": "EUR", "euro": "EUR", "euros": "EUR",
+    "£": "GBP", "英镑": "GBP", "pound": "GBP", "pounds": "GBP",
 }  # fmt: skip
 SICK = compile_alternatives(
     "肚子疼|头疼|头痛|牙疼|发烧|感冒|咳嗽|不舒服|生病|病假|看病|医院|疼|痛|病",
@@ -274,7 +283,7 @@ CC_WHO = re.compile(
 )
 DEPUTY = re.compile(
     r"(?:^|[，,。;；\s])(?!我|由|请|让|找)([\u4e00-\u9fff]{2,4}?)(?:来)?[代替帮]我|"
-    r"(?:由|请|让|找|委托给?|代理人(?:是|为|[:：])?)\s*+([^\s，,。;；我]{1,12}?)(?=[来代替\s，,。;；]|负责|审批|处理|$)|"
+    r"(?:由|请|让|找|委托给?|代理人(?:是|为|[:：])?)\s*+([^\s，,。;；我]{1,12}?)(?=[来代替帮\s，,。;；]|负责|审批|处理|$)|"
     rf"(?<![A-Za-z'-])({NAME})\s++(?i:(?:will\s+)?(?:stands?\s+in|covers?\b|fills?\s+in)|is\s+(?:my\s+deputy|covering))|(?i:\bdelegate\s+to|\bdeputy(?:\s+is)?:?)\s+({NAME})"
 )
 AND = compile_alternatives(r"[、,，&]|和|与|及|\band\b")
@@ -311,6 +320,7 @@ ASKED = (
 
 CORRECTION = compile_alternatives(
     "等等|等一下|等下|改成|改为|改到|改一下|换成|不对|错了|弄错|搞错|应该是|不是.{1,20}是|说错|写错|还是(?!没)",
-    r"\b(?:make it|change (?:it|that|the)|actually|sorry|i meant?|instead|rather|should be|correction|wait|not \d)\b|^\W*no\b[\s,]",
+    r"\b(?:make it|change (?:it|that|the)|actually|sorry|i meant?|instead|rather|should be|correction|wait|not \d)\b",
+    r"^\W{0,9}no\b[\s,]",
 )
 """Takes back what was said before."""
