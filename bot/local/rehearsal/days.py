@@ -42,11 +42,11 @@ NAMED_DAY = compile_alternatives(
 NUMBERED_DAY = compile_alternatives(
     rf"(?<![A-Za-z\d./:-])(?P<month_point>1[0-2]|0?[1-9])(?P<point>[./])(?P<day_point>{_DAY})"
     r"(?=\s?(?:[-~—–到至请休起开号日，,]|(?:to|until|till)\b|$))",
-    r"(?<![\d月./:-])(?P<bare_zh>3[01]|[12]\d|[1-9])[日号](?!\d)",
+    r"(?<![\d月./:-])(?P<bare_zh>3[01]|[12]\d|[1-9])(?:[日号](?!\d)|(?=\s?[-~—–到至、和]\s?\d{1,2}[日号]))",
     r"(?<![A-Za-z\d./:-])(?P<bare_en>3[01]|[12]\d|[1-9])(?:st|nd|rd|th)\b",
 )
 RELATIVE = {
-    "大后天": 3, "后天": 2, "明后": 1, "今明": 0, "明天": 1, "明日": 1, "明早": 1, "明儿": 1, "今天": 0, "今日": 0, "今早": 0,
+    "大前天": -3, "前天": -2, "昨天": -1, "day before yesterday": -2, "yesterday": -1, "大后天": 3, "后天": 2, "明后": 1, "今明": 0, "明天": 1, "明日": 1, "明早": 1, "明儿": 1, "今天": 0, "今日": 0, "今早": 0,
     "day after tomorrow": 2, "tomorrow": 1, "tmrw": 1, "today": 0, "this morning": 0, "this afternoon": 0,
 }  # fmt: skip
 RELATIVE_DAY = compile_alternatives(*RELATIVE)
@@ -56,7 +56,7 @@ _WEEKDAY = (
     "mon(?:day)?|tue(?:s(?:day)?)?|wed(?:s|nesday)?|thu(?:r(?:s(?:day)?)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?"
 )
 WEEKDAY = re.compile(
-    rf"(?P<later>下下个?|the \w{{1,10}} after next )?(?P<next>下个?|\bnext )?(?P<this>[这本]个?|\bthis )?"
+    rf"(?P<past>上个?|\blast )?(?P<later>下下个?|the \w{{1,10}} after next )?(?P<next>下个?|\bnext )?(?P<this>[这本]个?|\bthis )?"
     rf"(?:(?:周|星期|礼拜)(?P<zh>[{words.CHINESE_WEEKDAYS}])(?P<more>[{words.CHINESE_WEEKDAYS}]{{0,4}})(?![天个点])"
     rf"|(?:周|星期|礼拜)(?P<one>[{words.CHINESE_WEEKDAYS}])"
     rf"|\b(?P<en>{_WEEKDAY})\b)",
@@ -80,6 +80,10 @@ UNTIL = compile_alternatives("[到至]", r"\b(?:until|till|through|to)\b")
 ENDING = compile_alternatives("[到至]", r"\b(?:until|till|through) ")
 """Before a last day, and never before a first one."""
 FROM = compile_alternatives("[从起]|开始", r"\b(?:from|starting|start|since|beginning|as of)\b")
+LATELY = timedelta(60)
+"""So long ago, a day without a year is one that has been: people tell of an illness afterwards."""
+DAY_LIKE = compile_alternatives(r"\d\s?[月号]|[到至]\s?\d{1,2}(?!\d|\s?[点:：天个])", rf"\b(?:{MONTHS})\.?\s?\d|\d(?:st|nd|rd|th)\b")
+"""Looks like a day and was not read as one."""
 NOT_BEFORE = compile_alternatives(r"\b(?:not|instead of)(?: the| on)? $", r"不是\s?$")
 """Before a day that is taken back."""
 NOON = compile_alternatives("上午|下午|早上", r"\b(?:morning|afternoon)\b")
@@ -96,12 +100,13 @@ class Stretch:
     """What was said fits no one stretch: days with gaps, or a length that is another than the days have."""
 
 
-def parse_dates(text: str, today: date) -> list[date]:
-    """Every day named in `text`, in the order of the words. Impossible dates (2 月 30 日) are passed over."""
-    return [day for day, _, _ in list_days(text, today)]
+def parse_dates(text: str, today: date, near: date | None = None) -> list[date]:
+    """Every day named in `text`, in the order of the words. Impossible dates (2 月 30 日) are passed over.
+    `near`: a day whose month is meant where a number stands alone."""
+    return [day for day, _, _ in list_days(text, today, near)]
 
 
-def list_days(text: str, today: date) -> list[tuple[date, int, int]]:
+def list_days(text: str, today: date, near: date | None = None) -> list[tuple[date, int, int]]:
     """The same, each with where its word begins and ends in `expand_months(text)`."""
     text = expand_months(text)
     found = [
@@ -113,7 +118,7 @@ def list_days(text: str, today: date) -> list[tuple[date, int, int]]:
     monday = today - timedelta(today.weekday()) + timedelta(7 if whole["next"] else 0) if whole else None
     days = list[tuple[date, int, int]]()
     for _, match in sorted(found, key=lambda one: one[0]):
-        before = days[-1][0] if days else None
+        before = days[-1][0] if days else near.replace(day=1) if near and match.re is NUMBERED_DAY else None
         days += [(day, match.start(), match.end()) for day in read_day(match, before, today, monday)]
     return days
 
@@ -163,6 +168,8 @@ def read_named_day(named: dict[str, str | None], before: date | None, today: dat
     if year:
         return date(int(year), number, int(reading.parse_number(day)))
     this = date(today.year, number, int(reading.parse_number(day)))
+    if not before and timedelta() < today - this <= LATELY:
+        return this
     return this if this >= (before or today) else this.replace(year=today.year + 1)
 
 
@@ -193,6 +200,8 @@ def read_weekdays(
     for index in indexes:
         if named["later"] or named["next"]:
             day = week + timedelta((14 if named["later"] else 7) + index)
+        elif named["past"]:
+            day = week + timedelta(index - 7)
         elif named["this"]:
             day = week + timedelta(index)
         elif before:
@@ -251,7 +260,9 @@ def parse_stretch(texts: Iterable[str], today: date) -> Stretch:
 def add_text(known: Stretch, text: str, today: date, *, opening: bool) -> Stretch:
     if known.first and (swapped := swap_day(known, text, today)):
         return swapped
-    days, length = parse_dates(text, today), parse_length(text)
+    days, length = parse_dates(text, today, known.first), parse_length(text)
+    if DAY_LIKE.search(remove_days(expand_months(text))):
+        return replace(known, is_doubtful=True)
     if not days and not length and (week := parse_week(text, today)):
         return Stretch(*week)
     if len(days) > 1:
@@ -275,7 +286,7 @@ def add_text(known: Stretch, text: str, today: date, *, opening: bool) -> Stretc
 
 def swap_day(known: Stretch, text: str, today: date) -> Stretch | None:
     """*Not the 9th, the 10th*: the new day takes the place of the one that is taken back."""
-    named = list_days(text, today)
+    named = list_days(text, today, known.first)
     if len(named) != 2:
         return None
     plain = expand_months(text)

@@ -70,7 +70,7 @@ INTENTS = {
         r"(?:进度|状态|到哪).{0,12}[A-Z]-?\d{3}",
         r"\b(?:status|progress|where|how)\b.{0,16}[A-Z]-?\d{3}",
     ),
-    "todo": compile_alternatives("待办|待审批|[要等待]我(?:来)?(?:审批|批|审|处理|同意)|要(?:审批|批|处理)的|[要等]批的",
+    "todo": compile_alternatives("待办|待审批|[要等待]着?我(?:来)?(?:审批|批|审|处理|同意)|要(?:审批|批|处理)的|[要等]批的",
                    r"\bwaiting for me\b|\b(?:anything|something|what|things?)\b.{0,20}\b(?:i (?:need|have) to|to) (?:approve|decide|sign)\b",
                    r"\bon my (?:plate|desk)\b|\bneeds? my (?:approval|decision)\b",
                    r"\bto-?dos?\b|\b(?:my|open) tasks\b|^\s*tasks\W*$",
@@ -173,6 +173,15 @@ OTHERS = compile_alternatives(
     r"\b(?:leave|days? off|vacation)\b.{0,24}\bfor (?:my (?:colleague|friend|wife|husband|team)|him|her|them)\b",
 )
 """A request that would be somebody else's, or a question about them."""
+QUESTIONS = {"leave": "mine", "expense": "mine", "decide": "todo"}
+"""What is looked up where a message asks and orders nothing."""
+ASKING = compile_alternatives(
+    r"^\W{0,9}(?:has|have|had|did|does|do|is|are|was|were|which|who|whose|where|when|what|why|how|any)\b",
+    "(?:吗|没有|没|么|呢)[?？。\\s]{0,9}$|谁|哪|什么时候|为什么|几个|多少",
+)
+PERMISSION = compile_alternatives(r"\b(?:possible|ok|okay|fine|all right)\b", "可以|能[不请休]|行[吗不]|方便")
+"""Asks for what a request would be made for."""
+OF_MINE = compile_alternatives("我的|申请|单", r"\b(?:my|the|request|claim|application)\b")
 OFF = compile_alternatives(r"\boff\b")
 IN_ANY_REQUEST = frozenset({"leave", "expense"})
 
@@ -184,11 +193,17 @@ def classify_intent(text: str) -> str:
         intent = found
     else:
         intent = reading.classify_text(text, INTENTS, "unknown")
+    if intent in QUESTIONS and ASKING.search(plain) and not PERMISSION.search(plain) and not has_own_facts(plain):
+        intent = QUESTIONS[intent] if intent == "decide" or OF_MINE.search(plain) else "unknown"
     if intent in ("unknown", "dinner", "decide") and is_spending(text):
         intent = "expense"
     if intent == "unknown" and is_bare_leave(plain):
         intent = "leave"
     return "others" if intent in ("leave", "expense", "absence", "people") and OTHERS.search(plain) else intent
+
+
+def has_own_facts(text: str) -> bool:
+    return days.has_day(text) or days.parse_length(text) is not None or reading.parse_amount(text) is not None
 
 
 def is_spending(text: str) -> bool:
