@@ -117,10 +117,20 @@ def list_days(text: str, today: date, near: date | None = None) -> list[tuple[da
     whole = WHOLE_WEEK.search(text)
     monday = today - timedelta(today.weekday()) + timedelta(7 if whole["next"] else 0) if whole else None
     days = list[tuple[date, int, int]]()
-    for _, match in sorted(found, key=lambda one: one[0]):
+    for match in drop_repeated([match for _, match in sorted(found, key=lambda one: one[0])], text):
         before = days[-1][0] if days else near.replace(day=1) if near and match.re is NUMBERED_DAY else None
         days += [(day, match.start(), match.end()) for day in read_day(match, before, today, monday)]
     return days
+
+
+def drop_repeated(found: list[re.Match[str]], text: str) -> list[re.Match[str]]:
+    """Without weekdays that only stand beside their own date: `Mon, 30 Nov`, `12月7号（周一）`."""
+    kept = list(found)
+    for one, other in pairwise(found):
+        beside = not text[one.end() : other.start()].strip(" ,，(（")
+        if beside and WEEKDAY in (one.re, other.re) and one.re is not other.re and RELATIVE_DAY not in (one.re, other.re):
+            kept.remove(one if one.re is WEEKDAY else other)
+    return kept
 
 
 def expand_months(text: str) -> str:

@@ -23,6 +23,7 @@ INTENTS = {
     ),
     "balance": compile_alternatives(
         "(?:还剩|还有|剩).{0,6}(?:几|多少).{0,2}天|假.{0,6}(?:余额|还剩|剩|还有)|还有.{0,4}假(?:期)?.{0,3}(?:吗|没|么|[?？])|余额",
+        r"\b(?:left|remaining)\b.{0,16}\b(?:leave|vacation|holidays?|pto|days)\b|假.{0,4}还能[休请]",
         r"\bbalance\b|\bhow (?:many|much)\b.{0,50}\b(?:left|remaining)\b",
         r"\bhow (?:many|much)\b.{0,16}\b(?:leave|vacation|holidays?|pto|days off)\b.{0,12}\b(?:do i|have i|i) (?:still )?(?:have|got)\b(?! to)",
         r"\b(?:any|have|got)\b.{0,20}\b(?:leave|vacation|holiday|pto)(?: days?)? (?:left|remaining)\b",
@@ -71,7 +72,8 @@ INTENTS = {
         r"\b(?:status|progress|where|how)\b.{0,16}[A-Z]-?\d{3}",
     ),
     "todo": compile_alternatives("待办|待审批|[要等待]着?我(?:来)?(?:审批|批|审|处理|同意)|要(?:审批|批|处理)的|[要等]批的",
-                   r"\bwaiting for me\b|\b(?:anything|something|what|things?)\b.{0,20}\b(?:i (?:need|have) to|to) (?:approve|decide|sign)\b",
+                   r"\b(?:waiting|pending|open|outstanding|left|approvals?|requests?|tasks)\b.{0,8}\bfor me\b|还有.{0,10}(?:审批|任务)|"
+        r"\b(?:anything|something|what|things?)\b.{0,20}\b(?:i (?:need|have) to|to) (?:approve|decide|sign)\b",
                    r"\bon my (?:plate|desk)\b|\bneeds? my (?:approval|decision)\b",
                    r"\bto-?dos?\b|\b(?:my|open) tasks\b|^\s*tasks\W*$",
                    r"['’]s (?:open )?tasks\b|\btasks (?:of|for) \w"),
@@ -181,7 +183,9 @@ ASKING = compile_alternatives(
 )
 PERMISSION = compile_alternatives(r"\b(?:possible|ok|okay|fine|all right)\b", "可以|能[不请休]|行[吗不]|方便")
 """Asks for what a request would be made for."""
-OF_MINE = compile_alternatives("我的|申请|单", r"\b(?:my|the|request|claim|application)\b")
+OF_MINE = compile_alternatives(
+    "我的?(?:请|.?假|报销)|申请|单子?", r"\b(?:request|claim|application)\b|\bmy (?:\w{1,12} )?(?:leave|vacation|pto|expenses?|time off)\b"
+)
 OFF = compile_alternatives(r"\boff\b")
 IN_ANY_REQUEST = frozenset({"leave", "expense"})
 

@@ -100,7 +100,7 @@ CLAUSE_NOISE = compile_alternatives(
     r"^(?:hi|hello|hey|good (?:morning|afternoon|evening)|please|sorry|actually|so|also)\b[\s,!.]*",
     "^(?:你好|您好|麻烦|辛苦|另外|对了)[，,！!]?",
 )
-THANKS = r"^\s*(?:谢谢|多谢|麻烦|你好|您好|thanks?|thank you|please|hi|hello|hey)\W*\w*\W*$"
+THANKS = r"^\s*(?:谢谢|多谢|麻烦|你好|您好|(?:thanks?|thank you|please|hi|hello|hey)\b)\W*\w*\W*$"
 
 THANKING, HANZI = compile_alternatives(THANKS), re.compile("[\u4e00-\u9fff]")
 
@@ -162,12 +162,14 @@ CATEGORIES = {
     "office": compile_alternatives("办公|文具", r"\b(?:office|stationery)\b"),
 }
 LEAVE_WORDS = (
-    "请.{0,14}假|休.{0,8}假|[年病事婚产丧]假|调休|[请休].{0,3}[天日周](?!报)|休息",
+    "请.{0,14}假|休.{0,8}假|[年病事婚产丧]假|调休|[请休歇].{0,3}[天日周](?!报)|休息",
     r"\bdays? off\b|\b(?:leave|vacation|pto)\b|\btime off\b|\b(?:take|have|need|want|get)\b.{0,40}\boff\b"
     r"|\boff (?:from|on|until|tomorrow|today|mon|tue|wed|thu|fri|next|this)|\b(?:morning|afternoon|week|day) off\b"
     r"|\bi(?:'m| am) (?:sick|ill|unwell)\b|\b(?:sick|ill) (?:today|tomorrow)\b|\bday off\b|不舒服",
 )
-DAY_OFF = compile_alternatives("[请休].{0,16}假|休息|[年病事]假", r"\boff\b|\b(?:sick|ill|unwell)\b")
+DAY_OFF = compile_alternatives(
+    "[请休].{0,16}假|休息|歇|[年病事]假", r"\boff\b|\b(?:sick|ill|unwell|leave|vacation|pto|holiday)\b"
+)
 """Says of a single day that it is the day off."""
 EXPENSE_WORDS = (
     "报销|费用|报一下|报个|花了.{0,20}报",
