@@ -1,8 +1,7 @@
-"""The rehearsal model with dialogues that it was not made from: what comes of them through the whole bot."""
+"""The rehearsal model in its first minute: dialogues as office people write them, through the whole bot."""
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -14,7 +13,7 @@ from bot.redis.connect import connect_redis
 from tests.harness.office import ANN, LI, WANG, ZHANG, ZHAO, Office, office, read_message_text
 from tests.stories.behind import facts_of
 
-DIALOGUES = Path(os.environ.get("DIALOGUES") or Path(__file__).parent / "first_minute.toml")
+DIALOGUES = sorted((Path(__file__).parent / "first_minute").glob("*.toml"))
 LEAVE = {
     "zh": "2026-12-21到2026-12-22请年假，审批人李四，原因：看父母",
     "en": "annual leave from 2026-12-21 to 2026-12-22, approver {}, reason: visiting my parents",
@@ -31,7 +30,6 @@ LABELS = {
     "to": ("收件人", "To"),
 }
 HONEST = ("没听懂", "排练", "did not understand", "rehears")
-NOT_TO_BE_HELPED = "honest"
 
 
 async def play(desk: Office, language: str, wanted: dict[str, Any]) -> str:
@@ -92,8 +90,10 @@ def fits(wanted: dict[str, Any], card: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-async def test_dialogues_that_it_was_not_made_from_are_served(valkey: str, language: str) -> None:
-    dialogues = tomllib.loads(DIALOGUES.read_text(encoding="utf-8"))[language]
+@pytest.mark.parametrize("file", DIALOGUES, ids=lambda file: file.stem)
+async def test_dialogues_are_served_or_answered_honestly(valkey: str, file: Path, language: str) -> None:
+    """At least 85 % of them as wanted; the rest with an honest sentence and three things that work."""
+    dialogues = tomllib.loads(file.read_text(encoding="utf-8"))[language]
     outcomes = list[str]()
     for dialogue in dialogues:
         redis = await connect_redis(valkey)
@@ -103,6 +103,18 @@ async def test_dialogues_that_it_was_not_made_from_are_served(valkey: str, langu
             outcomes.append(await play(desk, language, dialogue))
     counted = Counter(outcome.partition(":")[0] for outcome in outcomes)
     told = "\n".join(sorted(outcomes))
-    print(f"\n{language}: {dict(counted)}" + ("" if os.environ.get("BLIND") else f"\n{told}"))
+    print(f"{file.stem} {language}: {dict(counted)}")
     assert set(counted) <= {"useful", "honest"}, told
     assert counted["useful"] >= 0.85 * len(outcomes), told
+
+
+def test_a_card_that_was_not_wanted_is_wrong() -> None:
+    """The negative control: another day on the card, a card too many, an answer without what was asked for."""
+    section = {"type": "section", "fields": [{"type": "mrkdwn", "text": "*First day*\n2026-12-07 AM"}]}
+    card = {"text": "Start this leave request?", "blocks": [section]}
+    assert judge({"cards": [{"start": "2026-12-07"}]}, [card], "", "") == "useful"
+    assert judge({"cards": [{"start": "2026-12-08"}]}, [card], "", "") == "wrong"
+    assert judge({"cards": [{"start": "2026-12-07"}]}, [card, card], "", "") == "wrong"
+    assert judge({"honest": True}, [card], "", "rehearsal") == "wrong"
+    assert judge({"answer": ["10"]}, [], "nothing", "nothing") == "wrong"
+    assert judge({"answer": ["10"]}, [], "", "a rehearsal with rules") == "honest without three things"

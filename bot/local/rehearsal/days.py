@@ -14,17 +14,22 @@ from bot.local.rehearsal import reading, words
 from bot.local.rehearsal.reading import LeaveLength
 from bot.local.rehearsal.words import compile_alternatives
 
-MONTHS = "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
+MONTHS = (
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
+)
 _ORDINAL, _DAY = "(?:st|nd|rd|th)?", r"(?:3[01]|[12]\d|0?[1-9])"
 _HAN_DAY = "[一二三四五六七八九十]{1,3}"
 _TO, _TO_HAN = r"\s?(?:-|–|to|until|till|through|and|&)\s?(?:the )?", r"\s?[-~—–到至、和,，]?\s?"
 MONTH_FIRST = re.compile(
-    rf"\b(?P<month>{MONTHS})\b(?P<between>\.?\s?(?:the )?)(?P<first>{_DAY}){_ORDINAL}(?P<to>{_TO})(?P<last>{_DAY}){_ORDINAL}"
+    rf"\b(?P<month>{MONTHS})\b(?P<between>\.?\s?(?:the )?)(?P<first>{_DAY}){_ORDINAL}"
+    rf"(?P<to>{_TO})(?P<last>{_DAY}){_ORDINAL}"
     rf"(?![\w:/.-]|\s(?:of )?(?:{MONTHS})\b| days?\b)",
     re.I,
 )
 MONTH_LAST = re.compile(
-    rf"(?<![A-Za-z\d./:-])(?P<first>{_DAY}){_ORDINAL}(?P<to>{_TO})(?P<last>{_DAY}){_ORDINAL}\s?(?:of )?(?P<month>{MONTHS})\b",
+    rf"(?<![A-Za-z\d./:-])(?P<first>{_DAY}){_ORDINAL}(?P<to>{_TO})"
+    rf"(?P<last>{_DAY}){_ORDINAL}\s?(?:of )?(?P<month>{MONTHS})\b",
     re.I,
 )
 MONTH_ONCE = re.compile(
@@ -37,7 +42,8 @@ NAMED_DAY = compile_alternatives(
     rf"(?<!\d)(?:(?P<year_zh>\d{{4}})\s?年\s?|(?P<next_zh>明年)\s?)?(?<![\d一二三四五六七八九十])(?P<month_zh>\d{{1,2}}|{_HAN_DAY})\s?月\s?"
     rf"(?P<day_zh>\d{{1,2}}|{_HAN_DAY})(?:[日号]|(?=\s?[-~—–到至起开请休，,]|\s?$))",
     rf"\b(?P<month_en>{MONTHS})\b\.?\s?(?:the )?(?P<day_en>{_DAY}){_ORDINAL}(?![\w:])(?:,?\s(?P<year_en>20\d\d)\b)?",
-    rf"(?<![A-Za-z\d./:-])(?P<day_back>{_DAY}){_ORDINAL}\s?(?:of )?(?P<month_back>{MONTHS})\b(?:\.?,?\s(?P<year_back>20\d\d)\b)?",
+    rf"(?<![A-Za-z\d./:-])(?P<day_back>{_DAY}){_ORDINAL}\s?(?:of )?(?P<month_back>{MONTHS})\b"
+    rf"(?:\.?,?\s(?P<year_back>20\d\d)\b)?",
 )
 NUMBERED_DAY = compile_alternatives(
     rf"(?<![A-Za-z\d./:-])(?P<month_point>1[0-2]|0?[1-9])(?P<point>[./])(?P<day_point>{_DAY})"
@@ -46,7 +52,9 @@ NUMBERED_DAY = compile_alternatives(
     r"(?<![A-Za-z\d./:-])(?P<bare_en>3[01]|[12]\d|[1-9])(?:st|nd|rd|th)\b",
 )
 RELATIVE = {
-    "大前天": -3, "前天": -2, "昨天": -1, "day before yesterday": -2, "yesterday": -1, "大后天": 3, "后天": 2, "明后": 1, "今明": 0, "明天": 1, "明日": 1, "明早": 1, "明儿": 1, "今天": 0, "今日": 0, "今早": 0,
+    "大前天": -3, "前天": -2, "昨天": -1, "day before yesterday": -2, "yesterday": -1,
+    "大后天": 3,
+    "后天": 2, "明后": 1, "今明": 0, "明天": 1, "明日": 1, "明早": 1, "明儿": 1, "今天": 0, "今日": 0, "今早": 0,
     "day after tomorrow": 2, "tomorrow": 1, "tmrw": 1, "today": 0, "this morning": 0, "this afternoon": 0,
 }  # fmt: skip
 RELATIVE_DAY = compile_alternatives(*RELATIVE)
@@ -56,7 +64,8 @@ _WEEKDAY = (
     "mon(?:day)?|tue(?:s(?:day)?)?|wed(?:s|nesday)?|thu(?:r(?:s(?:day)?)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?"
 )
 WEEKDAY = re.compile(
-    rf"(?P<past>上个?|\blast )?(?P<later>下下个?|the \w{{1,10}} after next )?(?P<next>下个?|\bnext )?(?P<this>[这本]个?|\bthis )?"
+    rf"(?P<past>上个?|\blast )?(?P<later>下下个?|the \w{{1,10}} after next )?(?P<next>下个?"
+    rf"|\bnext )?(?P<this>[这本]个?|\bthis )?"
     rf"(?:(?:周|星期|礼拜)(?P<zh>[{words.CHINESE_WEEKDAYS}])(?P<more>[{words.CHINESE_WEEKDAYS}]{{0,4}})(?![天个点])"
     rf"|(?:周|星期|礼拜)(?P<one>[{words.CHINESE_WEEKDAYS}])"
     rf"|\b(?P<en>{_WEEKDAY})\b)",
@@ -82,7 +91,11 @@ ENDING = compile_alternatives("[到至]", r"\b(?:until|till|through) ")
 FROM = compile_alternatives("[从起]|开始", r"\b(?:from|starting|start|since|beginning|as of)\b")
 LATELY = timedelta(60)
 """So long ago, a day without a year is one that has been: people tell of an illness afterwards."""
-DAY_LIKE = compile_alternatives(r"\d\s?[月号]|[到至]\s?\d{1,2}(?!\d|\s?[点:：天个])", rf"\b(?:{MONTHS})\.?\s?\d|\d(?:st|nd|rd|th)\b")
+DAY_LIKE = compile_alternatives(
+    r"\d\s?[月号]|[到至]\s?\d{1,2}(?!\d"
+    r"|\s?[点:：天个])",
+    rf"\b(?:{MONTHS})\.?\s?\d|\d(?:st|nd|rd|th)\b",
+)
 """Looks like a day and was not read as one."""
 NOT_BEFORE = compile_alternatives(r"\b(?:not|instead of)(?: the| on)? $", r"不是\s?$")
 """Before a day that is taken back."""
@@ -128,7 +141,12 @@ def drop_repeated(found: list[re.Match[str]], text: str) -> list[re.Match[str]]:
     kept = list(found)
     for one, other in pairwise(found):
         beside = not text[one.end() : other.start()].strip(" ,，(（")
-        if beside and WEEKDAY in (one.re, other.re) and one.re is not other.re and RELATIVE_DAY not in (one.re, other.re):
+        if (
+            beside
+            and WEEKDAY in (one.re, other.re)
+            and one.re is not other.re
+            and RELATIVE_DAY not in (one.re, other.re)
+        ):
             kept.remove(one if one.re is WEEKDAY else other)
     return kept
 

@@ -59,10 +59,12 @@ APPROVERS = (
         rf"(?:第?[一二两三]级)?审批人(?:换成|改成|改为)?{IS}([^\s，,。;；]+)",
         rf"(?:找|请|让|叫|由|给|经|麻烦)\s?({_HAN_NAME}|{_LATIN_NAME})\s?{_DECIDES}",
         rf"(?<![\u4e00-\u9fff])({_HAN_NAME})\s?{_DECIDES}(?=[\s，,。;；！!]|$)",
+        rf"^({_HAN_NAME})[，,]\s?(?:请|麻烦)?{_DECIDES}",
         rf"审批(?:就)?(?:找|给|让|由)\s?({_HAN_NAME}|{_LATIN_NAME})(?=[\s，,。;；！!吧]|$)",
     ),
     compile_alternatives(
         r"\bapprover(?:\s+should\s+be|\s+is)?(?:\s*+:)?\s++([^,.;，。；\n]+)",
+        rf"^({_LATIN_NAME}),\s(?:please\s)?(?:approve|sign)\s(?=my|this)",
         rf"\b(?:approved|approval)\s(?:by|from)\s({_LATIN_NAME})",
         r"\b(?:please\s)?(?:ask|let|have|get|send\s(?:it|this)\sto|submit\s(?:it|this)\sto|goes\sto)\s"
         rf"(my\s\w{{1,12}}|{_LATIN_NAME})\s(?:to\s)?(?:approve|sign|decide|for\sapproval)\b(?:\s(?:it|this))?",
