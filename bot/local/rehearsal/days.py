@@ -46,6 +46,7 @@ NAMED_DAY = compile_alternatives(
     rf"(?:\.?,?\s(?P<year_back>20\d\d)\b)?",
 )
 NUMBERED_DAY = compile_alternatives(
+    r"(?<![\d./:-])(?P<month_us>1[0-2]|0?[1-9])/(?P<day_us>3[01]|2\d|1[3-9])/(?P<year_us>20\d\d)(?!\d)",
     rf"(?<![A-Za-z\d./:-])(?P<month_point>1[0-2]|0?[1-9])(?P<point>[./])(?P<day_point>{_DAY})"
     r"(?=\s?(?:[-~—–到至请休起开号日，,]|(?:to|until|till)\b|$))",
     r"(?<![\d月./:-])(?P<bare_zh>3[01]|[12]\d|[1-9])(?:[日号](?!\d)|(?=\s?[-~—–到至、和]\s?\d{1,2}[日号]))",
@@ -184,12 +185,12 @@ def read_named_day(named: dict[str, str | None], before: date | None, today: dat
     if bare := pick("bare_zh", "bare_en"):
         return build_next_day(int(bare), before or today)
     month, day = (
-        pick("month", "month_zh", "month_en", "month_back", "month_point"),
-        pick("day", "day_zh", "day_en", "day_back", "day_point"),
+        pick("month", "month_zh", "month_en", "month_back", "month_point", "month_us"),
+        pick("day", "day_zh", "day_en", "day_back", "day_point", "day_us"),
     )
     if named.get("point") and not words.HANZI.search(text) and (int(day) <= 12 or named.get("point") == "."):
         raise ValueError("12/7 is a day of December or of July")
-    year = pick("year", "year_zh", "year_en", "year_back")
+    year = pick("year", "year_zh", "year_en", "year_back", "year_us")
     number = read_month_number(month)
     if named.get("next_zh"):
         year = str(today.year + 1)
@@ -335,7 +336,8 @@ def is_until(text: str) -> bool:
 def is_span(text: str, today: date) -> bool:
     """True where the words between the first two days say *to*."""
     (_, _, end), (_, begin, _) = list_days(text, today)[:2]
-    return words.SPAN.search(expand_months(text)[end:begin]) is not None
+    between = expand_months(text)[end:begin]
+    return words.SPAN.search(between) is not None or between.strip() == "-"
 
 
 def join_days(days: list[date], length: LeaveLength | None, text: str, spans: bool) -> Stretch:

@@ -24,7 +24,7 @@ INTENTS = {
         r"^\s*i(?:'m| am) back\b|\bend (?:my|the) (?:absence|delegation)\b",
     ),
     "balance": compile_alternatives(
-        "(?:还剩|还有|剩).{0,6}(?:几|多少).{0,2}天|假.{0,6}(?:余额|还剩|剩|还有)|还有.{0,4}假(?:期)?.{0,3}(?:吗|没|么|[?？])|余额",
+        "(?:还剩|还有|剩).{0,6}(?:几|多少).{0,2}天|假.{0,6}(?:余额|还剩|剩|还有)|剩余.{0,4}假|还有.{0,4}假(?:期)?.{0,3}(?:吗|没|么|[?？])|余额",
         r"\b(?:left|remaining)\b.{0,16}\b(?:leave|vacation|holidays?|pto|days)\b|假.{0,4}还能[休请]",
         r"\bbalance\b|\bhow (?:many|much)\b.{0,50}\b(?:left|remaining)\b",
         r"\bhow (?:many|much)\b.{0,16}\b(?:leave|vacation|holidays?|pto|days off)\b.{0,12}\b(?:do i|have i"
@@ -59,7 +59,7 @@ INTENTS = {
     "cc": compile_alternatives("抄送", r"^\s*(?:please\s+)?cc\b|\bkeep\b.{1,40}\binformed\b"),
     "withdraw": compile_alternatives(
         "撤回|撤销|撤了|取消.{0,8}(?:申请|请假|报销|[年病事]假)|假不请了",
-        r"\bwithdraw\b|\btake (?:it |that )?back\b|\bcancel\b.{0,12}\b(?:leave|request|vacation|expense"
+        r"\bwithdraw\b|\btake\b.{0,24}\bback\b|\bcancel\b.{0,12}\b(?:leave|request|vacation|expense"
         r"|claim|application)\b",
     ),
     "not_wanted": compile_alternatives(
@@ -88,7 +88,7 @@ INTENTS = {
     "mine": compile_alternatives(
         "我的.{0,6}申请|申请.{0,4}(?:进度|状态)|在谁(?:那|手)|谁.{0,3}(?:在|来)?(?:审|批|处理).{0,4}我的",
         "批.{0,6}(?:假|申请|单).{0,4}[吗没么]",
-        "(?:申请|单子?|假|报销|审批|流程).{0,12}(?:到哪|哪一步|卡在|批了(?!吧)|批下来|批没|通过了|有消息|进展|怎么样了|什么情况)",
+        "(?:申请|单子?|假|报销|审批|流程).{0,12}(?:到哪|到谁|哪一步|卡在|批了(?!吧)|批下来|批没|通过了|有消息|进展|怎么样了|什么情况)",
         r"\bmy requests?\b|\bstatus of my\b|\bwho(?:'s| is) it (?:waiting for|with)\b",
         r"\b(?:where|who(?:'s| has| is)|what happened)\b.{0,24}\b(?:my|the)\b.{0,16}\b(?:request|leave"
         r"|expense|claim|application|vacation)\b",
