@@ -20,6 +20,7 @@ from bot.agent.tool_search import ToolSelector
 from bot.core.history_entries import PausedRun
 from bot.core.i18n import load_sentences
 from bot.local.rehearsal import reading
+from bot.local.rehearsal.days import compute_last_day
 from bot.local.rehearsal.plan import plan_reply
 from bot.local.rehearsal.reply import PlannedReply
 from bot.local.rehearsal.scene import has_question
@@ -694,7 +695,7 @@ def test_any_words_get_an_answer_and_every_call_a_reason(texts: list[str], langu
 
 @given(st.dates(date(2020, 1, 1), date(2035, 1, 1)), st.integers(1, 60))
 def test_working_days_are_counted_without_weekends(start: date, count: int) -> None:
-    last = reading.compute_last_day(start, reading.LeaveLength(count, working=True))
+    last = compute_last_day(start, reading.LeaveLength(count, working=True))
     days = [date.fromordinal(n) for n in range(start.toordinal(), last.toordinal() + 1)]
     assert sum(day.weekday() < 5 for day in days) == count and last.weekday() < 5
 

@@ -133,5 +133,5 @@ def split_recipients(text: str) -> tuple[str, ...]:
 
 
 def parse_mail_tail(text: str) -> str:
-    """`mail Li Si: please …` → what stands after the colon."""
-    return reading.find_first_group(words.MAIL_TAIL, text)
+    """`mail Li Si: please …`, `tell Li Si that …` → what is to be told."""
+    return reading.find_first_group(words.MAIL_THAT, text) or reading.find_first_group(words.MAIL_TAIL, text)

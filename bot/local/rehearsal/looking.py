@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bot.local.rehearsal import reading, tell, words
+from datetime import date
+
+from bot.local.rehearsal import days, tell, words
 from bot.local.rehearsal.reply import IntentFrame, PlannedCall, PlannedReply, build_call_reply
 from bot.local.rehearsal.scene import Scene
 
@@ -36,10 +38,22 @@ def handle_calculation(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def handle_working_days(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    """Between two days that are named, else of a month, else of this month."""
+    """Between two days that are named, of a week or of a month."""
     if scene.last_observation:
         return tell.build_result_reply(scene)
-    days = reading.parse_dates(frame.full_text, scene.today)
-    first, last = (days[0], days[1]) if len(days) > 1 else reading.parse_month(frame.full_text, scene.today)
+    period = read_period(frame.full_text, scene.today)
+    if not period:
+        return tell.build_question(scene, "which_days")
+    first, last = period
     why = tell.describe_reason(scene, "working_days", first=first, last=last)
     return build_call_reply(PlannedCall("working_days", why, {"start": str(first), "end": str(last)}))
+
+
+def read_period(text: str, today: date) -> tuple[date, date] | None:
+    """Two days that are named, else a week, else a month. A month that is not known is never another one."""
+    named = days.parse_dates(text, today)
+    if len(named) > 1:
+        return named[0], named[1]
+    if len(named) == 1 and days.UNTIL.search(text):
+        return today, named[0]
+    return days.parse_week(text, today) or days.parse_month(text, today)

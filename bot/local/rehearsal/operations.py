@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bot.local.rehearsal import reading, tell, words
+from bot.local.rehearsal import days, reading, tell, words
 from bot.local.rehearsal.desk import parse_mail_tail, query_own_tasks
 from bot.local.rehearsal.reply import IntentFrame, PlannedCall, PlannedReply, build_call_reply
 from bot.local.rehearsal.requests import choose_request, format_iso_date
@@ -155,15 +155,10 @@ def handle_absence(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def read_absence_days(scene: Scene, frame: IntentFrame) -> tuple[str, str]:
-    said = [day for text in frame.texts for day in reading.parse_dates(text, scene.today)]
-    span = next((found for text in frame.texts if (found := reading.parse_length(text))), None)
-    if not said:
+    stretch = days.parse_stretch(frame.texts, scene.today)
+    if stretch.is_doubtful:
         return "", ""
-    if len(said) > 1:
-        return format_iso_date(said[0]), format_iso_date(said[1])
-    return format_iso_date(said[0]), format_iso_date(
-        reading.compute_last_day(said[0], span)
-    ) if span else format_iso_date(said[0])
+    return format_iso_date(stretch.first), format_iso_date(stretch.last or stretch.first)
 
 
 def handle_end_absence(scene: Scene, frame: IntentFrame) -> PlannedReply:
@@ -184,7 +179,7 @@ def read_person_name(frame: IntentFrame, pattern: re.Pattern[str]) -> str:
     for text in reversed(frame.texts):
         if found := reading.find_first_group(pattern, text):
             return reading.parse_bare_name(found)
-    answers = [text for text in frame.texts[1:] if reading.is_name_answer(text)]
+    answers = [text for text in frame.texts[1:] if days.is_name_answer(text)]
     return reading.parse_bare_name(answers[-1]) if answers else ""
 
 

@@ -10,14 +10,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bot.local.rehearsal import desk, looking, operations, reading, requests, tell
+from bot.local.rehearsal import desk, looking, operations, requests, tell
 from bot.local.rehearsal.corrections import build_correction
+from bot.local.rehearsal.dialogue import Dialogue, read_dialogue
 from bot.local.rehearsal.notes import build_notes
 from bot.local.rehearsal.reply import IntentFrame, PlannedCall, PlannedReply, build_call_reply
-from bot.local.rehearsal.scene import PersonTurn, Scene, detect_language, read_scene
-from bot.local.rehearsal.words import AGREED, INTENTS
+from bot.local.rehearsal.scene import Scene, ToolObservation, detect_language, has_question, read_scene
+from bot.local.rehearsal.words import AGREED
 
 Handler = Callable[[Scene, IntentFrame], PlannedReply]
+SHOWN = 120
+"""Characters of a message that are repeated."""
+LOOKING = frozenset(
+    [
+        "list_processes",
+        "list_people",
+        "query_todo_tasks",
+        "my_requests",
+        "request_status",
+        "show_process",
+        "list_absences",
+        "search_handbook",
+        "read_handbook",
+        "calculate",
+        "working_days",
+        "leave_balance",
+        "next_holidays",
+    ]
+)
+"""Tools that only look."""
 
 
 def plan_reply(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> PlannedReply:
@@ -25,43 +46,73 @@ def plan_reply(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[st
     if (again := build_notes(messages) or build_correction(messages)) is not None:
         return again
     scene = read_scene(messages, tools)
-    frame = build_frame(scene.turns)
+    dialogue = read_dialogue(scene.turns)
     # A name alone, given as an answer, does not change the language; the words that began it tell.
-    scene = replace(scene, language=detect_language(frame.texts, scene.language))
-    if is_agreement(scene, frame):
+    scene = replace(scene, language=detect_language(dialogue.current.texts, scene.language))
+    if is_agreement(scene, dialogue):
         return tell.build_phrase_reply(scene, "press")
-    reply = HANDLERS[frame.intent](scene, frame)
+    reply = plan_frames(scene, dialogue)
     missing = next((call.tool for call in reply.calls if call.tool not in scene.offered_tools), None)
     return tell.build_phrase_reply(scene, "no_tool", tool=missing) if missing else reply
 
 
-def build_frame(turns: Sequence[PersonTurn]) -> IntentFrame:
-    """What the person is about: the turn that began it and every answer to our questions since."""
-    frame = IntentFrame("unknown", ())
-    for turn in turns:
-        intent = classify_intent(turn.text)
-        dropped = intent == "drop"
-        if turn.is_answer and not dropped and frame.texts and (intent == "unknown" or needs_free_text(frame)):
-            frame = frame.add_answer(turn.text)
-        else:
-            frame = IntentFrame(intent, (turn.text,))
-    return frame
+def plan_frames(scene: Scene, dialogue: Dialogue) -> PlannedReply:
+    """One thing after the other: each is replayed on the observations that it has had, and the first that wants another
+    call makes it. The answers of all stand together; what a question holds up is said to be not done."""
+    told, at, seen = list[str](), 0, scene.seen
+    for number, frame in enumerate(dialogue.frames):
+        later = dialogue.frames[number + 1 :]
+        reply, used = play_frame(scene, frame, seen[at:], is_single=len(dialogue.frames) == 1)
+        at += used
+        if reply.calls:
+            return announce_others(scene, reply, told, later)
+        told.append(reply.content)
+        if has_question(reply.content) and later:
+            told.append(tell.translate_phrase(scene, "later", texts=quote_texts(scene, later)))
+            break
+    if dialogue.waiting:
+        told.append(tell.translate_phrase(scene, "ask_back", text=dialogue.waiting.texts[0][:SHOWN]))
+    return PlannedReply("\n\n".join(told))
 
 
-def is_agreement(scene: Scene, frame: IntentFrame) -> bool:
+def play_frame(
+    scene: Scene, frame: IntentFrame, seen: Sequence[ToolObservation], *, is_single: bool
+) -> tuple[PlannedReply, int]:
+    """What comes next of one thing, and how many of the observations were its own."""
+    if frame.intent == "unknown" and not is_single:
+        return tell.build_phrase_reply(scene, "not_done", text=frame.full_text[:SHOWN]), 0
+    used = 0
+    while True:
+        reply = HANDLERS[frame.intent](replace(scene, seen=tuple(seen[:used])), frame)
+        if not reply.calls or used + len(reply.calls) > len(seen):
+            return reply, used
+        used += len(reply.calls)
+
+
+def announce_others(
+    scene: Scene, reply: PlannedReply, told: Sequence[str], later: Sequence[IntentFrame]
+) -> PlannedReply:
+    """A card holds the message up: its reason tells what was found or is not done, and what comes after it."""
+    if any(call.tool in LOOKING for call in reply.calls):
+        return reply
+    after = [tell.translate_phrase(scene, "why_later", texts=quote_texts(scene, later))] if later else []
+    calls = (replace(call, reason=" ".join([*told, call.reason, *after])) for call in reply.calls)
+    return PlannedReply(calls=tuple(calls))
+
+
+def quote_texts(scene: Scene, frames: Sequence[IntentFrame]) -> str:
+    return tell.join_names(scene, [f"“{frame.full_text[:SHOWN]}”" for frame in frames], 5)
+
+
+def is_agreement(scene: Scene, dialogue: Dialogue) -> bool:
     """True for a yes in words while a card waits: only its button counts."""
     if not scene.cards or scene.seen or (scene.turns and scene.turns[-1].is_answer):
         return False
-    return AGREED.fullmatch(frame.texts[-1].strip()) is not None
+    return AGREED.fullmatch(dialogue.current.texts[-1].strip()) is not None
 
 
-def needs_free_text(frame: IntentFrame) -> bool:
-    """True when the answer is free text, in which words such as *approve* ask for nothing."""
-    return frame.intent == "comment" or (frame.intent == "mail" and not desk.read_mail_fields(frame).body)
-
-
-def classify_intent(text: str) -> str:
-    return reading.classify_text(text, INTENTS, "unknown")
+def handle_manager(scene: Scene, frame: IntentFrame) -> PlannedReply:
+    return tell.build_phrase_reply(scene, "manager" if scene.manager else "no_manager", name=scene.manager)
 
 
 def handle_drop(scene: Scene, frame: IntentFrame) -> PlannedReply:
@@ -72,7 +123,7 @@ def handle_drop(scene: Scene, frame: IntentFrame) -> PlannedReply:
         return build_call_reply(
             PlannedCall("cancel_card", tell.describe_reason(scene, "cancel"), {"card": scene.cards[-1][0]})
         )
-    return tell.build_phrase_reply(scene, "dropped")
+    return tell.build_phrase_reply(scene, "dropped" if frame.intent == "drop" else "not_wanted")
 
 
 def build_lookup_handler(tool: str, why: str) -> Handler:
@@ -90,6 +141,7 @@ def build_lookup_handler(tool: str, why: str) -> Handler:
 
 HANDLERS: Mapping[str, Handler] = {
     "drop": handle_drop,
+    "not_wanted": handle_drop,
     "mail": desk.handle_mail,
     "absence": operations.handle_absence,
     "end_absence": operations.handle_end_absence,
@@ -116,6 +168,10 @@ HANDLERS: Mapping[str, Handler] = {
     "processes": build_lookup_handler("list_processes", "processes"),
     "people": build_lookup_handler("list_people", "people"),
     "dinner": lambda scene, frame: tell.build_phrase_reply(scene, "dinner"),
-    "help": lambda scene, frame: tell.build_phrase_reply(scene, "help"),
+    "manager": handle_manager,
+    **{
+        name: lambda scene, frame, name=name: tell.build_phrase_reply(scene, name)  # type: ignore[misc]
+        for name in ("help", "how", "thanks", "others")
+    },
     "unknown": lambda scene, frame: tell.build_phrase_reply(scene, "unknown"),
 }

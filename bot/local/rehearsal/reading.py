@@ -1,13 +1,10 @@
-"""Readers of everyday words: dates, lengths, names, kinds, amounts; `None` or "" where nothing stands."""
+"""Readers of everyday words: numbers, names, kinds, amounts; `None` or "" where nothing stands."""
 
 from __future__ import annotations
 
-import calendar
-import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
 
 from bot.local.rehearsal import words
 
@@ -31,85 +28,6 @@ def parse_number(word: str) -> float:
     return float(10 * words.DIGITS.get(tens[-1:], 1) + one if ten else one)
 
 
-def parse_length(text: str) -> LeaveLength | None:
-    """`10 天`, `三天半`, `half a day`, `2 weeks`, `5 working days` → a length."""
-    text = words.DATE.sub(" ", text)
-    if words.HALF.search(text):
-        return LeaveLength(0.5)
-    found = words.DAYS.search(text)
-    if found and found["working"]:
-        return LeaveLength(parse_number(found["working"]), True)
-    if found:
-        return LeaveLength(parse_number(found["plain"]) + (0.5 if found["half"] else 0))
-    weeks = words.WEEKS.search(text)
-    return LeaveLength(7 * parse_number(weeks["en"] or weeks["zh"])) if weeks else None
-
-
-def parse_dates(text: str, today: date) -> list[date]:
-    """Every day named in `text`, in the order of the words. Impossible dates (2 月 30 日) are passed over."""
-    found: list[tuple[int, date]] = []
-    for match in words.DATE.finditer(text):
-        year, month, day = match.groups()[:3] if match[1] else match.groups()[3:]
-        try:
-            found.append((match.start(), build_calendar_day(year, int(month), int(day), today)))
-        except ValueError:
-            continue
-    relative = words.RELATIVE_DAY.finditer(text)
-    found += [(m.start(), today + timedelta(words.RELATIVE[m[0].lower()])) for m in relative]
-    found += [(m.start(), compute_weekday_date(m, today)) for m in words.WEEKDAY.finditer(text)]
-    return [day for _, day in sorted(found)]
-
-
-def build_calendar_day(year: str | None, month: int, day: int, today: date) -> date:
-    """A calendar day; without a year the next one to come."""
-    if year:
-        return date(int(year), month, day)
-    this = date(today.year, month, day)
-    return this if this >= today else date(today.year + 1, month, day)
-
-
-def parse_month(text: str, today: date) -> tuple[date, date]:
-    """First and last day of the month that is named, of this year if no other is; else of this month."""
-    found = words.MONTH.search(text)
-    year, index = today.year, today.month
-    if found and found["next"]:
-        year, index = today.year + today.month // 12, today.month % 12 + 1
-    elif found and found["en"]:
-        index = words.ENGLISH_MONTHS.index(found["en"].lower()) + 1
-    elif found and 1 <= (named := int(parse_number(found["zh"]))) <= 12:
-        index = named
-    stated = found and (found["zh_year"] or found["en_year"])
-    first = date(int(stated) if stated else year, index, 1)
-    return first, first.replace(day=calendar.monthrange(first.year, index)[1])
-
-
-def compute_weekday_date(match: re.Match[str], today: date) -> date:
-    """*Monday* is the next one after today; *next Monday* the one of next week."""
-    if match["zh"]:
-        index = min(words.CHINESE_WEEKDAYS.index(match["zh"]), 6)
-    else:
-        index = words.ENGLISH_WEEKDAYS.index(match["en"].lower())
-    if match["next"]:
-        return today + timedelta(7 - today.weekday() + index)
-    return today + timedelta((index - today.weekday() - 1) % 7 + 1)
-
-
-def has_day(text: str) -> bool:
-    return any(pattern.search(text) for pattern in (words.DATE, words.RELATIVE_DAY, words.WEEKDAY))
-
-
-def compute_last_day(start: date, span: LeaveLength) -> date:
-    """The last day of a leave of that length: calendar days, or working days where asked for."""
-    whole = math.ceil(span.days)
-    if not span.working or whole < 1:
-        return date.fromordinal(min(start.toordinal() + whole - 1, date.max.toordinal()))
-    day, left = start, whole - (start.weekday() < 5)
-    while left > 0 and day < date.max:
-        day += timedelta(1)
-        left -= day.weekday() < 5
-    return day
-
-
 def classify_text(text: str, kinds: Mapping[str, re.Pattern[str]], otherwise: str) -> str:
     return next((name for name, pattern in kinds.items() if pattern.search(text)), otherwise)
 
@@ -128,6 +46,8 @@ def parse_bare_name(text: str) -> str:
 
 def parse_amount(text: str) -> tuple[str, str] | None:
     """`1,500 元`, `$30.50` → (`1500`, `CNY`). Digits are kept as written, without separators."""
+    if split := words.TENTHS.search(text):
+        return f"{split[1]}.{split[2]}", "CNY"
     found = words.AMOUNT.search(text)
     if not found:
         return None
@@ -135,9 +55,21 @@ def parse_amount(text: str) -> tuple[str, str] | None:
     return (found["after"] or found["before"]).replace(",", ""), words.CURRENCIES.get(unit, unit.upper())
 
 
+def list_amounts(text: str) -> set[tuple[str, str]]:
+    """Every amount that is named, each once."""
+    found = (parse_amount(match[0]) for match in words.AMOUNT.finditer(text))
+    return {one for one in found if one}
+
+
+def parse_bare_amount(text: str) -> str:
+    """The amount of a correction without its currency: `320 not 230`, `不是230是320` → `320`."""
+    figures = words.BARE_AMOUNT.findall(words.NOT_THIS.sub(" ", text))
+    return figures[0].replace(",", "") if len(figures) == 1 else ""
+
+
 def parse_purpose(text: str) -> str:
     """What money was spent on, in the person's own words: `报销出差高铁票 358 元` → `出差高铁票`."""
-    clauses = words.CLAUSE.split(words.AMOUNT.sub(" ", words.APPROVER.sub("", text)))
+    clauses = words.CLAUSE.split(words.AMOUNT.sub(" ", remove_approver(text)))
     return next((left for c in clauses if (left := words.SPENDING_NOISE.sub("", c.strip()))), "")
 
 
@@ -156,21 +88,36 @@ def parse_task_owner(text: str) -> str:
     return "" if words.NOBODY.search(found) else found
 
 
-def is_name_answer(text: str) -> bool:
-    """True for a short answer that names somebody: no request, no day, no length."""
-    return bool(parse_bare_name(text)) and not (parse_request_id(text) or has_day(text) or parse_length(text))
-
-
 def parse_request_id(text: str) -> str:
     found = words.REQUEST_ID.search(text)
     return f"{found[1].upper()}-{found[2].zfill(4)}" if found else ""
 
 
-def parse_motive(texts: Iterable[str], spoken_for: re.Pattern[str]) -> str:
+def parse_motive(texts: Iterable[str], spoken_for: Callable[[str], bool]) -> str:
     """The person's own reason: what they call so, else the clauses that say nothing else."""
-    whole = words.APPROVER.sub("", "\n".join(texts))
+    whole = remove_approver("\n".join(texts))
     said = find_first_group(words.REASON, whole)
     if said:
         return said.strip(" ，,。.")
-    kept = [c.strip() for c in words.CLAUSE.split(whole) if c.strip() and not spoken_for.search(c)]
+    clauses = [words.CLAUSE_NOISE.sub("", one).strip() for one in words.CLAUSE.split(whole)]
+    kept = [one for one in clauses if one and not words.THANKING.search(one) and not spoken_for(one)]
     return ("，" if words.HANZI.search("".join(kept)) else ", ").join(kept)
+
+
+def parse_approver(text: str, manager: str = "") -> str:
+    """Who is named to approve; *my manager* is whoever the directory says, or nobody."""
+    name = words.NAME_NOISE.sub(
+        "",
+        words.APPROVER_NOISE.sub("", next(filter(None, (find_first_group(one, text) for one in words.APPROVERS)), "")),
+    )
+    if words.MANAGER.fullmatch(name) or (not name and words.MANAGER_DECIDES.search(text)):
+        return manager
+    return name
+
+
+def remove_approver(text: str) -> str:
+    """The text with a comma in place of what names the approver."""
+    text = words.MANAGER_DECIDES.sub("，", text)
+    for pattern in words.APPROVERS:
+        text = pattern.sub("，", text)
+    return text

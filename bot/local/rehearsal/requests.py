@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from bot.local.rehearsal import reading, tell, words
+from bot.local.rehearsal import days, reading, tell, words
 from bot.local.rehearsal.reply import IntentFrame, PlannedCall, PlannedReply, build_call_reply
 from bot.local.rehearsal.scene import Scene
 
@@ -15,15 +14,19 @@ Form = dict[str, str]
 
 
 def handle_leave(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    span = find_newest(frame.texts, reading.parse_length)
-    note = "leave_working" if span and span.working else "leave"
-    form = build_leave_form(scene, frame, span)
+    stretch = days.parse_stretch(frame.texts, scene.today)
+    if stretch.is_doubtful:
+        return tell.build_question(scene, "leave_doubtful")
+    note = "leave_working" if stretch.length and stretch.length.working else "leave"
+    form = build_leave_form(scene, frame, stretch)
     short = form["start_date"] == form["end_date"] != ""
     return submit_form(scene, frame, "leave", form, note if form["approver"] else "short_leave", alone=short)
 
 
 def handle_expense(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    return submit_form(scene, frame, "expense", build_expense_form(frame), "expense")
+    if not frame.is_corrected and len(reading.list_amounts(frame.texts[-1])) > 1 and not scene.last_observation:
+        return tell.build_question(scene, "expense_one")
+    return submit_form(scene, frame, "expense", build_expense_form(scene, frame), "expense")
 
 
 def submit_form(
@@ -35,6 +38,9 @@ def submit_form(
         scene.last_observation.tool in ("start_process", f"start_{process}") or scene.last_observation.is_error
     ):
         return tell.build_result_reply(scene)
+    if frame.is_corrected and (first := take_back_card(scene, frame)):
+        return first
+    form = form | {"approver": form["approver"] or find_listed_name(scene, frame)}
     too = "" if form["reason"] else "_and_reason"
     missing = find_missing_field(process, form)
     if missing:
@@ -44,6 +50,27 @@ def submit_form(
     # Where nothing else is missing nobody is bothered for a reason: it is what the person wrote, word for word.
     filled = form | {"reason": form["reason"] or read_own_words(frame)}
     return call_start_process(scene, process, filled, tell.describe_reason(scene, note, **form))
+
+
+def take_back_card(scene: Scene, frame: IntentFrame) -> PlannedReply | None:
+    """A corrected request takes the place of the card that shows it; one that is under way is not changed by words."""
+    cards = [id for id, tool in scene.cards if tool.startswith("start_")]
+    if not cards:
+        return tell.build_phrase_reply(scene, "too_late") if frame.is_late else None
+    if scene.find_observation("cancel_card") is not None or "cancel_card" not in scene.offered_tools:
+        return None
+    return build_call_reply(PlannedCall("cancel_card", tell.describe_reason(scene, "replace"), {"card": cards[-1]}))
+
+
+def find_listed_name(scene: Scene, frame: IntentFrame) -> str:
+    """A colleague who is named alone between two commas: once people are looked up, nobody is asked for them again."""
+    known = scene.find_observation("list_people") or {}
+    clauses = {clause.strip().lower() for text in frame.texts for clause in words.CLAUSE.split(text)}
+    for one in known.get("people", []):
+        names = [one.get("name", ""), *one.get("also", [])]
+        if one.get("id") != scene.speaker and any(name.lower() in clauses for name in names if name):
+            return str(one["name"])
+    return ""
 
 
 def find_missing_field(process: str, form: Form) -> str:
@@ -83,21 +110,31 @@ def call_start_process(scene: Scene, process: str, form: Form, why: str) -> Plan
     return build_call_reply(PlannedCall("start_process", why, {"process": process, "form": filled}))
 
 
-def build_leave_form(scene: Scene, frame: IntentFrame, span: reading.LeaveLength | None) -> Form:
+def build_leave_form(scene: Scene, frame: IntentFrame, stretch: days.Stretch) -> Form:
     """Later words win over earlier ones. The last day is the first one + N−1 calendar days."""
-    days = find_newest(frame.texts, lambda text: reading.parse_dates(text, scene.today) or None) or []
-    first = days[0] if days else None
-    last = days[1] if len(days) > 1 and words.SPAN.search(frame.full_text) else None
-    if first and span:
-        last = reading.compute_last_day(first, span)
-    hinted = reading.classify_text(frame.full_text, words.LEAVE_TYPES, "annual")
     form = {
-        "leave_type": reading.classify_text(frame.full_text, words.LEAVE_NAMES, hinted),
-        "start_date": format_iso_date(first),
-        "end_date": format_iso_date(last),
+        "leave_type": find_leave_type(frame),
+        "start_date": format_iso_date(stretch.first),
+        "end_date": format_iso_date(stretch.last),
     }
-    form |= build_reason_and_approver(frame, words.ABOUT_LEAVE, parse_sickness, ready=bool(first and last))
-    return form | build_half_days(frame.full_text, span)
+    ready = bool(stretch.first and stretch.last)
+    form |= build_reason_and_approver(scene, frame, is_about_leave, parse_sickness, ready=ready)
+    return form | build_half_days(frame.full_text, stretch.length)
+
+
+def find_leave_type(frame: IntentFrame) -> str:
+    """The newest kind that is called by its name, else what other words hint at."""
+    named = find_newest(frame.texts, lambda text: reading.classify_text(text, words.LEAVE_NAMES, "") or None)
+    hinted = reading.classify_text(frame.full_text, words.LEAVE_TYPES, "annual")
+    return named or ("annual" if words.OF_OTHERS.search(frame.full_text) else hinted)
+
+
+def is_about_leave(clause: str) -> bool:
+    return words.ABOUT_LEAVE.search(clause) is not None or days.has_day(clause)
+
+
+def is_about_expense(clause: str) -> bool:
+    return words.ABOUT_EXPENSE.search(clause) is not None
 
 
 def build_half_days(text: str, span: reading.LeaveLength | None) -> Form:
@@ -110,35 +147,58 @@ def build_half_days(text: str, span: reading.LeaveLength | None) -> Form:
     return {"start_half": half, "end_half": half}
 
 
-def build_expense_form(frame: IntentFrame) -> Form:
-    money = find_newest(frame.texts, reading.parse_amount)
+def build_expense_form(scene: Scene, frame: IntentFrame) -> Form:
+    money = read_money(frame)
+    opening = reading.classify_text(frame.full_text, words.CATEGORIES, "other")
+    named = find_newest(frame.texts, lambda text: reading.classify_text(text, words.CATEGORIES, "") or None)
     form = {
         "amount": money[0] if money else "",
         "currency": money[1] if money else "",
-        "category": reading.classify_text(frame.full_text, words.CATEGORIES, "other"),
+        "category": (named if frame.is_corrected else opening) or opening,
     }
-    return form | build_reason_and_approver(frame, words.ABOUT_EXPENSE, reading.parse_purpose, ready=bool(money))
+    return form | build_reason_and_approver(scene, frame, is_about_expense, reading.parse_purpose, ready=bool(money))
+
+
+def read_money(frame: IntentFrame) -> tuple[str, str] | None:
+    """The newest amount. A correction may leave the currency out."""
+    money: tuple[str, str] | None = None
+    for number, text in enumerate(frame.texts):
+        if number in frame.corrections:
+            text = words.NOT_THIS.sub(" ", text)
+        found = reading.parse_amount(text)
+        if not found and money and number in frame.corrections and (bare := reading.parse_bare_amount(text)):
+            found = (bare, money[1])
+        money = found or money
+    return money
 
 
 def build_reason_and_approver(
-    frame: IntentFrame, about: re.Pattern[str], rest: Callable[[str], str], *, ready: bool
+    scene: Scene,
+    frame: IntentFrame,
+    about: Callable[[str], bool],
+    rest: Callable[[str], str],
+    *,
+    ready: bool,
 ) -> Form:
     """Reason and approver. An answer that names the approver may give the reason with it, but only while there
     is none; `rest` finds one in a sentence that is `about` the request itself."""
     reason = find_stated_reason(frame, about, rest)
-    named = [text for text in frame.texts[1:] if ready and is_approver_answer(text)]
+    named = [text for text in frame.answers if ready and is_approver_answer(text)]
     answers = [(reading.parse_bare_name(words.REASON.sub("", text)), "") for text in named]
     if not reason:
         answers = [reading.parse_name_and_aside(text) for text in named]
         reason = next((aside for _, aside in reversed(answers) if aside), "")
-    answered = bool(named) and named[-1] == frame.texts[-1]
-    return {"reason": reason, "approver": answers[-1][0] if answered else find_stated_approver(frame)}
+    stated = find_stated_approver(scene, frame)
+    if named and (named[-1] == frame.texts[-1] or not stated):
+        name = answers[-1][0]
+        stated = scene.manager if words.MANAGER.fullmatch(name) and scene.manager else name
+    return {"reason": reason, "approver": stated}
 
 
-def find_stated_reason(frame: IntentFrame, about: re.Pattern[str], rest: Callable[[str], str]) -> str:
+def find_stated_reason(frame: IntentFrame, about: Callable[[str], bool], rest: Callable[[str], str]) -> str:
     """Out of the opening words, else out of an answer that tells days or an amount."""
     first = reading.parse_motive(list_reason_texts(frame), about) or rest(frame.texts[0])
-    later = (reading.parse_motive([text], about) or rest(text) for text in frame.texts[1:] if has_facts(text))
+    later = (reading.parse_motive([text], about) or rest(text) for text in frame.answers if has_facts(text))
     return first or next((found for found in later if found), "")
 
 
@@ -148,20 +208,20 @@ def list_reason_texts(frame: IntentFrame) -> tuple[str, ...]:
 
 
 def has_facts(answer: str) -> bool:
-    return bool(reading.parse_length(answer) or reading.parse_amount(answer) or reading.has_day(answer))
+    return bool(days.parse_length(answer) or reading.parse_amount(answer) or days.has_day(answer))
 
 
 def is_approver_answer(answer: str) -> bool:
     """Once everything else is known, an answer that holds no facts is a name."""
-    return not has_facts(answer) and not words.APPROVER.search(answer)
+    return not has_facts(answer) and reading.remove_approver(answer) == answer
 
 
-def find_stated_approver(frame: IntentFrame) -> str:
-    return find_newest(frame.texts, lambda text: reading.find_first_group(words.APPROVER, text) or None) or ""
+def find_stated_approver(scene: Scene, frame: IntentFrame) -> str:
+    return find_newest(frame.texts, lambda text: reading.parse_approver(text, scene.manager) or None) or ""
 
 
 def read_own_words(frame: IntentFrame) -> str:
-    return words.APPROVER.sub("", frame.texts[0]).strip(" ，,。.;；\n") or frame.texts[0]
+    return reading.remove_approver(frame.texts[0]).strip(" ，,。.;；\n") or frame.texts[0]
 
 
 def parse_sickness(text: str) -> str:
@@ -193,18 +253,18 @@ def build_form_changes(scene: Scene, frame: IntentFrame, summary: str) -> Form:
     """Only what the person changed."""
     form: Form = {}
     text = words.REQUEST_ID.sub(" ", frame.full_text)
-    said, span, money = reading.parse_dates(text, scene.today), reading.parse_length(text), reading.parse_amount(text)
-    before = reading.parse_dates(summary, scene.today)
+    said, span, money = days.parse_dates(text, scene.today), days.parse_length(text), reading.parse_amount(text)
+    before = days.parse_dates(summary, scene.today)
     first = said[0] if said else (before[0] if before and span else None)
     if first:
         form["start_date"] = format_iso_date(first)
     if first and span:
-        form |= {"end_date": format_iso_date(reading.compute_last_day(first, span)), **build_half_days(text, span)}
+        form |= {"end_date": format_iso_date(days.compute_last_day(first, span)), **build_half_days(text, span)}
     elif len(said) > 1:
         form["end_date"] = format_iso_date(said[1])
     if money:
         form |= {"amount": money[0], "currency": money[1]}
-    approver = reading.find_first_group(words.APPROVER, text)
+    approver = reading.parse_approver(text, scene.manager)
     return form | ({"approver": approver} if approver else {})
 
 
@@ -215,6 +275,11 @@ def handle_withdrawal(scene: Scene, frame: IntentFrame) -> PlannedReply:
         return tell.build_result_reply(scene)
     request = reading.parse_request_id(frame.full_text)
     known = scene.find_observation("my_requests")
+    cards = [id for id, tool in scene.cards if tool.startswith("start_")]
+    if not request and cards and "cancel_card" in scene.offered_tools:
+        if scene.find_observation("cancel_card") is not None:
+            return tell.build_result_reply(scene)
+        return build_call_reply(PlannedCall("cancel_card", tell.describe_reason(scene, "cancel"), {"card": cards[-1]}))
     if not request and known is None:
         return build_call_reply(PlannedCall("my_requests", tell.describe_reason(scene, "mine")))
     if not request:

@@ -22,6 +22,8 @@ OF_THE_LOOP = ("[system] ", "<facts ", "<summary ", "<tools ", "<event ", CARDS)
 """Starts a user message that the program wrote, not the person."""
 NAMED = re.compile(r"\b([a-z_]{3,40}+) \(")
 """A tool that `find_tools` names: `add_sign (…)`."""
+STARTED = re.compile(r"\b[A-Z]-\d{4}\b")
+"""The number of a request."""
 CJK = re.compile(r"[\u3400-\u9fff]")
 LATIN_WORD = re.compile(r"[A-Za-z]{2,}")
 IDENTIFIER = re.compile(r"<[^<>]*+>|\b[A-Z](?:[^\W\d]*+\d\w*+(?:-\d\w*+)?|\w*+-\d\w*+)")
@@ -35,6 +37,8 @@ class PersonTurn:
     is_answer: bool
     name: str = ""
     """Who wrote it, as the prompt labels the message."""
+    is_after_start: bool = False
+    """Our answer before it told of a request that is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,8 @@ class SceneReader:
     turns: list[PersonTurn] = field(default_factory=list)
     seen: list[ToolObservation] = field(default_factory=list)
     waiting: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
-    said: str = ""
+    said: dict[str, str] = field(default_factory=dict)
+    """Our last answer to each writer."""
     manager: str = ""
     cards: list[tuple[str, str]] = field(default_factory=list)
 
@@ -100,11 +105,14 @@ class SceneReader:
             self.manager = found["name"].strip()
         if content.startswith(OF_THE_LOOP):
             return
-        self.turns.append(PersonTurn(unwrap_message(content), has_question(self.said), parse_writer_name(content)))
-        self.seen, self.waiting, self.said = [], {}, ""
+        name = parse_writer_name(content)
+        before = self.said.get(name, "")
+        self.turns.append(PersonTurn(unwrap_message(content), has_question(before), name, bool(STARTED.search(before))))
+        self.seen, self.waiting, self.said[name] = [], {}, ""
 
     def read_assistant_message(self, message: Mapping[str, Any]) -> None:
-        self.said = join_content_text(message.get("content")) or self.said
+        name = self.turns[-1].name if self.turns else ""
+        self.said[name] = join_content_text(message.get("content")) or self.said.get(name, "")
         for call in message.get("tool_calls") or ():
             function = call["function"]
             self.waiting[call["id"]] = (function["name"], parse_json_object(function.get("arguments", "")))

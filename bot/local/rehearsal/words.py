@@ -42,33 +42,51 @@ WEEKS = compile_alternatives(
     rf"{build_number_pattern('en')}\s*weeks?\b",
     rf"{build_number_pattern('zh')}\s*个?(?:星期|周)(?![{CHINESE_WEEKDAYS}])",
 )
-DATE = compile_alternatives(
-    r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)",  # no \b: a Chinese character is a word character as well
-    r"(?<!\d)(?:(\d{4})\s*年\s*)?(\d{1,2})\s*月\s*(\d{1,2})\s*[日号]",
-)
-RELATIVE = {
-    "大后天": 3, "后天": 2, "明天": 1, "明早": 1, "今天": 0,
-    "day after tomorrow": 2, "tomorrow": 1, "today": 0,
-}  # fmt: skip
-RELATIVE_DAY = compile_alternatives(*RELATIVE)
-WEEKDAY = re.compile(
-    rf"(?P<next>下个?|\bnext )?(?:(?:周|星期|礼拜)(?P<zh>[{CHINESE_WEEKDAYS}])"
-    rf"|\b(?P<en>{'|'.join(ENGLISH_WEEKDAYS)})day\b)",
-    re.I,
-)
-MONTH = compile_alternatives(
-    r"(?P<next>下个?月|\bnext month\b)",
-    r"(?:(?P<zh_year>20\d\d)\s*年\s*)?(?P<zh>(?<!\d)\d{1,2}|[一二三四五六七八九十]{1,2})\s*月",
-    rf"\b(?:in|of|during)\s+(?P<en>{'|'.join(ENGLISH_MONTHS)})\b(?:\s+(?P<en_year>20\d\d)\b)?",
-)
 SPAN = compile_alternatives("到", "至", r"\b(?:to|until|till|through)\b", "[–—~]", r"\s-\s")
 AFTERNOON = compile_alternatives("下午", "afternoon", r"\bpm\b")
 
 IS = r"\s*+(?:(?:是|为|[:：])\s*+)?"
-APPROVER = compile_alternatives(
-    rf"(?:第?[一二两三]级)?审批人{IS}([^\s，,。;；]+)",
-    r"由\s*+([^\s，,。;；]{1,12}?)\s*+(?:来)?审批",
-    r"\bapprover(?:\s+is)?(?:\s*+:)?\s++([^,.;，。；\n]+)",
+_HAN_NAME = r"(?![我你您咱]|[这那本]|领导)[\u4e00-\u9fff]{2,4}?"
+_LATIN_NAME = (
+    r"(?<![\w'-])(?!(?:please|and|then|so|it|to|ask|let|have|i|you|will|the|my|can|could|should)\b)"
+    r"[A-Za-z][\w'-]{0,30}+(?:\s(?!(?:will|can|should|must|has|to|is|approves?|for|please|and)\b)[A-Za-z][\w'-]{0,30}+)?"
+)
+_DECIDES = (
+    r"(?:来|帮我|帮忙|给我|去)?(?:审批|审核|批准|审一?下|批一?下|批(?![了准复])|审(?![批核]))(?:一下|下)?(?:吧|就行)?"
+)
+APPROVERS = (
+    compile_alternatives(
+        rf"(?:第?[一二两三]级)?审批人(?:换成|改成|改为)?{IS}([^\s，,。;；]+)",
+        rf"(?:找|请|让|叫|由|给|经|麻烦)\s?({_HAN_NAME}|{_LATIN_NAME})\s?{_DECIDES}",
+        rf"(?<![\u4e00-\u9fff])({_HAN_NAME})\s?{_DECIDES}(?=[\s，,。;；！!]|$)",
+        rf"^({_HAN_NAME})[，,]\s?(?:请|麻烦)?{_DECIDES}",
+        rf"审批(?:就)?(?:找|给|让|由)\s?({_HAN_NAME}|{_LATIN_NAME})(?=[\s，,。;；！!吧]|$)",
+    ),
+    compile_alternatives(
+        r"\bapprover(?:\s+should\s+be|\s+is)?(?:\s*+:)?\s++([^,.;，。；\n]+)",
+        rf"^({_LATIN_NAME}),\s(?:please\s)?(?:approve|sign)\s(?=my|this)",
+        rf"\b(?:approved|approval)\s(?:by|from)\s({_LATIN_NAME})",
+        r"\b(?:please\s)?(?:ask|let|have|get|send\s(?:it|this)\sto|submit\s(?:it|this)\sto|goes\sto)\s"
+        rf"(my\s\w{{1,12}}|{_LATIN_NAME})\s(?:to\s)?(?:approve|sign|decide|for\sapproval)\b(?:\s(?:it|this))?",
+    ),
+    compile_alternatives(
+        rf"({_LATIN_NAME})\s?{_DECIDES}(?=[\s，,。;；！!]|$)",
+        rf"(?:\b(my\s(?:manager|boss|lead|supervisor))|({_LATIN_NAME}))\s(?:(?:will|can|should|must|has|is)\s)?"
+        r"(?:to\s)?(?:(?:be\s)?(?:the|my)\sapprover|approves?|approving|signs?\soff)\b(?:\s(?:it|this))?",
+    ),
+)
+"""Who is named to approve, in all the ways in which people name them."""
+APPROVER_NOISE = compile_alternatives(
+    r"^(?:应该|还是|就是|should\s+be|换成|改成|改为)\s*",
+    r"(?<!\s)\s{1,3}(?:because|please|for|instead)\b.*$",
+    "(?:来)?(?:审批|吧)$",
+)
+MANAGER = compile_alternatives(
+    r"(?:我的?)?(?:直属)?(?:领导|上级|经理|老板|主管|组长)", r"my (?:line )?(?:manager|boss|lead|supervisor)"
+)
+MANAGER_DECIDES = compile_alternatives(
+    rf"(?:找|请|让|由|给)?我?的?(?:直属)?(?:领导|上级|经理|老板|主管|组长){_DECIDES}",
+    r"\bmy (?:line )?(?:manager|boss|lead|supervisor) (?:(?:will|can|should|has) )?(?:to )?approves?\b",
 )
 ASIDE = compile_alternatives(r"[，,；;。！!\n]\s*(?:因为|由于|because\b)?", r"\bbecause\b", "因为|由于")
 """Between the name of the approver and the reason, in an answer that gives both."""
@@ -78,22 +96,32 @@ NAME_NOISE = compile_alternatives(
 )
 REASON = compile_alternatives(rf"(?:原因|理由|事由){IS}(.+)", r"\breason(?:\s+is)?(?:\s*+:)?\s++(.+)")
 CLAUSE = compile_alternatives(
-    r"(?<!\d)[，,]|[，,](?!\d)|[。;；！!\n]", r"\.(?:\s|$)", r"\s(?:and|because)\s++", "因为", "由于"
+    r"(?<!\d)[，,]|[，,](?!\d)|[。;；！!？?\n]", r"\.(?:\s|$)", r"\s(?:and|because)\s++", "因为", "由于"
 )
-THANKS = r"^\s*(?:谢谢|多谢|麻烦|你好|您好|thanks?|thank you|please|hi|hello|hey)\W*\w*\W*$"
+CLAUSE_NOISE = compile_alternatives(
+    r"^(?:hi|hello|hey|good (?:morning|afternoon|evening)|please|sorry|actually|so|also)\b[\s,!.]*",
+    "^(?:你好|您好|麻烦|辛苦|另外|对了)[，,！!]?",
+)
+THANKS = r"^\s*(?:谢谢|多谢|麻烦|你好|您好|(?:thanks?|thank you|please|hi|hello|hey)\b)\W*\w*\W*$"
 
 THANKING, HANZI = compile_alternatives(THANKS), re.compile("[\u4e00-\u9fff]")
 
 FIGURE = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
 AMOUNT = compile_alternatives(
-    rf"(?P<sign>[¥￥$€])\s*(?P<after>-?{FIGURE})(?![A-Za-z_\d]|[.,，]\d| \d|\s*[十百千万亿])",
+    rf"(?P<sign>[¥￥$€£])\s*(?P<after>-?{FIGURE})(?![A-Za-z_\d]|[.,，]\d| \d|\s*[十百千万亿])",
     rf"(?<![A-Za-z_.\d-])(?<!\d[,，'’ ])(?P<before>-?{FIGURE})\s*"
-    r"(?P<unit>元|块|人民币|美元|欧元|(?:CNY|RMB|USD|EUR|HKD|JPY|GBP)(?![A-Za-z\d]))",
+    r"(?P<unit>元|块|人民币|美元|美金|欧元|英镑|(?:CNY|RMB|USD|EUR|HKD|JPY|GBP|yuan|dollars?|bucks|euros?|pounds?)(?![A-Za-z\d]))",
 )
+TENTHS = re.compile(r"(?<![\d.,-])(\d{1,6})块(\d)(?!\d)")
+"""`45块5`: 45.5."""
+BARE_AMOUNT = re.compile(rf"(?<![\w.,-]){FIGURE}(?![\w%-]|[.,]\d)", re.ASCII)
+NOT_THIS = compile_alternatives(r"\bnot\s[¥$€£]?[\d.,]{1,12}(?![\d])", r"(?:不是|而不是|不要)\s?[\d.,]{1,12}")
 """A whole amount or nothing: `1e9 CNY`, `1 500 CNY` and `3万元` are never read in part."""
 CURRENCIES = {
     "¥": "CNY", "￥": "CNY", "元": "CNY", "块": "CNY", "人民币": "CNY", "rmb": "CNY",
-    "$": "USD", "美元": "USD", "€": "EUR", "欧元": "EUR",
+    "yuan": "CNY", "$": "USD", "美元": "USD", "美金": "USD", "dollar": "USD", "dollars": "USD", "bucks": "USD",
+    "€": "EUR", "欧元": "EUR", "euro": "EUR", "euros": "EUR",
+    "£": "GBP", "英镑": "GBP", "pound": "GBP", "pounds": "GBP",
 }  # fmt: skip
 SICK = compile_alternatives(
     "肚子疼|头疼|头痛|牙疼|发烧|感冒|咳嗽|不舒服|生病|病假|看病|医院|疼|痛|病",
@@ -121,22 +149,37 @@ LEAVE_TYPES = {
     "personal": compile_alternatives("私事", r"\bpersonal\b"),
 }
 """What other words hint at, where no kind is called by its name."""
+OF_OTHERS = compile_alternatives(
+    "孩子|娃|儿子|女儿|老婆|老公|爱人|[爸妈]|父母|家人|老人|宝宝|朋友|同学|同事|[哥弟姐妹]",
+    r"\b(?:kids?|child(?:ren)?|son|daughter|wife|husband|mother|father|mom|dad|parents?|baby|brother|sister|friend|dog|cat)\b",
+)
+"""Whose illness or wedding it is: then the words hint at nothing."""
 CATEGORIES = {
     "travel": compile_alternatives("差旅|出差|机票|高铁|火车|酒店|住宿", r"\b(?:travel|trip|hotel|flight|trains?\b)"),
-    "transport": compile_alternatives("交通|打车|出租|地铁", r"\b(?:taxi|transport|bus|subway)\b"),
-    "meals": compile_alternatives("餐|饭|招待", r"\b(?:meals?|lunch|dinner|catering)\b"),
+    "transport": compile_alternatives(
+        "交通|打车|打的|滴滴|出租|地铁|公交", r"\b(?:taxi|cab|uber|transport|bus|subway|parking)\b"
+    ),
+    "meals": compile_alternatives("餐|饭|招待|请客", r"\b(?:meals?|lunch|dinner|breakfast|catering|coffee)\b"),
     "training": compile_alternatives("培训|课程", r"\b(?:training|course)\b"),
     "office": compile_alternatives("办公|文具", r"\b(?:office|stationery)\b"),
 }
 LEAVE_WORDS = (
-    "请.{0,14}假|休.{0,8}假|[年病事婚产丧]假|调休",
-    r"\bdays? off\b|\b(?:leave|vacation|pto)\b|\btime off\b|\btake\b.{0,20}\boff\b",
+    "请.{0,14}假|休.{0,8}假|[年病事婚产丧]假|调休|[请休歇].{0,3}[天日周](?!报)|休息",
+    r"\bdays? off\b|\b(?:leave|vacation|pto)\b|\btime off\b|\b(?:take|have|need|want|get)\b.{0,40}\boff\b"
+    r"|\boff (?:from|on|until|tomorrow|today|mon|tue|wed|thu|fri|next|this)|\b(?:morning|afternoon|week|day) off\b"
+    r"|\bi(?:'m| am) (?:sick|ill|unwell)\b|\b(?:sick|ill) (?:today|tomorrow)\b|\bday off\b|不舒服",
 )
-EXPENSE_WORDS = ("报销|费用", r"\bexpenses?\b|\breimburs")
+DAY_OFF = compile_alternatives(
+    "[请休].{0,16}假|休息|歇|[年病事]假", r"\boff\b|\b(?:sick|ill|unwell|leave|vacation|pto|holiday)\b"
+)
+"""Says of a single day that it is the day off."""
+EXPENSE_WORDS = (
+    "报销|费用|报一下|报个|花了.{0,20}报",
+    r"\bexpenses?\b|\breimburs|\bi (?:paid|spent)\b|\bclaim\b.{0,12}\d",
+)
 _OF_LEAVE = (
     *(word.replace("病", "") for word in LEAVE_WORDS), r"\d(?!\d)\s*+(?:天|days?\b)|\b(?:days?|weeks?)\b",
-    "[一二两三四五六七八九十]天", "从|审批", "approv", HALF.pattern, RELATIVE_DAY.pattern, DATE.pattern,
-    WEEKDAY.pattern,
+    "[一二两三四五六七八九十]天", "从|审批", "approv", HALF.pattern,
 )  # fmt: skip
 ABOUT_LEAVE = compile_alternatives(rf"(?=[^\W_])(?:{'|'.join(_OF_LEAVE)})", THANKS)
 ABOUT_EXPENSE = compile_alternatives(*EXPENSE_WORDS, AMOUNT.pattern, "审批", "approv", THANKS)
@@ -172,6 +215,10 @@ BODY = re.compile(
     re.I | re.S,
 )
 MAIL_TO = re.compile(
+    r"(?:跟|和)\s?([\u4e00-\u9fff]{2,4}?)\s?(?:说|讲)|(?:告诉|通知)\s?([\u4e00-\u9fff]{2,4})(?=[，,：:说])|(?:告诉|通知)\s?([\u4e00-\u9fff]{2})|"
+    r"(?i:\b(?:e-?mail|mail|write|tell|inform)\s+(?:to\s+)?)((?!to\b|an?\b|the\b)[\w'-]+(?:\s+[\w'-]+)?)(?=\s+(?i:that|saying)\b)|"
+    r"(?i:\blet\s+)([\w'-]+(?:\s+[\w'-]+)?)(?=\s+(?i:know)\b)|"
+    r"(?i:\b(?:send|write|drop)\s+)((?!to\b|an?\b|the\b)[\w'-]+(?:\s+[\w'-]+)?)(?=\s+(?i:an?\s+(?:e-?mail|mail|note|line|message))\b)|"
     r"给\s*([^\s，,。:：]{1,20}?)\s*(?:发|写)|(?:邮件|信)\s*给\s*([^\s，,。:：]{1,20})|"
     r"(?i:\b(?:e-?)?mail\s+(?:to\s+)?)(?!to\b|about\b)"
     r"(?:([\w'-]+\s+[\w'-]+)(?=\s*[:：])|([A-Za-z\u4e00-\u9fff][\w'-]*(?:\s+[A-Z][\w'-]*)?))"
@@ -189,7 +236,13 @@ AGREED = re.compile(
     re.IGNORECASE,
 )
 """A yes in words, which no button hears."""
-MAIL_TAIL = re.compile(r"^[^:：]{0,60}[:：]\s*(.+)$", re.S)
+MAIL_TAIL = re.compile(r"^[^:：]{0,60}(?:(?<!\d)[:：]|[:：](?!\d))\s*(.+)$", re.S)
+MAIL_THAT = re.compile(
+    r"^[^:：\n]{0,60}?(?:\b(?:that|saying|know(?:\s+that)?)\s+(?!says)|(?:邮件|信|消息)[，,]?\s?(?:说|就说|告诉[他她])[，,：:]?\s*|^[^，,。]{0,4}[跟和][^，,。:：]{1,8}?[说讲][，,：:]?\s*"
+    r"|^[^，,。]{0,4}(?:告诉|通知)[\u4e00-\u9fff]{2,4}[，,：:]\s*|^[^，,。]{0,4}(?:告诉|通知)[\u4e00-\u9fff]{2}(?![，,：:]))(.+)$",
+    re.I | re.S,
+)
+"""What a mail says that is told in a sentence: `tell Li Si that …`."""
 MAIL_HEAD = compile_alternatives(
     r"[:：]", r"主题|标题|内容|正文|\b(?:subject|body|content|text|saying|that says|about)\b"
 )
@@ -233,8 +286,9 @@ CC_WHO = re.compile(
     rf"抄送给?\s*+([^\s，,。;；抄]{{1,40}}?){UNTIL}|(?i:\bcc|\bkeep|\bto)\s+({NAMES}|[\u4e00-\u9fff]{{2,4}})"
 )
 DEPUTY = re.compile(
-    r"(?:由|请|让|找|委托给?|代理人(?:是|为|[:：])?)\s*+([^\s，,。;；我]{1,12}?)(?=[来代替\s，,。;；]|负责|审批|处理|$)|"
-    rf"(?<![A-Za-z'-])({NAME})\s++(?i:(?:will\s+)?stands?\s+in|is\s+my\s+deputy)|(?i:\bdelegate\s+to|\bdeputy(?:\s+is)?:?)\s+({NAME})"
+    r"(?:^|[，,。;；\s])(?!我|由|请|让|找)([\u4e00-\u9fff]{2,4}?)(?:来)?[代替帮]我|"
+    r"(?:由|请|让|找|委托给?|代理人(?:是|为|[:：])?)\s*+([^\s，,。;；我]{1,12}?)(?=[来代替帮\s，,。;；]|负责|审批|处理|$)|"
+    rf"(?<![A-Za-z'-])({NAME})\s++(?i:(?:will\s+)?(?:stands?\s+in|covers?\b|fills?\s+in)|is\s+(?:my\s+deputy|covering))|(?i:\bdelegate\s+to|\bdeputy(?:\s+is)?:?)\s+({NAME})"
 )
 AND = compile_alternatives(r"[、,，&]|和|与|及|\band\b")
 WHERES = {
@@ -268,78 +322,9 @@ ASKED = (
     r"|^.{0,24}\b(?:limits?|rules|polic(?:y|ies)|deadline|allowance)$"
 )
 
-INTENTS = {
-    "drop": compile_alternatives(r"^\s*(?:算了|不用了|取消|never ?mind|forget it|cancel)(?:吧|了|\W|$)"),
-    "mail": compile_alternatives(
-        "发.{0,6}(?:邮件|封信)|写.{0,4}邮件|邮件给",
-        r"^\s*(?:please\s+|can you\s+|could you\s+)?e?-?mail\b",
-        r"\b(?:send|write)\b.{0,20}\be?-?mail\b",
-    ),
-    "end_absence": compile_alternatives(
-        "(?:取消|结束|撤销).{0,4}(?:委托|代理)", "^我(?:已经)?回来了",
-        r"^\s*i(?:'m| am) back\b|\bend (?:my|the) (?:absence|delegation)\b",
-    ),
-    "balance": compile_alternatives(
-        "(?:还剩|还有|剩).{0,4}(?:几|多少).{0,2}天.{0,4}(?:年假|假)?|年假.{0,4}(?:余额|还剩)|假期余额",
-        r"\bleave balance\b|\bhow many days\b.{0,24}\bleft\b",
-    ),
-    "holidays": compile_alternatives(
-        "(?:下一?个|最近的?)(?:法定)?(?:节假日|假期|节日)|什么时候放假", r"\bnext (?:public )?holidays?\b"
-    ),
-    "absences": compile_alternatives(
-        "我的(?:委托|代理人?)|谁(?:在)?[代替]我", r"\bmy (?:absences?|deput(?:y|ies))\b|\bwho stands in\b"
-    ),
-    "absence": compile_alternatives(
-        "[代替]我(?:审批|处理|批|审|决定)|委托|代理人|我.{0,16}不在",
-        r"\bstand(?:s|ing)? in\b|\bdeputy\b|\bdelegate\b|\bout of (?:the )?office\b",
-        r"\bi(?:'m| am| will be|'ll be) away\b",
-    ),
-    "transfer": compile_alternatives(
-        "转交|转给|转审|转办", r"^\s*(?:please\s+)?(?:transfer|hand|pass|reassign)\b.{0,40}\bto\b"
-    ),
-    "add_sign": compile_alternatives(
-        "加签", r"\badd[- ]sign\b|\bco-?sign\b",
-        r"\b(?:ask|add|have)(?:\s++(?!(?:ask|add|have)\b)\S++){1,12}?\s++(?:before|after|beside|alongside) me\b",
-    ),
-    "urge": compile_alternatives("催", r"\burge\b|\bhurry\b|\bnudge\b"),
-    "comment": compile_alternatives("留言|评论", r"\bcomment on\b|\bleave a (?:comment|note)\b"),
-    "cc": compile_alternatives("抄送", r"^\s*(?:please\s+)?cc\b|\bkeep\b.{1,40}\binformed\b"),
-    "withdraw": compile_alternatives("撤回|撤销", r"\bwithdraw\b|\btake back\b"),
-    "resubmit": compile_alternatives("重新提交|再提交", r"\bre-?submit\b"),
-    "picture": compile_alternatives(
-        "流程图|看.{0,12}(?:请假|报销)?流程$", r"\bdiagram\b|\b(?:show|see|draw)\b.{0,24}\bprocess\b|\bpicture of\b"
-    ),
-    "status": compile_alternatives(
-        rf"{REQUEST_ID.pattern}.{{0,12}}(?:进度|状态|到哪|怎么样|什么情况|批了吗)",
-        r"(?:进度|状态|到哪).{0,12}[A-Z]-?\d{3}",
-        r"\b(?:status|progress|where|how)\b.{0,16}[A-Z]-?\d{3}",
-    ),
-    "todo": compile_alternatives("待办|待审批", r"\bto-?dos?\b|\b(?:my|open) tasks\b|^\s*tasks\W*$",
-                   r"['’]s (?:open )?tasks\b|\btasks (?:of|for) \w"),
-    "decide": compile_alternatives(
-        "批准|同意|驳回|拒绝|退回|审批(?!人)[一下吧]",
-        r"\b(?:approve|reject)\b|\bsend\b.{0,20}\bback\b|\breturn [a-z]-?\d",
-    ),
-    "mine": compile_alternatives("我的.{0,6}申请|申请.{0,4}(?:进度|状态)", r"\bmy requests?\b|\bstatus of my\b"),
-    "working_days": compile_alternatives("(?:几|多少)个?工作日", r"\bhow many (?:working|business) days\b"),
-    "calculate": re.compile(
-        rf"^(?=.*(?:是多少|等于|得多少|[=＝]|算|\b(?:calculate|compute|how much|what)\b)).*{OPERATOR}"
-        rf"|^(?=.*[+*×÷])(?=.*{OPERATOR}){SUM.pattern}\W*$", re.S | re.I,
-    ),
-    "handbook": re.compile(rf"^(?!.*[A-Z]-?\d{{3}})(?!.*(?:报销|请)\s*\d)(?=.*(?:{ASKED})).*(?:{RULE})", re.S | re.I),
-    "expense": compile_alternatives(*EXPENSE_WORDS),
-    "leave": compile_alternatives(*LEAVE_WORDS, HALF.pattern, r"\bdays?\b.{0,12}\bfrom\b"),
-    "processes": compile_alternatives("有哪些流程|什么流程|流程列表", r"\bprocesses\b|list_processes"),
-    "people": compile_alternatives(
-        "有哪些(?:人|同事)|通讯录", r"\bwho (?:is|works) here\b|\blist (?:of )?people\b|list_people"
-    ),
-    "dinner": compile_alternatives(
-        "晚饭|午饭|吃什么|天气", r"\b(?:dinner|lunch|weather)\b|\bwhat (?:to|should i) eat\b"
-    ),
-    "help": compile_alternatives(
-        r"^\s*(?:你好|您好|嗨|哈喽|早上好|下午好|晚上好|在吗)", "帮助|你能做什么|会做什么|你是谁",
-        r"^\s*(?:hi|hello|hey|good (?:morning|afternoon|evening))\b",
-        r"\bhelp\b|\bwhat can you do\b|\bwho are you\b",
-    ),
-}  # fmt: skip
-"""intent → how it begins; the first that fits counts."""
+CORRECTION = compile_alternatives(
+    "等等|等一下|等下|改成|改为|改到|改一下|换成|不对|错了|弄错|搞错|应该是|不是.{1,20}是|说错|写错|还是(?!没)",
+    r"\b(?:make it|change (?:it|that|the)|actually|sorry|i meant?|instead|rather|should be|correction|wait|not \d)\b",
+    r"^\W{0,9}no\b[\s,]",
+)
+"""Takes back what was said before."""

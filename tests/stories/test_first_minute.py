@@ -1,0 +1,120 @@
+"""The rehearsal model in its first minute: dialogues as office people write them, through the whole bot."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.redis.connect import connect_redis
+from tests.harness.office import ANN, LI, WANG, ZHANG, ZHAO, Office, office, read_message_text
+from tests.stories.behind import facts_of
+
+DIALOGUES = sorted((Path(__file__).parent / "first_minute").glob("*.toml"))
+LEAVE = {
+    "zh": "2026-12-21到2026-12-22请年假，审批人李四，原因：看父母",
+    "en": "annual leave from 2026-12-21 to 2026-12-22, approver {}, reason: visiting my parents",
+}
+LABELS = {
+    "start": ("开始日期", "First day"),
+    "end": ("结束日期", "Last day"),
+    "type": ("请假类型", "Type of leave"),
+    "reason": ("请假事由", "事由", "Reason"),
+    "approver": ("审批人", "Approver"),
+    "amount": ("金额", "Amount"),
+    "currency": ("金额", "Amount"),
+    "category": ("费用类别", "Category"),
+    "to": ("收件人", "To"),
+}
+HONEST = ("没听懂", "排练", "did not understand", "rehears")
+
+
+async def play(desk: Office, language: str, wanted: dict[str, Any]) -> str:
+    """`useful`, `honest`, `asked` (a question that is still open) or `wrong`, and what happened."""
+    person = await prepare(desk, language, wanted.get("given", ""))
+    here = desk.dm(person)
+    known = {post["ts"] for post in desk.posts(here)}
+    finals = len(desk.finals(here))
+    for text in wanted["says"]:
+        before = len(desk.posts(here))
+        await desk.says(person, text)
+        await desk.until(lambda before=before: len(desk.posts(here)) > before)
+        await desk.quiet()
+    cards = [card for card in desk.cards(here) if card["ts"] not in known]
+    said = "\n".join(read_message_text(post) for post in desk.posts(here) if post["ts"] not in known)
+    last = "".join(desk.finals(here)[finals:][-1:])
+    shown = " // ".join(f"{facts_of(card)} {read_message_text(card)[:80]!r}" for card in cards)
+    return f"{judge(wanted, cards, said, last)}: {wanted['says']} → {shown or last!r}"
+
+
+async def prepare(desk: Office, language: str, given: str) -> str:
+    """Who writes; with what is given before."""
+    if given == "leave":
+        await desk.request_leave(ZHANG if language == "zh" else ANN.id, LEAVE[language].format("Li Si"))
+    elif given == "task":
+        author, approver = (ZHANG, LI) if language == "zh" else (ZHAO, WANG)
+        await desk.request_leave(author, LEAVE[language].format("Wang Wu"))
+        await desk.card(desk.dm(approver), "L-0001")
+        await desk.quiet()
+        return approver
+    await desk.quiet()
+    return ZHANG if language == "zh" else ANN.id
+
+
+def judge(wanted: dict[str, Any], cards: list[dict[str, Any]], said: str, last: str) -> str:
+    expected = wanted.get("cards", [])
+    if any(not any(fits(one, card) for one in expected) for card in cards) or len(cards) > len(expected):
+        return "wrong"
+    if any(words in said for words in wanted.get("never", ())):
+        return "wrong"
+    told = all(any(one in said for one in words.split("|")) for words in wanted.get("answer", ()))
+    if not wanted.get("honest") and len(cards) == len(expected) and told:
+        return "useful"
+    if any(words in last for words in HONEST):
+        return "honest" if last.count("\n• ") >= 3 else "honest without three things"
+    if any(line.rstrip().endswith(("?", "？")) for line in last.splitlines()):
+        return "asked"
+    return "wrong"
+
+
+def fits(wanted: dict[str, Any], card: dict[str, Any]) -> bool:
+    facts = facts_of(card)
+    shown = {name: next((facts[label] for label in labels if label in facts), "") for name, labels in LABELS.items()}
+    shown["body"] = text = read_message_text(card) + str(facts)
+    return all(words in text for words in wanted.get("has", ())) and all(
+        any(one in shown[name] for one in value.split("|")) for name, value in wanted.items() if name != "has"
+    )
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("file", DIALOGUES, ids=lambda file: file.stem)
+async def test_dialogues_are_served_or_answered_honestly(valkey: str, file: Path, language: str) -> None:
+    """At least 85 % of them as wanted; the rest with an honest sentence and three things that work."""
+    dialogues = tomllib.loads(file.read_text(encoding="utf-8"))[language]
+    outcomes = list[str]()
+    for dialogue in dialogues:
+        redis = await connect_redis(valkey)
+        await redis.flushall()
+        await redis.aclose()
+        async with office(valkey) as desk, desk.opened():
+            outcomes.append(await play(desk, language, dialogue))
+    counted = Counter(outcome.partition(":")[0] for outcome in outcomes)
+    told = "\n".join(sorted(outcomes))
+    print(f"{file.stem} {language}: {dict(counted)}")
+    assert set(counted) <= {"useful", "honest"}, told
+    assert counted["useful"] >= 0.85 * len(outcomes), told
+
+
+def test_a_card_that_was_not_wanted_is_wrong() -> None:
+    """The negative control: another day on the card, a card too many, an answer without what was asked for."""
+    section = {"type": "section", "fields": [{"type": "mrkdwn", "text": "*First day*\n2026-12-07 AM"}]}
+    card = {"text": "Start this leave request?", "blocks": [section]}
+    assert judge({"cards": [{"start": "2026-12-07"}]}, [card], "", "") == "useful"
+    assert judge({"cards": [{"start": "2026-12-08"}]}, [card], "", "") == "wrong"
+    assert judge({"cards": [{"start": "2026-12-07"}]}, [card, card], "", "") == "wrong"
+    assert judge({"honest": True}, [card], "", "rehearsal") == "wrong"
+    assert judge({"answer": ["10"]}, [], "nothing", "nothing") == "wrong"
+    assert judge({"answer": ["10"]}, [], "", "a rehearsal with rules") == "honest without three things"
