@@ -135,15 +135,19 @@ class SlackDirectory:
 
     async def _find_new_person(self, person: str) -> Person | None:
         """Somebody of whom nothing is known: the list is not read yet, or they joined since."""
-        if not _ID.fullmatch(person) or self._missing.get(person, float("-inf")) > self._clock():
+        if not _ID.fullmatch(person):
             return None
         async with self._asking.setdefault(person, asyncio.Lock()):
-            if person not in self._people:
+            if person not in self._people and person not in self._cache.records:
                 await self._cache.pull_changes()
-                if person in self._cache.records:
-                    await self._build_changed_people()
-                else:
-                    await self._look_up(person, strict=False)
+            if person in self._cache.records:
+                await self._build_changed_people()
+            elif person not in self._people and self._missing.get(person, float("-inf")) <= self._clock():
+                await self._look_up(person, strict=False)
+            record = self._cache.records.get(person)
+            if person not in self._people and record is not None and not is_bot(record.member):
+                self._note_email(person, record.member)
+                self._people[person] = self._build_person(record)
         self._asking.pop(person, None)
         return self._people.get(person)
 

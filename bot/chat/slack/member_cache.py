@@ -145,7 +145,7 @@ class MemberCache:
                 await self._save_records({person: None})
             return None
         await self._save_members({person: member}, at)
-        return self.records[person]
+        return self.records.get(person, MemberRecord(member=cut_down_member(member)))
 
     async def look_up_email(self, email: str) -> MemberRecord | None:
         """The active member with this address, as Slack says. That answer has no language, so they are asked for once
