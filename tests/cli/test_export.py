@@ -86,7 +86,7 @@ async def test_a_line_a_run_with_its_figures(busy: Office, tmp_path: Path) -> No
     assert (letter.decision.by, letter.decision.choice, letter.decision.state) == (ZHANG, "send", "decided")
     assert letter.decision.decided_ms is not None
     assert letter.began_ms <= letter.decision.asked_ms <= letter.decision.decided_ms <= letter.began_ms + letter.ms
-    assert [one.did for one in sent.replies] == ["act", "malformed", "act", "answer"]
+    assert [one.outcome for one in sent.replies] == ["act", "malformed", "act", "answer"]
     assert sent.ended_ms is not None and sent.started_ms <= sent.replies[0].at_ms <= sent.ended_ms
     assert (circle.stopped, circle.repeated) == ("repetition", 2)
     assert waits.ended_ms is None and waits.steps[-1].status == "awaiting" and waits.steps[-1].ms is None

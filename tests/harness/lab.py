@@ -130,6 +130,8 @@ class Wall:
     shared: list[Shared] = field(default_factory=list)
     fails: dict[str, list[ChatError]] = field(default_factory=dict)
     statuses: list[tuple[Place, str]] = field(default_factory=list)
+    edits: list[MessageRef] = field(default_factory=list)
+    """What was rewritten, once for each time."""
 
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
@@ -148,6 +150,7 @@ class Wall:
         if self.fails.get(f"edit {ref.channel}"):
             raise self.fails[f"edit {ref.channel}"].pop(0)
         self.said[int(ref.ts)].post = post
+        self.edits.append(ref)
         self.edge()
 
     async def post_ephemeral(self, place: Place, person: str, text: str) -> None:

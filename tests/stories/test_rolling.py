@@ -111,7 +111,7 @@ async def asked_to_end_at_work(office: Office, leaving: Process) -> None:
 async def test_the_socket_ends_before_the_work_does(empty: Office) -> None:
     """While a run is being finished nothing new comes to this process; what it says still arrives."""
     here = empty.dm(ZHANG)
-    async with empty.spawned() as leaving:
+    async with empty.spawned(STEPS="replies") as leaving:
         await asked_to_end_at_work(empty, leaving)
         assert leaving.child.returncode is None and not empty.finals(here)
         await empty.says(ZHANG, "help")
@@ -124,7 +124,7 @@ async def test_the_socket_ends_before_the_work_does(empty: Office) -> None:
 
 async def test_asked_twice_it_ends_at_once_and_the_work_is_handed_over_uncounted(empty: Office, redis: Redis) -> None:
     here = empty.dm(ZHANG)
-    async with empty.spawned() as leaving:
+    async with empty.spawned(STEPS="replies") as leaving:
         await asked_to_end_at_work(empty, leaving)
         asked = time.monotonic()
         leaving.child.send_signal(signal.SIGTERM)

@@ -109,12 +109,12 @@ async def test_killed_as_its_first_step_is_shown_another_process_ends_it(
     first = [said("Hello!"), said("Hello!")] if style == "json" else []
     model.then(*first, speaks("list_people", WHO), answer, answer)
     channel = empty.dm(ZHANG)
-    async with empty.spawned(REACT_STYLE=style, OPENAI_BASE_URL=model.url) as bot:
+    async with empty.spawned(REACT_STYLE=style, OPENAI_BASE_URL=model.url, STEPS="replies") as bot:
         empty.killing(bot, lambda: empty.steps(channel))
         await empty.says(ZHANG, "谁是李四？")
         await bot.child.wait()
     assert not empty.finals(channel) and len(model.asked) == len(first) + 1
-    async with empty.opened(react_style=style):
+    async with empty.opened(react_style=style, steps="replies"):
         await empty.until(lambda: empty.finals(channel))
         await empty.quiet()
     assert len(empty.finals(channel)) == 1 and "已发给李四。" in empty.finals(channel)[0]

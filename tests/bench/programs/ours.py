@@ -108,6 +108,13 @@ class Staff:
     async def find_caller(self, person: str) -> Caller | None:
         return Caller(ANN)
 
+    def note_changed_person(self, person: str) -> None:
+        """Nothing is remembered here."""
+
+    async def keep_up_to_date(self) -> None:
+        """There is nothing to keep up with."""
+        await asyncio.Event().wait()
+
 
 class Direct:
     """Every place is a DM."""

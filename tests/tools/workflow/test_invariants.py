@@ -118,7 +118,7 @@ BROKEN: Mapping[str, tuple[object, str, object, str]] = {
     "timers go off again": (transitions.Transition, "update_task", never_fired, "S14"),
     "timers go off at any time": (reducer, "_apply_timer", at_any_time, "S14"),
     "urging is free": (authority, "URGE_EVERY", timedelta(0), "S15"),
-    "urging has no end": (authority, "URGES", 100, "S15"),
+    "urging has no end": (authority, "MAX_URGES", 100, "S15"),
     "everything is told twice": (transitions.Transition, "add_notice", told_twice, "S18"),
 }
 
