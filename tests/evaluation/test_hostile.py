@@ -115,7 +115,7 @@ async def test_negative_control_if_pressing_again_decided_again(monkeypatch: pyt
 
 async def _always(self: press.PressHandler, lease: Any, approval: Any, choice: Any, click: Any) -> Any:
     """Decides without a look at what was decided before."""
-    told = {"state": ApprovalState.DECIDED, "by": click.person, "choice": click.choice, "press": click.id}
+    told = {"state": ApprovalState.DECIDED, "decided_by": click.person, "choice": click.choice, "press_id": click.id}
     return await self.effect_runner.carry_out_effect(
         lease, approval.model_copy(update={**told, "effect": EffectState.NONE})
     )

@@ -744,3 +744,30 @@ def test_a_second_approver_is_no_reason() -> None:
     talk = Talk()
     _, args = called(talk.say("我肚子疼，从明天起请5天假，审批人李四，第二级审批人王五"))
     assert args["form"]["reason"] == "我肚子疼"
+
+
+def test_a_mail_that_tells_of_a_leave_stays_a_mail() -> None:
+    for text, subject in (
+        ("给李四发邮件，主题 请假，内容 谢谢批准，明天起我不在。", "请假"),
+        ("mail Li Si, subject Leave, body Thanks for approving, I am away from tomorrow.", "Leave"),
+    ):
+        tool, args = called(Talk("zh" if subject == "请假" else "en").say(text))
+        assert tool == "send_email" and args["subject"] == subject, text
+
+
+def test_another_whole_request_is_no_answer_to_an_open_question() -> None:
+    talk = Talk("zh")
+    assert has_question(talk.say("报销差旅费，审批人李四").content)
+    assert form(talk.say("请假 2026-11-30 到 2026-12-01，审批人李四"))["start_date"] == "2026-11-30"
+    talk = Talk("en")
+    assert has_question(talk.say("I need days off from 2026-11-30, approver Li Si").content)
+    assert form(talk.say("expense for a taxi 45 CNY, approver Li Si"))["amount"] == "45"
+
+
+def test_an_answer_may_hold_the_words_of_another_request() -> None:
+    talk = Talk("zh")
+    talk.say("报销 45 元打车费")
+    talk.observe(PROCESSES, PEOPLE)
+    talk.say("李四，12月3日请假前去客户那里")
+    filled = form(talk.observe(PROCESSES, PEOPLE))
+    assert (filled["amount"], filled["approver"]) == ("45", "李四")

@@ -21,6 +21,7 @@ ZH = {
     "approver": "李四",
     "confirm": "确认",
     "started": "L-0001 已提交",
+    "took": "用时",
     "waits": "张三 的请假申请 L-0001 等您审批",
     "reject": "驳回",
     "approve": "同意",
@@ -36,6 +37,7 @@ EN = {
     "approver": "Li Si",
     "confirm": "Confirm",
     "started": "L-0001",
+    "took": "Worked for",
     "waits": "leave request L-0001 needs your decision",
     "reject": "Reject",
     "approve": "Approve",
@@ -55,13 +57,14 @@ async def test_the_whole_story_by_hand(desk: Office, tmp_path: Path, words: dict
         await page.open(f"{desk.address}/")
         await page.type("#write textarea", words["ask"])
         await page.press("Enter")
-        await page.find("#panel-thread .message", words["who"])
+        await page.find("#list .message", words["who"])
         await page.type("#write textarea", words["approver"])
         await page.press("Enter")
-        await page.find("#panel-thread .actions button", words["confirm"])
+        await page.find("#list .actions button", words["confirm"])
         await page.screenshot(Path(PICTURE) if PICTURE and words is EN else tmp_path / "preview.png")
-        await page.click("#panel-thread .actions button", words["confirm"])
-        await page.find("#panel-thread .message", words["started"])
+        await page.click("#list .actions button", words["confirm"])
+        await page.find("#list .message", words["started"])
+        await page.find("#panel-thread .message", words["took"])
 
         await page.press("Alt", "2")
         await page.find("#list .message", words["waits"])
@@ -76,7 +79,7 @@ async def test_the_whole_story_by_hand(desk: Office, tmp_path: Path, words: dict
         await page.press("Alt", "1")
         await page.type("#write textarea", words["mail"])
         await page.press("Enter")
-        await page.click("#panel-thread .actions button", words["send"])
+        await page.click("#list .actions button", words["send"])
         await page.click("#tab-mail")
         await page.click(".mail", words["subject"])
         await page.find(".letter", words["body"])

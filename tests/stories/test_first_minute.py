@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from bot.redis.connect import connect_redis
 from tests.harness.office import ANN, LI, WANG, ZHANG, ZHAO, Office, office, read_message_text
-from tests.stories.behind import facts_of
+from tests.stories.behind import choices_of, facts_of
 
 DIALOGUES = sorted((Path(__file__).parent / "first_minute").glob("*.toml"))
 LEAVE = {
@@ -43,11 +44,24 @@ async def play(desk: Office, language: str, wanted: dict[str, Any]) -> str:
         await desk.says(person, text)
         await desk.until(lambda before=before: len(desk.posts(here)) > before)
         await desk.quiet()
-    cards = [card for card in desk.cards(here) if card["ts"] not in known]
-    said = "\n".join(read_message_text(post) for post in desk.posts(here) if post["ts"] not in known)
+    cards = [deepcopy(card) for card in desk.cards(here) if card["ts"] not in known]
+    said = read_new(desk, here, known)
+    if cards and not is_told(wanted, said):  # what was found meanwhile is told at the end of the run: by its steps
+        await desk.press(person, cards[0], next(iter(choices_of(cards[0]) & {"confirm", "send"})))
+        await desk.quiet()
+        said = read_new(desk, here, known)
     last = "".join(desk.finals(here)[finals:][-1:])
     shown = " // ".join(f"{facts_of(card)} {read_message_text(card)[:80]!r}" for card in cards)
     return f"{judge(wanted, cards, said, last)}: {wanted['says']} → {shown or last!r}"
+
+
+def read_new(desk: Office, channel: str, known: set[str]) -> str:
+    """All that the bot has said since."""
+    return "\n".join(read_message_text(post) for post in desk.posts(channel) if post["ts"] not in known)
+
+
+def is_told(wanted: dict[str, Any], said: str) -> bool:
+    return all(any(one in said for one in words.split("|")) for words in wanted.get("answer", ()))
 
 
 async def prepare(desk: Office, language: str, given: str) -> str:
@@ -70,8 +84,7 @@ def judge(wanted: dict[str, Any], cards: list[dict[str, Any]], said: str, last: 
         return "wrong"
     if any(words in said for words in wanted.get("never", ())):
         return "wrong"
-    told = all(any(one in said for one in words.split("|")) for words in wanted.get("answer", ()))
-    if not wanted.get("honest") and len(cards) == len(expected) and told:
+    if not wanted.get("honest") and len(cards) == len(expected) and is_told(wanted, said):
         return "useful"
     if any(words in last for words in HONEST):
         return "honest" if last.count("\n• ") >= 3 else "honest without three things"

@@ -67,8 +67,21 @@ def is_answer_to(asked: IntentFrame, parts: Sequence[tuple[str, str]], text: str
     if asked.intent in ("leave", "expense"):
         # A reason or a name may hold any word; a question is a question.
         weak = {"unknown", "decide", "leave", "expense", "others", "absence", "dinner"}
-        return intents <= weak and not text.rstrip().endswith(("?", "？"))
+        is_other = any(intent != asked.intent and is_whole_request(intent, said) for intent, said in parts)
+        return intents <= weak and not is_other and not text.rstrip().endswith(("?", "？"))
     return False
+
+
+def is_whole_request(intent: str, text: str) -> bool:
+    """True where a message opens as a request of this kind and tells its days or its amount: it answers no question
+    about another one. (An answer opens with what was asked for; what it goes on with may hold any word.)"""
+    opening = words.CLAUSE.split(text.strip(), maxsplit=1)[0]
+    if intent == "leave":
+        return words.DAY_OFF.search(opening) is not None and days.has_day(text)
+    return intent == "expense" and EXPENSE.search(opening) is not None and reading.parse_amount(text) is not None
+
+
+EXPENSE = words.compile_alternatives(*words.EXPENSE_WORDS)
 
 
 def needs_free_text(frame: IntentFrame) -> bool:

@@ -212,10 +212,13 @@ IN_ANY_REQUEST = frozenset({"leave", "expense"})
 def classify_intent(text: str) -> str:
     """The intent of one part. Who is named to approve does not make a decision of a request."""
     plain = reading.remove_approver(text)
-    if plain != text and (found := reading.classify_text(plain, INTENTS, "unknown")) in IN_ANY_REQUEST:
+    found = reading.classify_text(plain, INTENTS, "unknown")
+    if plain != text and found in IN_ANY_REQUEST:
         intent = found
+    elif plain != text and found != "mail" and is_bare_leave(plain):  # a mail may tell of a leave
+        intent = "leave"
     else:
-        intent = "leave" if plain != text and is_bare_leave(plain) else reading.classify_text(text, INTENTS, "unknown")
+        intent = reading.classify_text(text, INTENTS, "unknown")
     if intent in QUESTIONS and ASKING.search(plain) and not PERMISSION.search(plain) and not has_own_facts(plain):
         intent = QUESTIONS[intent] if intent == "decide" or OF_MINE.search(plain) else "unknown"
     if intent in ("unknown", "dinner", "decide") and is_spending(text):
