@@ -241,7 +241,7 @@ def mails(facts: Facts) -> Findings:
 
 def _keys(approval: Approval) -> list[str]:
     """The idempotency keys of its tries so far, oldest first."""
-    return [approval.model_copy(update={"tries": n}).attempt_key for n in range(1, approval.attempts + 1)]
+    return [approval.model_copy(update={"attempts": n}).attempt_key for n in range(1, approval.attempts + 1)]
 
 
 def _arrived(approval: Approval, times: int, last: int) -> Findings:
