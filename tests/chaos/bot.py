@@ -10,7 +10,7 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
@@ -22,13 +22,16 @@ from bot.app.lifecycle import open_slack_connection
 from bot.app.resources import Timing
 from bot.app.services import open_services
 from bot.app.settings import Settings
+from bot.approvals.effect_runner import EffectRunner
 from bot.chat.messages import Message
 from bot.chat.slack import channel
 from bot.conversation.turn import TurnHandler
 from bot.core import logs
 from bot.core.errors import CountersignError
+from bot.core.records import Approval
 from bot.queue import scripts
 from bot.queue.lanes import Lanes, Lease
+from bot.queue.writes import Write
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.store import CommandContext, RequestChange, StartContext
 
@@ -45,6 +48,7 @@ NOTHING_LOST = "do return {{}, {}} end\n"
 
 
 POISON = "poison"
+HELD = "chaos.held"
 
 
 def tuning() -> Timing:
@@ -146,6 +150,20 @@ def poisonous() -> None:
     TurnHandler.handle_message = fails  # type: ignore[method-assign]
 
 
+def held_before_an_effect() -> None:
+    """Stops the process (SIGSTOP) when a button is decided and its effect not begun, unless another one was there
+    before. From outside this moment cannot be seen: a quick effect rewrites its card once, when it has ended."""
+    start = EffectRunner._start_effect
+
+    async def held(self: EffectRunner, lease: Lease, approval: Approval) -> Sequence[Write]:
+        if not lease.item.is_redelivery:
+            log.info(HELD)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return await start(self, lease, approval)
+
+    EffectRunner._start_effect = held  # type: ignore[method-assign]
+
+
 def _until_orphaned() -> None:
     """Ends the process when its parent, and with it standard input, is gone."""
     with suppress(OSError):
@@ -159,6 +177,8 @@ def main() -> None:
     watch_deliveries()
     if os.environ.get("CHAOS_POISON"):
         poisonous()
+    if os.environ.get("CHAOS_HELD"):
+        held_before_an_effect()
     WITHOUT[os.environ.get("CHAOS_WITHOUT", "")]()
     threading.Thread(target=_until_orphaned, daemon=True).start()
     try:

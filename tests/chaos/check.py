@@ -11,6 +11,7 @@ from typing import TypeVar
 from bot.approvals.authorization import RETRY_CHOICE
 from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
 from bot.core.run_state import CallStatus
+from bot.storage.journal import JournalRecord
 from tests.chaos.facts import Facts, Posted, lane_of
 from tests.chaos.people import Spoken
 from tests.chaos.plan import TAG
@@ -20,6 +21,8 @@ from tools.workflow.engine.commands import DecideCommand
 Findings = Iterator[str]
 T = TypeVar("T")
 K = TypeVar("K")
+CARD = re.compile(r"^A\w+:.*:open:(R\w+):")
+"""The key of a card that a run asked for."""
 ENDED = (RunStatus.DONE, RunStatus.STOPPED, RunStatus.CANCELLED)
 REPEATING = frozenset({"stop", "redis"})
 """Faults after which a process may still say a line that another one, which has its work by now, says too. Right before
@@ -86,18 +89,49 @@ def _again(seen: set[tuple[str, str, int]], one: tuple[str, str, int]) -> bool:
 
 
 def order(facts: Facts) -> Findings:
-    """In every conversation the first word about each message comes in the order in which they were written."""
-    first: dict[str, str] = {}
-    for post in facts.posts:
-        first.setdefault(post.key.partition(":")[0], post.ts)
+    """In every conversation the first word about each message comes in the order in which they were written. A card
+    comes from a lane of its own, so that it may be overtaken, but it never comes before the word about an earlier
+    message."""
+    first, cards = _first_words(facts), _first_cards(facts.posts)
     runs = {(run.message.place.channel, run.message.at): run for run in facts.runs}
     for lane, talk in _by(facts.spoken, lane_of).items():
         lines = sorted(talk, key=lambda one: one.line.index)
-        known = [(one, first.get(runs[at].id)) for one in lines if (at := (one.channel, one.ts)) in runs]
-        shown = [(one.line.tag, ts) for one, ts in known if ts]
+        known = [(one.line.tag, runs[at].id) for one in lines if (at := (one.channel, one.ts)) in runs]
+        shown = [(tag, run) for tag, run in known if run in first]
         for (before, earlier), (after, later) in pairwise(shown):
-            if earlier > later:
+            if first[earlier] > first[later]:
                 yield f"{lane}: {after} was dealt with before {before}"
+            if first[earlier] > cards.get(later, first[earlier]):
+                yield f"{lane}: the card of {after} came before {before} was dealt with"
+
+
+def _first_words(facts: Facts) -> dict[str, str]:
+    """By run: when it first said something. In a DM a run that waits for a button says nothing, since its card is there
+    to see: what counts is when it began to wait, which only the journal tells."""
+    first: dict[str, str] = {}
+    for post in facts.posts:
+        run = post.key.partition(":")[0]
+        first[run] = min(post.ts, first.get(run, post.ts))
+    direct = {run.id for run in facts.runs if run.message.place.direct}
+    for record in facts.journal:
+        if record.run in direct and began_to_wait(record):
+            ts = f"{record.at_ms / 1000:.6f}"
+            first[record.run] = min(ts, first.get(record.run, ts))
+    return first
+
+
+def began_to_wait(record: JournalRecord) -> bool:
+    """A step of a run that needs a button to be pressed."""
+    return record.kind == "step" and record.more.get("status") == CallStatus.AWAITING
+
+
+def _first_cards(posts: Sequence[Posted]) -> dict[str, str]:
+    """By run: when the first card that it asked for was posted."""
+    first: dict[str, str] = {}
+    for post in posts:
+        if found := CARD.search(post.key):
+            first[found[1]] = min(post.ts, first.get(found[1], post.ts))
+    return first
 
 
 def remembered(facts: Facts) -> Findings:
@@ -207,7 +241,7 @@ def mails(facts: Facts) -> Findings:
 
 def _keys(approval: Approval) -> list[str]:
     """The idempotency keys of its tries so far, oldest first."""
-    return [approval.model_copy(update={"tries": n}).attempt_key for n in range(1, approval.attempts + 1)]
+    return [approval.model_copy(update={"attempts": n}).attempt_key for n in range(1, approval.attempts + 1)]
 
 
 def _arrived(approval: Approval, times: int, last: int) -> Findings:

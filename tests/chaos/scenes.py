@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from bot.core.cancellation import cancel_and_wait
 from bot.local.workspace.workspace import WorkspaceChange
+from tests.chaos.bot import HELD
 from tests.chaos.facts import Facts
 from tests.chaos.people import Seen
 from tests.chaos.plan import Conversation, Line, Plan, Rates, Wanted, person_id, planned
@@ -48,24 +49,19 @@ def at_once(running: Running, when: Callable[[], bool], act: Callable[[], object
     listeners.append(look)
 
 
-def without_buttons(running: Running, card: Seen) -> bool:
-    """The card has been rewritten: decided."""
-    return card not in running.people.cards(card.channel)
-
-
 async def held_up_in_an_effect(without: str = "", *, seed: int = 1, redis: str = "embedded") -> Facts:
-    """Fencing. A bot is stopped when *Send* is decided and shown, and the mail not begun; its lease runs out, another
+    """Fencing. A bot is stopped when *Send* is decided, and the mail not begun; its lease runs out, another
     one takes over and sends the mail; then the first one wakes up, about to send it."""
     wanted = Wanted(seed, 1, 1, 2, faults=("stop",), rates=Rates(0, 0, 0, 0, 0, 0), lease_s=1.0)
     plan = one_line(wanted, f"mail {person_id(OTHER)}", "mail")
-    async with alive(plan, redis, {"CHAOS_WITHOUT": without}) as running:
+    async with alive(plan, redis, {"CHAOS_WITHOUT": without, "CHAOS_HELD": "1"}) as running:
         first, second = running.town.bots
         await running.begin(first)
         await running.people.talk()
         card = await card_of(running, plan.conversations[0].channel)
-        at_once(running, lambda: without_buttons(running, card), lambda: first.signal(signal.SIGSTOP))
         await running.people.press_only(card, "send")
-        await running.out.driver.wait_until(lambda: without_buttons(running, card), PATIENCE_S)
+        await running.out.driver.wait_until(lambda: first.times(HELD), PATIENCE_S)
+        assert not running.out.mailbox.kept
         running.counts["stop"] += 1
         await running.begin(second)
         await running.out.driver.wait_until(lambda: running.out.mailbox.kept, PATIENCE_S)

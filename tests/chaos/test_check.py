@@ -26,6 +26,7 @@ def changed(records: Sequence[Any], where: Callable[[Any], object], **values: An
     """The records; the first one of this kind with other values."""
     index = next(n for n, one in enumerate(records) if where(one))
     one = records[index]
+    assert not isinstance(one, BaseModel) or values.keys() <= type(one).model_fields.keys(), "or nothing is spoiled"
     other = one.model_copy(update=values) if isinstance(one, BaseModel) else replace(one, **values)
     return [*records[:index], other, *records[index + 1 :]]
 
@@ -64,6 +65,45 @@ def backwards(facts: Facts) -> Facts:
     return replace(facts, posts=sorted((replace(p, ts=stamps.get(p, p.ts)) for p in facts.posts), key=lambda p: p.ts))
 
 
+def waited_in_a_dm(facts: Facts, *, first: bool) -> str:
+    """A run that waited for a button in a DM, and was not asked for first there, or not last."""
+    ends = {}
+    for one in facts.spoken:
+        if one.channel.startswith("D"):
+            ends[one.channel] = ends.get(one.channel, one.ts) if first else one.ts
+    waiting = {one.run for one in facts.journal if check.began_to_wait(one)}
+    places = {run.id: (run.message.place.channel, run.message.at) for run in facts.runs}
+    return next(
+        id
+        for id, (channel, at) in places.items()
+        if id in waiting and ends.get(channel, at) != at and is_asked(facts, id)
+    )
+
+
+def is_asked(facts: Facts, run: str) -> bool:
+    """A card was posted because this run asked for it."""
+    return any(is_card_of(post, run) for post in facts.posts)
+
+
+def is_card_of(post: Posted, run: str) -> bool:
+    return post.key.startswith("A") and f":open:{run}:" in post.key
+
+
+def late(facts: Facts) -> Facts:
+    """A run of a DM began to wait, and to speak, after everything that was asked for later."""
+    run = waited_in_a_dm(facts, first=False)
+    posts = [replace(p, ts="9999999999.000000") if p.key.partition(":")[0] == run else p for p in facts.posts]
+    journal = [replace(one, at_ms=9_999_999_999_000) if one.run == run else one for one in facts.journal]
+    return replace(facts, posts=posts, journal=journal)
+
+
+def hasty(facts: Facts) -> Facts:
+    """The card of a message was there before anything else."""
+    run = waited_in_a_dm(facts, first=True)
+    posts = [replace(p, ts="0000000001.000000") if is_card_of(p, run) else p for p in facts.posts]
+    return replace(facts, posts=posts)
+
+
 def forgotten(histories: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
     lane = next(lane for lane, entries in histories.items() if any(not (one.is_answer or one.kind) for one in entries))
     return {**histories, lane: [one for one in histories[lane] if one.is_answer]}
@@ -78,6 +118,8 @@ SPOILED: dict[str, tuple[str, Callable[[Facts], Facts]]] = {
     "an answer is said twice": ("once", lambda f: replace(f, posts=twice(f.posts, final))),
     "a run ends twice": ("once", lambda f: replace(f, journal=twice(f.journal, lambda r: r.kind == "run.finished"))),
     "another order": ("order", backwards),
+    "a run waits too late": ("order", late),
+    "a card comes too early": ("order", hasty),
     "a history has a hole": ("remembered", lambda f: replace(f, histories=forgotten(f.histories))),
     "a request is started twice": ("commands", lambda f: replace(f, requests=twice(f.requests, bool))),
     "a request is lost": ("commands", lambda f: replace(f, requests=without(f.requests, bool))),
@@ -96,7 +138,7 @@ SPOILED: dict[str, tuple[str, Callable[[Facts], Facts]]] = {
     ),
     "a stranger decides": (
         "authority",
-        lambda f: replace(f, approvals=changed(f.approvals, effect("decide_task"), by="U0P9999")),
+        lambda f: replace(f, approvals=changed(f.approvals, effect("decide_task"), decided_by="U0P9999")),
     ),
     "a press is ignored": (
         "authority",
@@ -120,7 +162,7 @@ SPOILED: dict[str, tuple[str, Callable[[Facts], Facts]]] = {
         ),
     ),
     "a dead card has buttons": ("cards", lambda f: replace(f, posts=changed(f.posts, final, buttons=(BUTTON,)))),
-    "a card is somewhere else": ("cards", lambda f: replace(f, approvals=changed(f.approvals, is_open, refs=()))),
+    "a card is somewhere else": ("cards", lambda f: replace(f, approvals=changed(f.approvals, is_open, copies=()))),
     "an old card has buttons": ("cards", lambda f: replace(f, approvals=changed(f.approvals, is_open, version=2))),
     "an open card is not shown": ("cards", lambda f: replace(f, posts=without(f.posts, lambda post: post.buttons))),
     "an index forgets": ("records", lambda f: replace(f, open_index=f.open_index[1:])),
