@@ -80,6 +80,8 @@ async def test_the_whole_story_by_hand(desk: Office, tmp_path: Path, words: dict
         await page.type("#write textarea", words["mail"])
         await page.press("Enter")
         await page.click("#list .actions button", words["send"])
+        await page.find("#panel-thread .message", words["body"])  # its steps come to the front, once
+        await page.find("#panel-thread .message", words["took"])
         await page.click("#tab-mail")
         await page.click(".mail", words["subject"])
         await page.find(".letter", words["body"])
