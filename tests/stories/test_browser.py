@@ -80,11 +80,14 @@ async def test_the_whole_story_by_hand(desk: Office, tmp_path: Path, words: dict
         await page.type("#write textarea", words["mail"])
         await page.press("Enter")
         await page.click("#list .actions button", words["send"])
+        await page.find("#panel-thread .message", words["body"])  # its steps come to the front, once
+        await page.find("#panel-thread .message", words["took"])
         await page.click("#tab-mail")
         await page.click(".mail", words["subject"])
         await page.find(".letter", words["body"])
         assert await page.console() == []
 
+    await desk.quiet()  # a card is rewritten once its mail has gone
     assert [mail["subject"] for mail in desk.mails] == [words["subject"]]
     assert desk.cards(desk.dm(ZHANG)) == desk.cards(desk.dm(LI)) == []
 
