@@ -88,7 +88,8 @@ class ProgressReporter:
         if self.display == "quiet" or not run.step_lines:
             return
         title = _render_progress_title(run)
-        if self.display == "plan" and run.status is RunStatus.PAUSED and run.progress_message is None:
+        is_card_alone = run.status is RunStatus.PAUSED and len(run.step_lines) == 1
+        if self.display == "plan" and is_card_alone and run.progress_message is None:
             return  # the card says what is waited for
         if run.posted_lines == len(run.step_lines) and (self.display == "replies" or run.progress_title == title):
             return

@@ -30,7 +30,7 @@ from bot.core.clock import Clock
 from bot.core.errors import NEEDS_ADMINISTRATOR, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.logs import bind_context
-from bot.core.records import Run, RunResult, RunStatus
+from bot.core.records import OpenCard, Run, RunResult, RunStatus
 from bot.core.work_items import ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
@@ -106,6 +106,8 @@ class TurnHandler:
         if context.is_redelivery:
             await self.progress.flush_lines(run, again=True)
         if run.status is RunStatus.PAUSED:
+            if run.requested_card is not None:  # the crash may have come before this was said
+                await self._post_card_location(context, run.requested_card)
             return self.run_recorder.build_pause_writes(run)
         if run.result is not None:
             return await self._post_run_result(context, run.result, None)
@@ -166,8 +168,12 @@ class TurnHandler:
         requested_card = await self.card_requester.request_card(context, event)
         await self._show_steps(context, event.steps)
         await self.progress.flush_lines(run, again=context.is_redelivery)
-        await self.card_requester.post_card_location(context, requested_card, quiet=self.progress.display != "replies")
+        await self._post_card_location(context, requested_card)
         return self.run_recorder.build_pause_writes(run)
+
+    async def _post_card_location(self, context: TurnContext, requested_card: OpenCard) -> None:
+        quiet = self.progress.display != "replies"
+        await self.card_requester.post_card_location(context, requested_card, quiet=quiet)
 
     def _describe_stop(self, context: TurnContext, event: RunStopped) -> RunResult:
         renewal = self.run_loader.get_budget_renewal().astimezone(context.caller.person.zone)

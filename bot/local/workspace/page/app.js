@@ -160,7 +160,7 @@ function turnToThread(fresh, news) {
   if (!root || root === model.thread) return;
   turnTo(root);
   setTimeout(() => toEnd(threadStream));
-  const watching = model.tab === "log" && visible("panel-log");
+  const watching = ["log", "mail"].some((tab) => model.tab === tab && visible(`panel-${tab}`));
   if (model.expecting && document.body.dataset.pane !== "nav" && !watching) pane("thread");
   model.expecting = false;
 }
