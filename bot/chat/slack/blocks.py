@@ -184,7 +184,7 @@ def _format_person(person: NamedPerson) -> str:
     name, email = quote_inline(truncate_text(person.name, NAME)), quote_inline(truncate_text(person.email, ADDRESS))
     named, more = " ".join(filter(None, (name, format_mention(person.id)))), map(quote_inline, person.more)
     lines = [named, email, *more, *(f"⚠ {escape_text(mark)}" for mark in person.marks)]
-    return "\n".join(filter(None, lines))
+    return "\n".join(filter(None, lines)) or "—"  # Slack takes no empty text
 
 
 def _render_columns(fields: list[Block]) -> Iterator[Block]:

@@ -119,6 +119,7 @@ def test_cards_show_everything_and_slack_takes_them(card: Card) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(PEOPLE, max_size=4), st.integers(1, 20))
+@example([NamedPeople((NamedPerson("", ""),), "<!channel>")], 2)
 def test_people_are_mentioned_by_their_ids_and_by_nothing_else(lines: list[NamedPeople], times: int) -> None:
     lines = [replace(line, people=line.people * times) for line in lines]
     shown = render_post(Post("A card", card=Card("A card", facts=tuple(("Approver", line) for line in lines))))
