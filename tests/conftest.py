@@ -57,6 +57,7 @@ def logging_as_before() -> Iterator[None]:
     )
     # structlog's own default draws a failure with every local variable: seconds of work each time.
     renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.reset_defaults()  # also where it writes to: a test before may have sent it elsewhere
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], renderer])
     yield
     root.handlers[:] = handlers

@@ -65,8 +65,8 @@ _WEEKDAY = (
     "mon(?:day)?|tue(?:s(?:day)?)?|wed(?:s|nesday)?|thu(?:r(?:s(?:day)?)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?"
 )
 WEEKDAY = re.compile(
-    rf"(?P<past>上个?|\blast )?(?P<later>下下个?|the \w{{1,10}} after next )?(?P<next>下个?"
-    rf"|\bnext )?(?P<this>[这本]个?|\bthis )?"
+    rf"(?P<past>上个?+|\blast )?+(?P<later>下下个?+|the \w{{1,10}} after next )?+(?P<next>下个?+"
+    rf"|\bnext )?+(?P<this>[这本]个?+|\bthis )?+"
     rf"(?:(?:周|星期|礼拜)(?P<zh>[{words.CHINESE_WEEKDAYS}])(?P<more>[{words.CHINESE_WEEKDAYS}]{{0,4}})(?![天个点])"
     rf"|(?:周|星期|礼拜)(?P<one>[{words.CHINESE_WEEKDAYS}])"
     rf"|\b(?P<en>{_WEEKDAY})\b)",

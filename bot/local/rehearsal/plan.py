@@ -19,6 +19,8 @@ from bot.local.rehearsal.scene import Scene, ToolObservation, detect_language, h
 from bot.local.rehearsal.words import AGREED
 
 Handler = Callable[[Scene, IntentFrame], PlannedReply]
+READ_MAX = 12_000
+"""Characters of a message that the rules read: they look at each place many times."""
 SHOWN = 120
 """Characters of a message that are repeated."""
 LOOKING = frozenset(
@@ -46,6 +48,8 @@ def plan_reply(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[st
     if (again := build_notes(messages) or build_correction(messages)) is not None:
         return again
     scene = read_scene(messages, tools)
+    if any(len(turn.text) > READ_MAX for turn in scene.turns[-1:]):
+        return tell.build_phrase_reply(scene, "unknown")
     dialogue = read_dialogue(scene.turns)
     # A name alone, given as an answer, does not change the language; the words that began it tell.
     scene = replace(scene, language=detect_language(dialogue.current.texts, scene.language))
