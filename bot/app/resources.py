@@ -173,17 +173,20 @@ async def _open_slack(
         limits = RateLimiter(stores.redis, stores.keys)
         chat = SlackChannel(client, limits, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
         facts = DirectoryFile(services.directory_file)
-        people = RedisMemberStore(stores.redis, stores.keys)
+        people = RedisMemberStore(stores.redis, stores.keys, me.team)
         directory = SlackDirectory(client, facts, team=me.team, store=people, fresh_s=timing.person_max_age_s)
-        yield SlackPlatform(
-            client=client,
-            identity=me,
-            channel=chat,
-            directory=directory,
-            delivery=MessageDelivery(
-                chat=chat, reader_classifier=SlackReaderClassifier(client, directory), directory=directory
-            ),
-        )
+        try:
+            yield SlackPlatform(
+                client=client,
+                identity=me,
+                channel=chat,
+                directory=directory,
+                delivery=MessageDelivery(
+                    chat=chat, reader_classifier=SlackReaderClassifier(client, directory), directory=directory
+                ),
+            )
+        finally:
+            await chat.stop_statuses()
 
 
 @asynccontextmanager

@@ -293,8 +293,8 @@ class Channel(Protocol):
         """The DM with a person."""
 
     def show_status(self, place: Place, text: str) -> None:
-        """Show in the place's thread that the bot is at work, until it says something there. Returns at once and raises
-        nothing: it is a sign of life, and nobody relies on it."""
+        """Show in the place's thread that the bot is at work, until it says something there; an empty text removes it.
+        Returns at once and raises nothing: it is a sign of life, and nobody relies on it."""
 
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False

@@ -8,8 +8,8 @@ thread under the message, the answer beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from typing import Any, Literal
 from bot.agent.events import RunStep
 from bot.agent.limits import StopReason
 from bot.approvals.authorization import RETRY_CHOICE
-from bot.chat.messages import Button, Channel, NamedPeople, Post, RateSlot, StepLine, StepList
+from bot.chat.messages import Button, Channel, Message, NamedPeople, Post, RateSlot, StepLine, StepList
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
@@ -72,6 +72,15 @@ class ProgressReporter:
     def show_working(self, run: Run) -> None:
         """Shows that the run is at work: whatever it has said removes the sign that it was."""
         self.chat.show_status(run.message.thread_place, translate("steps.working", run.language))
+
+    @contextmanager
+    def remove_status_after(self, message: Message) -> Iterator[None]:
+        """Removes the sign at the end. In a thread whatever is said removes it; in a DM the answer stands beside it."""
+        try:
+            yield
+        finally:
+            if not message.place.thread:
+                self.chat.show_status(message.thread_place, "")
 
     async def show_progress(self, run: Run, *, again: bool, wait_ms: int | None) -> None:
         """Shows what the display and the rate limit allow now. `wait_ms` None: the rate has no free slot, so the lines

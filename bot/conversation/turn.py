@@ -62,6 +62,10 @@ class TurnHandler:
 
     async def handle_message(self, lease: Lease, message: Message) -> Sequence[Write]:
         """From what a person wrote to the writes that end it. Raises `RetryLater` while the model cannot be reached."""
+        with self.progress.remove_status_after(message):
+            return await self._answer_message(lease, message)
+
+    async def _answer_message(self, lease: Lease, message: Message) -> Sequence[Write]:
         await self.ingress_gate.wait_until_quiet()
         lease.set_person(message.person)
         caller = await self.directory.find_caller(message.person)
@@ -90,7 +94,8 @@ class TurnHandler:
         context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
         if is_new:
             await self.run_recorder.checkpoint_run(context, f"resume:{resume.uid}")
-        return await self._run_agent(context)
+        with self.progress.remove_status_after(run.message):
+            return await self._run_agent(context)
 
     def _settle_call(self, run: Run, resume: ResumeRun) -> bool:
         """Records how the call ended. False if the run already knew. The next outage is reported again."""

@@ -1,15 +1,16 @@
 """The people of the workspace in Redis, for all processes of an installation: one reads the list, all have it.
 
-All keys share the hash tag `{people}`:
+All keys share the hash tag `{people}` and name the workspace:
 
-============================  =====================================================================================
-`cs:{people}:members`         hash: id → `MemberRecord` as JSON
-`cs:{people}:changes`         stream: ids whose records were saved, with commas between; about the last 1,000 entries
-`cs:{people}:listing`         hash: `cursor` of the next page; `listed_ms`, when the list was read last (Redis clock)
-`cs:{people}:seen`            set: ids on the pages that were read so far
-`cs:{people}:lock`            who reads the list, as long as they show that they live
-`cs:{people}:turn:<name>`     somebody has had this turn
-============================  =====================================================================================
+===================================  ===============================================================================
+`cs:{people}:<team>:members`         hash: id → `MemberRecord` as JSON
+`cs:{people}:<team>:changes`         stream: ids whose records were saved, with commas between; the last 1,000 entries
+`cs:{people}:<team>:listing`         hash: `cursor` of the next page; `listed_ms`, when the list was read last (Redis
+                                     clock)
+`cs:{people}:<team>:seen`            set: ids on the pages that were read so far
+`cs:{people}:<team>:lock`            who reads the list, as long as they show that they live
+`cs:{people}:<team>:turn:<name>`     somebody has had this turn
+===================================  ===============================================================================
 
 It is a copy of what Slack knows: lost, it is read again.
 """
@@ -42,9 +43,11 @@ class RedisMemberStore:
 
     redis: Redis
     keys: Keys
+    team: str
+    """The workspace: an installation that moves to another one begins with nobody."""
 
     def _build_key(self, *parts: str) -> str:
-        return ":".join((self.keys.prefix, "{people}", *parts))
+        return ":".join((self.keys.prefix, "{people}", self.team, *parts))
 
     async def load_changes(self, position: str) -> MemberChanges:
         with translate_redis_errors():

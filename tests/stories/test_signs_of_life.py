@@ -52,6 +52,16 @@ async def test_slow_statuses_hold_up_no_acknowledgement_and_outlive_no_answer(de
     assert statuses(desk) == []
 
 
+async def test_an_answer_beside_the_message_removes_it_too(desk: Office) -> None:
+    """Slack removes a status with a message in its thread; what is said beside it does not."""
+    for text in ("帮助", "你好", "帮助"):
+        before = len(desk.posts(desk.dm(ZHANG)))
+        await desk.says(ZHANG, text)
+        await desk.until(lambda before=before: len(desk.posts(desk.dm(ZHANG))) > before)  # type: ignore[misc]
+        await desk.quiet()
+        await desk.until(lambda: statuses(desk) == [], 3)
+
+
 async def test_where_slack_shows_none_everything_else_is_as_ever(desk: Office) -> None:
     desk.driver.fail_next_call(SET, "missing_scope", 100)
     for text in ("帮助", "年假可以结转吗"):

@@ -87,6 +87,8 @@ class SlackChannel:
         self._updates = LocalRateLimiter(UPDATE_MS, UPDATE_BURST)
         self._directs: dict[str, str] = {}
         self._setting: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._wanted_statuses: dict[tuple[str, str], str] = {}
+        """By channel and thread; what is not sent yet."""
         self._no_status_until = float("-inf")
 
     async def post_message(
@@ -182,21 +184,31 @@ class SlackChannel:
     def show_status(self, place: Place, text: str) -> None:
         """See `Channel.show_status`. `assistant.threads.setStatus` needs no scope but `chat:write`; Slack removes the
         status with the next message, or after two minutes."""
-        key = (place.channel, place.thread or "")
-        if not place.thread or key in self._setting or time.monotonic() < self._no_status_until:
+        if not place.thread or time.monotonic() < self._no_status_until:
             return
-        self._setting[key] = task = asyncio.get_running_loop().create_task(self._set_status(place, text))
-        task.add_done_callback(lambda _: self._setting.pop(key, None))
+        key = (place.channel, place.thread)
+        self._wanted_statuses[key] = text
+        if key not in self._setting:
+            self._setting[key] = task = asyncio.get_running_loop().create_task(self._set_statuses(*key))
+            task.add_done_callback(lambda _: self._setting.pop(key, None))
 
-    async def _set_status(self, place: Place, text: str) -> None:
-        status = {"channel_id": place.channel, "thread_ts": place.thread, "status": text}
-        try:
-            await call_slack(self._client.assistant_threads_setStatus, status, tries=1)
-        except ChatUnavailableError:
-            return
-        except ChatError as failed:
-            log.info("no status is shown", code=failed.code)
-            self._no_status_until = time.monotonic() + NO_STATUS_S
+    async def _set_statuses(self, channel: str, thread: str) -> None:
+        """The latest status that is wanted, one after the other, so that none overtakes another."""
+        while (text := self._wanted_statuses.pop((channel, thread), None)) is not None:
+            status = {"channel_id": channel, "thread_ts": thread, "status": text}
+            try:
+                await call_slack(self._client.assistant_threads_setStatus, status, tries=1)
+            except ChatUnavailableError:
+                continue
+            except ChatError as failed:
+                log.info("no status is shown", code=failed.code)
+                self._no_status_until = time.monotonic() + NO_STATUS_S
+
+    async def stop_statuses(self) -> None:
+        """At the end of the process: what is not on its way yet is not sent."""
+        for task in list(self._setting.values()):
+            task.cancel()
+        await asyncio.gather(*self._setting.values(), return_exceptions=True)
 
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False

@@ -145,9 +145,8 @@ class SlackDirectory:
             elif person not in self._people and self._missing.get(person, float("-inf")) <= self._clock():
                 await self._look_up(person, strict=False)
             record = self._cache.records.get(person)
-            if person not in self._people and record is not None and not is_bot(record.member):
-                self._note_email(person, record.member)
-                self._people[person] = self._build_person(record)
+            if person not in self._people and record is not None:
+                self._add_person(person, record)
         self._asking.pop(person, None)
         return self._people.get(person)
 
@@ -160,9 +159,8 @@ class SlackDirectory:
             return
         await self._cache.load_profiles([person], strict=strict)
         record = self._cache.records.get(person, record)
-        self._note_email(person, record.member)
         await self._look_up_manager(record)
-        self._people[person] = self._build_person(record)
+        self._add_person(person, record)
 
     async def _look_up_manager(self, record: MemberRecord) -> None:
         """While not everybody is known, the one manager is asked for by themselves."""
@@ -242,11 +240,17 @@ class SlackDirectory:
                 if record is None or is_bot(record.member):
                     self._people.pop(id, None)
             for n, id in enumerate(changed if before == self._ids_by_email else list(records), 1):
-                if not is_bot(records[id].member) if id in records else False:
-                    self._people[id] = self._build_person(records[id])
+                if record := records.get(id):
+                    self._add_person(id, record)
                 if n % BUILT_AT_ONCE == 0:
                     await asyncio.sleep(0)
             self._built = records
+
+    def _add_person(self, id: str, record: MemberRecord) -> None:
+        """Nobody for a bot."""
+        if not is_bot(record.member):
+            self._note_email(id, record.member)
+            self._people[id] = self._build_person(record)
 
     def _note_email(self, id: str, member: Member) -> None:
         if is_full_member(member, self._team) and not is_bot(member) and (email := get_email(member).lower()):

@@ -13,6 +13,7 @@ from typing import Any
 from bot.chat.messages import FormDialog, FormInput, FormProblem, FormSubmission
 from bot.chat.slack.dialogs import LABEL, OPTION, TITLE, VALUE, build_short_text, parse_view_state, render_inputs
 from bot.chat.slack.payload_shape import is_short_text
+from bot.chat.slack.text import count_utf16_units
 
 CALLBACK = "cs:form"
 OPEN, MORE, PROCESS, INPUT = "cs:form:open", "cs:form:more", "cs:form:process", "cs:form:input"
@@ -33,7 +34,7 @@ def render_form(dialog: FormDialog) -> View | None:
     """The view of a page; None where it would have to carry more than Slack takes."""
     about = {"form": dialog.process, "page": dialog.page, "choice": bool(dialog.choices)}
     metadata = json.dumps({**about, "values": dict(dialog.values)}, ensure_ascii=False)
-    if len(metadata.encode("utf-16-le")) // 2 > METADATA:
+    if count_utf16_units(metadata) > METADATA:
         return None
     return {
         "type": "modal",

@@ -172,7 +172,7 @@ class SlackListeners:
         if known and not message.command:  # whoever is new sees it when they have been looked up
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))
 
-    def _choose_thread(self, channel: str, ts: str, kind: str | None = None) -> str | None:
+    def _choose_thread(self, channel: str, ts: str | None, kind: str | None = None) -> str | None:
         """Where the answer to a message outside of threads goes: in a DM beside it, elsewhere under it."""
         return None if self._build_place(channel, None, kind).direct else ts
 
@@ -255,7 +255,7 @@ class SlackListeners:
             return self._build_place(named, None, "im") if named else await self._channel.open_dm(person)
         thread = message.get("thread_ts") or box.get("thread_ts")
         return self._build_place(
-            str(channel), thread or self._choose_thread(str(channel), str(box.get("message_ts") or message.get("ts")))
+            str(channel), thread or self._choose_thread(str(channel), box.get("message_ts") or message.get("ts"))
         )
 
     async def _open_modal(self, trigger: str, dialog: Dialog, click: Click) -> None:

@@ -54,6 +54,8 @@ class MemberCache:
         self._client, self._store, self._clock, self._needs_profile = client, store, clock, needs_profile
         self._listed_s, self._holder = listed_s, secrets.token_hex(8)
         self._position, self._no_profiles_until = "", float("-inf")
+        self._profiles_at = float("-inf")
+        """When this process looks again at whose profile is lacking: that goes through everybody."""
         self._pulling, self._completing = asyncio.Lock(), asyncio.Lock()
         self.records: Mapping[str, MemberRecord] = {}
         """Everybody who is known, by id; replaced, never changed."""
@@ -189,6 +191,9 @@ class MemberCache:
 
     async def load_some_profiles(self) -> None:
         """Some of those that are lacking, if it is this process's turn."""
+        if self._clock() < self._profiles_at:
+            return
+        self._profiles_at = self._clock() + PROFILES_S
         lacking = self._list_lacking_profiles(self.records)
         if lacking and await self._store.claim_turn("profiles", PROFILES_S):
             await self.load_profiles(lacking[:BATCH_SIZE])

@@ -47,12 +47,20 @@ AFTERNOON = compile_alternatives("下午", "afternoon", r"\bpm\b")
 
 IS = r"\s*+(?:(?:是|为|[:：])\s*+)?"
 _HAN_NAME = r"(?![我你您咱]|[这那本]|领导)[\u4e00-\u9fff]{2,4}?"
-_LATIN_NAME = (
-    r"(?<![\w'-])(?!(?:please|and|then|so|it|to|ask|let|have|i|you|will|the|my|can|could|should)\b)"
-    r"[A-Za-z][\w'-]{0,30}+(?:\s(?!(?:will|can|should|must|has|to|is|approves?|for|please|and)\b)[A-Za-z][\w'-]{0,30}+)?"
-)
+
+
+def _exclude_words(words: str) -> str:
+    """None of these words begins here. Their cases are spelled out: the engine skips such alternatives at once."""
+    return rf"(?!(?-i:{'|'.join(f'[{word[0].upper()}{word[0]}]{word[1:]}' for word in words.split())})\b)"
+
+
+_LATIN_WORD = r"[A-Za-z][\w'-]{0,30}+"
+_NO_FIRST_NAME = _exclude_words("please and then so it to ask let have i you will the my can could should")
+_NO_SECOND_NAME = _exclude_words("will can should must has to is approve approves for please and")
+_LATIN_NAME = rf"(?<![\w'-]){_NO_FIRST_NAME}{_LATIN_WORD}(?:\s{_NO_SECOND_NAME}{_LATIN_WORD})?"
 _DECIDES = (
-    r"(?:来|帮我|帮忙|给我|去)?(?:审批|审核|批准|审一?下|批一?下|批(?![了准复])|审(?![批核]))(?:一下|下)?(?:吧|就行)?"
+    r"(?-i:(?:来|帮我|帮忙|给我|去)?(?:审批|审核|批准|审一?下|批一?下|批(?![了准复])|审(?![批核]))"
+    r"(?:一下|下)?(?:吧|就行)?)"
 )
 APPROVERS = (
     compile_alternatives(
@@ -70,9 +78,9 @@ APPROVERS = (
         rf"(my\s\w{{1,12}}|{_LATIN_NAME})\s(?:to\s)?(?:approve|sign|decide|for\sapproval)\b(?:\s(?:it|this))?",
     ),
     compile_alternatives(
-        rf"({_LATIN_NAME})\s?{_DECIDES}(?=[\s，,。;；！!]|$)",
-        rf"(?:\b(my\s(?:manager|boss|lead|supervisor))|({_LATIN_NAME}))\s(?:(?:will|can|should|must|has|is)\s)?"
-        r"(?:to\s)?(?:(?:be\s)?(?:the|my)\sapprover|approves?|approving|signs?\soff)\b(?:\s(?:it|this))?",
+        rf"(?:\b(my\s(?:manager|boss|lead|supervisor))|({_LATIN_NAME}))"
+        rf"(?:\s?{_DECIDES}(?=[\s，,。;；！!]|$)|\s(?-i:(?:(?:will|can|should|must|has|is)\s)?"
+        r"(?:to\s)?(?:(?:be\s)?(?:the|my)\sapprover|approve|approves|approving|sign\soff|signs\soff)\b(?:\s(?:it|this))?))"
     ),
 )
 """Who is named to approve, in all the ways in which people name them."""

@@ -22,7 +22,7 @@ ZHANG, ZHAO = "U01ZHANG", "U04ZHAO"
 
 
 def open_directory(desk: Desk, redis: Redis, **more: Any) -> SlackDirectory:
-    return SlackDirectory(desk.client, {}, team=ME.team, store=RedisMemberStore(redis, Keys()), **more)
+    return SlackDirectory(desk.client, {}, team=ME.team, store=RedisMemberStore(redis, Keys(), ME.team), **more)
 
 
 async def name(directory: SlackDirectory, person: str = ZHANG) -> str:
@@ -37,6 +37,16 @@ async def test_one_reads_the_list_and_all_have_it(desk: Desk, redis: Redis) -> N
     assert len(desk.slack.called("users.list")) == 1
     later = open_directory(desk, redis)
     assert len(await later.list_people()) == 2 and len(desk.slack.called("users.list")) == 1
+
+
+async def test_an_installation_that_moves_to_another_workspace_begins_with_nobody(desk: Desk, redis: Redis) -> None:
+    before = RedisMemberStore(redis, Keys(), "T0DEMO")
+    assert await before.claim_listing("demo", 1) == ""
+    await before.save_records({"U0DEMO": MemberRecord(member={"id": "U0DEMO", "team_id": "T0DEMO"})})
+    await before.finish_listing("demo")
+    directory = open_directory(desk, redis)
+    assert {one.id for one in await directory.list_people()} == {ZHANG, ZHAO}
+    assert await directory.find_person("U0DEMO") is None and len(desk.slack.called("users.list")) == 1
 
 
 async def test_on_a_cluster_too(desk: Desk, redis_cluster: Redis) -> None:
@@ -115,7 +125,7 @@ async def test_a_list_is_held_by_who_lives_and_nobody_else(
     """A process was killed while it read the list: another one goes on soon. A slow page is no sign of death."""
     monkeypatch.setattr(members, "LOCK_MS", 300)
     monkeypatch.setattr(member_cache, "EXTENDED_S", 0.05)
-    assert await RedisMemberStore(redis, Keys()).claim_listing("killed", 1) == ""
+    assert await RedisMemberStore(redis, Keys(), ME.team).claim_listing("killed", 1) == ""
     desk.slack.delays["users.list"] = 0.8
     some = [open_directory(desk, redis) for _ in range(3)]
     assert [len(people) for people in await asyncio.gather(*(one.list_people() for one in some))] == [2, 2, 2]
@@ -123,7 +133,7 @@ async def test_a_list_is_held_by_who_lives_and_nobody_else(
 
 
 async def test_a_place_that_slack_has_forgotten_is_no_end(desk: Desk, redis: Redis) -> None:
-    store = RedisMemberStore(redis, Keys())
+    store = RedisMemberStore(redis, Keys(), ME.team)
     assert await store.claim_listing("somebody", 1) == ""
     await store.save_page("somebody", [], "gone")
     await store.release_listing("somebody")
@@ -136,7 +146,7 @@ async def test_who_waits_too_long_for_the_first_list_waits_no_more(
 ) -> None:
     """Another process reads it, and does not come to an end: the message is tried again later."""
     monkeypatch.setattr(member_cache, "COMPLETE_S", 0.2)
-    assert await RedisMemberStore(redis, Keys()).claim_listing("another", 1) == ""
+    assert await RedisMemberStore(redis, Keys(), ME.team).claim_listing("another", 1) == ""
     with pytest.raises(ChatUnavailableError, match="people_incomplete"):
         await open_directory(desk, redis).list_people()
 
@@ -170,7 +180,7 @@ async def test_grid_members_are_of_every_workspace_that_they_are_in(desk: Desk, 
 
 async def test_who_is_far_behind_reads_everybody(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members, "CHANGES", 5)
-    store = RedisMemberStore(redis, Keys())
+    store = RedisMemberStore(redis, Keys(), ME.team)
     await store.save_records({"U1": MemberRecord(member={"id": "U1"})})
     behind = (await store.load_changes("")).position
     assert not (await store.load_changes(behind)).records
