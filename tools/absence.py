@@ -11,7 +11,7 @@ from pydantic import Field
 from tools.cards.builders import build_effect_outcome, build_own_proposal
 from tools.error_advice import select_advice
 from tools.people.identities import identify_people
-from tools.people.names import get_person_name, load_person, resolve_person
+from tools.people.names import get_names_by_language, list_names_by_language, load_person, resolve_person
 from tools.spec import (
     CardField,
     DialogField,
@@ -56,7 +56,7 @@ async def prepare_set_absence(context: ToolContext, args: SetAbsenceArgs) -> Pro
     return build_own_proposal(
         context,
         args={"first_day": first, "last_day": last, "deputy": deputy.id},
-        title=TextRef(key="title.absence", params={"name": deputy.name}),
+        title=TextRef(key="title.absence", params={"name": list_names_by_language(deputy)}),
         fields=await _build_absence_fields(context, first, last, deputy.id),
         subject=deputy.id,
         inputs=(
@@ -72,8 +72,13 @@ async def run_set_absence(context: ToolContext, args: SetAbsenceArgs) -> ToolOut
     absence = _build_delegation(context, args, deputy)
     await context.services.engine.add_delegation(absence, context.now)
     first, last = _to_day_range(context, absence)
-    data = {"absence": absence.id, "first_day": first, "last_day": last, "deputy": deputy.name}
-    params: dict[str, Any] = {"first": first, "last": last, "name": deputy.name}
+    data = {
+        "absence": absence.id,
+        "first_day": first,
+        "last_day": last,
+        "deputy": await context.get_person_name(deputy.id),
+    }
+    params: dict[str, Any] = {"first": first, "last": last, "name": list_names_by_language(deputy)}
     return build_effect_outcome(data, "result.absent", "effect.absent", deputy.id, params, Privacy.OWN)
 
 
@@ -84,7 +89,7 @@ async def prepare_end_absence(context: ToolContext, args: EndAbsenceArgs) -> Pro
         listed = ", ".join(d.id for d in delegations) or "none"
         raise ToolError("no_delegation", f"which absence? There are: {listed}", needs_person=bool(delegations))
     first, last = _to_day_range(context, chosen[0])
-    name = await get_person_name(context.services.directory, chosen[0].deputy)
+    name = await get_names_by_language(context.services.directory, chosen[0].deputy)
     title = TextRef(key="title.end_absence", params={"name": name})
     fields = await _build_absence_fields(context, first, last, chosen[0].deputy)
     return build_own_proposal(context, {"absence_id": chosen[0].id}, title, fields, subject=chosen[0].deputy)
@@ -109,7 +114,7 @@ async def run_list_absences(context: ToolContext, args: ListAbsencesArgs) -> Too
 
 async def _describe_absence(context: ToolContext, absence: Delegation) -> dict[str, str]:
     first, last = _to_day_range(context, absence)
-    deputy = await get_person_name(context.services.directory, absence.deputy)
+    deputy = await context.get_person_name(absence.deputy)
     return {"absence": absence.id, "first_day": first, "last_day": last, "deputy": deputy}
 
 

@@ -128,6 +128,8 @@ class Identity(FrozenModel):
     id: str
     """The id for the platform's mention."""
     name: str
+    names: dict[str, str] = {}
+    """By language, where readers call them by another name."""
     email: str = ""
     is_name_shared: bool = False
     """Another active person has a name that looks the same."""
@@ -135,6 +137,10 @@ class Identity(FrozenModel):
     """One of their names imitates an address or an id, or has invisible characters."""
     is_in_directory: bool | None = None
     """As in `Person`."""
+
+    def get_name(self, language: str) -> str:
+        """What readers of a language call them."""
+        return self.names.get(language, self.name)
 
 
 class Identities(FrozenModel):
@@ -151,6 +157,8 @@ class CardField(FrozenModel):
 
     label: str | dict[str, str]
     value: str | dict[str, str] | TextRef | Identities
+    tells_others: bool = False
+    """Whom it names is left out for the person whom it names alone: they know who they are."""
 
 
 class DialogField(FrozenModel):
@@ -204,6 +212,8 @@ class Proposal(FrozenModel):
     """The person whose request it is; for `approve` never one of those who may press."""
     own_title: TextRef | None = None
     """The card's title for the requester; None: the same as for everybody."""
+    scope: dict[str, str] = {}
+    """What it is about in one line, by language: it stands in the card's first line, after the title."""
     choices: tuple[CardChoice, ...]
     subject: str = ""
     """Id of the request, task or person concerned."""

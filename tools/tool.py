@@ -13,6 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from tools.effect_parts import EffectParts
 from tools.handbook.folder import Handbook
+from tools.people.names import get_person_name
 from tools.ports import CardService, Directory, Mailer, TextRenderer
 from tools.spec import Caller, Gate, Privacy, Proposal, TextRef, ToolOutcome
 from tools.workflow.engine.port import Engine
@@ -51,6 +52,10 @@ class ToolContext:
     """The same key never has two effects in the engine."""
     parts: EffectParts = field(default_factory=EffectParts)
     """The progress of an effect with several parts."""
+
+    async def get_person_name(self, person: str) -> str:
+        """What the caller calls the person with this id."""
+        return await get_person_name(self.services.directory, person, self.caller.person.language)
 
 
 @dataclass(frozen=True, slots=True)

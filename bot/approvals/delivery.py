@@ -13,8 +13,9 @@ from bot.chat.messages import Card, Channel, ChannelReaders, ChatDirectory, Clic
 from bot.core import disclosure, logs
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.i18n import render_value, translate
-from bot.core.outcomes import describe_outcome, format_local_time
+from bot.core.outcomes import Names, describe_dated_outcome, format_local_time
 from bot.core.records import Approval, ApprovalState
+from tools.people.names import list_names_by_language
 from tools.spec import Gate, Person, Privacy, TextRef
 
 log = logs.get_logger(__name__)
@@ -210,9 +211,9 @@ class CardDelivery:
             await self.post_ephemeral(click, render_value(refusal.text, language))
             return
         names = await self.list_names_on_card(approval) if approval else {}
-        deciders = [names[one] for one in approval.proposal.deciders if one in names] if approval else []
+        deciders = [names[one][language] for one in approval.proposal.deciders if one in names] if approval else []
         is_over = approval is not None and approval.state is not ApprovalState.OPEN
-        outcome = describe_outcome(approval, person, names) if approval and person and is_over else ""
+        outcome = describe_dated_outcome(approval, person, names) if approval and person and is_over else ""
         text = translate(
             f"refused.{refusal.code}", language, who=translate("card.comma", language).join(deciders), what=outcome
         )
@@ -230,9 +231,11 @@ class CardDelivery:
         readers = [(await self.directory.find_person(reader), ref) for reader, ref in dict(approval.copies).items()]
         return [(reader, ref) for reader, ref in readers if reader is not None]
 
-    async def list_names_on_card(self, approval: Approval) -> dict[str, str]:
+    async def list_names_on_card(self, approval: Approval) -> Names:
         ids = (*approval.proposal.deciders, approval.decided_by)
-        return {one.id: one.name for one in await self._find_known_people([one for one in ids if one])}
+        return {
+            one.id: list_names_by_language(one) for one in await self._find_known_people([one for one in ids if one])
+        }
 
 
 def _can_show_in_full(place: Place | None) -> bool:

@@ -20,17 +20,21 @@ from bot.redis.connect import UNAVAILABLE_ERRORS
 from bot.storage.approvals import derive_task_card_id
 from tools.cards.fields import build_mail_draft
 from tools.mail.send_email import SendEmailArgs, prepare_send_email
-from tools.people.names import get_person_name
+from tools.people.names import PERSON, format_stand_in, get_names_by_language
 from tools.spec import Caller, Gate, TextRef, ToolError
 from tools.tasks.todo import DECIDE_TASK, propose_decision
 from tools.tool import ToolContext, ToolServices
-from tools.workflow.engine.state import SYSTEM, TaskKind
+from tools.workflow.engine.state import SYSTEM, Decision, Opinion, Request, TaskKind
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.process.definition import format_request_line
 
 log = logs.get_logger(__name__)
 
 PAGE_SIZE = 50
+MAX_DECISIONS = 12
+"""Decisions that a notice names: the last ones."""
+NEXT = frozenset({"approved", "rejected"})
+"""The ends after which something can be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +76,7 @@ class OutboxRelay:
                 await self._enqueue_task_card(event)
             case "urged":
                 await self._enqueue_task_card(
-                    event, TextRef(key="card.urged", params={"by": _describe_actor(event.data)})
+                    event, TextRef(key="card.urged", params={"by": await self._describe_actor(event.data)})
                 )
             case "reminded":
                 await self._enqueue_task_card(event, TextRef(key="card.waits"))
@@ -167,9 +171,23 @@ class OutboxRelay:
     # Words
 
     async def _notify_request_ended(self, event: OutboxEvent) -> None:
-        detail = {language: _describe_request_end(event.data, language) for language in LANGUAGES}
-        params: NoticeParams = {"request": event.data["request"], "detail": detail}
-        await self._enqueue_notice(event, TextRef(key=f"notice.{event.data['status']}", params=params))
+        """What has ended and how, everybody who decided with what they said, and what can be done next."""
+        data, status = event.data, event.data["status"]
+        request = await self.tool_services.engine.get_request(data["request"])
+        params = await self._build_notice_params(event)
+        decided = [await self._describe_decision(one) for one in _list_last_decisions(request, status)]
+        by_rule = [TextRef(key="notice.rule")] if not decided and not data.get("by_name") else []
+        after = [TextRef(key=f"notice.next_{status}", params=params)] if status in NEXT else []
+        note = TextRef(key=f"notice.ended_{status}", params=params)
+        await self._enqueue_notice(event, note, more=(*decided, *by_rule, *after))
+
+    async def _describe_decision(self, opinion: Opinion) -> TextRef:
+        by: dict[str, str] = await get_names_by_language(self.directory, opinion.by)
+        if opinion.on_behalf:
+            by = format_stand_in(by, await get_names_by_language(self.directory, opinion.on_behalf))
+        said = "said" if opinion.text else "silent"
+        params: NoticeParams = {"name": {**by, PERSON: opinion.by}, "text": _flatten_text(opinion.text)}
+        return TextRef(key=f"fact.{said}_{opinion.decision}", params=params)
 
     async def _build_notice_params(self, event: OutboxEvent) -> NoticeParams:
         """What a notice may say about its request, and who acted."""
@@ -179,15 +197,27 @@ class OutboxRelay:
         return {
             "request": request.id,
             "process": process.form.name.by_language,
-            "requester": await get_person_name(directory, request.initiator),
+            "requester": await get_names_by_language(directory, request.initiator),
             "summary": {language: format_request_line(process, request.filled, language) for language in LANGUAGES},
-            "by": _describe_actor(data),
-            "to": await get_person_name(directory, data["to"]) if "to" in data else "",
+            "by": await self._describe_actor(data),
+            "to": await self._name_person(data["to"]) if "to" in data else "",
             "text": _flatten_text(data.get("text", "")),
         }
 
-    async def _enqueue_notice(self, event: OutboxEvent, note: TextRef, person: str = "") -> None:
-        notice = NotifyPerson(person=person or event.data["person"], text=note)
+    async def _describe_actor(self, data: Mapping[str, str]) -> dict[str, str]:
+        """Who acted: a person, or the system."""
+        if not data.get("by_name"):
+            return {language: translate("card.system", language) for language in LANGUAGES}
+        return await self._name_person(data["by"])
+
+    async def _name_person(self, person: str) -> dict[str, str]:
+        """A person's names by language, with their id for a mention."""
+        return {**await get_names_by_language(self.directory, person), PERSON: person}
+
+    async def _enqueue_notice(
+        self, event: OutboxEvent, note: TextRef, person: str = "", more: tuple[TextRef, ...] = ()
+    ) -> None:
+        notice = NotifyPerson(person=person or event.data["person"], text=note, more=more)
         await self._enqueue_work(f"notice:{notice.person}", event.id, notice)
 
     async def _enqueue_work(
@@ -201,19 +231,17 @@ class OutboxRelay:
 NoticeParams = dict[str, str | int | dict[str, str]]
 
 
-def _describe_actor(data: Mapping[str, str]) -> str | dict[str, str]:
-    """Who acted: a person's name, or the system."""
-    return data.get("by_name") or {language: translate("card.system", language) for language in LANGUAGES}
-
-
-def _describe_request_end(data: Mapping[str, str], language: str) -> str:
-    """Who or which rule ended a request, and the opinion given."""
-    by, opinion = data.get("by_name", ""), data.get("opinion", "")
-    key = "notice.by_for" if data.get("for_name") else "notice.by"
-    sentence = (
-        translate(key, language, by=by, who=data.get("for_name", "")) if by else translate("notice.rule", language)
-    )
-    return sentence + (translate("notice.opinion", language, opinion=_flatten_text(opinion)) if opinion else "")
+def _list_last_decisions(request: Request, status: str) -> list[Opinion]:
+    """The decisions since the request was handed in last; about a withdrawal, those that ended it."""
+    revokes = {task.id for task in request.tasks if task.kind is TaskKind.REVOKE}
+    found = [
+        one
+        for one in request.opinions
+        if one.decision in (Decision.APPROVE, Decision.REJECT)
+        and (one.task in revokes) is (status not in NEXT)
+        and one.round == request.round
+    ]
+    return found[-MAX_DECISIONS:] if status in NEXT else found[-1:]
 
 
 def _flatten_text(text: str) -> str:

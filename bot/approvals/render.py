@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 from bot.approvals.opinion_drafts import fill_draft, list_draft_fields
-from bot.chat.messages import Button, Card, ChatDirectory, Click, Dialog, NamedPeople, NamedPerson, Post
-from bot.core.i18n import render_value, shorten_text, translate, translate_label
-from bot.core.outcomes import Names, describe_consequence, describe_matter, describe_outcome, format_local_time
+from bot.chat.messages import (
+    Button,
+    Card,
+    ChatDirectory,
+    Click,
+    Dialog,
+    Moment,
+    NamedPeople,
+    NamedPerson,
+    Post,
+    RichText,
+)
+from bot.core.i18n import render_value, shorten_text, translate, translate_label, translate_pieces
+from bot.core.outcomes import (
+    Names,
+    describe_consequence,
+    describe_matter,
+    describe_outcome,
+    format_local_time,
+    get_names,
+)
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.redaction import redact_known_secrets
 from tools.people.identities import identify_people
@@ -33,32 +52,22 @@ def render_card(approval: Approval, reader: Person, names: Names) -> Post:
     below."""
     language = reader.language
     is_open = approval.state is ApprovalState.OPEN
-    fields = render_card_fields(_list_current_fields(approval, reader), language)
     card = Card(
-        title=render_title(approval, reader) if is_open else describe_outcome(approval, reader, names),
+        title=render_first_line(approval, reader) if is_open else _render_last_line(approval, reader, names),
         lead="" if is_open else describe_consequence(approval, language),
-        facts=fields if is_open else (_render_matter_field(approval, reader), *fields),
+        facts=render_card_fields(_list_current_fields(approval, reader), language),
         body=approval.proposal.body,
         buttons=_build_buttons(approval, reader, language),
-        footer=_render_footer(approval, reader, names) if is_open else "",
+        footer=_render_deadline(approval, reader, names) if is_open else (build_moment(approval.decided_ms, reader),),
     )
     return Post(render_notification(approval, reader, names), card=card)
 
 
 def render_moved_card(approval: Approval, reader: Person) -> Post:
     """A copy that a newer one replaces: the subject of the card, and nothing about its state."""
-    fields = (
-        _render_matter_field(approval, reader),
-        *render_card_fields(_list_visible_fields(approval, reader, "status"), reader.language),
-    )
-    title = translate("card.moved", reader.language)
-    return Post(
-        f"{title} {describe_matter(approval.proposal, reader)}", card=Card(title, fields, body=approval.proposal.body)
-    )
-
-
-def _render_matter_field(approval: Approval, reader: Person) -> tuple[str, str]:
-    return translate_label("matter", reader.language), describe_matter(approval.proposal, reader)
+    fields = render_card_fields(_list_visible_fields(approval, reader, "status"), reader.language)
+    title, lead = translate("card.moved", reader.language), describe_matter(approval.proposal, reader)
+    return Post(f"{title} {lead}", card=Card(title, fields, body=approval.proposal.body, lead=lead))
 
 
 def describe_card_event(approval: Approval, reader: Person, names: Names) -> str:
@@ -76,20 +85,30 @@ def describe_card_event(approval: Approval, reader: Person, names: Names) -> str
 
 def render_notification(approval: Approval, reader: Person, names: Names) -> str:
     """The card in one line."""
-    language = reader.language
     if approval.state is ApprovalState.OPEN:
-        return translate("card.notification", language, title=render_title(approval, reader))
-    subject = describe_matter(approval.proposal, reader)
+        return render_first_line(approval, reader)
     if approval.state is ApprovalState.EXPIRED and is_watcher(approval, reader):
-        return translate(
-            "card.nobody", language, title=subject, who=_join_people_names(approval.proposal.deciders, names, language)
-        )
-    return translate("card.over", language, outcome=describe_outcome(approval, reader, names), matter=subject)
+        subject, who = describe_matter(approval.proposal, reader), _join_deciders(approval, names, reader.language)
+        return translate("card.nobody", reader.language, title=subject, who=who)
+    return _render_last_line(approval, reader, names)
 
 
 def render_title(approval: Approval, reader: Person) -> str:
     """The card's title for this reader."""
     return render_value(approval.proposal.get_title_for(reader.id), reader.language)
+
+
+def render_first_line(approval: Approval, reader: Person) -> str:
+    """What the card asks for, and its scope."""
+    title, scope = render_title(approval, reader), approval.proposal.scope.get(reader.language, "")
+    key = "card.question" if title.endswith(("?", "？")) else "card.title"
+    return translate(key, reader.language, title=title, scope=scope) if scope else title
+
+
+def _render_last_line(approval: Approval, reader: Person, names: Names) -> str:
+    """How it ended, and what it was about."""
+    outcome, matter = describe_outcome(approval, reader, names), describe_matter(approval.proposal, reader)
+    return translate("card.over", reader.language, outcome=outcome, matter=matter)
 
 
 def is_watcher(approval: Approval, reader: Person) -> bool:
@@ -113,7 +132,17 @@ def _list_current_fields(approval: Approval, reader: Person) -> tuple[CardField,
 def _list_visible_fields(approval: Approval, reader: Person, left_out: str) -> tuple[CardField, ...]:
     hidden = {left_out, ADVICE_LABEL} if is_watcher(approval, reader) else {left_out}
     return tuple(
-        fact for fact in approval.proposal.fields if not isinstance(fact.label, str) or fact.label not in hidden
+        field
+        for field in approval.proposal.fields
+        if not (isinstance(field.label, str) and field.label in hidden) and not _names_only_reader(field, reader)
+    )
+
+
+def _names_only_reader(field: CardField, reader: Person) -> bool:
+    return (
+        field.tells_others
+        and isinstance(field.value, Identities)
+        and [one.id for one in field.value.people] == [reader.id]
     )
 
 
@@ -126,7 +155,8 @@ def _render_field_value(value: object, language: str) -> str | NamedPeople:
     if not isinstance(value, Identities):
         return render_value(value, language)
     people = tuple(
-        NamedPerson(p.id, p.name, p.email, marks=tuple(_list_identity_marks(p, language))) for p in value.people
+        NamedPerson(p.id, p.get_name(language), p.email, marks=tuple(_list_identity_marks(p, language)))
+        for p in value.people
     )
     return NamedPeople(people, render_value(value.text, language) if value.text else "")
 
@@ -138,7 +168,7 @@ async def render_candidates(directory: ChatDirectory, people: Sequence[str], lan
     candidates = []
     for identity in (await identify_people(directory, people)).people:
         person = await directory.find_person(identity.id)
-        manager = await get_person_name(directory, person.manager) if person and person.manager else ""
+        manager = await get_person_name(directory, person.manager, language) if person and person.manager else ""
         details = [
             person.department if person else "",
             translate("card.manager_is", language, name=manager) if manager else "",
@@ -146,7 +176,11 @@ async def render_candidates(directory: ChatDirectory, people: Sequence[str], lan
         marks = tuple(_list_identity_marks(identity, language))
         candidates.append(
             NamedPerson(
-                id=identity.id, name=identity.name, email=identity.email, more=tuple(filter(None, details)), marks=marks
+                id=identity.id,
+                name=identity.get_name(language),
+                email=identity.email,
+                more=tuple(filter(None, details)),
+                marks=marks,
             )
         )
     return NamedPeople(tuple(candidates), translate("card.candidates", language))
@@ -209,16 +243,23 @@ def _build_button(approval: Approval, choice: str, language: str, style: str = "
     )
 
 
-def _render_footer(approval: Approval, reader: Person, names: Names) -> str:
-    """Who must act, and until when."""
-    language = reader.language
-    who = _join_people_names(approval.proposal.deciders, names, language)
-    key = "card.open_for" if is_deputy(approval, reader) else "card.open"
-    return translate(key, language, who=who, until=format_local_time(approval.expires_ms, reader))
+def _render_deadline(approval: Approval, reader: Person, names: Names) -> RichText:
+    """Until when it can be pressed, and by whom if that is not the reader alone."""
+    who, until = _join_deciders(approval, names, reader.language), build_moment(approval.expires_ms, reader)
+    if approval.proposal.deciders == (reader.id,):
+        key = "card.open_own"
+    else:
+        key = "card.open_for" if is_deputy(approval, reader) else "card.open"
+    return cast(RichText, translate_pieces(key, reader.language, who=who, until=until))
 
 
-def _join_people_names(people: tuple[str, ...], names: Names, language: str) -> str:
-    return translate("card.comma", language).join(names.get(one, one) for one in people)
+def build_moment(ms: int, reader: Person) -> Moment:
+    return Moment(ms, format_local_time(ms, reader))
+
+
+def _join_deciders(approval: Approval, names: Names, language: str) -> str:
+    people = (get_names(names, one)[language] for one in approval.proposal.deciders)
+    return translate("card.comma", language).join(people)
 
 
 def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click: Click) -> Dialog:

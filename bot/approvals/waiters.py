@@ -98,4 +98,4 @@ def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], 
 
 
 def _build_parts_data(approval: Approval) -> dict[str, Any]:
-    return {"parts": parts} if (parts := list_parts(approval)) else {}
+    return {"parts": parts} if (parts := list_parts(approval, "")) else {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from pydantic import Field
 
@@ -140,6 +140,19 @@ class NamedPeople:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time: the platform shows it in its reader's own way."""
+
+    ms: int
+    text: str
+    """In the reader's time zone, where the platform has no way of its own."""
+
+
+RichText: TypeAlias = tuple[str | NamedPerson | Moment, ...]
+"""A sentence in pieces: words, people and points in time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """A card in the reader's language. Code has chosen every word."""
 
@@ -147,7 +160,7 @@ class Card:
     facts: tuple[tuple[str, str | NamedPeople], ...] = ()
     body: str = ""
     buttons: tuple[Button, ...] = ()
-    footer: str = ""
+    footer: str | RichText = ""
     lead: str = ""
     """Directly under the title, before the fields: the result."""
 
@@ -186,6 +199,8 @@ class Post:
     """Under an answer without a card."""
     people: NamedPeople | None = None
     """Under an answer: those whom its question is about, with a heading."""
+    rich: RichText = ()
+    """The same as a plain text, with people and points in time as the platform shows them."""
     steps: StepList | None = None
     """In place of the text, where the platform can show steps; `text` says the same in words."""
 

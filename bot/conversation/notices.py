@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from bot.chat.messages import Channel, ChatDirectory, Click, Post
+from bot.chat.messages import Channel, ChatDirectory, Click, NamedPerson, Post, RichText
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.reply import MessageDelivery
 from bot.core import logs
 from bot.core.errors import ChatError
-from bot.core.i18n import render_value, translate
+from bot.core.i18n import render_value, translate, translate_pieces
 from bot.core.work_items import BacklogCleared, NotifyPerson, RecordDirectEvent
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.overflow import LaneOverflows
 from bot.queue.writes import Write
 from bot.storage.journal import Journal
-from tools.people.names import get_person_language
+from tools.people.names import PERSON, get_person_language
+from tools.spec import TextRef
 
 log = logs.get_logger(__name__)
 
@@ -35,8 +37,9 @@ class NoticePoster:
         person = await self.directory.find_person(notice.person)
         if person is None or not person.active:
             return []
-        place, text = await self.chat.open_dm(person.id), render_value(notice.text, person.language)
-        post, again = Post(text, plain=True), lease.item.is_redelivery
+        place, lines = await self.chat.open_dm(person.id), (notice.text, *notice.more)
+        text = "\n".join(render_value(line, person.language).strip() for line in lines)
+        post, again = Post(text, plain=True, rich=_render_rich_lines(lines, person.language)), lease.item.is_redelivery
         await self.chat.post_message(place, post, key=lease.item.id, again=again)
         journal_write = self.journal.build_record_write(
             lease.lane, "notice", person=person.id, channel=place.channel, text=notice.text.key
@@ -66,3 +69,18 @@ class NoticePoster:
             await self.chat.post_ephemeral(click.place, click.person, text)
         except ChatError as error:
             log.warning("could not tell", person=click.person, error=error.code)
+
+
+def _render_rich_lines(lines: Sequence[TextRef], language: str) -> RichText:
+    """The lines with the people whom they name."""
+    pieces = list[object]()
+    for line in lines:
+        params = {name: _find_person(value, language) for name, value in line.params.items()}
+        pieces += [*(["\n"] if pieces else []), *translate_pieces(line.key, language, **params)]
+    return cast(RichText, tuple(pieces))
+
+
+def _find_person(value: object, language: str) -> object:
+    if isinstance(value, Mapping) and PERSON in value:
+        return NamedPerson(str(value[PERSON]), str(value[language]))
+    return value

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bot.core.i18n import translate
 from bot.core.records import Approval
 from tools.effect_parts import PartState
-from tools.people.names import join_in_both_languages
 from tools.spec import Identities
 
 SHOWN_ORDER = (PartState.DONE, PartState.BEGUN, PartState.REFUSED, PartState.OPEN)
@@ -16,24 +15,25 @@ def is_resumable(approval: Approval) -> bool:
     return bool(approval.parts) and PartState.BEGUN not in approval.parts.values()
 
 
-def list_parts(approval: Approval) -> dict[PartState, list[str]]:
+def list_parts(approval: Approval, language: str) -> dict[PartState, list[str]]:
     """The parts that are done, unclear and not done, by the names on the card. Empty if there are no parts, or if all
     are done."""
     if all(state is PartState.DONE for state in approval.parts.values()):
         return {}
     fields = (fact.value for fact in approval.proposal.fields)
-    names = {one.id: one.name for value in fields if isinstance(value, Identities) for one in value.people}
+    people = (one for value in fields if isinstance(value, Identities) for one in value.people)
+    names = {one.id: one.get_name(language) if language else one.name for one in people}
     names_by_state = {
         state: [names.get(one, one) for one, part_state in approval.parts.items() if part_state is state]
         for state in SHOWN_ORDER
     }
-    return {state: people for state, people in names_by_state.items() if people}
+    return {state: found for state, found in names_by_state.items() if found}
 
 
 def describe_effect_parts(approval: Approval, language: str) -> str:
     """The same on one line; empty if there is nothing to say."""
     sentences = [
-        translate(f"parts.{state.value}", language, names=join_in_both_languages(people))
-        for state, people in list_parts(approval).items()
+        translate(f"parts.{state.value}", language, names=translate("card.comma", language).join(people))
+        for state, people in list_parts(approval, language).items()
     ]
     return translate("parts.gap", language).join(sentences)

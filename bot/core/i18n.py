@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
 from importlib import resources
+from string import Formatter
 
-from tools.people.names import join_in_both_languages
 from tools.spec import Identities, ReceiptLine, TextRef
 
 LANGUAGES = ("zh", "en")
@@ -32,14 +32,69 @@ def load_sentences() -> Mapping[str, Mapping[str, str]]:
 
 def translate(key: str, language: str, /, **params: object) -> str:
     """The sentence `key` in `language`, with its `{placeholders}` filled in."""
-    return load_sentences()[key][language].format(**{k: render_value(v, language) for k, v in params.items()})
+    return "".join(map(str, translate_pieces(key, language, **params)))
+
+
+def translate_pieces(key: str, language: str, /, **params: object) -> tuple[object, ...]:
+    """The same in pieces: values that have no words, such as a point in time, stay as they are.
+
+    A sentence may have a form for one of something, `en_one`, which counts by its parameter `n`. In Chinese a space
+    between a value and the words beside it stands only where one of them is not Chinese."""
+    is_one = str(params.get("n")) == "1" and f"{language}_one" in load_sentences()[key]
+    pieces, is_chinese = list[object](), language == "zh"
+    for words, name in _split_sentence(key, f"{language}_one" if is_one else language):
+        value = _render_piece(params[name], language) if name else ""
+        if is_chinese and _is_chinese(words[1:2]) and _ends_in_chinese(pieces):
+            words = words.removeprefix(" ")
+        _append_piece(pieces, words)
+        if is_chinese and words.endswith(" ") and isinstance(value, str) and _is_chinese(value[:1]):
+            _remove_space(pieces)
+        _append_piece(pieces, value)
+    return tuple(pieces)
+
+
+@cache
+def _split_sentence(key: str, form: str) -> tuple[tuple[str, str | None], ...]:
+    """(words, name of the parameter after them) of a sentence."""
+    return tuple((words, name) for words, name, _, _ in Formatter().parse(load_sentences()[key][form]))
+
+
+def _render_piece(value: object, language: str) -> object:
+    is_text = isinstance(value, str | int | float | Decimal | Mapping | TextRef | Identities)
+    return render_value(value, language) if is_text else value
+
+
+def _append_piece(pieces: list[object], piece: object) -> None:
+    """Words next to each other are one piece."""
+    if pieces and isinstance(pieces[-1], str) and isinstance(piece, str):
+        pieces[-1] += piece
+    elif piece != "":
+        pieces.append(piece)
+
+
+def _ends_in_chinese(pieces: list[object]) -> bool:
+    return bool(pieces) and isinstance(pieces[-1], str) and _is_chinese(pieces[-1][-1:])
+
+
+def _remove_space(pieces: list[object]) -> None:
+    """The last one, after a Chinese word."""
+    words = pieces[-1] if pieces else ""
+    if isinstance(words, str) and _is_chinese(words[-2:-1]):
+        pieces[-1] = words[:-1]
+
+
+def _is_chinese(sign: str) -> bool:
+    """A Chinese character or a full-width sign."""
+    return bool(sign) and any(
+        first <= sign <= last for first, last in (("\u3000", "\u303f"), ("\u4e00", "\u9fff"), ("\uff00", "\uffef"))
+    )
 
 
 def render_value(value: object, language: str) -> str:
     """A value as this reader sees it: words in their language, a note as a sentence, persons by name, anything else as
     text."""
     if isinstance(value, Identities):
-        return render_value(value.text or join_in_both_languages(one.name for one in value.people), language)
+        return render_value(value.text or _join_identity_names(value, language), language)
     if isinstance(value, TextRef):
         return translate(value.key, language, **value.params)
     if isinstance(value, Mapping):
@@ -47,10 +102,14 @@ def render_value(value: object, language: str) -> str:
     return str(value)
 
 
+def _join_identity_names(identities: Identities, language: str) -> str:
+    return translate("card.comma", language).join(one.get_name(language) for one in identities.people)
+
+
 def render_receipt_line(receipt_line: ReceiptLine, language: str) -> str:
     """A change, after its decider if the effect names one. Effects of the version before name none."""
     by, changed = receipt_line.text.params.get("by"), render_value(receipt_line.text, language)
-    return f"{by} {changed}" if by else changed
+    return translate("receipt.by", language, by=by, changed=changed) if by else changed
 
 
 def detect_terminal_language() -> str:

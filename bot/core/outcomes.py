@@ -8,27 +8,39 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from bot.core.effect_parts import describe_effect_parts
-from bot.core.i18n import load_sentences, render_receipt_line, render_value, translate
+from bot.core.i18n import LANGUAGES, load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Approval, ApprovalState, EffectState
 from tools.people.names import format_stand_in
 from tools.spec import Person, Proposal, TextRef
 
-Names = Mapping[str, str]
-"""Person id → name."""
+SAID_BY_FIRST_LINE = frozenset({"effect.approved", "effect.rejected", "effect.resubmitted"})
+"""Results that the outcome of a card says already."""
+Names = Mapping[str, dict[str, str]]
+"""Person id → names by language."""
 
 
 def describe_outcome(approval: Approval, reader: Person, names: Names) -> str:
-    """The outcome of a card, who decided it and when, in one line."""
-    language, at = reader.language, format_local_time(approval.decided_ms, reader)
+    """The outcome of a card and who decided it, in one line."""
+    language = reader.language
     if approval.state is not ApprovalState.DECIDED:
         by = names.get(approval.decided_by) or translate("card.system", language)
-        return translate(_choose_ending_key(approval), language, by=by, at=at)
-    by = names.get(approval.decided_by, approval.decided_by)
+        return translate(_choose_ending_key(approval), language, by=by)
+    by = get_names(names, approval.decided_by)
     if approval.on_behalf:
-        by = format_stand_in(by, names.get(approval.on_behalf, approval.on_behalf))[language]
-    return translate(
-        _choose_decision_key(approval), language, by=by, at=at, choice=translate(f"choice.{approval.choice}", language)
-    )
+        by = format_stand_in(by, get_names(names, approval.on_behalf))
+    choice = translate(f"choice.{approval.choice}", language)
+    return translate(_choose_decision_key(approval), language, by=by, choice=choice)
+
+
+def describe_dated_outcome(approval: Approval, reader: Person, names: Names) -> str:
+    """The same, and when it was."""
+    at = format_local_time(approval.decided_ms, reader)
+    return translate("card.dated", reader.language, outcome=describe_outcome(approval, reader, names), at=at)
+
+
+def get_names(names: Names, person: str) -> dict[str, str]:
+    """What readers call a person; the id of somebody whose names are not there."""
+    return names.get(person, {language: person for language in LANGUAGES})
 
 
 def _choose_ending_key(approval: Approval) -> str:
@@ -55,7 +67,15 @@ def describe_consequence(approval: Approval, language: str) -> str:
         )
         parts = filter(None, [describe_effect_parts(approval, language)])
         return "\n".join(
-            [_describe_effect_result(approval, language), *parts, *_describe_opinion(approval, language), *removal_note]
+            filter(
+                None,
+                [
+                    _describe_effect_result(approval, language),
+                    *parts,
+                    *_describe_opinion(approval, language),
+                    *removal_note,
+                ],
+            )
         )
     key = f"card.{approval.state.value}"
     return translate(key, language) if key in load_sentences() else ""
@@ -64,6 +84,8 @@ def describe_consequence(approval: Approval, language: str) -> str:
 def _describe_effect_result(approval: Approval, language: str) -> str:
     if approval.effect is EffectState.DONE and approval.outcome is not None:
         effect, note = approval.outcome.receipt_line, approval.outcome.summary
+        if effect is not None and effect.text.key in SAID_BY_FIRST_LINE:
+            return ""
         return translate(
             "card.done",
             language,

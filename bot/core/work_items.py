@@ -101,6 +101,8 @@ class NotifyPerson(StoredModel):
     kind: Literal["notify_person"] = "notify_person"
     person: str
     text: TextRef
+    more: tuple[TextRef, ...] = ()
+    """Further lines: who decided and what they said, and what happens next."""
 
 
 class DraftSuggestion(StoredModel):

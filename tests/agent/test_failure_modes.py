@@ -141,7 +141,7 @@ MODES = (
         "risky action: without a button",
         "Gate: it is proposed on a card, and waits",
         lambda one: [one.call("send_email", MAIL)],
-        "给 李四 发这封邮件？",
+        "给李四发这封邮件？",
         stops=False,
     ),
 )

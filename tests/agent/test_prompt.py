@@ -132,7 +132,7 @@ async def test_a_hostile_tone_and_a_model_that_obeys_it_change_no_gate(redis: Re
     assert "ignore every rule" in lab.model.requests[0][0]["content"], "it was told so"
     assert lab.mailer.mails == [] and (await lab.engine.get_request(started.request)).status.value == "waiting"
     cards = {one.title: one for one in lab.wall.cards()}
-    assert len(cards) == 1 and "给 李四 发这封邮件" in next(iter(cards)), "what is theirs to press is the mail alone"
+    assert len(cards) == 1 and "给李四发这封邮件" in next(iter(cards)), "what is theirs to press is the mail alone"
     assert lab.wall.cards("DU2"), "the task went to its assignee"
 
 

@@ -17,10 +17,11 @@ from bot.core.i18n import translate
 from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
 from tests.harness.lab import DM, Lab, Said
 from tests.tools.company import LI, WANG, ZHANG
+from tools.people.names import list_names_by_language
 from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef
 
 THERE = DM.model_copy(update={"channel": "C1", "direct": False, "thread": "9.0"})
-NAMES = {LI.id: LI.name}
+NAMES = {LI.id: list_names_by_language(LI)}
 TITLE = TextRef(key="title.mail", params={"name": "李四"})
 PLAN = Proposal(
     args={"n": 1},
@@ -181,12 +182,12 @@ async def test_a_card_that_stood_in_a_channel_is_rewritten_there_and_when_it_mov
     (there,) = stand(lab, "C1")
     card = make_card((ZHANG.id, there), **own)
     await deliver(lab).update_copies(card)
-    assert lab.wall.said[0].post == render_card(card, ZHANG, {ZHANG.id: ZHANG.name})
+    assert lab.wall.said[0].post == render_card(card, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
     (here,) = stand(lab, "DU1")
     await deliver(lab).update_copies(make_card((ZHANG.id, there), (ZHANG.id, here), **own))
     moved = translate("card.moved", "zh")
     assert lab.wall.said[0].post == Post(moved, card=Card(moved))
-    assert lab.wall.said[1].post == render_card(card, ZHANG, {ZHANG.id: ZHANG.name})
+    assert lab.wall.said[1].post == render_card(card, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
 
 
 @pytest.mark.parametrize("place", [None, DM, THERE])
@@ -222,7 +223,7 @@ async def test_an_edited_card_is_shown_anew_where_it_could_not_be_rewritten_in_f
     )
     shown = await deliver(lab).replace_card(was, now, "x", again=False)
     assert len(lab.wall.said) == 1 + anew and shown.approval.delivered_version == 2
-    assert lab.wall.said[-1].post == render_card(now, ZHANG, {ZHANG.id: ZHANG.name})
+    assert lab.wall.said[-1].post == render_card(now, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
     assert lab.wall.said[-1].place.channel == "DU1"
 
 
@@ -241,7 +242,7 @@ async def test_a_word_stands_under_the_card_of_each_who_has_not_decided(lab: Lab
             for channel, ts in (("DU2", "0"), ("DU5", "1"))
         ]
         assert told == {LI.id: words[0].post.text, "U5": words[1].post.text}
-        assert words[0].post.text == "提醒：「给 李四 发这封邮件？」还在等您决定，1970-01-01 09:00 前有效。"
+        assert words[0].post.text == "提醒：「给李四发这封邮件？」还在等您决定，1970-01-01 09:00 前有效。"
         assert "1970-01-01 01:00" in words[1].post.text and words[0].key == "A:x:U2"
     else:
         assert [one.place for one in words] == [place] and set(told) == {ZHANG.id}, "where it was asked for"
@@ -282,7 +283,7 @@ async def test_each_dm_with_a_copy_remembers_how_it_stands_but_those_named(lab: 
     first, second, third = stand(lab, "DU2", "DU3", "DU9")
     card = make_card((LI.id, first), (WANG.id, second), ("U9", third))
     told = await deliver(lab).list_card_events(card, ())
-    assert list(told) == [LI.id, WANG.id] and "请查看" in told[LI.id] and "For your attention" in told[WANG.id]
+    assert list(told) == [LI.id, WANG.id] and "给李四发" in told[LI.id] and "Send this mail" in told[WANG.id]
     assert list(await deliver(lab).list_card_events(card, [LI.id])) == [WANG.id]
 
 
@@ -295,9 +296,12 @@ async def test_what_is_remembered_waits_for_nobody(lab: Lab, monkeypatch: pytest
 
 
 async def test_names_on_a_card_are_those_of_who_decides_and_who_has_decided(lab: Lab) -> None:
-    assert await deliver(lab).list_names_on_card(OPEN) == {LI.id: "李四"}
-    assert await deliver(lab).list_names_on_card(make_card(decided_by=WANG.id)) == {LI.id: "李四", WANG.id: "王五"}
-    assert await deliver(lab).list_names_on_card(make_card(decided_by="U9")) == {LI.id: "李四"}
+    assert await deliver(lab).list_names_on_card(OPEN) == NAMES
+    assert await deliver(lab).list_names_on_card(make_card(decided_by=WANG.id)) == {
+        LI.id: {"zh": "李四", "en": "Li Si"},
+        WANG.id: {"zh": "王五", "en": "Wang Wu"},
+    }
+    assert await deliver(lab).list_names_on_card(make_card(decided_by="U9")) == NAMES
 
 
 # Refusals
@@ -315,14 +319,14 @@ DONE: dict[str, Any] = {
     ("person", "changes", "code", "words"),
     [
         ("U1", {}, "not_yours", {"who": "李四", "what": ""}),
-        ("U3", {}, "not_yours", {"who": "李四", "what": ""}),
+        ("U3", {}, "not_yours", {"who": "Li Si", "what": ""}),
         (
             "U1",
             {"proposal": PLAN.model_copy(update={"deciders": (LI.id, "U9", WANG.id)})},
             "not_yours",
             {"who": "李四、王五"},
         ),
-        ("U1", DONE, "already", {"what": "李四 已同意 · 1970-01-01 08:00", "who": ""}),
+        ("U1", DONE, "already", {"what": "李四已同意 · 1970-01-01 08:00", "who": ""}),
         ("U9", DONE, "already", {"what": "", "who": ""}),
         ("U9", None, "stranger", {}),
         ("U1", None, "gone", {}),

@@ -45,7 +45,7 @@ GONE = ChatError("channel_not_found")
 
 def whole(body: str) -> str:
     """What Li Si gets of a mail that Zhang San sends."""
-    return f"本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n{body}"
+    return f"本邮件由 Countersign 代张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n{body}"
 
 
 async def expired(lab: Lab) -> str:

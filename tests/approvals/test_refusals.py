@@ -48,7 +48,7 @@ async def test_it_is_told_privately_and_on_record(redis: Redis) -> None:
     await press(lab, approval, copy, person="U3")
     [(person, words)] = lab.wall.whispers
     [record] = [one async for one in lab.journal.stream_records(kinds={"approval.refused"})]
-    assert person == "U3" and "张三" in words
+    assert person == "U3" and "Zhang San" in words
     assert (record.person, record.channel, record.text) == ("U3", DM.channel, "not_yours")
     assert record.more == {"approval": approval.id, "choice": "send"}
 

@@ -21,7 +21,7 @@ from bot.approvals.render import (
     render_dialog,
     render_moved_card,
 )
-from bot.chat.messages import Button, Click, MessageRef, NamedPeople, NamedPerson
+from bot.chat.messages import Button, Click, MessageRef, Moment, NamedPeople, NamedPerson
 from bot.core.i18n import translate
 from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
 from bot.core.redaction import forget_secrets, remember_secrets
@@ -43,7 +43,7 @@ from tools.spec import (
 )
 
 ABOUT: dict[str, Any] = {"process": {"zh": "请假", "en": "leave"}, "request": "L-0001", "requester": "张三"}
-NAMES = {LI.id: LI.name, WANG.id: WANG.name}
+NAMES = {one.id: {"zh": one.name, "en": one.name} for one in (LI, WANG)}
 WHO = Identities(people=(Identity(id=LI.id, name="李四", email=LI.email, is_name_shared=True),))
 REMARK = DialogField(name="opinion", label="opinion", kind="long")
 LEVEL = DialogField(
@@ -178,8 +178,8 @@ DRAFT = "您的意见（草稿，点「驳回」时已填好）"
     [
         ({}, LI, [*SUBJECT, "状态", "审批意见", "AI 建议（不是决定）", DRAFT]),
         ({}, ZHANG, [*SUBJECT, "状态", "审批意见"]),
-        (DECIDED, LI, ["事项", *SUBJECT, "审批意见", "AI 建议（不是决定）"]),
-        (DECIDED, ZHANG, ["事项", *SUBJECT, "审批意见"]),
+        (DECIDED, LI, [*SUBJECT, "审批意见", "AI 建议（不是决定）"]),
+        (DECIDED, ZHANG, [*SUBJECT, "审批意见"]),
     ],
 )
 def test_each_reader_sees_their_facts(changes: dict[str, Any], reader: Person, labels: list[str]) -> None:
@@ -189,43 +189,43 @@ def test_each_reader_sees_their_facts(changes: dict[str, Any], reader: Person, l
 def test_an_open_card_asks_and_says_until_when() -> None:
     post = render_card(OPEN, LI, NAMES)
     assert post.card is not None
-    assert post.text == f"请查看：{post.card.title}"
-    assert post.card.title == "张三 的请假申请 L-0001 等您审批"
+    assert post.text == post.card.title
+    assert post.card.title == "张三的请假申请 L-0001 等您审批"
     assert (post.card.lead, post.card.body) == ("", "the text")
-    assert post.card.footer == "由 李四 决定 · 1970-01-01 09:00 前有效"
+    assert post.card.footer == (Moment(3_600_000, "1970-01-01 09:00"), " 前有效")
     assert dict(post.card.facts)["申请人"] == NamedPeople(
         (NamedPerson(LI.id, "李四", LI.email, marks=(translate("card.name_shared", "zh"),)),)
     )
     assert dict(post.card.facts)[DRAFT] == "好好休息"
     deputys, own = render_card(OPEN, WANG, NAMES).card, render_card(OPEN, ZHANG, NAMES).card
-    assert deputys is not None and "who is away: you stand in" in deputys.footer and "01:00" in deputys.footer
+    assert deputys is not None and "is away and you stand in" in deputys.footer[0]
     assert own is not None and own.title == "您的请假申请 L-0001"
     several = make_card(proposal=PLAN.model_copy(update={"deciders": (LI.id, WANG.id, "U9")}))
     card = render_card(several, LI, NAMES).card
-    assert card is not None and card.footer.startswith("由 李四、王五、U9 决定")
+    assert card is not None and card.footer[0] == "等李四、王五、U9 决定 · "
 
 
 def test_a_card_that_is_over_leads_with_what_became_of_it() -> None:
     card = render_card(make_card(**DONE), LI, NAMES).card
     assert card is not None
-    assert card.title == "李四 已同意 · 1970-01-01 08:00"
+    assert card.title == "李四已同意：张三的请假申请 L-0001"
     assert card.lead == "结果：系统\n意见：早日 康复"
-    assert card.facts[0] == ("事项", "张三 的请假申请 L-0001") and card.footer == "" and card.body == "the text"
-    assert render_card(make_card(**DONE), LI, NAMES).text == f"{card.title}：张三 的请假申请 L-0001"
+    assert card.footer == (Moment(0, "1970-01-01 08:00"),) and card.body == "the text"
+    assert render_card(make_card(**DONE), LI, NAMES).text == card.title
 
 
 def test_of_a_card_that_nobody_has_answered_its_requester_reads_who_has_not() -> None:
     card = make_card(**EXPIRED)
-    assert render_card(card, ZHANG, NAMES).text.startswith("李四 到期前没有处理：您的请假申请 L-0001")
+    assert render_card(card, ZHANG, NAMES).text.startswith("李四到期前没有处理：您的请假申请 L-0001")
     assert render_card(card, LI, NAMES).text.startswith("到期前没有人处理")
 
 
 def test_a_copy_that_was_sent_again_says_so_and_nothing_of_how_it_stands() -> None:
     post = render_moved_card(make_card(**DONE), ZHANG)
     assert post.card is not None and post.card.title == translate("card.moved", "zh")
-    assert post.text == f"{post.card.title} 您的请假申请 L-0001"
-    assert [label for label, _ in post.card.facts] == ["事项", *SUBJECT, "审批意见"]
-    assert (post.card.buttons, post.card.lead, post.card.footer, post.card.body) == ((), "", "", "the text")
+    assert post.card.lead == "您的请假申请 L-0001" and post.text == f"{post.card.title} {post.card.lead}"
+    assert [label for label, _ in post.card.facts] == [*SUBJECT, "审批意见"]
+    assert (post.card.buttons, post.card.footer, post.card.body) == ((), "", "the text")
 
 
 # What is remembered, and told to a model
@@ -233,15 +233,15 @@ def test_a_copy_that_was_sent_again_says_so_and_nothing_of_how_it_stands() -> No
 
 def test_a_dm_remembers_what_an_open_card_is_about_and_what_was_said_first() -> None:
     said = describe_card_event(OPEN, ZHANG, NAMES)
-    assert said == "请查看：您的请假申请 L-0001 “审批意见: 先前的话; 事由: 胃疼; 申请人: 李四”"
+    assert said == "您的请假申请 L-0001 “审批意见: 先前的话; 事由: 胃疼; 申请人: 李四”"
     long = PLAN.model_copy(update={"fields": (CardField(label="remark", value="很" * 100),)})
     assert "很" * (VALUE_MAX - 1) + "…”" in describe_card_event(make_card(proposal=long), LI, NAMES)
 
 
 def test_a_dm_remembers_the_words_with_which_it_was_decided() -> None:
-    assert describe_card_event(make_card(**DONE), LI, NAMES).endswith("张三 的请假申请 L-0001 意见：“早日 康复”")
+    assert describe_card_event(make_card(**DONE), LI, NAMES).endswith("张三的请假申请 L-0001 意见：“早日 康复”")
     silent = make_card(**DONE | {"form": {}})
-    assert describe_card_event(silent, LI, NAMES).endswith("张三 的请假申请 L-0001")
+    assert describe_card_event(silent, LI, NAMES).endswith("张三的请假申请 L-0001")
 
 
 def test_a_model_is_told_of_a_card_in_one_bounded_line_without_secrets() -> None:
@@ -260,7 +260,7 @@ def test_a_model_is_told_of_a_card_in_one_bounded_line_without_secrets() -> None
     finally:
         forget_secrets()
     title, remark, text, body = line.split(" · ")
-    assert title == "张三 的请假申请 L-0001 等您审批" and len(line) <= MAX_LINE
+    assert title == "张三的请假申请 L-0001 等您审批" and len(line) <= MAX_LINE
     assert remark == f"说明: {('很 ' * 100)[: MAX_FIELD - 1]}…" and text == "内容: my *** is"
     assert body == f"*** {'字' * 200}"[: MAX_FIELD - 1] + "…"
     assert "hunter22" not in own

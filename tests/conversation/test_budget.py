@@ -125,7 +125,7 @@ async def test_what_was_proposed_before_is_carried_out_and_told_by_code(redis: R
     assert len(lab.mailer.mails) == 1 and len(lab.model.requests) == 1
     last = lab.wall.said[-1].post
     assert USED_UP in last.text and "已经办好" in last.text and "没有办完" not in last.text
-    assert "给 李四 发了邮件" in last.receipt
+    assert "给李四发了邮件" in last.receipt
 
 
 async def test_and_it_is_told_what_was_not(redis: Redis) -> None:

@@ -66,7 +66,7 @@ async def test_whom_it_does_not_concern_sees_nothing(redis: Redis) -> None:
     lab = await asked(redis, SHOW, DONE)
     await lab.presses(lab.wall.cards("DU2")[0], "show", person="U4")
     await lab.work()
-    assert lab.wall.shared == [] and "This is for 李四" in lab.wall.whispers[-1][1]
+    assert lab.wall.shared == [] and "This is for Li Si" in lab.wall.whispers[-1][1]
     await lab.says("show L-0001", person="U4")
     await lab.work()
     assert lab.wall.shared == [], "nor by asking"

@@ -351,7 +351,7 @@ async def test_a_decision_is_an_event_of_both_dms_with_its_words_and_once(redis:
         assert (
             len(events(mine)) == 1
             and "L-0001" in mine[0].visible_text
-            and "李四 驳回：同意，注意" in mine[0].visible_text
+            and "李四驳回：同意，注意" in mine[0].visible_text
         )
         for one in (*mine, *(await lab.history.load_history(LI.conversation)).entries):
             assert json.loads(one.message)["role"] == "user"
@@ -367,9 +367,9 @@ async def test_a_comment_and_a_withdrawal_are_events_and_bounded(redis: Redis) -
     )
     await lab.work()
     [event] = (await lab.history.load_history("slack:T1:DU1")).entries
-    assert "李四 对" in event.visible_text and len(event.visible_text) <= 300
+    assert "李四对" in event.visible_text and len(event.visible_text) <= 300
     sent = await told(lab, "怎么了？", "Ev1")
-    assert sent[-2]["content"].startswith('<event at="2026-11-20 10:00 +0800">\n李四 对')
+    assert sent[-2]["content"].startswith('<event at="2026-11-20 10:00 +0800">\n李四对')
     assert [one["role"] for one in sent[-2:]] == ["user", "user"]
 
 

@@ -128,7 +128,7 @@ async def test_a_long_run_rewrites_one_message_every_three_seconds_at_most() -> 
 
 
 @pytest.mark.parametrize(
-    ("status", "title"), [(RunStatus.PAUSED, "Waiting for a decision"), (RunStatus.CANCELLED, "Taken back")]
+    ("status", "title"), [(RunStatus.PAUSED, "Waiting for a decision"), (RunStatus.CANCELLED, "Cancelled")]
 )
 async def test_the_title_says_how_the_run_stands(status: RunStatus, title: str) -> None:
     wall, one = Wall(), run()

@@ -52,7 +52,7 @@ async def test_what_was_done_before_the_stop_stands_in_its_receipt(redis: Redis)
     await lab.presses(lab.wall.cards()[0], "send")
     await lab.work()
     last = lab.wall.said[-1].post
-    assert "给 李四 发了邮件" in last.receipt and last.buttons
+    assert "给李四发了邮件" in last.receipt and last.buttons
 
 
 async def test_an_answer_has_no_button(redis: Redis) -> None:

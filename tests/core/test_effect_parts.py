@@ -62,7 +62,7 @@ def test_who_has_it_and_who_has_not_is_told_by_the_names_on_the_card(
     parts: dict[str, PartState], told: dict[PartState, list[str]]
 ) -> None:
     card = make_card(parts)
-    assert list_parts(card) == told and list(list_parts(card)) == list(told), "in this order"
+    assert list_parts(card, "zh") == told and list(list_parts(card, "zh")) == list(told), "in this order"
     said = describe_effect_parts(card, "zh")
     assert bool(said) is bool(told) and all(name in said for names in told.values() for name in names)
 

@@ -20,14 +20,14 @@ from bot.evaluation.scenario import ExpectedEffect
 from tools.spec import Gate, Proposal, TextRef
 
 IDS = {"zhangsan": "U1", "lisi": "U2", "wangwu": "U3"}
-CARD = "给 李四 发这封邮件？\n*收件人*\n李四\n*主题*\n周报\n```周报已放到 &lt;共享盘&gt;，金额 800.00 元。```"
+CARD = "给李四发这封邮件？\n*收件人*\n李四\n*主题*\n周报\n```周报已放到 &lt;共享盘&gt;，金额 800.00 元。```"
 MAIL = ObservedEffect(
     "mailed", recipients=("U2",), fields={"subject": "周报"},
     required_spellings=(("U2", "李四", "Li Si"), ("周报",), ("周报已放到 <共享盘>，金额 800.00 元。",)),
 )  # fmt: skip
 SEND = CardPress("U1", "send", "A1.1", CARD, entitled=True)
 APPROVED = ObservedEffect("approved", "U2", "L-0001", required_spellings=(("L-0001",),))
-APPROVE = CardPress("U2", "approve", "A2.1", "张三 的请假申请 L-0001", entitled=True)
+APPROVE = CardPress("U2", "approve", "A2.1", "张三的请假申请 L-0001", entitled=True)
 
 
 def test_a_press_of_what_was_shown_by_who_may_authorises() -> None:
@@ -47,7 +47,7 @@ def test_a_press_of_what_was_shown_by_who_may_authorises() -> None:
         (APPROVED, [APPROVE, replace(APPROVE, person="U3")][1:], "nobody had pressed"),
         (APPROVED, [replace(APPROVE, choice="reject")], "nobody had pressed"),
         (APPROVED, [replace(APPROVE, entitled=False)], "without the authority"),
-        (APPROVED, [replace(APPROVE, card_text="张三 的请假申请 L-0002")], "did not show 'L-0001'"),
+        (APPROVED, [replace(APPROVE, card_text="张三的请假申请 L-0002")], "did not show 'L-0001'"),
         (ObservedEffect("migrate", "U2", "L-0001"), [APPROVE], "nobody can authorise"),
         (ObservedEffect("unreadable"), [APPROVE], "nobody can authorise"),
     ],

@@ -123,7 +123,7 @@ def test_sick_leave_asks_only_for_the_approver(language: str, opening: str, name
     ("language", "opening", "offered", "again"),
     [
         ("zh", "我肚子疼，从明天起请 10 天假", "可以选：李四。", "按规则，审批人应该是“李四” (lisi@example.com)。"),
-        ("en", "I need 10 days off from tomorrow, stomach ache", "You could pick 李四.",
+        ("en", "I need 10 days off from tomorrow, stomach ache", "it could be 李四.",
          "By the rules the approver is “李四” (lisi@example.com)."),
     ],
 )  # fmt: skip

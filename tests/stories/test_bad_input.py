@@ -35,7 +35,7 @@ GUEST = WorkspaceMember("U06GUEST", "guest", "访客", email="guest@example.com"
 GONE = WorkspaceMember("U07GONE", "gone", "旧人", email="gone@example.com", locale="zh-CN", deleted=True)
 ROBOT = WorkspaceMember("U08ROBOT", "robot", "别的机器人", is_bot=True)
 TWIN = WorkspaceMember("U09LI", "lisi2", "李四", "Li Si", "会计", "lisi2@example.com", "zh-CN", "Asia/Shanghai")
-FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n"
+FIRST = "本邮件由 Countersign 代张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n"
 
 
 @pytest.fixture

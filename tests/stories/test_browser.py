@@ -22,10 +22,10 @@ ZH = {
     "confirm": "确认",
     "started": "L-0001 已提交",
     "took": "用时",
-    "waits": "张三 的请假申请 L-0001 等您审批",
+    "waits": "张三的请假申请 L-0001 等您审批",
     "reject": "驳回",
     "approve": "同意",
-    "decided": "李四 已同意",
+    "decided": "李四已同意",
     "mail": "给李四发邮件，主题 请假，内容 谢谢批准，明天起我不在。",
     "send": "发送",
     "subject": "请假",
@@ -100,7 +100,7 @@ FORM_ZH = {
     "more": "更多选项…",
     "half": "7.5 个工作日",
     "confirm": "确认",
-    "outcome": "张三 已确认",
+    "outcome": "张三已确认",
 }
 FORM_EN = {
     "title": "Leave",

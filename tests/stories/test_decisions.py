@@ -36,7 +36,7 @@ async def test_d_claiming_to_be_the_approver_approves_nothing(desk: Office, word
     await desk.request_leave(ZHANG, TWO_DAYS)
     card = kept(await desk.card(there, "L-0001"))
     await desk.says(ZHANG, words)
-    await desk.until(lambda: "卡片已经送到 李四 那里" in desk.said(here))
+    await desk.until(lambda: "卡片已经送到李四那里" in desk.said(here))
     await desk.quiet()
     assert (await request_of(desk, "L-0001")).status is Status.WAITING
     assert not desk.cards(here), "the card is Li Si's, not of who claims to be him"
@@ -76,7 +76,7 @@ async def test_e_the_approver_approves_and_the_requester_hears_of_it(desk: Offic
     await desk.quiet()
     final = next(m for m in desk.posts(there) if m["ts"] == card["ts"])
     assert choices_of(final) == set()
-    assert "李四 已同意 · 20" in read_message_text(final), "who and when"
+    assert "李四已同意 · 20" in read_message_text(final), "who and when"
     request = await request_of(desk, "L-0001")
     assert (request.status, request.waits_for) == (Status.APPROVED, ())
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
@@ -109,7 +109,7 @@ async def test_g_rejected_with_an_opinion_revised_and_approved(desk: Office) -> 
     revise = await desk.card(here, "被驳回")
     assert choices_of(revise) == {"resubmit", "withdraw", "show"}
     assert facts_of(revise)["请假事由"] == "去看父母"
-    assert facts_of(revise)["审批意见"] == "李四 驳回：这周人手不够"
+    assert facts_of(revise)["审批意见"] == "李四驳回：这周人手不够"
     assert "意见：这周人手不够" in desk.said(there) and not desk.cards(there)
 
     await desk.press(ZHANG, revise, "resubmit")
@@ -121,7 +121,7 @@ async def test_g_rejected_with_an_opinion_revised_and_approved(desk: Office) -> 
             "开始日期": "2026-12-01 上午",
             "时长": "2 个工作日",
             "请假事由": "去看父母",
-            "审批意见": "李四 驳回：这周人手不够",
+            "审批意见": "李四驳回：这周人手不够",
         }.items()
     ), "the applicant's reason and the approver's opinion are both kept"
     await desk.until(lambda: not desk.cards(here))
@@ -245,7 +245,7 @@ async def test_j_a_double_click_decides_once(desk: Office) -> None:
     card = kept(await desk.card(there))
     await asyncio.gather(*(desk.press(LI, card, "approve", force=True) for _ in range(2)))
     told = await told_privately(desk, LI, "已经处理过了")
-    assert "李四 已同意" in told, "the second press is told what the first one did"
+    assert "李四已同意" in told, "the second press is told what the first one did"
     await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
     await desk.quiet()
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]

@@ -12,7 +12,7 @@ from tests.stories.behind import choices_of, facts_of, hours_pass, kept
 
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 ENGLISH = "I need 2 days off from tomorrow, visiting my parents, approver Wang Wu"
-ASKING = ("等您审批", "needs your decision", "？", "Start this", "由 李四 决定", "To be decided")
+ASKING = ("等您审批", "needs your decision", "？", "Start this", "由李四决定", "To be decided")
 
 
 def same(desk: Office, channel: str, card: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def settled(card: dict[str, Any], outcome: str) -> None:
 @pytest.mark.parametrize(
     ("author", "ask", "approver", "about", "by", "result"),
     [
-        (ZHANG, TWO_DAYS, LI, ("事项", "张三 的请假申请 L-0001"), "李四 已同意", "结果：李四 同意了申请 L-0001"),
+        (ZHANG, TWO_DAYS, LI, ("事项", "张三的请假申请 L-0001"), "李四已同意", "结果：李四同意了申请 L-0001"),
         (ZHAO, ENGLISH, WANG, ("About", "赵六’s leave request L-0001"), "Approved by 王五", "Result: 王五 approved"),
     ],
 )  # fmt: skip
@@ -61,7 +61,7 @@ async def test_an_approved_card(
 @pytest.mark.parametrize(
     ("author", "ask", "approver", "by", "revised", "status"),
     [
-        (ZHANG, TWO_DAYS, LI, "李四 已驳回", "您的请假申请 L-0001 被驳回了", "已驳回，等申请人修改或撤回"),
+        (ZHANG, TWO_DAYS, LI, "李四已驳回", "您的请假申请 L-0001 被驳回了", "已驳回，等申请人修改或撤回"),
         (ZHAO, ENGLISH, WANG, "Rejected by 王五", "Your leave request L-0001 was rejected", "Rejected; its author can"),
     ],
 )
@@ -89,7 +89,7 @@ async def test_a_return_is_called_a_return(desk: Office) -> None:
     card = kept(await desk.card(there, "L-0001"))
     await desk.press(LI, card, "return")
     await desk.fill(LI, opinion="请写明交接人")
-    await desk.until(lambda: header(same(desk, there, card)).startswith("李四 已退回"))
+    await desk.until(lambda: header(same(desk, there, card)).startswith("李四已退回"))
     assert "已退回，等申请人修改" in facts_of(await desk.card(here, "您的请假申请 L-0001 被退回了")).values()
 
 
@@ -99,15 +99,15 @@ async def test_the_authors_own_cards(desk: Office) -> None:
     await desk.says(ZHANG, TWO_DAYS)
     first = kept(await desk.card(here))
     await desk.press(ZHANG, first, "cancel")
-    await desk.until(lambda: header(same(desk, here, first)).startswith("张三 已取消"))
-    settled(same(desk, here, first), "张三 已取消")
+    await desk.until(lambda: header(same(desk, here, first)).startswith("张三已取消"))
+    settled(same(desk, here, first), "张三已取消")
     assert "什么都没有做" in read_message_text(same(desk, here, first))
     await desk.until(lambda: desk.finals(here))
     await desk.says(ZHANG, TWO_DAYS)
     second = kept(await desk.card(here))
     await desk.press(ZHANG, second, "confirm")
-    await desk.until(lambda: header(same(desk, here, second)).startswith("张三 已确认"))
-    settled(same(desk, here, second), "张三 已确认")
+    await desk.until(lambda: header(same(desk, here, second)).startswith("张三已确认"))
+    settled(same(desk, here, second), "张三已确认")
     assert "结果：发起了请假申请 L-0001" in read_message_text(same(desk, here, second))
     assert facts_of(same(desk, here, second))["事项"] == "发起请假申请"
 
@@ -123,7 +123,7 @@ async def test_an_expired_card_and_the_authors_copy_of_it(desk: Office) -> None:
     settled(same(desk, there, card), "到期前没有人处理")
     assert "没有回复不等于拒绝" in read_message_text(own) and choices_of(own) == {"again"}
     assert header(own).startswith("到期前没有人处理") and facts_of(own)["事项"] == "您的请假申请 L-0001"
-    assert own["text"].startswith("李四 到期前没有处理")
+    assert own["text"].startswith("李四到期前没有处理")
 
 
 async def test_a_card_whose_effect_failed_says_so_first(desk: Office) -> None:
@@ -143,7 +143,7 @@ async def test_a_card_that_ended_elsewhere(desk: Office) -> None:
     card = kept(await desk.card(there, "L-0001"))
     await desk.says(ZHANG, "撤回 L-0001")
     await desk.press(ZHANG, await desk.card(here, "撤回请假申请 L-0001"), "confirm")
-    await desk.until(lambda: header(same(desk, there, card)).startswith("张三 撤回了申请"))
+    await desk.until(lambda: header(same(desk, there, card)).startswith("张三撤回了申请"))
     over = same(desk, there, card)
     assert not any(words in read_message_text(over) for words in ASKING) and not choices_of(over)
 

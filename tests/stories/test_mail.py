@@ -10,7 +10,7 @@ from bot.local.workspace.refused import WorkspaceError
 from tests.harness.office import LI, ZHANG, ZHAO, Office, read_message_text
 from tests.stories.behind import choices_of, facts_of, forged, kept, people_of, times_told, told_privately
 
-FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n"
+FIRST = "本邮件由 Countersign 代张三（zhangsan@example.com）发送，直接回复即可回给本人。\n\n"
 WORDS = "给李四发邮件，主题：项目进度，内容：请看一下 L-0001，谢谢"
 
 
@@ -62,7 +62,7 @@ async def test_c_edited_and_sent_exactly_the_edited_mail_arrives_once(desk: Offi
 
     await desk.press(ZHANG, second, "send")
     answer = await desk.until(lambda: desk.finals(here))
-    assert "给 李四 发了邮件" in answer[0]
+    assert "给李四发了邮件" in answer[0]
     await desk.quiet()
     (mail,) = desk.mails
     assert (mail["to"], mail["subject"]) == (["lisi@example.com"], "L-0001 进度")
@@ -83,7 +83,7 @@ async def test_c_the_same_in_english(desk: Office) -> None:
     answer = await desk.until(lambda: desk.finals(here))
     assert "On record: mailed 李四" in answer[0]
     await desk.quiet()
-    first = "本邮件由 Countersign 代 赵六（zhaoliu@example.com）发送，直接回复即可回给本人。"
+    first = "本邮件由 Countersign 代赵六（zhaoliu@example.com）发送，直接回复即可回给本人。"
     text = f"{first}\n\nPlease look at E-0001 today.\nThank you"
     assert [(m["subject"], m["body"]) for m in desk.mails] == [("E-0001", text)], "its first line is for its reader"
 
@@ -140,7 +140,7 @@ async def test_a_cancelled_mail_is_never_sent(desk: Office) -> None:
     await desk.press(ZHANG, preview, "cancel")
     assert "没有做任何改动" in (await desk.until(lambda: desk.finals(here)))[0]
     await desk.press(ZHANG, preview, "send", force=True)
-    await told_privately(desk, ZHANG, "张三 已取消")
+    await told_privately(desk, ZHANG, "张三已取消")
     await desk.quiet()
     assert not desk.mails
 

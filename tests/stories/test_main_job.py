@@ -58,7 +58,7 @@ async def test_b_ten_days_off_with_a_stomach_ache(desk: Office) -> None:
     assert before.items() <= facts_of(card).items(), "the approver sees every field too"
     assert facts_of(card)["申请人"] == "张三"
     assert not desk.cards(here), "the decided card has no buttons"
-    assert "张三 已确认" in desk.said(here)
+    assert "张三已确认" in desk.said(here)
     assert not any(raw in desk.said(here) for raw in ("{", "start_process", "list_people", "```")), "words only"
     request = await request_of(desk, "L-0001")
     assert (request.initiator, request.filled.days, request.waits_for) == (ZHANG, "8", (LI,))
@@ -94,7 +94,7 @@ async def test_a_cancelled_preview_starts_nothing(desk: Office) -> None:
     await desk.press(ZHANG, await desk.card(here), "cancel")
     answer = await desk.until(lambda: desk.finals(here))
     assert "没有做任何改动" in answer[0]
-    assert "张三 已取消" in desk.said(here) and not desk.cards(here)
+    assert "张三已取消" in desk.said(here) and not desk.cards(here)
     assert await requests_of(desk, ZHANG) == ()
     assert not desk.cards(desk.dm(LI))
 
@@ -106,7 +106,7 @@ async def test_saying_never_mind_takes_the_open_card_back(desk: Office) -> None:
     await desk.says(ZHANG, "算了")
     await desk.until(lambda: not desk.cards(here))
     await desk.quiet()
-    assert "张三 已取消" in desk.said(here)
+    assert "张三已取消" in desk.said(here)
     assert await requests_of(desk, ZHANG) == ()
 
 

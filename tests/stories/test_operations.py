@@ -51,12 +51,12 @@ def closed(desk: Office, person: str, words: str) -> bool:
 
 async def test_transferred_in_chat(desk: Office) -> None:
     await started(desk, *ZH)
-    card = await confirmed(desk, LI, "把 L-0001 转交给王五，备注：他更了解", "转交给 王五")
+    card = await confirmed(desk, LI, "把 L-0001 转交给王五，备注：他更了解", "转交给王五")
     assert "他更了解" in read_message_text(card)
     await desk.press(WANG, await desk.card(desk.dm(WANG), "L-0001"), "approve")
     await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     await desk.quiet()
-    assert closed(desk, LI, "李四 已转交给别人")
+    assert closed(desk, LI, "李四已转交给别人")
     assert await voices(desk) == [(LI, "transfer", ""), (WANG, "approve", "")]
 
 
@@ -254,7 +254,7 @@ def ticking(office: Office) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("who", "told", "approved"),
     [
-        (ZH, "申请 L-0001 在 李四 那里等候太久，已转给 王五 处理", "您的申请 L-0001 已通过"),
+        (ZH, "申请 L-0001 在李四那里等候太久，已转给王五处理", "您的申请 L-0001 已通过"),
         (EN, "Request L-0001 waited too long with 李四 and has gone to 王五", "Your request L-0001 is approved"),
     ],
 )

@@ -44,20 +44,20 @@ async def away(there: Office, person: Person = LI, **more: str) -> str:
 async def test_an_absence_is_shown_then_set_then_listed_then_ended(there: Office) -> None:
     plan = await there.plan(LI, "set_absence", **AWAY)
     assert (title(plan), title(plan, "en")) == (
-        "外出期间由 李文光 代您审批？",
-        "Have 李文光 decide for you while you are away?",
+        "外出期间由李文光代您审批？",
+        "Have Li Wenguang decide for you while you are away?",
     )
     assert facts(plan) == [("第一天", "2026-11-20"), ("最后一天", "2026-11-22"), ("代理人", "李文光")]
     assert [c.name for c in plan.choices] == ["confirm", "edit", "cancel"]
     outcome = await there.press(LI, "set_absence", plan, "confirm", key="same")
     assert outcome == await there.press(LI, "set_absence", plan, "confirm", key="same")
-    assert receipt(outcome) == "委托 李文光 在 2026-11-20 至 2026-11-22 代理"
+    assert receipt(outcome) == "委托李文光在 2026-11-20 至 2026-11-22 代理"
     (absence,) = await there.engine.list_delegations(LI.id, NOW)
     assert (absence.start, absence.end) == (NOW.replace(hour=0), NOW.replace(hour=0) + timedelta(days=3))
     (listed,) = (await there.look(LI, "list_absences"))["absences"]
     assert listed == {"absence": absence.id, **AWAY}
     ending = await there.plan(LI, "end_absence")
-    assert title(ending) == "结束对 李文光 的委托？"
+    assert title(ending) == "结束对李文光的委托？"
     assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了委托"
     assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了委托", "ended stays ended"
     assert (await there.look(LI, "list_absences"))["absences"] == []
@@ -101,17 +101,17 @@ async def test_two_absences_do_not_overlap(there: Office) -> None:
 async def test_the_deputy_decides_and_both_names_are_told(there: Office) -> None:
     await away(there)
     (task,) = (await there.look(LIN, "query_todo_tasks"))["tasks"]
-    assert (task["task"], task["for"]) == ("L-0001-1", "李四")
+    assert (task["task"], task["for"]) == ("L-0001-1", "Li Si")
     card = await there.card("L-0001-1")
-    assert ("代理人", "李四 外出，李文光 也可以处理") in facts(card)
+    assert ("代理人", "李四外出，李文光也可以处理") in facts(card)
     assert card.deciders == (LI.id,)
     outcome = await there.press(LIN, "decide_task", card, "approve")
-    assert (outcome.data["by"], outcome.data["for"]) == ("李文光", "李四")
+    assert (outcome.data["by"], outcome.data["for"]) == ("Li Wenguang", "Li Si")
     second = await there.card("L-0001-2")
-    assert ("审批意见", "李文光（代李四） 同意") in facts(second)
-    assert ("Opinion", "李文光 for 李四 approved") in facts(second, "en")
+    assert ("审批意见", "李文光（代李四）同意") in facts(second)
+    assert ("Opinion", "Li Wenguang for Li Si approved") in facts(second, "en")
     told = (await there.look(ZHANG, "request_status", request_id="L-0001"))["timeline"]
-    assert "✅ 李文光（代李四） 同意 11-20 10:00" in told
+    assert "✅ 李文光（代李四）同意 11-20 10:00" in told
 
 
 async def test_the_deputy_reads_what_waits_for_who_is_away_and_hands_it_on(there: Office) -> None:

@@ -50,8 +50,8 @@ async def test_the_balance_is_shown_with_the_days_in_both_languages() -> None:
 async def test_everybody_who_decides_or_is_told_is_on_the_card() -> None:
     form = trip(user("first", "approver"), user("财务 Finance", "role:finance"), TELL, MAIL)
     facts = await shown(form, filled(form, FULL), "en")
-    assert (facts["Approver"], facts["财务 Finance"], facts["Copies"]) == ("李四", "赵六", "李文光, 王五")
-    assert facts["Copies to"] == "赵六", "who is told beside those that the form itself names"
+    assert (facts["Approver"], facts["财务 Finance"], facts["Copies"]) == ("Li Si", "Zhao Liu", "Li Wenguang, Wang Wu")
+    assert facts["Copies to"] == "Zhao Liu", "who is told beside those that the form itself names"
 
 
 async def test_a_board_is_named_in_full() -> None:
@@ -63,7 +63,7 @@ async def test_a_board_is_named_in_full() -> None:
     ("language", "draft"),
     [
         ("zh", MailDraft(("U4",), "年假：李文光", "2 天，抄送 李文光、王五")),
-        ("en", MailDraft(("U4",), "Annual leave: 李文光", "2 days, copies to 李文光, 王五")),
+        ("en", MailDraft(("U4",), "Annual leave: Li Wenguang", "2 days, copies to Li Wenguang, Wang Wu")),
     ],
 )
 async def test_a_mail_is_written_from_the_form(language: str, draft: MailDraft) -> None:

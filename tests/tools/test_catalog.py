@@ -157,7 +157,7 @@ def test_both_languages_ask_for_the_same_parameters() -> None:
             "tool",
             "timeline",
         ):
-            assert set(words) == set(LANGUAGES), key
+            assert set(words) - {"en_one"} == set(LANGUAGES), key
             assert placeholders(words["zh"]) == placeholders(words["en"]), key
 
 

@@ -33,11 +33,11 @@ async def there() -> Office:
 
 async def test_urging_by_request_or_task(there: Office) -> None:
     plan = await there.plan(ZHANG, "urge_task", task_id="l-0001")
-    assert title(plan) == "催 李四 处理请假申请 L-0001？"
+    assert title(plan) == "催李四处理请假申请 L-0001？"
     assert plan.args == {"request_id": "L-0001", "tasks": ["L-0001-1"]}
     assert plan.args == (await there.plan(ZHANG, "urge_task", task_id="L-0001-1")).args
     outcome = await there.press(ZHANG, "urge_task", plan, "confirm", key="same")
-    assert receipt(outcome, "en") == "urged 李四 to decide request L-0001"
+    assert receipt(outcome, "en") == "urged Li Si to decide request L-0001"
     assert outcome == await there.press(ZHANG, "urge_task", plan, "confirm", key="same")
     assert len((await there.engine.get_request("L-0001")).tasks[0].urged) == 1
 
@@ -86,8 +86,8 @@ async def test_commenting(there: Office) -> None:
     plan = await there.plan(ZHANG, "comment_request", request_id="L-0001", text=" 病历已补 ")
     assert (title(plan), plan.body) == ("在请假申请 L-0001 上留下这条评论？", "病历已补")
     await there.press(ZHANG, "comment_request", plan, "confirm")
-    assert ("说明", "张三 评论：病历已补") in facts(await there.card("L-0001-1"))
-    assert ("Remark", "张三 commented: 病历已补") in facts(await there.card("L-0001-1"), "en")
+    assert ("说明", "张三评论：病历已补") in facts(await there.card("L-0001-1"))
+    assert ("Comment", "Zhang San commented: 病历已补") in facts(await there.card("L-0001-1"), "en")
     assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "nothing is decided by it"
     empty = {"request_id": "L-0001", "text": "  "}
     assert (await refused(there.plan(ZHANG, "comment_request", **empty))).code == "missing_field"
@@ -97,12 +97,12 @@ async def test_commenting(there: Office) -> None:
 async def test_who_is_told_may_read_and_decides_nothing(there: Office) -> None:
     assert (await refused(there.look(ZHAO, "request_status", request_id="L-0001"))).code == "no_request"
     plan = await there.plan(ZHANG, "cc_request", request_id="L-0001", people=["赵六", "李文光", "赵六"])
-    assert title(plan) == "把请假申请 L-0001 抄送给 赵六、李文光？"
+    assert title(plan) == "把请假申请 L-0001 抄送给赵六、李文光？"
     outcome = await there.press(ZHANG, "cc_request", plan, "confirm")
-    assert receipt(outcome) == "把申请 L-0001 抄送给了 赵六、李文光"
-    assert (await there.look(ZHAO, "request_status", request_id="L-0001"))["by"] == "张三"
+    assert receipt(outcome) == "把申请 L-0001 抄送给了赵六、李文光"
+    assert (await there.look(ZHAO, "request_status", request_id="L-0001"))["by"] == "Zhang San"
     (told,) = (await there.look(LIN, "my_requests", told=True))["requests"]
-    assert (told["request"], told["by"]) == ("L-0001", "张三")
+    assert (told["request"], told["by"]) == ("L-0001", "Zhang San")
     assert (await there.look(LIN, "my_requests"))["requests"] == []
     assert ("已抄送", "赵六、李文光") in facts(await there.card("L-0001-1"))
     assert (await refused(there.decide(ZHAO, "L-0001-1", "approve"))).code == "not_assignee"

@@ -39,7 +39,7 @@ async def test_a_mail_to_an_address_goes_to_its_owner(there: Office) -> None:
 async def test_a_task_is_transferred_to_the_owner_of_the_address(there: Office) -> None:
     await there.start({**SICK, "approver": WANG.id})
     outcome = await there.do(WANG, "transfer_task", task_id="L-0001-1", person="LiSi@Example.com")
-    assert outcome.data["waits_for"] == [LI.name]
+    assert outcome.data["waits_for"] == ["Li Si"]
     (task,) = (await there.engine.get_request("L-0001")).open_tasks
     assert task.assignee == LI.id
 

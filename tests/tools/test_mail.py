@@ -19,7 +19,7 @@ from tools.mail.send_email import MAX_BODY, MAX_RECIPIENTS, MAX_SUBJECT, SendEma
 from tools.mail.smtp import SmtpMailer
 from tools.spec import EffectUnknownError, Identities, Person, Proposal, ReceiptLine, TextRef, ToolError, ToolOutcome
 
-FIRST = "本邮件由 Countersign 代 张三（zhangsan@example.com）发送，直接回复即可回给本人。"
+FIRST = "本邮件由 Countersign 代张三（zhangsan@example.com）发送，直接回复即可回给本人。"
 MAIL = {"to": "李四", "subject": "请假申请 L-0012", "body": "李四你好，\n请看一下。"}
 
 
@@ -98,7 +98,7 @@ async def test_no_card_for_what_cannot_be_sent(change: dict[str, str], code: str
 async def test_the_first_line_is_in_the_language_of_who_reads_it() -> None:
     there = office()
     plan = await there.plan(ZHANG, "send_email", to=WANG.id, subject="Hello", body="Please look.")
-    language = {"zh": "本邮件由", "en": "Countersign sends this on behalf of 张三 (zhangsan@example.com)"}
+    language = {"zh": "本邮件由", "en": "Countersign sends this on behalf of Zhang San (zhangsan@example.com)"}
     assert plan.body.startswith(language[WANG.language])
     assert (await there.plan(ZHANG, "send_email", to=ZHANG.id, subject="a", body="Please look.")).body.startswith(FIRST)
 
@@ -107,7 +107,7 @@ async def test_who_has_no_address_is_named_without_one() -> None:
     there = office()
     plan = await there.plan(ZHAO, "send_email", **MAIL)
     assert plan.args["reply_to"] == "" and "reply_to" not in [fact.label for fact in plan.fields]
-    assert plan.body.startswith(f"本邮件由 Countersign 代 {ZHAO.name} 发送，请勿直接回复。\n\n")
+    assert plan.body.startswith(f"本邮件由 Countersign 代{ZHAO.name}发送，请勿直接回复。\n\n")
 
 
 async def test_a_model_says_neither_who_sends_nor_where_answers_go() -> None:
@@ -160,8 +160,8 @@ async def test_several_people_get_a_mail_each_and_stand_on_one_card() -> None:
     assert plan.args["to"] == [LI.id, WANG.id]
     [to] = [fact.value for fact in plan.fields if fact.label == "to"]
     assert isinstance(to, Identities) and [one.email for one in to.people] == [LI.email, WANG.email]
-    assert title(plan) == "给 李四、王五 发这封邮件？"
-    english = "Countersign sends this on behalf of 张三 (zhangsan@example.com); a reply goes to them."
+    assert title(plan) == "给李四、王五发这封邮件？"
+    english = "Countersign sends this on behalf of Zhang San (zhangsan@example.com); a reply goes to them."
     assert plan.body.splitlines()[:2] == [FIRST, english], "its readers speak two languages"
     outcome = await there.press(ZHANG, "send_email", plan, "send", key="one")
     assert [(mail.to, mail.body) for mail in there.mailer.mails] == [(LI.id, plan.body), (WANG.id, plan.body)]
@@ -299,7 +299,7 @@ async def test_whom_the_server_refuses_keeps_it_from_nobody_else_and_the_rest_is
         "mailed_partly",
         *map(both, ["王五", "李四"]),
     )
-    assert error.maybe is not None and render_value(error.maybe.text, "zh") == "给 王五 发了邮件"
+    assert error.maybe is not None and render_value(error.maybe.text, "zh") == "给王五发了邮件"
     assert moody.mails == [WANG.id] and parts.states == {LI.id: PartState.REFUSED, WANG.id: PartState.DONE}
     moody.refuses.clear()
     outcome = await send_with(there, plan, parts)
@@ -328,7 +328,7 @@ async def send_with(there: Office, plan: Proposal, parts: EffectParts) -> ToolOu
 
 
 def both(name: str) -> dict[str, str]:
-    return {"zh": name, "en": name}
+    return {"zh": name, "en": {"李四": "Li Si", "王五": "Wang Wu"}[name]}
 
 
 async def test_errors_of_the_mailer_pass() -> None:

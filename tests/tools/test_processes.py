@@ -115,7 +115,7 @@ async def test_my_requests() -> None:
         ("L-0002", "approved", []),
         ("L-0001", "waiting", ["李四"]),
     ]
-    assert found[1]["summary"] == "Sick leave from 2026-11-23 to 2026-11-27, working days: 5"
+    assert found[1]["summary"] == "Sick leave, 2026-11-23 to 2026-11-27, 5 working days"
     assert found[1]["since"] == "2026-11-20T10:00+08:00"
     assert [r["request"] for r in (await there.look(ZHANG, "my_requests", status="waiting"))["requests"]] == ["L-0001"]
     assert (await refused(there.look(ZHANG, "my_requests", status="lost"))).code == "bad_choice"

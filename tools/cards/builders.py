@@ -36,6 +36,7 @@ def build_own_proposal(
     inputs: tuple[DialogField, ...] = (),
     texts: tuple[DialogField, ...] = (),
     privacy: Privacy | None = None,
+    scope: dict[str, str] | None = None,
 ) -> Proposal:
     """A proposal about the caller's own affairs: the caller may confirm, cancel and, with `inputs`, edit it; nobody
     else may. `texts`: texts too long for the card; a confirmation dialog shows them."""
@@ -51,6 +52,7 @@ def build_own_proposal(
         subject=subject,
         body=body,
         privacy=privacy,
+        scope=scope or {},
     )
 
 

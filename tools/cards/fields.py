@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.people.identities import identify_people
-from tools.people.names import format_people_names, format_stand_in, get_person_name
+from tools.people.names import format_people_names, format_stand_in, get_names_by_language
 from tools.ports import Directory
 from tools.spec import CardChoice, CardField, DialogField, Identities, TextRef
 from tools.workflow.bpmn.graph import ServiceTopic
@@ -15,7 +15,7 @@ from tools.workflow.engine.assignment import ROLE_PREFIX
 from tools.workflow.engine.balance import get_balance_label, list_remaining_days
 from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import APPROVAL_DECISIONS, FilledForm, Opinion, Request, format_decimal
-from tools.workflow.process.definition import Process, find_passing_rule, format_values
+from tools.workflow.process.definition import Process, find_passing_rule, format_request_line, format_values
 from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, RollingLimit
 from tools.workflow.process.rolling_limits import COUNT_PREFIX
@@ -44,14 +44,21 @@ async def build_form_card_fields(directory: Directory, process: Process, filled:
     form = process.form
     companion_fields = {name for f in form.fields for name in (f.half, f.currency)}
     fields = [
-        CardField(label=f.label.by_language, value=await _build_field_value(directory, process, f, filled.values))
+        CardField(
+            label=f.label.by_language,
+            value=await _build_field_value(directory, process, f, filled.values),
+            tells_others=f.name in process.deciding_names,
+        )
         for f in form.fields
         if filled.values.get(f.name) and f.name not in companion_fields
     ]
     fields += _build_length_fields(form, filled)
     levels = [*list_approval_levels(process, filled), ("cc", _list_copied_people(process, filled))]
     chosen = [(label, people) for label, people in levels if people]
-    fields += [CardField(label=label, value=await identify_people(directory, people)) for label, people in chosen]
+    fields += [
+        CardField(label=label, value=await identify_people(directory, people), tells_others=True)
+        for label, people in chosen
+    ]
     if rule := find_passing_rule(process, filled):
         fields.append(CardField(label="rule", value=form.get_rule_text(rule)))
     return (*fields, *await _build_exception_fields(directory, form, filled), *_build_exceeded_fields(form, filled))
@@ -113,7 +120,7 @@ def _get_option_label(form: Form, name: str, filled: FilledForm) -> dict[str, st
 def _build_length_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
     if filled.days:
         key = "fact.days_estimated" if filled.estimated else "fact.days"
-        yield CardField(label="days", value=TextRef(key=key, params={"days": filled.days}))
+        yield CardField(label="days", value=TextRef(key=key, params={"days": filled.days, "n": filled.days}))
     for year, left, allowance in list_remaining_days(form, filled):
         params = {"label": get_balance_label(form), "year": year, "left": left, "allowance": allowance}
         yield CardField(label="balance", value=TextRef(key="fact.balance", params=params))
@@ -163,22 +170,33 @@ async def build_mail_draft(
 
 
 async def build_request_card_fields(directory: Directory, process: Process, request: Request) -> tuple[CardField, ...]:
-    """Everything about a request: people, process, form, opinions."""
-    head = (
-        CardField(label="request", value=request.id),
-        CardField(label="process", value=process.form.title),
-        CardField(label="requester", value=await identify_people(directory, [request.initiator])),
-    )
+    """Everything about a request that the first line of its card does not say: who asks, form, opinions."""
+    requester = await identify_people(directory, [request.initiator])
     said = [await _build_opinion_field(directory, opinion) for opinion in request.opinions[-MAX_OPINIONS:]]
     copied = [CardField(label="copied", value=await identify_people(directory, request.cc))] if request.cc else []
-    status = CardField(label="status", value=TextRef(key=f"status.{request.display_status}"))
-    return (*head, *await build_form_card_fields(directory, process, request.filled), *said, *copied, status)
+    return (
+        CardField(label="requester", value=requester, tells_others=True),
+        *await build_form_card_fields(directory, process, request.filled),
+        *said,
+        *copied,
+    )
+
+
+def build_status_field(request: Request) -> CardField:
+    """How a request stands."""
+    return CardField(label="status", value=TextRef(key=f"status.{request.display_status}"))
+
+
+def build_scope(process: Process, filled: FilledForm) -> dict[str, str]:
+    """What a form asks for in one line, for the first line of its card."""
+    return {language: format_request_line(process, filled, language) for language in ("zh", "en")}
 
 
 async def _build_opinion_field(directory: Directory, opinion: Opinion) -> CardField:
     """An opinion, or a remark with a transfer, an add sign or a comment."""
-    name = await get_person_name(directory, opinion.by)
-    by = format_stand_in(name, await get_person_name(directory, opinion.on_behalf)) if opinion.on_behalf else name
+    by = await get_names_by_language(directory, opinion.by)
+    if opinion.on_behalf:
+        by = format_stand_in(by, await get_names_by_language(directory, opinion.on_behalf))
     said = "said" if opinion.text else "silent"
     label = "opinion" if opinion.decision in APPROVAL_DECISIONS else "remark"
     params: dict[str, Any] = {"name": by, "text": opinion.text}

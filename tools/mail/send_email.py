@@ -17,7 +17,7 @@ from tools.effect_parts import PartState
 from tools.error_advice import select_advice
 from tools.mail.completeness import require_complete_draft
 from tools.people.identities import identify_people
-from tools.people.names import join_in_both_languages, load_person, resolve_person
+from tools.people.names import join_in_both_languages, list_names_by_language, load_person, resolve_person
 from tools.requests.task_lookup import resolve_task
 from tools.spec import (
     CardChoice,
@@ -155,14 +155,17 @@ def _build_mail_receipt(people: Sequence[Person]) -> ReceiptLine:
 
 
 def _join_person_names(people: Sequence[Person]) -> dict[str, str]:
-    return join_in_both_languages(person.name for person in people)
+    return join_in_both_languages(map(list_names_by_language, people))
 
 
 def format_first_line(context: ToolContext, readers: Sequence[Person]) -> str:
     """The first line of an email: on whose behalf it is sent, in its readers' language or in both."""
     address = context.caller.person.email if format_address(context.caller.person) else ""
     key = "mail.first_line" if address else "mail.first_line_alone"
-    note = TextRef(key=key, params={"name": clean_header_name(context.caller.person.name), "address": address})
+    names = {
+        language: clean_header_name(name) for language, name in list_names_by_language(context.caller.person).items()
+    }
+    note = TextRef(key=key, params={"name": names, "address": address})
     languages = sorted({one.language for one in readers}, key=lambda one: one != context.caller.person.language)
     return "\n".join(context.services.render_text(note, language) for language in languages)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from tools.people.lookalikes import compute_looks
-from tools.people.names import is_searchable_name
+from tools.people.names import is_searchable_name, list_names_by_language
 from tools.ports import Directory
 from tools.spec import Identities, Identity, Person, TextRef
 
@@ -32,6 +32,7 @@ def _identify_person(id: str, person: Person | None, owners: Mapping[str, frozen
     return Identity(
         id=person.id,
         name=person.name,
+        names={k: name for k, name in list_names_by_language(person).items() if name != person.name},
         email=person.email,
         is_name_shared=any(owners.get(look, frozenset()) - {id} for name in names for look in compute_looks(name)),
         is_name_misleading=not all(map(is_searchable_name, filter(None, names))),

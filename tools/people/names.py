@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.characters import has_invisible, show_invisible
@@ -21,6 +21,10 @@ PLATFORM_ID = re.compile(r"[UW](?=[A-Z0-9]*[0-9])[A-Z0-9]{6,}")
 """Slack's ids of people. Nobody is found by a name of this form: it may have been another person's id."""
 MIN_PART_LENGTH = 2
 """Letters needed in a part of a Latin name; one Chinese character is enough."""
+_ENGLISH_NAME = re.compile(r"[A-ZÀ-ÖØ-Þ][A-Za-zÀ-ÖØ-öø-ɏ .'’-]{1,79}")
+_CHINESE_NAME = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff·]{2,20}")
+PERSON = "id"
+"""Beside the names of a person by language: their id, for the platform's own mention."""
 CANDIDATES = 8
 SHOWN_LENGTH = 60
 """Characters shown of a name, a department or an address."""
@@ -186,25 +190,47 @@ def _format_candidates(found: Sequence[Person], people: Sequence[Person], langua
     return f"{listed}；另有 {more} 人" if language == "zh" else f"{listed}; and {more} more"
 
 
-async def get_person_name(directory: Directory, person: str) -> str:
-    """The name people use; the id of a person who has left the directory."""
+async def get_person_name(directory: Directory, person: str, language: str = "") -> str:
+    """The name for readers of a language; without one, the name people use. The id of a person who has left the
+    directory."""
     found = await directory.find_person(person)
-    return found.name if found else person
+    if found is None:
+        return person
+    return choose_name(found, language) if language else found.name
 
 
-def format_stand_in(by: str, other: str) -> dict[str, str]:
+def choose_name(person: Person, language: str) -> str:
+    """The name for a reader of this language: the first that is written in its script, in Latin letters with a capital
+    (a handle has none) or in Chinese characters; the name people use if there is none."""
+    pattern = _ENGLISH_NAME if language == "en" else _CHINESE_NAME
+    names = (name for name in (person.name, *person.names) if is_searchable_name(name))
+    return next(filter(pattern.fullmatch, names), person.name)
+
+
+def list_names_by_language(person: Person) -> dict[str, str]:
+    """What readers of both languages call a person."""
+    return {language: choose_name(person, language) for language in ("zh", "en")}
+
+
+async def get_names_by_language(directory: Directory, person: str) -> dict[str, str]:
+    """The same by id; the id of a person who has left the directory."""
+    found = await directory.find_person(person)
+    return list_names_by_language(found) if found else {"zh": person, "en": person}
+
+
+def format_stand_in(by: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
     """Who acted, and for whom."""
-    return {"zh": f"{by}（代{other}）", "en": f"{by} for {other}"}
+    return {"zh": f"{by['zh']}（代{other['zh']}）", "en": f"{by['en']} for {other['en']}"}
 
 
 async def format_people_names(directory: Directory, people: Iterable[str]) -> dict[str, str]:
-    return join_in_both_languages([await get_person_name(directory, person) for person in people])
+    return join_in_both_languages([await get_names_by_language(directory, person) for person in people])
 
 
-def join_in_both_languages(names: Iterable[str]) -> dict[str, str]:
-    """Several names, for readers of both languages."""
+def join_in_both_languages(names: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Several names, by language, for readers of both."""
     names = tuple(names)
-    return {"zh": "、".join(names), "en": ", ".join(names)}
+    return {"zh": "、".join(one["zh"] for one in names), "en": ", ".join(one["en"] for one in names)}
 
 
 async def get_person_language(directory: Directory, person: str) -> str:

@@ -13,11 +13,13 @@ from tools.cards.fields import (
     build_dialog_fields,
     build_form_card_fields,
     build_request_card_fields,
+    build_scope,
+    build_status_field,
     list_approval_levels,
 )
 from tools.error_advice import FORM, select_advice
 from tools.people.identities import identify_people
-from tools.people.names import format_people_names, get_person_name
+from tools.people.names import format_people_names
 from tools.privacy import classify_card, classify_form, classify_request
 from tools.requests.duplicates import build_identical_fields
 from tools.requests.form_filling import complete_form
@@ -122,6 +124,7 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
         ),
         inputs=build_dialog_fields(process, filled.values),
         privacy=classify_form(process, filled),
+        scope=build_scope(process, filled),
     )
 
 
@@ -173,10 +176,7 @@ async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestAr
     request = await _require_revisable_request(context, args.request_id)
     process = await context.services.engine.get_process(request)
     filled = await complete_form(context, process, args.form, request)
-    fields = (
-        CardField(label="request", value=request.id),
-        *await build_form_card_fields(context.services.directory, process, filled),
-    )
+    fields = await build_form_card_fields(context.services.directory, process, filled)
     return build_own_proposal(
         context,
         args={"request_id": request.id, "form": filled.values, "seen": filled.content_hash},
@@ -185,6 +185,7 @@ async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestAr
         subject=request.id,
         inputs=build_dialog_fields(process, filled.values),
         privacy=choose_most_private(await classify_card(context, request), classify_form(process, filled)),
+        scope=build_scope(process, filled),
     )
 
 
@@ -218,9 +219,15 @@ async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestAr
         context,
         args={"request_id": request.id, "because": because},
         title=TextRef(key="title.withdraw", params={"process": process.form.name.by_language, "request": request.id}),
-        fields=(*fields, *await _build_agreement_fields(context, preview), *_build_reason_fields(because)),
+        fields=(
+            *fields,
+            build_status_field(request),
+            *await _build_agreement_fields(context, preview),
+            *_build_reason_fields(because),
+        ),
         subject=request.id,
         privacy=choose_most_private(await classify_card(context, request), Privacy.OWN_TEXT),
+        scope=build_scope(process, request.filled),
     )
 
 
@@ -248,7 +255,7 @@ async def run_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) 
         return build_effect_outcome(data, "result.withdrawn", "effect.withdrawn", result.request, params, Privacy.OWN)
     names = await format_people_names(context.services.directory, result.waits_for)
     told: dict[str, Any] = {"request": result.request, "names": names}
-    data["waits_for"] = [await get_person_name(context.services.directory, p) for p in result.waits_for]
+    data["waits_for"] = [await context.get_person_name(p) for p in result.waits_for]
     return build_effect_outcome(data, "result.revoking", "effect.revoking", result.request, told, Privacy.OWN)
 
 
@@ -256,17 +263,16 @@ async def _describe_command_result(
     context: ToolContext, process: Process, request: Request, result: CommandResult
 ) -> dict[str, Any]:
     """The state of a request after a command: whom it waits for, and who comes after them."""
-    people = context.services.directory
     days = Decimal(result.days or request.filled.days or 0)
     later = {
-        label if isinstance(label, str) else label["en"]: [await get_person_name(people, p) for p in chosen]
+        label if isinstance(label, str) else label["en"]: [await context.get_person_name(p) for p in chosen]
         for label, chosen in list_approval_levels(process, request.filled)
         if chosen and not set(chosen) <= set(result.waits_for)
     }
     return {
         "request": result.request,
         "status": result.status.value,
-        "waits_for": [await get_person_name(people, p) for p in result.waits_for],
+        "waits_for": [await context.get_person_name(p) for p in result.waits_for],
         **({"then": later} if later and result.waits_for else {}),
         **({"days": int(days) if days == int(days) else float(days)} if days else {}),
     }

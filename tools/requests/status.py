@@ -10,7 +10,7 @@ from pydantic import Field
 from tools.cards.node_labels import get_node_label, list_current_nodes, list_visited_elements
 from tools.error_advice import select_advice
 from tools.paging import PAGE, slice_page
-from tools.people.names import format_people_names, get_person_name
+from tools.people.names import format_people_names
 from tools.privacy import classify_card, classify_request, classify_summary
 from tools.requests.timeline import NOTHING_SAID, build_timeline, format_timeline
 from tools.spec import FrozenModel, Privacy, ProcessDiagram, TextRef, ToolError, ToolOutcome, choose_most_private
@@ -79,7 +79,9 @@ async def _describe_form_values(context: ToolContext, request: Request) -> dict[
         if value := request.filled.values.get(field.name):
             people = value.split(",") if field.kind in PERSONS else []
             descriptions[field.name] = (
-                (await format_people_names(context.services.directory, people))["en"] if people else value
+                (await format_people_names(context.services.directory, people))[context.caller.person.language]
+                if people
+                else value
             )
     return descriptions
 
@@ -141,18 +143,14 @@ async def can_read_request(context: ToolContext, request: Request) -> bool:
 
 async def describe_request(context: ToolContext, request: Request) -> dict[str, Any]:
     """A request in a list, for the model."""
-    by = (
-        {"by": await get_person_name(context.services.directory, request.initiator)}
-        if request.initiator != context.caller.id
-        else {}
-    )
+    by = {"by": await context.get_person_name(request.initiator)} if request.initiator != context.caller.id else {}
     return {
         "request": request.id,
         "process": request.process,
         "status": request.status.value,
         **by,
         "summary": await format_request_summary(context, request),
-        "waits_for": [await get_person_name(context.services.directory, p) for p in request.waits_for],
+        "waits_for": [await context.get_person_name(p) for p in request.waits_for],
         "started": request.started.astimezone(context.now.tzinfo).isoformat(timespec="minutes"),
         "since": request.changed.astimezone(context.now.tzinfo).isoformat(timespec="minutes"),
     }

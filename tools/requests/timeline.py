@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from tools.cards.node_labels import get_node_label
-from tools.people.names import format_stand_in, join_in_both_languages
+from tools.people.names import format_stand_in, join_in_both_languages, list_names_by_language
 from tools.ports import TextRenderer
 from tools.spec import TextRef
 from tools.tool import ToolServices
@@ -46,7 +46,7 @@ NOTHING_SAID = {"zh": "", "en": ""}
 async def build_timeline(services: ToolServices, request: Request, zone: tzinfo | None) -> tuple[TextRef, ...]:
     """One note per step, oldest first, with times in `zone`; then what it waits for, or how it ended."""
     process = await services.engine.get_process(request)
-    names = {p.id: p.name for p in await services.directory.list_people()}
+    names = {p.id: list_names_by_language(p) for p in await services.directory.list_people()}
     teller = _TimelineWriter(process=process, request=request, names=names, zone=zone)
     told = [note for event in await services.engine.list_events(request.id) for note in teller.describe_event(event)]
     earlier = [TextRef(key="timeline.earlier", params={"n": len(told) - MAX_STEPS})] if len(told) > MAX_STEPS else []
@@ -61,7 +61,8 @@ def format_timeline(notes: Sequence[TextRef], words: TextRenderer, language: str
 class _TimelineWriter:
     process: Process
     request: Request
-    names: Mapping[str, str]
+    names: Mapping[str, dict[str, str]]
+    """Person id → their names by language."""
     zone: tzinfo | None
 
     def describe_event(self, event: RequestEvent) -> Iterator[TextRef]:
@@ -139,19 +140,19 @@ class _TimelineWriter:
         found = self.request.find_task(opened)
         return get_node_label(self.process.definition, found.node if found else "")
 
-    def _format_actor(self, event: RequestEvent) -> str | dict[str, str]:
+    def _format_actor(self, event: RequestEvent) -> dict[str, str]:
         by, other = self._get_name(event.by), event.on_behalf
         return format_stand_in(by, self._get_name(other)) if other else by
 
-    def _get_assignee_name(self, task: str) -> str:
+    def _get_assignee_name(self, task: str) -> str | dict[str, str]:
         found = self.request.find_task(task)
         return self._get_name(found.assignee) if found else task
 
     def _join_names_of(self, people: Sequence[str]) -> dict[str, str]:
         return join_in_both_languages(self._get_name(person) for person in people)
 
-    def _get_name(self, person: str) -> str:
-        return self.names.get(person, person)
+    def _get_name(self, person: str) -> dict[str, str]:
+        return self.names.get(person, {"zh": person, "en": person})
 
     def _format_moment(self, moment: datetime) -> str:
         return moment.astimezone(self.zone).strftime("%m-%d %H:%M")

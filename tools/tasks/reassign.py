@@ -7,11 +7,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tools.cards.builders import build_own_proposal, resolve_people_ids
-from tools.cards.fields import build_request_card_fields
+from tools.cards.fields import (
+    build_request_card_fields,
+    build_scope,
+)
 from tools.characters import Written
 from tools.error_advice import select_advice
 from tools.people.identities import identify_people
-from tools.people.names import format_people_names, get_person_name
+from tools.people.names import format_people_names, get_names_by_language
 from tools.requests.task_lookup import resolve_task
 from tools.requests.timeline import MODES
 from tools.spec import CardField, FrozenModel, Gate, Privacy, Proposal, TextRef
@@ -83,13 +86,18 @@ async def _propose_reassignment(
     params: dict[str, Any] = {
         "process": process.form.name.by_language,
         "request": request.id,
-        "requester": await get_person_name(context.services.directory, request.initiator),
+        "requester": await get_names_by_language(context.services.directory, request.initiator),
         "names": await format_people_names(context.services.directory, people),
     }
     remark = (CardField(label="remark", value=opinion.strip()),) if opinion.strip() else ()
     shown = await build_request_card_fields(context.services.directory, process, request)
     return build_own_proposal(
-        context, args, TextRef(key=key, params=params), (*shown, *fields, *remark), subject=task_id
+        context,
+        args,
+        TextRef(key=key, params=params),
+        (*shown, *fields, *remark),
+        subject=task_id,
+        scope=build_scope(process, request.filled),
     )
 
 

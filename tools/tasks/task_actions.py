@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from tools.cards.builders import build_effect_outcome, build_rule_outcome, gather_form_answers, prefix_error_field
 from tools.characters import Written
-from tools.people.names import format_people_names, get_person_name
+from tools.people.names import format_people_names, get_names_by_language
 from tools.spec import FrozenModel, ToolError, ToolOutcome
 from tools.tool import ToolContext
 from tools.workflow.bpmn.graph import VotingMode
@@ -119,14 +119,18 @@ async def _build_decision_outcome(context: ToolContext, stored: StoredDecision, 
         "task": result.task,
         "request": result.request,
         "decision": word,
-        "by": await get_person_name(directory, result.by),
+        "by": await context.get_person_name(result.by),
         "opinion": stored.opinion.strip(),
         "status": result.status.value,
-        **({"for": await get_person_name(directory, result.on_behalf)} if result.on_behalf else {}),
-        "waits_for": [await get_person_name(directory, p) for p in result.waits_for],
+        **({"for": await context.get_person_name(result.on_behalf)} if result.on_behalf else {}),
+        "waits_for": [await context.get_person_name(p) for p in result.waits_for],
     }
     if result.rule and stored.decision is Decision.RESUBMIT:
         return await build_rule_outcome(context, result, data)
     names = await format_people_names(directory, stored.people or (stored.person,))
-    params: dict[str, Any] = {"request": result.request, "names": names, "by": data["by"]}
+    params: dict[str, Any] = {
+        "request": result.request,
+        "names": names,
+        "by": await get_names_by_language(directory, result.by),
+    }
     return build_effect_outcome(data, f"result.{decision_word}", f"effect.{decision_word}", result.request, params)

@@ -8,13 +8,17 @@ from typing import Any, Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from tools.cards.fields import build_dialog_fields, build_request_card_fields
+from tools.cards.fields import (
+    build_dialog_fields,
+    build_request_card_fields,
+    build_scope,
+)
 from tools.cards.node_labels import get_node_label
 from tools.characters import Written
 from tools.error_advice import FORM, select_advice
 from tools.paging import PAGE
 from tools.people.identities import identify_people
-from tools.people.names import format_people_names, get_person_name, resolve_person
+from tools.people.names import format_people_names, get_names_by_language, resolve_person
 from tools.requests.duplicates import build_identical_fields
 from tools.requests.status import can_read_request, format_request_summary
 from tools.requests.task_lookup import is_waiting_for_caller, resolve_task
@@ -125,7 +129,7 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
     params: dict[str, Any] = {
         "process": process.form.name.by_language,
         "request": request.id,
-        "requester": await get_person_name(context.services.directory, request.initiator),
+        "requester": await get_names_by_language(context.services.directory, request.initiator),
     }
     return Proposal(
         args={"task_id": task.id, "form_sha": request.filled.content_hash, "draft": ""},
@@ -144,6 +148,7 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
         own_title=TextRef(key="title.own", params=params) if watched else None,
         choices=await _list_choices(context, process, assigned),
         subject=task.id,
+        scope=build_scope(process, request.filled),
     )
 
 
@@ -156,7 +161,7 @@ async def _build_extra_fields(context: ToolContext, assigned: AssignedTask) -> l
         fields += [CardField(label="withdraw_reason", value=reason) for reason in reasons[-1:] if reason]
     if stand_ins := await context.services.engine.list_task_deputies(task.id, context.now):
         params = {
-            "name": await get_person_name(context.services.directory, task.assignee),
+            "name": await get_names_by_language(context.services.directory, task.assignee),
             "names": await format_people_names(context.services.directory, stand_ins),
         }
         note = TextRef(key="fact.stand_in", params=params)
@@ -230,22 +235,20 @@ async def _list_return_steps(
     for node in list_return_targets(definition, request, assigned.task):
         by = [o.on_behalf or o.by for o in request.opinions if (o.node, o.decision) == (node, Decision.APPROVE)]
         who = request.initiator if definition.nodes[node].is_revision else by[-1]
-        name, words = await get_person_name(context.services.directory, who), get_node_label(definition, node)
-        steps.append((node, {"zh": f"{words['zh']}（{name}）", "en": f"{words['en']} ({name})"}))
+        names, words = await get_names_by_language(context.services.directory, who), get_node_label(definition, node)
+        steps.append((node, {"zh": f"{words['zh']}（{names['zh']}）", "en": f"{words['en']} ({names['en']})"}))
     return tuple(steps)
 
 
 async def _describe_todo_task(context: ToolContext, person: Person, assigned: AssignedTask) -> dict[str, Any]:
     task, request = assigned.task, assigned.request
-    stands_in = (
-        {"for": await get_person_name(context.services.directory, task.assignee)} if task.assignee != person.id else {}
-    )
+    stands_in = {"for": await context.get_person_name(task.assignee)} if task.assignee != person.id else {}
     return {
         "task": task.id,
         "request": request.id,
         "process": request.process,
         "kind": task.kind.value,
-        "requester": await get_person_name(context.services.directory, request.initiator),
+        "requester": await context.get_person_name(request.initiator),
         "summary": await format_request_summary(context, request),
         "since": task.since.astimezone(context.now.tzinfo).isoformat(timespec="minutes"),
         **stands_in,

@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from bot.chat.messages import Button, Card, NamedPeople, NamedPerson, Post, StepLine, StepList
+from bot.chat.messages import (
+    Button,
+    Card,
+    Moment,
+    NamedPeople,
+    NamedPerson,
+    Post,
+    RichText,
+    StepLine,
+    StepList,
+)
 from bot.chat.slack.text import (
     escape_markdown,
     escape_text,
@@ -40,6 +50,8 @@ SECTION, FIELD, CONTEXT, PROSE = 2_900, 200, 1_900, 10_000
 """Bytes of text in a section, in one of two columns, in a context line, in a `markdown` block."""
 HEADER, LABEL, NOTICE, BUTTONS = 150, 75, 1_000, 25
 """UTF-16 units of a header, a button, a notification (`chat.update` takes 4,000 bytes); buttons in a row."""
+DATE_FORMAT = "{date_short_pretty} {time}"
+"""Slack's words for a point in time: *Nov 23, 2026 10:00 AM*, or *today*, in the reader's language and zone."""
 TASKS, TASK_TITLE, TASK_DETAILS = 50, 250, 250
 """Tasks of a plan, and UTF-16 units of what a task says (Slack takes 256 in a chunk)."""
 NAME, ADDRESS = 100, 320
@@ -61,13 +73,19 @@ def render_post(post: Post) -> tuple[RenderedMessage, ...]:
             RenderedMessage(truncate_text(escape_text(post.steps.title), NOTICE) or "…", (_render_steps(post.steps),)),
         )
     if post.card is None:
-        said = [*(_render_plain_text(post.text) if post.plain else _render_markdown(post.text))]
+        said = [*_render_said(post)]
         said += _render_people(post.people.people, format_bold(post.people.text) + "\n") if post.people else []
         notice = post.text if post.plain else post.text.replace("**", "")  # a notification shows the stars themselves
         return _render_messages(notice, "", [*said, *render_context(post.receipt)], render_actions(post.buttons))
     card, text = post.card, post.text or post.card.title
     pieces = [*_render_full_title(card.title), *render_card_content(card), *render_context(post.receipt)]
     return _render_messages(text, card.title, pieces, render_actions(card.buttons))
+
+
+def _render_said(post: Post) -> Iterator[Block]:
+    if post.rich and sum(len(str(piece)) for piece in post.rich) <= SECTION:
+        return iter([_render_rich_text(post.rich)])
+    return _render_plain_text(post.text) if post.plain else _render_markdown(post.text)
 
 
 def _render_messages(text: str, title: str, pieces: list[Block], last: list[Block]) -> tuple[RenderedMessage, ...]:
@@ -188,8 +206,12 @@ def _format_person(person: NamedPerson) -> str:
 
 
 def _render_columns(fields: list[Block]) -> Iterator[Block]:
-    for start in range(0, len(fields), 10):
-        yield {"type": "section", "fields": fields[start : start + 10]}
+    """Two columns; the last of an odd number has a line of its own, so that no column ends before the other."""
+    paired = len(fields) - len(fields) % 2
+    for start in range(0, paired, 10):
+        yield {"type": "section", "fields": fields[start : min(start + 10, paired)]}
+    for one in fields[paired:]:
+        yield render_section(one["text"])
 
 
 def format_bold(label: str) -> str:
@@ -215,11 +237,48 @@ def build_mrkdwn(text: str) -> Block:
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 
-def render_context(text: str) -> Iterator[Block]:
+def render_context(text: str | RichText) -> Iterator[Block]:
     """Small print, in full."""
+    if not isinstance(text, str):
+        yield {"type": "context", "elements": [build_mrkdwn("".join(map(_format_piece, text)))]}
+        return
     for chunk in split_into_chunks(show_invisible(text), CONTEXT):
         if chunk.strip():
             yield {"type": "context", "elements": [build_plain_text(replace_brackets(chunk))]}
+
+
+def _format_piece(piece: str | NamedPerson | Moment) -> str:
+    """A piece of a sentence as mrkdwn. A point in time is shown in its reader's own way (docs.slack.dev, *Date
+    formatting*)."""
+    match piece:
+        case Moment():
+            return f"<!date^{piece.ms // 1000}^{DATE_FORMAT}|{escape_text(piece.text)}>"
+        case NamedPerson():
+            return format_mention(piece.id) or quote_inline(piece.name)
+        case str() if has_formatting(show_invisible(piece)):
+            before, after = piece[: len(piece) - len(piece.lstrip())], piece[len(piece.rstrip()) :]
+            return f"{before}{quote_inline(piece)}{after}"
+        case str():
+            return escape_text(show_invisible(piece))
+
+
+def _render_rich_text(pieces: RichText) -> Block:
+    """A sentence with people and points in time. Nothing in a `rich_text` block is formatting, so words stay as they
+    are."""
+    elements = [_render_element(piece) for piece in pieces]
+    return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": elements}]}
+
+
+def _render_element(piece: str | NamedPerson | Moment) -> Block:
+    match piece:
+        case Moment():
+            return {"type": "date", "timestamp": piece.ms // 1000, "format": DATE_FORMAT, "fallback": piece.text}
+        case NamedPerson() if format_mention(piece.id):
+            return {"type": "user", "user_id": piece.id}
+        case NamedPerson():
+            return {"type": "text", "text": show_invisible(piece.name)}
+        case str():
+            return {"type": "text", "text": show_invisible(piece)}
 
 
 def build_plain_text(text: str) -> Block:

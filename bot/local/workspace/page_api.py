@@ -56,7 +56,12 @@ class PageApi:
         if lang not in LANGUAGES:
             return build_json_response({"ok": False, "error": "unknown_language"}, 400)
         return build_json_response(
-            {key: words[lang] for key, words in load_sentences().items() if key.startswith("page.")}
+            {
+                f"{key}.one" if form.endswith("_one") else key: text
+                for key, words in load_sentences().items()
+                for form, text in words.items()
+                if key.startswith("page.") and form.startswith(lang)
+            }
         )
 
     async def serve_look(self, request: web.Request) -> web.Response:

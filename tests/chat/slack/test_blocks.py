@@ -224,12 +224,13 @@ def test_a_plain_card_is_pleasant() -> None:
     facts = (("Type", "Annual leave"), ("From", "2026-12-01"), ("Days", "10"), ("Reason", "two *stars* & more"))
     [part] = render_post(Post(text="", card=Card("Leave request", facts, buttons=BUTTONS, footer="Expires on Friday")))
     kinds = [block["type"] for block in part.blocks]
-    assert kinds == ["header", "section", "section", "context", "actions"]
+    assert kinds == ["header", "section", "section", "section", "context", "actions"]
     assert part.text == "Leave request"
     assert part.blocks[1]["fields"][0]["text"] == "*Type*\nAnnual leave"
-    assert part.blocks[2]["text"]["text"] == "*Reason*\n```\ntwo *stars* &amp; more\n```"
-    assert part.blocks[2]["expand"] is True
-    assert part.blocks[4]["elements"][0]["value"] == "A03abc.2"
+    assert len(part.blocks[1]["fields"]) == 2 and part.blocks[2]["text"]["text"] == "*Days*\n10", "no column is longer"
+    assert part.blocks[3]["text"]["text"] == "*Reason*\n```\ntwo *stars* &amp; more\n```"
+    assert part.blocks[3]["expand"] is True
+    assert part.blocks[5]["elements"][0]["value"] == "A03abc.2"
 
 
 def test_a_mail_too_long_for_one_message_ends_with_the_buttons() -> None:

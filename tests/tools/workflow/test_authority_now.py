@@ -45,7 +45,9 @@ async def test_who_lost_the_role_decides_no_longer_and_hears_who_does() -> None:
     error = await refused(decide(there.engine, "E-0001-2", ZHAO.id, Decision.APPROVE))
     assert error.code == "not_named"
     assert render_value(error.note, "zh") == "按现在的规则，这一步由孙七审批，不再由赵六审批。可以把它转交给孙七"
-    assert render_value(error.note, "en").startswith("By the rules as they are now 孙七 decides this, no longer 赵六.")
+    assert render_value(error.note, "en").startswith(
+        "By the rules as they are now Sun Qi decides this, no longer Zhao Liu."
+    )
     assert (await there.engine.get_request("E-0001")).waits_for == (ZHAO.id,), "and nothing was done"
     for forbidden in (
         TransferCommand(task="E-0001-2", actor=ZHAO.id, person=LIN.id),
@@ -83,7 +85,7 @@ async def test_a_manager_of_before_decides_no_longer() -> None:
     await there.start(SICK)
     change(there, ZHANG, manager=WANG.id)
     error = await refused(decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE))
-    assert (error.code, error.params["names"]) == ("not_named", {"zh": "王五", "en": "王五"})
+    assert (error.code, error.params["names"]) == ("not_named", {"zh": "王五", "en": "Wang Wu"})
     moved = await there.engine.execute_command(TransferCommand(task="L-0001-1", actor=LI.id, person=WANG.id), "on", NOW)
     assert moved.waits_for == (WANG.id,)
 
@@ -190,7 +192,7 @@ async def test_everybody_whose_facts_count_is_looked_up_again(monkeypatch: pytes
 
     monkeypatch.setattr(there.people, "refresh_people", refresh)
     error = await refused(decide(there.engine, "L-0001-2", WANG.id, Decision.APPROVE))
-    assert (error.code, error.params["names"]) == ("not_named", {"zh": "李文光", "en": "李文光"})
+    assert (error.code, error.params["names"]) == ("not_named", {"zh": "李文光", "en": "Li Wenguang"})
     assert {WANG.id, ZHANG.id, LI.id} <= set(looked_up) and len(looked_up) < len(PEOPLE) * 2
 
 

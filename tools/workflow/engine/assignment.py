@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tools.people.names import CANDIDATES, describe_person, join_in_both_languages, resolve_person
+from tools.people.names import (
+    CANDIDATES,
+    describe_person,
+    join_in_both_languages,
+    list_names_by_language,
+    resolve_person,
+)
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.expressions import InvalidExpressionError, Value
 from tools.workflow.bpmn.graph import FlowNode, ProcessDefinition, ServiceTopic
@@ -371,10 +377,10 @@ def _build_approver_error(
             f'their manager in the directory, or to permit a choice in the policy table (others = "flagged")'
         )
         return ToolError("no_approver", message, field=field.name, label=label)
-    chosen_names = [company.get_person_name(person) for person in chosen]
+    chosen_names = join_in_both_languages(map(company.get_person_names, chosen))
     offered = "; ".join(f"{describe_person(p, company.people, 'en')} = {p.id}" for p in named[:CANDIDATES])
-    message = f"{field.name}: not {', '.join(chosen_names)[:200]}, but by the rules: {offered}. Offer whom they name"
-    names = join_in_both_languages([p.name for p in named[:CANDIDATES]])
+    message = f"{field.name}: not {chosen_names['en'][:200]}, but by the rules: {offered}. Offer whom they name"
+    names = join_in_both_languages(map(list_names_by_language, named[:CANDIDATES]))
     return ToolError(
         "other_approver",
         message,
@@ -383,7 +389,7 @@ def _build_approver_error(
         people=tuple(p.id for p in named[:CANDIDATES]),
         label=label,
         names=names,
-        chosen=join_in_both_languages(chosen_names),
+        chosen=chosen_names,
     )
 
 

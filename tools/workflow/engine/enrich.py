@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NoReturn, Protocol, TypeVar
 
-from tools.people.names import get_person_name, join_in_both_languages
+from tools.people.names import get_names_by_language, join_in_both_languages, list_names_by_language
 from tools.ports import Directory
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import ProcessDefinition
@@ -200,12 +200,12 @@ class CommandEnricher:
             looked_up |= company.consulted
 
     async def _raise_not_named(self, task: Task, named: Sequence[Person]) -> NoReturn:
-        name = await get_person_name(self._directory, task.assignee)
+        name = await get_names_by_language(self._directory, task.assignee)
         if not named:
-            message = f"the rules no longer name {name} for {task.id}, nor anybody else"
+            message = f"the rules no longer name {name['en']} for {task.id}, nor anybody else"
             raise ToolError("nobody_named", message, name=name)
-        names = join_in_both_languages([p.name for p in named])
-        message = f"the rules name {names['en']} for {task.id} now, no longer {name}"
+        names = join_in_both_languages(map(list_names_by_language, named))
+        message = f"the rules name {names['en']} for {task.id} now, no longer {name['en']}"
         raise ToolError("not_named", message, name=name, names=names)
 
     async def enrich_timer(

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tools.workflow.bpmn.expressions import InvalidExpressionError, Type, infer_type, parse_expression
 from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition, ServiceTopic
 from tools.workflow.process.forms import (
+    DAYS,
+    LENGTH,
     NUMBERS,
+    PERIOD,
     PERSONS,
     BalanceRule,
     FieldKind,
@@ -20,7 +23,6 @@ from tools.workflow.process.forms import (
 from tools.workflow.process.policy import ConditionalRow, PeopleSelector, PolicyRow
 
 BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
-DAYS = "days"
 LIMIT = re.compile(r"(?!0+(?:\.0+)?$)\d{1,12}(?:\.\d{1,6})?")
 ROWS_BY_TOPIC = {ServiceTopic.CC: "cc", ServiceTopic.MAIL: "mail"}
 """Topic of a service task → the table of the form with its row."""
@@ -151,7 +153,7 @@ def _find_selector_problems(who: Iterable[PeopleSelector], form: Form) -> Iterat
 
 
 def _find_placeholder_problems(all_words: Iterable[LocalizedText], form: Form) -> Iterator[str]:
-    placeholders = {f.name for f in form.fields} | ({DAYS} if form.days else set())
+    placeholders = {f.name for f in form.fields} | ({DAYS, LENGTH, PERIOD} if form.days else set())
     for words in all_words:
         for found in BRACES.finditer(words.zh + words.en):
             if found[1] not in placeholders:

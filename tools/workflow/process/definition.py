@@ -27,7 +27,7 @@ from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.checks import check_form, check_nodes
 from tools.workflow.process.form_input import compute_length, parse_form_input
-from tools.workflow.process.forms import NUMBERS, Form
+from tools.workflow.process.forms import DAYS, LENGTH, NUMBERS, PERIOD, DaySpan, Form
 from tools.workflow.process.policy import ConditionalRow, PolicyRow, describe_validation_error
 from tools.workflow.process.rolling_limits import apply_bounds
 
@@ -161,12 +161,33 @@ def format_request_line(process: Process, filled: FilledForm, language: str) -> 
 
 def format_values(process: Process, filled: FilledForm, language: str) -> dict[str, str]:
     """The values of placeholders in the form's words: field → words, persons as ids; and the days."""
-    texts = {"days": filled.days}
+    texts = {DAYS: filled.days, LENGTH: _format_length(filled.days, language)}
+    if process.form.days:
+        texts[PERIOD] = _format_period(process.form.days, filled.values, language)
     for field in process.form.fields:
         value = filled.values.get(field.name, "")
         option = field.find_option(value)
         texts[field.name] = option.by_language[language] if option else value
     return texts
+
+
+def _format_length(days: str, language: str) -> str:
+    """A number of working days in words."""
+    if language == "zh":
+        return "半个工作日" if days == "0.5" else f"{days} 个工作日"
+    return {"0.5": "half a working day", "1": "1 working day"}.get(days, f"{days} working days")
+
+
+def _format_period(rule: DaySpan, values: Mapping[str, str], language: str) -> str:
+    """The first and the last day; of half days, which half."""
+    first, last = values.get(rule.start, ""), values.get(rule.end, "")
+    if values.get(rule.start_half, "") == "pm":
+        first += {"zh": " 下午", "en": " PM"}[language]
+    if values.get(rule.end_half, "") == "am":
+        last += {"zh": " 上午", "en": " AM"}[language]
+    if values.get(rule.start) == values.get(rule.end):
+        return max(first, last, key=len)
+    return f"{first} 至 {last}" if language == "zh" else f"{first} to {last}"
 
 
 def collect_numbers(

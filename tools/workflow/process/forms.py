@@ -21,6 +21,9 @@ from tools.workflow.process.policy import ConditionalRow, PeopleSelector, Policy
 NAME = r"^[a-z][a-z_]{0,30}$"
 DAYS = "days"
 """The name of a length in working days among the values of a form."""
+PERIOD, LENGTH = "period", "length"
+"""Words that a form's sentences may name besides its fields where it has days: *2026-11-24 to 2026-11-26*, *3 working
+days*."""
 
 
 class FieldKind(StrEnum):

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from tools.people.names import fold_text
+from tools.people.names import fold_text, list_names_by_language
 from tools.spec import FrozenModel, Person
 from tools.workflow.bpmn.expressions import InvalidExpressionError, Value, evaluate_condition, parse_expression
 
@@ -210,8 +210,10 @@ class AssigneeResolver:
         self.consulted.add(person.id)
         return self._people_by_id.get(person.manager or "")
 
-    def get_person_name(self, person: str) -> str:
-        return self._people_by_id[person].name if person in self._people_by_id else person
+    def get_person_names(self, person: str) -> dict[str, str]:
+        """By language; the id of a person who is not there."""
+        found = self._people_by_id.get(person)
+        return list_names_by_language(found) if found else {"zh": person, "en": person}
 
     def _list_managers_above(self) -> Iterator[Person]:
         """The author's manager, that one's manager, and so on, each once."""

@@ -25,9 +25,9 @@ export function setZone(name) {
   }
 }
 
-/** A sentence of the page: `t("replies", {n: 3})` is the text `page.replies`. */
+/** A sentence of the page: `t("replies", {n: 3})` is the text `page.replies`, or its form for one of something. */
 export function t(name, params = {}) {
-  const sentence = words[`page.${name}`];
+  const sentence = (params.n === 1 && words[`page.${name}.one`]) || words[`page.${name}`];
   if (sentence === undefined) return name;
   return sentence.replace(/\{(\w+)\}/g, (whole, key) => (key in params ? String(params[key]) : whole));
 }
