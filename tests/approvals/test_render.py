@@ -19,6 +19,7 @@ from bot.approvals.render import (
     render_candidates,
     render_card,
     render_dialog,
+    render_first_line,
     render_moved_card,
 )
 from bot.chat.messages import Button, Click, MessageRef, Moment, NamedPeople, NamedPerson
@@ -301,3 +302,48 @@ async def test_candidates_are_told_apart_by_what_they_cannot_choose_themselves()
         NamedPerson("U9", "U9"),
     )
     assert await render_candidates(staff, [], "zh") is None
+
+
+# The first line, and whom it tells
+
+
+def test_the_first_line_of_an_open_card_has_its_scope_in_the_readers_language() -> None:
+    scope = {"zh": "年假，2 个工作日", "en": "Annual leave, 2 working days"}
+    card = make_card(proposal=PLAN.model_copy(update={"scope": scope}))
+    assert render_first_line(card, LI) == "张三的请假申请 L-0001 等您审批：年假，2 个工作日"
+    assert render_first_line(card, WANG).endswith("needs your decision: Annual leave, 2 working days")
+    asks = {"title": TextRef(key="title.start", params=ABOUT), "own_title": None, "scope": scope}
+    question = make_card(proposal=PLAN.model_copy(update=asks))
+    assert render_first_line(question, LI) == "发起请假申请？年假，2 个工作日"
+    assert render_first_line(question, WANG) == "Start this leave request? Annual leave, 2 working days"
+    assert render_first_line(OPEN, LI) == "张三的请假申请 L-0001 等您审批", "a card of before has none"
+
+
+def test_nobody_is_told_who_they_are_themselves_but_of_others_with_them() -> None:
+    wang = Identity(id=WANG.id, name="王五", names={"en": "Wang Wu"})
+    alone, both = Identities(people=WHO.people), Identities(people=(*WHO.people, wang))
+
+    def labels(reader: Person, value: Identities, *, tells_others: bool) -> list[str]:
+        fields = (CardField(label="requester", value=value, tells_others=tells_others),)
+        return list_labels(make_card(proposal=PLAN.model_copy(update={"fields": fields})), reader)
+
+    assert labels(LI, alone, tells_others=True) == [DRAFT], "their own draft stays"
+    assert labels(WANG, alone, tells_others=True) == ["Requested by"]
+    assert labels(LI, both, tells_others=True) == ["申请人", DRAFT]
+    assert labels(LI, alone, tells_others=False) == ["申请人", DRAFT], "a recipient or a handover is always shown"
+    fields = (CardField(label="requester", value=both),)
+    card = render_card(make_card(proposal=PLAN.model_copy(update={"fields": fields})), WANG, NAMES).card
+    assert card is not None and [one.name for one in card.facts[0][1].people] == ["李四", "Wang Wu"]  # type: ignore[union-attr]
+
+
+def test_a_decision_is_said_once() -> None:
+    """The outcome says it; what it brought about is said where it says more."""
+    receipt_line = ReceiptLine(text=TextRef(key="effect.approved", params={"request": "L-0001", "by": "李四"}))
+    outcome = ToolOutcome(data={}, summary=TextRef(key="card.system"), receipt_line=receipt_line)
+    card = render_card(make_card(**DONE | {"outcome": outcome}), LI, NAMES).card
+    assert card is not None and (card.title, card.lead) == ("李四已同意：张三的请假申请 L-0001", "意见：早日 康复")
+    passed = ReceiptLine(text=TextRef(key="effect.withdrawn", params={"request": "L-0001"}))
+    card = render_card(
+        make_card(**DONE | {"outcome": outcome.model_copy(update={"receipt_line": passed})}), LI, NAMES
+    ).card
+    assert card is not None and card.lead.startswith("结果：撤回了申请 L-0001")

@@ -83,7 +83,7 @@ def render_post(post: Post) -> tuple[RenderedMessage, ...]:
 
 
 def _render_said(post: Post) -> Iterator[Block]:
-    if post.rich and sum(len(str(piece)) for piece in post.rich) <= SECTION:
+    if post.rich and len("".join(map(_read_piece, post.rich)).encode()) <= SECTION:
         return iter([_render_rich_text(post.rich)])
     return _render_plain_text(post.text) if post.plain else _render_markdown(post.text)
 
@@ -240,8 +240,11 @@ def build_mrkdwn(text: str) -> Block:
 def render_context(text: str | RichText) -> Iterator[Block]:
     """Small print, in full."""
     if not isinstance(text, str):
-        yield {"type": "context", "elements": [build_mrkdwn("".join(map(_format_piece, text)))]}
-        return
+        formatted = "".join(map(_format_piece, text))
+        if len(formatted.encode()) <= CONTEXT:
+            yield from ({"type": "context", "elements": [build_mrkdwn(one)]} for one in [formatted] if one.strip())
+            return
+        text = "".join(map(_read_piece, text))
     for chunk in split_into_chunks(show_invisible(text), CONTEXT):
         if chunk.strip():
             yield {"type": "context", "elements": [build_plain_text(replace_brackets(chunk))]}
@@ -262,10 +265,20 @@ def _format_piece(piece: str | NamedPerson | Moment) -> str:
             return escape_text(show_invisible(piece))
 
 
+def _read_piece(piece: str | NamedPerson | Moment) -> str:
+    match piece:
+        case Moment():
+            return piece.text
+        case NamedPerson():
+            return piece.name
+        case str():
+            return piece
+
+
 def _render_rich_text(pieces: RichText) -> Block:
     """A sentence with people and points in time. Nothing in a `rich_text` block is formatting, so words stay as they
     are."""
-    elements = [_render_element(piece) for piece in pieces]
+    elements = [_render_element(piece) for piece in pieces if piece not in ("", NamedPerson("", ""))]
     return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": elements}]}
 
 

@@ -11,7 +11,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bot.chat.messages import Button, Card, Dialog, HomeView, NamedPeople, NamedPerson, Place, Post
+from bot.chat.messages import (
+    Button,
+    Card,
+    Dialog,
+    HomeView,
+    Moment,
+    NamedPeople,
+    NamedPerson,
+    Place,
+    Post,
+    RichText,
+)
 from bot.chat.slack import home
 from bot.chat.slack.blocks import RenderedMessage, render_post
 from bot.chat.slack.dialogs import render_modal
@@ -129,6 +140,58 @@ def test_people_are_mentioned_by_their_ids_and_by_nothing_else(lines: list[Named
     assert mentioned == [one.id for line in lines for one in line.people if re.fullmatch("[UW][A-Z0-9]{2,30}", one.id)]
     assert all(harmless(re.sub("<@[UW][A-Z0-9]{2,30}>", "", text)) for text in sent(shown))
     assert all(squeezed(show_invisible(line.text)) in squeezed(read(shown)) for line in lines)
+
+
+PIECES = st.lists(
+    st.one_of(
+        SHORT, st.builds(Moment, ms=st.integers(0, 4_102_444_800_000), text=st.just("2026-11-24 10:00")),
+        st.builds(NamedPerson, id=IDS, name=SHORT),
+    ),
+    max_size=12,
+).map(tuple)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(PIECES, st.integers(1, 40))
+def test_a_sentence_with_people_and_times_calls_nobody_else(pieces: RichText, times: int) -> None:
+    """As small print under a card, and as a message of its own."""
+    pieces *= times
+    ids = [one.id for one in pieces if isinstance(one, NamedPerson) and re.fullmatch("[UW][A-Z0-9]{2,30}", one.id)]
+    moments = [one for one in pieces if isinstance(one, Moment)]
+    shown = render_post(Post("A card", card=Card("A card", footer=pieces)))
+    for part in shown:
+        validate({"text": part.text, "blocks": list(part.blocks)})
+    said = [
+        re.sub(r"<!date\^\d+\^\{date_short_pretty\} \{time\}\|2026-11-24 10:00>", "DATE", one) for one in sent(shown)
+    ]
+    assert [id for text in said for id in re.findall("<@([^>]*)>", text)] in (ids, []), "whole, or in plain words"
+    assert sum(text.count("DATE") for text in said) in (len(moments), 0)
+    assert all(harmless(re.sub("<@[UW][A-Z0-9]{2,30}>", "", text)) for text in said)
+    words = "".join(
+        one if isinstance(one, str) else one.name if isinstance(one, NamedPerson) else one.text for one in pieces
+    )
+    for part in (shown := render_post(Post(words, plain=True, rich=pieces))):
+        validate({"text": part.text, "blocks": list(part.blocks)})
+    elements = [one for part in shown for block in part.blocks if block["type"] == "rich_text"
+                for section in block["elements"] for one in section["elements"]]  # fmt: skip
+    assert [one["user_id"] for one in elements if one["type"] == "user"] in (ids, [])
+    assert [one["timestamp"] for one in elements if one["type"] == "date"] in ([one.ms // 1000 for one in moments], [])
+    assert {one["type"] for one in elements} <= {"text", "user", "date"}
+
+
+def test_a_time_is_shown_in_its_readers_own_way() -> None:
+    footer = ("Open until ", Moment(1_795_399_200_000, "2026-11-23 10:00"), " · *Li_Si* & co")
+    [part] = render_post(Post("A card", card=Card("A card", footer=footer)))
+    [element] = part.blocks[-1]["elements"]
+    assert element["text"] == (
+        "Open until <!date^1795399200^{date_short_pretty} {time}|2026-11-23 10:00> `· *Li_Si* &amp; co`"
+    )
+    [part] = render_post(Post("Approved by Li Si", plain=True, rich=("Approved by ", NamedPerson("U02LI", "Li Si"))))
+    assert part.text == "Approved by Li Si"
+    assert part.blocks[0]["elements"][0]["elements"] == [
+        {"type": "text", "text": "Approved by "},
+        {"type": "user", "user_id": "U02LI"},
+    ]
 
 
 def named(*people: NamedPerson, text: str = "") -> list[str]:
