@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from bot.approvals.opinion_drafts import fill_draft, list_draft_fields
 from bot.chat.messages import Button, Card, ChatDirectory, Click, Dialog, NamedPeople, NamedPerson, Post
@@ -101,6 +101,14 @@ def is_deputy(approval: Approval, reader: Person) -> bool:
     """True for a reader who has the card as a deputy of a decider."""
     mine = (*approval.proposal.deciders, approval.proposal.requester)
     return approval.gate is Gate.APPROVE and reader.id not in mine
+
+
+def list_card_facts(
+    approval: Approval, reader: Person, left_out: Collection[str] = ()
+) -> tuple[tuple[str, str | NamedPeople], ...]:
+    """The facts on the card as it stands now, without those with these labels."""
+    fields = [one for one in _list_current_fields(approval, reader) if one.label not in tuple(left_out)]
+    return render_card_fields(fields, reader.language)
 
 
 def _list_current_fields(approval: Approval, reader: Person) -> tuple[CardField, ...]:

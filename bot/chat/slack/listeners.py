@@ -24,7 +24,7 @@ from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import parse_message_text
 from bot.chat.slack.web_api import call_slack
 from bot.core.errors import ChatError, StoreUnavailableError
-from bot.core.i18n import translate
+from bot.core.i18n import load_sentences, translate
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ acknowledgement."""
 RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
-_ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:)")
+_ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:|home:)")
 SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
 """Message events that somebody wrote just now: also with a file, by `/me`, and a reply that is *also sent to the
 channel*. Every other subtype is an edit, a notice or a robot."""
@@ -92,9 +92,8 @@ class SlackListeners:
         self._threads = WeakValueDictionary[str, asyncio.Lock]()
 
     def register_listeners(self, app: AsyncApp, command: str) -> None:
-        """What is said and pressed. Forms have listeners of their own; Bolt takes the first that fits."""
+        """What is said and pressed. Forms and Home have listeners of their own; Bolt takes the first that fits."""
         app.middleware(self.handle_event)
-        app.event("app_home_opened")(self.handle_home_opened)
         for event in ("user_change", "team_join"):
             app.event(event)(self.handle_changed_person)
         for event in ("app_uninstalled", "tokens_revoked"):
@@ -217,12 +216,25 @@ class SlackListeners:
         await ack()
         if click and opens_dialog:
             await self._open_dialog(body, click)
+        elif click and _is_in_dialog(body):
+            await self._close_pressed_dialog(body, click)
+
+    async def _close_pressed_dialog(self, body: Body, click: Click) -> None:
+        """In place of the card that was pressed in a dialog of Home: no button stays that has done its work."""
+        language, choice = await self._find_language(click.person), f"choice.{click.choice}"
+        known = translate(choice, language) if choice in load_sentences() else click.choice
+        text, close = translate("home.pressed", language, choice=known), translate("card.close", language)
+        view = home.render_notice_modal(str((body["view"].get("title") or {}).get("text") or ""), text, close)
+        try:
+            await call_slack(self._client.views_update, {"view_id": body["view"]["id"], "view": view})
+        except ChatError as failed:
+            _log.warning("dialog not closed: %s", failed)
 
     async def _open_dialog(self, body: Body, click: Click) -> None:
         """The dialog of a press; one that may not open any goes the way of every click, which says why."""
         try:
             if dialog := await self._intake.build_dialog(click):
-                await self._open_modal(body["trigger_id"], dialog, click)
+                await self._open_modal(body, dialog, click)
             else:
                 await self._intake.accept_click(click)
         except (StoreUnavailableError, ChatError) as failed:
@@ -258,12 +270,12 @@ class SlackListeners:
             str(channel), thread or self._choose_thread(str(channel), box.get("message_ts") or message.get("ts"))
         )
 
-    async def _open_modal(self, trigger: str, dialog: Dialog, click: Click) -> None:
-        """Opens a dialog within the trigger's three seconds. If it is too late, the person is told."""
+    async def _open_modal(self, body: Body, dialog: Dialog, click: Click) -> None:
+        """Opens a dialog within the trigger's three seconds; over another one if that has the button. If it is too
+        late, the person is told."""
+        show = self._client.views_push if _is_in_dialog(body) else self._client.views_open
         try:
-            await call_slack(
-                self._client.views_open, {"trigger_id": trigger, "view": dialogs.render_modal(dialog)}, tries=1
-            )
+            await call_slack(show, {"trigger_id": body["trigger_id"], "view": dialogs.render_modal(dialog)}, tries=1)
         except ChatError as failed:
             _log.warning("dialog not opened: %s", failed)
             await self._post_ephemeral_notice(click.place, click.person, "slack.press_again")
@@ -279,22 +291,7 @@ class SlackListeners:
             await ack(response_action="errors", errors=dialogs.assign_errors_to_inputs(problems, click.form or {}))
             return
         await self._intake.accept_click(click)
-        await ack()
-
-    # Home
-
-    async def handle_home_opened(self, event: dict[str, Any]) -> None:
-        """The Home tab, built again whenever a person opens it."""
-        person = event.get("user")
-        if event.get("tab") != "home" or not is_short_text(person):
-            return
-        try:
-            if page := await self._intake.build_home(person):
-                dm = await self._channel.open_dm(person)
-                view = home.render_home_view(page, await self._find_language(person), dm.channel)
-                await call_slack(self._client.views_publish, {"user_id": person, "view": view})
-        except (StoreUnavailableError, ChatError) as failed:
-            _log.warning("Home tab not shown: %s", failed)
+        await (ack(response_action="clear") if body["view"].get("previous_view_id") else ack())
 
     # People
 
@@ -346,6 +343,12 @@ def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
     here = [one for one in shown if (one.get("action_id"), one.get("value")) == (action["action_id"], action["value"])]
     channel, ts = box.get("channel_id"), box.get("message_ts")
     return MessageRef(channel=str(channel), ts=str(ts)) if here and channel and ts else None
+
+
+def _is_in_dialog(body: Body) -> bool:
+    """True for a press inside a dialog of ours."""
+    view = body.get("view")
+    return isinstance(view, Mapping) and view.get("type") == "modal" and is_short_text(view.get("id"))
 
 
 def is_button_press(body: Body) -> bool:

@@ -11,7 +11,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bot.chat.messages import Button, Card, Dialog, HomeView, NamedPeople, NamedPerson, Place, Post
+from bot.chat.messages import (
+    Button,
+    Card,
+    Dialog,
+    HomeEntry,
+    HomeSection,
+    HomeView,
+    NamedPeople,
+    NamedPerson,
+    Place,
+    Post,
+)
 from bot.chat.slack import home
 from bot.chat.slack.blocks import RenderedMessage, render_post
 from bot.chat.slack.dialogs import render_modal
@@ -260,7 +271,11 @@ def test_links_that_hide_their_target_are_undone() -> None:
 @given(st.lists(CARDS, max_size=5), WRITTEN)
 def test_home_shows_cards_whole_or_counts_them(cards: list[Card], title: str) -> None:
     shown = home.render_home_view(
-        HomeView("Hi " + title, (("Waiting", tuple(cards), "Nothing."), ("Mine", (), "None."))), "en"
+        HomeView(
+            "Hi " + title,
+            (HomeSection("Waiting", tuple(HomeEntry(card) for card in cards), "Nothing."), HomeSection("Mine")),
+        ),
+        "en",
     )
     validate({"view": shown})
     assert all(map(harmless, strings(shown)))
