@@ -378,7 +378,7 @@ class EmbeddedEngine:
     async def list_recent_decisions(self, person: str, most: int, skip: int = 0) -> TodoList:
         names, end = ("done", "decided_for"), skip + most
         members = [one for name in names for one in await self._store.list_newest_members(name, person, end)]
-        newest = [member for member, _ in sorted(members, key=lambda one: (-one[1], one[0]))[skip:end]]
+        newest = [member for member, _ in sorted(members, key=lambda one: one[::-1], reverse=True)[skip:end]]
         total = sum([await self._store.count_members(name, person) for name in names])
         return TodoList(await self._load_assigned_tasks(newest), total)
 
