@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.agent.proposals import clean_form, propose_call
@@ -19,6 +19,7 @@ from bot.core.run_state import validate_args
 from bot.storage.approvals import ApprovalStore
 from tools.spec import Caller, CardChoice, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
+from tools.workflow.process.form_preview import list_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +71,7 @@ class CardDialogs:
         try:
             await self._validate_form(approval, choice, person, click)
         except ToolError as error:
-            field = error.field if error.field in (click.form or {}) else choice.inputs[0].name
-            return {field: render_value(error.note, person.person.language)}
+            return _assign_errors(list_errors(error), choice, person.person.language)
         return {}
 
     async def _is_authorized(self, approval: Approval, click: Click) -> bool:
@@ -88,3 +88,12 @@ class CardDialogs:
         elif tool.check is not None and tool.stored_args is not None:
             merged = merge_args(approval, choice, clean_form(click.form or {}))
             await tool.check(context, validate_args(tool.stored_args, merged))
+
+
+def _assign_errors(errors: Sequence[ToolError], choice: CardChoice, language: str) -> dict[str, str]:
+    """Everything that is wrong at once, by field; what belongs to none stands with the first."""
+    names, problems = [field.name for field in choice.inputs], dict[str, list[str]]()
+    for error in errors:
+        field = error.field if error.field in names else names[0]
+        problems.setdefault(field, []).append(render_value(error.note, language))
+    return {field: " ".join(dict.fromkeys(sentences)) for field, sentences in problems.items()}

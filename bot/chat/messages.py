@@ -208,6 +208,16 @@ class Dialog:
     """Per field: (value, label) pairs of a choice in the reader's language."""
     card: MessageRef | None = None
     """The message whose button opened it; the submission returns it."""
+    lead: str = ""
+    """Above everything else: what was objected to."""
+    matter: str = ""
+    """What it decides on, as a statement."""
+    about: tuple[tuple[str, str | NamedPeople], ...] = ()
+    """Who, what, how long."""
+    hints: tuple[str, ...] = ()
+    """Per field: what holds of its value; may be empty."""
+    more: str = ""
+    """The button that leads to further fields, where not all fit on one page."""
 
 
 @dataclass(frozen=True, slots=True)

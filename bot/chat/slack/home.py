@@ -31,8 +31,8 @@ from bot.chat.slack.blocks import (
     render_context,
     render_heading,
 )
-from bot.chat.slack.dialogs import TITLE, build_short_text, parse_view_state, render_inputs
-from bot.chat.slack.forms import HINT, list_input_blocks, render_open_button
+from bot.chat.slack.dialogs import HINT, TITLE, build_short_text, list_input_blocks, parse_view_state, render_inputs
+from bot.chat.slack.forms import render_open_button
 from bot.chat.slack.payload_shape import is_short_text
 from bot.core.i18n import translate
 

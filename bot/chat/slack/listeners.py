@@ -21,7 +21,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, Ingress, Message, MessageRef, Place
 from bot.chat.slack import dialogs, home
 from bot.chat.slack.payload_shape import is_short_text
-from bot.chat.slack.text import parse_message_text
+from bot.chat.slack.text import count_utf16_units, parse_message_text
 from bot.chat.slack.web_api import call_slack
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import load_sentences, translate
@@ -98,6 +98,7 @@ class SlackListeners:
             app.event(event)(self.handle_changed_person)
         for event in ("app_uninstalled", "tokens_revoked"):
             app.event(event)(log_removal)
+        app.action(dialogs.MORE)(self.handle_more)
         app.action(_BUTTONS)(self.handle_action)
         app.view(dialogs.CALLBACK)(self.handle_view_submission)
         app.command(command)(self.handle_command)
@@ -280,6 +281,26 @@ class SlackListeners:
             _log.warning("dialog not opened: %s", failed)
             await self._post_ephemeral_notice(click.place, click.person, "slack.press_again")
 
+    async def handle_more(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """The next page of a dialog, with what stands on this one."""
+        click = dialogs.parse_submission(body) if is_button_press(body) else None
+        if click is None:
+            await acknowledge_malformed(ack, "a press")
+            return
+        await ack()
+        try:
+            dialog, page = await self._intake.build_dialog(click), dialogs.parse_dialog_page(body["view"]) + 1
+            view = dialogs.render_modal(dialog, page, click.form) if dialog else None
+            if view is None or count_utf16_units(view["private_metadata"]) > dialogs.METADATA:
+                await self._post_ephemeral_notice(
+                    click.place, click.person, "form.too_much" if view else "slack.press_again"
+                )
+            else:
+                await call_slack(self._client.views_push, {"trigger_id": body["trigger_id"], "view": view}, tries=1)
+        except (StoreUnavailableError, ChatError) as failed:
+            _log.warning("page not opened: %s", failed)
+            await self._post_ephemeral_notice(click.place, click.person, "slack.press_again")
+
     async def handle_view_submission(self, ack: AckFunction, body: dict[str, Any]) -> None:
         """A dialog of ours: refused with its problems under the fields, or durable and then closed."""
         click = dialogs.parse_submission(body)
@@ -288,7 +309,7 @@ class SlackListeners:
             return
         problems = await self._intake.check_dialog(click)
         if problems:
-            await ack(response_action="errors", errors=dialogs.assign_errors_to_inputs(problems, click.form or {}))
+            await ack(response_action="errors", errors=dialogs.assign_errors_to_inputs(problems, body["view"]))
             return
         await self._intake.accept_click(click)
         await (ack(response_action="clear") if body["view"].get("previous_view_id") else ack())
