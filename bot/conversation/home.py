@@ -185,14 +185,14 @@ class HomeBuilder:
     async def _build_balances(self, caller: Caller, place: HomePlace) -> HomeSection:
         language, today = caller.person.language, self.clock.today(caller.person.zone)
         balances = await self.tool_services.engine.list_balances(caller.id, today.year)
-        entries = tuple(HomeEntry(Card(describe_balance(one, today.year, language))) for one in balances)
+        entries = tuple(HomeEntry(Card("", lead=describe_balance(one, today.year, language))) for one in balances)
         return HomeSection(translate("home.balances", language), entries, empty=translate("home.no_balances", language))
 
     async def _build_absences(self, caller: Caller, place: HomePlace) -> HomeSection:
         language, now = caller.person.language, self.clock.today(caller.person.zone)
         entries = []
         for one in (await self.tool_services.engine.list_delegations(caller.id, now))[:PAGE]:
-            card = Card(await describe_absence(self.tool_services, one, caller.person, now))
+            card = Card("", lead=await describe_absence(self.tool_services, one, caller.person, now))
             entries.append(HomeEntry(card, (HomeButton(translate("home.end", language), "end_absence", one.id),)))
         return HomeSection(
             translate("home.absences", language),

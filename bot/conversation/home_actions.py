@@ -125,7 +125,7 @@ class HomeActions:
         names = await self.card_delivery.list_names_on_card(approval)
         card = render.render_card(approval, caller.person, names).card
         return HomeDialog(
-            title=approval.proposal.subject or translate("home.open_title", language),
+            title=_name_matter(approval, language),
             cancel=translate("card.close", language),
             card=card,
         )
@@ -324,6 +324,15 @@ class HomeActions:
             lane=lane,
             items=((f"open:{about}", card.model_dump_json()), (click.id, ButtonPressed(click=click).model_dump_json())),
         )
+
+
+def _name_matter(approval: Approval, language: str) -> str:
+    """What a card is about, as short as a dialog's title."""
+    params = approval.proposal.title.params
+    if not params.get("request") or not params.get("process"):
+        return translate("home.open_title", language)
+    name = translate("home.matter", language, process=params["process"], request=params["request"])
+    return name[:1].upper() + name[1:] if len(name) <= render.TITLE_MAX else str(params["request"])
 
 
 def compute_shown_hash(proposal: Proposal, language: str) -> str:
