@@ -41,6 +41,7 @@ from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.slack import app as slack
 from bot.chat.slack.home_listeners import SlackHome
+from bot.conversation.approver_answers import ApproverAnswerHandler
 from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.home import HomeBuilder
 from bot.conversation.home_actions import HomeActions
@@ -175,6 +176,13 @@ def _build_work_handlers(
     return WorkHandlers(
         turn_handler=turn_handler,
         retry_handler=RetryHandler(
+            chat=platform.channel,
+            directory=platform.directory,
+            runs=stores.runs,
+            history=stores.history,
+            journal=stores.journal,
+        ),
+        approver_answers=ApproverAnswerHandler(
             chat=platform.channel,
             directory=platform.directory,
             runs=stores.runs,

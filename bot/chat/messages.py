@@ -120,6 +120,16 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonPicker:
+    """Chooses one person; comes back as a `Click` with `person` in its form."""
+
+    label: str
+    choice: str
+    approval: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class NamedPerson:
     """A person on a card, rendered so that the reader can tell who it is, with the platform's own mention."""
 
@@ -184,6 +194,8 @@ class Post:
     """Nothing in the text is formatting: it contains somebody's own words."""
     buttons: tuple[Button, ...] = ()
     """Under an answer without a card."""
+    picker: PersonPicker | None = None
+    """Beside these buttons."""
     people: NamedPeople | None = None
     """Under an answer: those whom its question is about, with a heading."""
     steps: StepList | None = None

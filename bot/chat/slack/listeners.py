@@ -244,7 +244,8 @@ class SlackListeners:
     async def parse_click(self, body: Body) -> Click | None:
         """The click in a `block_actions` payload. None if it is malformed."""
         action = body["actions"][0]
-        approval, dot, version = str(action.get("value") or "").rpartition(".")
+        named = action.get("value") or str(action.get("block_id") or "").removeprefix("cs:").rpartition(":")[0]
+        approval, dot, version = str(named).rpartition(".")
         if not dot or not (version.isascii() and version.isdecimal()):
             _log.warning("a press without an approval: %s", action.get("action_id"))
             return None
@@ -256,6 +257,7 @@ class SlackListeners:
             choice=action["action_id"].removeprefix("cs:"),
             person=person,
             place=await self._find_press_place(body, person),
+            form={"person": action["selected_user"]} if is_short_text(action.get("selected_user")) else None,
             card=_find_pressed_message(body, action),
         )
 
@@ -361,7 +363,9 @@ def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
     needs nothing."""
     box, message = body.get("container") or {}, body.get("message") or {}
     shown = [button for block in message.get("blocks") or () for button in block.get("elements") or ()]
-    here = [one for one in shown if (one.get("action_id"), one.get("value")) == (action["action_id"], action["value"])]
+    here = [
+        one for one in shown if (one.get("action_id"), one.get("value")) == (action["action_id"], action.get("value"))
+    ]
     channel, ts = box.get("channel_id"), box.get("message_ts")
     return MessageRef(channel=str(channel), ts=str(ts)) if here and channel and ts else None
 
