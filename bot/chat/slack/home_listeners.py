@@ -51,7 +51,8 @@ class HomeListeners:
         channel: Channel,
         directory: ChatDirectory,
     ) -> None:
-        self._client, self._me, self._intake, self._channel = client, me, intake, channel
+        self._client, self._me, self._intake = client, me, intake
+        self._channel, self._directory = channel, directory
         self._pages = SlackHome(client, channel, directory)
 
     def register_listeners(self, app: AsyncApp) -> None:
@@ -108,7 +109,8 @@ class HomeListeners:
         if answer.problems:
             await ack(response_action="errors", errors=home.assign_home_problems(answer.problems, body["view"]))
         elif answer.dialog is not None:
-            language = await self._pages.find_language(submission.person)
+            known = self._directory.find_known_person(submission.person)  # nobody is asked: the platform waits
+            language = known.language if known else "en"
             view = home.render_home_dialog(answer.dialog, language, submission.place.channel)
             await ack(response_action="update" if submission.seal else "push", view=view)
         else:
