@@ -35,20 +35,27 @@ from bot.app.resources import Resources, Timing, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.work_kinds import WorkHandlers
+from bot.approvals.delivery import CardDelivery
 from bot.approvals.dialogs import CardDialogs
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.slack import app as slack
+from bot.chat.slack.home_listeners import SlackHome
+from bot.conversation.approver_answers import ApproverAnswerHandler
 from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.home import HomeBuilder
+from bot.conversation.home_actions import HomeActions
+from bot.conversation.home_refresh import HomeRefresher
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster
+from bot.conversation.operations import OperationsReader
 from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
 from bot.conversation.turn import TurnHandler
 from bot.core.errors import CountersignError
 from bot.core.i18n import render_value
 from bot.queue.overflow import LaneOverflows
+from bot.queue.rate_limits import RateLimiter
 from bot.queue.worker import Worker
 from bot.storage.cache import TextCache
 from bot.storage.dead_letters import DeadLetterStore
@@ -97,8 +104,9 @@ async def build_app(
         turn_handler = build_turn_handler(parts, loop, await _build_company_rules(settings, engine))
         forms = _build_request_forms(parts)
         handlers = _build_work_handlers(parts, approvals, turn_handler=turn_handler, outbox=outbox, forms=forms)
-        worker = _build_worker(parts, handlers)
-        ingress = _build_ingress(parts, worker, approvals.dialogs, forms)
+        home_builder = _build_home(parts, approvals.card_delivery)
+        worker = _build_worker(parts, handlers, _build_home_refresher(parts, home_builder))
+        ingress = _build_ingress(parts, worker, approvals.dialogs, forms, home_builder)
         yield Application(
             bolt_app=_build_slack_app(base, ingress),
             worker=worker,
@@ -174,6 +182,13 @@ def _build_work_handlers(
             history=stores.history,
             journal=stores.journal,
         ),
+        approver_answers=ApproverAnswerHandler(
+            chat=platform.channel,
+            directory=platform.directory,
+            runs=stores.runs,
+            history=stores.history,
+            journal=stores.journal,
+        ),
         press_handler=approvals.press_handler,
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
@@ -202,7 +217,7 @@ def _build_work_handlers(
     )
 
 
-def _build_worker(parts: Foundation, handlers: WorkHandlers) -> Worker:
+def _build_worker(parts: Foundation, handlers: WorkHandlers, homes: HomeRefresher) -> Worker:
     base, stores, timing = parts.resources, parts.resources.stores, parts.resources.timing
     dispatcher = WorkDispatcher(
         handlers=handlers,
@@ -222,6 +237,7 @@ def _build_worker(parts: Foundation, handlers: WorkHandlers) -> Worker:
             handlers.outbox.relay_events,
             timers.run_timers,
             base.platform.directory.keep_up_to_date,
+            homes.refresh_changed_homes,
             *base.services.upkeep_jobs,
         ),
         pause_s=timing.relay_pause_s,
@@ -240,13 +256,59 @@ def _build_request_forms(parts: Foundation) -> RequestForms:
     )
 
 
-def _build_ingress(parts: Foundation, worker: Worker, dialogs: CardDialogs, forms: RequestForms) -> LaneIngress:
-    stores, platform, clock = parts.resources.stores, parts.resources.platform, parts.resources.timing.clock
+def _build_home(parts: Foundation, card_delivery: CardDelivery) -> HomeBuilder:
+    base, stores = parts.resources, parts.resources.stores
+    return HomeBuilder(
+        tool_services=parts.tool_services,
+        directory=base.platform.directory,
+        approvals=stores.approvals,
+        card_delivery=card_delivery,
+        homes=stores.homes,
+        preferences=stores.preferences,
+        operations=OperationsReader(
+            letters=DeadLetterStore(stores.redis, stores.keys),
+            journal=stores.journal,
+            usage=stores.usage,
+            clock=base.timing.clock,
+            model=base.services.model_name,
+        ),
+        keys=stores.keys,
+        clock=base.timing.clock,
+        default_steps=base.settings.steps,
+    )
+
+
+def _build_home_actions(builder: HomeBuilder) -> HomeActions:
+    return HomeActions(
+        tool_services=builder.tool_services,
+        directory=builder.directory,
+        approvals=builder.approvals,
+        card_delivery=builder.card_delivery,
+        homes=builder.homes,
+        preferences=builder.preferences,
+        operations=builder.operations,
+        keys=builder.keys,
+        clock=builder.clock,
+    )
+
+
+def _build_home_refresher(parts: Foundation, builder: HomeBuilder) -> HomeRefresher:
+    stores, platform = parts.resources.stores, parts.resources.platform
+    pages = SlackHome(platform.client, platform.channel, platform.directory)
+    limits = RateLimiter(stores.redis, stores.keys)
+    return HomeRefresher(builder=builder, homes=stores.homes, publish=pages.publish_home, limits=limits)
+
+
+def _build_ingress(
+    parts: Foundation, worker: Worker, dialogs: CardDialogs, forms: RequestForms, home_builder: HomeBuilder
+) -> LaneIngress:
+    stores, platform = parts.resources.stores, parts.resources.platform
     return LaneIngress(
         worker=worker,
         lanes=stores.lanes,
         dialogs=dialogs,
-        home_builder=HomeBuilder(tool_services=parts.tool_services, directory=platform.directory, clock=clock),
+        home_builder=home_builder,
+        home_actions=_build_home_actions(home_builder),
         request_forms=forms,
         history=stores.history,
         runs=stores.runs,

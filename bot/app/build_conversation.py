@@ -54,6 +54,7 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, company_rules: str) -
             delivery=platform.delivery,
             clock=base.timing.clock,
             display=base.settings.steps,
+            get_choice=base.stores.preferences.get_steps,
         ),
         card_requester=CardRequester(
             keys=stores.keys,

@@ -15,6 +15,10 @@ from bot.chat.messages import (
     FormAnswer,
     FormDialog,
     FormSubmission,
+    HomeAnswer,
+    HomeDialog,
+    HomePress,
+    HomeSubmission,
     HomeView,
     Message,
     Place,
@@ -22,6 +26,7 @@ from bot.chat.messages import (
 )
 from bot.conversation import commands
 from bot.conversation.home import HomeBuilder
+from bot.conversation.home_actions import HomeActions
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.request_forms import RequestForms
 from bot.core import logs
@@ -36,6 +41,7 @@ from bot.queue.worker import Worker
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.storage.approvals import ApprovalStore, Verdict
 from bot.storage.history import HistoryStore
+from bot.storage.homes import HomePlace
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from tools.people.names import get_person_language
@@ -51,6 +57,7 @@ class LaneIngress:
     lanes: Lanes
     dialogs: CardDialogs
     home_builder: HomeBuilder
+    home_actions: HomeActions
     request_forms: RequestForms
     history: HistoryStore
     runs: RunStore
@@ -139,8 +146,24 @@ class LaneIngress:
     async def check_dialog(self, click: Click) -> dict[str, str]:
         return await self.dialogs.check_dialog(click)
 
-    async def build_home(self, person: str) -> HomeView | None:
+    async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
+        if is_opened:
+            await self.home_builder.homes.save_place(person, HomePlace())
         return await self.home_builder.build_home(person)
+
+    async def handle_home_press(self, press: HomePress) -> HomeDialog | None:
+        return await self.home_actions.handle_press(press)
+
+    async def submit_home_dialog(self, submission: HomeSubmission) -> HomeAnswer:
+        """What was confirmed takes the lane of its card, which is opened and pressed in it: no conversation holds it
+        up."""
+        answer, work = await self.home_actions.check_submission(submission)
+        if work is not None:
+            for id_, body in work.items:
+                accepted = await self.worker.accept_item(work.lane, id_, body, person=submission.person)
+                if accepted is EnqueueResult.FULL:
+                    raise StoreUnavailableError(f"too much waits for {work.lane}")
+        return answer
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
         return await self.request_forms.build_form(form)

@@ -37,8 +37,10 @@ from bot.redis.connect import connect_redis
 from bot.storage.approvals import ApprovalStore
 from bot.storage.cache import TextCache
 from bot.storage.history import HistoryStore
+from bot.storage.homes import HomeStore
 from bot.storage.journal import Journal
 from bot.storage.members import RedisMemberStore
+from bot.storage.preferences import PreferenceStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
 from tools.tool import Tool
@@ -77,6 +79,8 @@ class Stores:
     history: HistoryStore
     journal: Journal
     usage: UsageStore
+    homes: HomeStore
+    preferences: PreferenceStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +163,8 @@ async def _open_stores(settings: Settings, services: Services, timing: Timing) -
             ),
             journal=Journal(redis, keys),
             usage=UsageStore(redis, keys, clock=timing.clock, zone=ZoneInfo(settings.company_timezone)),
+            homes=HomeStore(redis, keys),
+            preferences=PreferenceStore(redis, keys),
         )
     finally:
         await redis.aclose()
@@ -174,7 +180,14 @@ async def _open_slack(
         chat = SlackChannel(client, limits, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
         facts = DirectoryFile(services.directory_file)
         people = RedisMemberStore(stores.redis, stores.keys, me.team)
-        directory = SlackDirectory(client, facts, team=me.team, store=people, fresh_s=timing.person_max_age_s)
+        directory = SlackDirectory(
+            client,
+            facts,
+            team=me.team,
+            store=people,
+            languages=stores.preferences,
+            fresh_s=timing.person_max_age_s,
+        )
         try:
             yield SlackPlatform(
                 client=client,

@@ -19,6 +19,7 @@ from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
 from bot.approvals.suggestions import SuggestionHandler
+from bot.conversation.approver_answers import APPROVER_CHOICES, ApproverAnswerHandler
 from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.memory import ConversationMemory
@@ -58,6 +59,7 @@ class WorkHandlers:
 
     turn_handler: TurnHandler
     retry_handler: RetryHandler
+    approver_answers: ApproverAnswerHandler
     press_handler: PressHandler
     card_opener: CardOpener
     lifecycle: ApprovalLifecycle
@@ -91,6 +93,8 @@ class WorkKind(Generic[W]):
 
 
 async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
+    if work.click.choice in APPROVER_CHOICES:
+        return await to.approver_answers.answer_question(lease, work.click)
     if work.click.choice == RETRY_CHOICE:
         return await to.retry_handler.retry_message(lease, work.click)
     return await to.press_handler.handle_press(lease, work.click)

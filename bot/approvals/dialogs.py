@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.agent.proposals import clean_form, propose_call
@@ -17,8 +17,12 @@ from bot.core.i18n import render_value
 from bot.core.records import Approval
 from bot.core.run_state import validate_args
 from bot.storage.approvals import ApprovalStore
-from tools.spec import Caller, CardChoice, ToolError
+from tools.cards.builders import gather_form_answers
+from tools.cards.fields import FIELD_PREFIX
+from tools.requests.form_pages import list_form_problems
+from tools.spec import Caller, CardChoice, TextRef, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
+from tools.workflow.process.form_preview import list_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +74,22 @@ class CardDialogs:
         try:
             await self._validate_form(approval, choice, person, click)
         except ToolError as error:
-            field = error.field if error.field in (click.form or {}) else choice.inputs[0].name
-            return {field: render_value(error.note, person.person.language)}
+            notes = [(one.field, one.note) for one in list_errors(error)]
+            notes += await self._list_form_problems(approval, person, click)
+            return _assign_notes(notes, choice, person.person.language)
         return {}
+
+    async def _list_form_problems(self, approval: Approval, person: Caller, click: Click) -> list[tuple[str, TextRef]]:
+        """Everything that is wrong with the form of a request that is not started yet: a form is judged step by step,
+        and would name only what it finds first."""
+        args = gather_form_answers(edit_args(approval, click))
+        processes = {one.key: one for one in await self.tool_services.engine.list_processes()}
+        process, form = processes.get(args.get("process", "")), args.get("form")
+        if process is None or not isinstance(form, dict):
+            return []
+        context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
+        problems = await list_form_problems(context, process, clean_form(form))
+        return [(FIELD_PREFIX + name, note) for name, note in problems]
 
     async def _is_authorized(self, approval: Approval, click: Click) -> bool:
         standing = await self.card_delivery.list_represented(approval, click.person)
@@ -88,3 +105,11 @@ class CardDialogs:
         elif tool.check is not None and tool.stored_args is not None:
             merged = merge_args(approval, choice, clean_form(click.form or {}))
             await tool.check(context, validate_args(tool.stored_args, merged))
+
+
+def _assign_notes(notes: Sequence[tuple[str, TextRef]], choice: CardChoice, language: str) -> dict[str, str]:
+    """Everything that is wrong at once, by field; what belongs to none stands with the first."""
+    names, problems = [field.name for field in choice.inputs], dict[str, list[str]]()
+    for field, note in notes:
+        problems.setdefault(field if field in names else names[0], []).append(render_value(note, language))
+    return {field: " ".join(dict.fromkeys(sentences)) for field, sentences in problems.items()}

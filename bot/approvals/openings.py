@@ -55,6 +55,7 @@ class CardOpener:
         )
         return [
             self.approvals.build_delivery_write(card.approval),
+            *self.approvals.build_home_marks(card.approval),
             journal_write,
             *suggestion_request,
             *events,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import cast
 
 from bot.approvals.opinion_drafts import fill_draft, list_draft_fields
@@ -29,6 +29,7 @@ from bot.core.outcomes import (
 )
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.redaction import redact_known_secrets
+from tools.cards.fields import FIELD_PREFIX
 from tools.people.identities import identify_people
 from tools.people.names import get_person_name
 from tools.spec import CardChoice, CardField, DialogField, Gate, Identities, Identity, Person, Proposal
@@ -43,6 +44,12 @@ MAX_LINE, MAX_FIELD = 400, 80
 """Characters a model gets of a whole card, and of one of its fields."""
 VALUE_MAX = 60
 """Characters of a field value in an event."""
+FACTS_MAX, FACT_MAX = 8, 150
+"""Facts in a dialog, and characters of one."""
+NOT_IN_DIALOGS = frozenset({"request", "process", "status", "balance"})
+"""Facts that a dialog's title says, or that decide nothing."""
+TITLE_MAX = 24
+"""Characters of a dialog's title on every platform."""
 ADVICE_LABEL = "advice"
 """Label of the model's suggestion."""
 
@@ -120,6 +127,14 @@ def is_deputy(approval: Approval, reader: Person) -> bool:
     """True for a reader who has the card as a deputy of a decider."""
     mine = (*approval.proposal.deciders, approval.proposal.requester)
     return approval.gate is Gate.APPROVE and reader.id not in mine
+
+
+def list_card_facts(
+    approval: Approval, reader: Person, left_out: Collection[str] = ()
+) -> tuple[tuple[str, str | NamedPeople], ...]:
+    """The facts on the card as it stands now, without those with these labels."""
+    fields = [one for one in _list_current_fields(approval, reader) if one.label not in tuple(left_out)]
+    return render_card_fields(fields, reader.language)
 
 
 def _list_current_fields(approval: Approval, reader: Person) -> tuple[CardField, ...]:
@@ -263,12 +278,15 @@ def _join_deciders(approval: Approval, names: Names, language: str) -> str:
 
 
 def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click: Click) -> Dialog:
-    """The form that a button opens, filled with this reader's draft."""
+    """The form that a button opens, filled with this reader's draft. It says what it decides on: what was objected to
+    first, then the matter with its facts, unless the fields themselves are these."""
     language, choice = reader.language, fill_draft(approval.proposal, choice, reader.id)
-    name = translate(f"choice.{choice.name}", language)
+    is_form = choice.edits or any(field.name.startswith(FIELD_PREFIX) for field in choice.fields)
+    facts = () if is_form or not choice.inputs else list_card_facts(approval, reader, NOT_IN_DIALOGS)
     return Dialog(
-        title=name if choice.inputs else translate("card.read_first", language),
-        submit=translate("card.submit", language) if choice.inputs else name,
+        title=_render_dialog_title(approval, choice, language),
+        submit=_translate_known(f"dialog.submit_{choice.name}", language)
+        or translate(f"choice.{choice.name}", language),
         cancel=translate("card.close", language),
         approval=approval.id,
         version=approval.version,
@@ -278,7 +296,55 @@ def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click:
         fields=choice.fields,
         labels=tuple(translate_label(one.label, language) for one in choice.fields),
         options=tuple(_list_options(one, language) for one in choice.fields),
+        lead=_describe_objection(approval.proposal, language) if is_form and not choice.edits else "",
+        matter=describe_matter(approval.proposal, reader),
+        about=tuple(_shorten_fact(label, value) for label, value in facts[:FACTS_MAX]),
+        hints=tuple(_render_hint(one, language) for one in choice.fields),
+        more=translate("form.more", language),
     )
+
+
+def _render_dialog_title(approval: Approval, choice: CardChoice, language: str) -> str:
+    """What the dialog is, with what it is about where that fits; never cut."""
+    if not choice.inputs:
+        return translate("card.read_first", language)
+    params = approval.proposal.title.params
+    for key in (f"dialog.{choice.name}_{approval.tool}", f"dialog.{choice.name}"):
+        title = _translate_known(key, language, **params)
+        if title and len(title) <= TITLE_MAX:
+            return title
+    return translate(f"choice.{choice.name}", language)
+
+
+def _translate_known(key: str, language: str, /, **params: object) -> str:
+    """The sentence, if there is one and everything in it is known."""
+    try:
+        return translate(key, language, **params)
+    except KeyError:
+        return ""
+
+
+def _describe_objection(proposal: Proposal, language: str) -> str:
+    """What was said when it was sent back last."""
+    said = [field.value for field in proposal.fields if field.label == "opinion"]
+    return (
+        render_value(said[-1].text if isinstance(said[-1], Identities) and said[-1].text else said[-1], language)
+        if said
+        else ""
+    )
+
+
+def _shorten_fact(label: str, value: str | NamedPeople) -> tuple[str, str | NamedPeople]:
+    """The card itself has all of it."""
+    return label, shorten_text(value, FACT_MAX) if isinstance(value, str) else value
+
+
+def _render_hint(field: DialogField, language: str) -> str:
+    """What holds of a field's value."""
+    label = field.label if isinstance(field.label, str) else ""
+    own = _translate_known(f"hint.{label}", language) if label else ""
+    limit = translate("hint.at_most", language, n=field.max_length) if field.kind in ("text", "long") else ""
+    return " ".join(filter(None, (own, limit)))
 
 
 def _list_options(field: DialogField, language: str) -> tuple[tuple[str, str], ...]:

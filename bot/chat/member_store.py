@@ -72,6 +72,16 @@ class MemberStore(Protocol):
         """True for one caller of all processes in so many seconds."""
 
 
+class LanguageChoices(Protocol):
+    """In which language people have chosen to be written to."""
+
+    def get_language(self, person: str) -> str:
+        """`zh`, `en`, or empty: as the platform says. Asks nobody."""
+
+    async def reload_if_changed(self) -> bool:
+        """Takes over what other processes have learned. Raises StoreUnavailableError."""
+
+
 @dataclass(slots=True)
 class LocalMemberStore:
     """For a program that looks once and keeps nothing: `doctor`, and the names in what commands print."""

@@ -120,6 +120,16 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonPicker:
+    """Chooses one person; comes back as a `Click` with `person` in its form."""
+
+    label: str
+    choice: str
+    approval: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class NamedPerson:
     """A person on a card, rendered so that the reader can tell who it is, with the platform's own mention."""
 
@@ -197,6 +207,8 @@ class Post:
     """Nothing in the text is formatting: it contains somebody's own words."""
     buttons: tuple[Button, ...] = ()
     """Under an answer without a card."""
+    picker: PersonPicker | None = None
+    """Beside these buttons."""
     people: NamedPeople | None = None
     """Under an answer: those whom its question is about, with a heading."""
     rich: RichText = ()
@@ -223,6 +235,16 @@ class Dialog:
     """Per field: (value, label) pairs of a choice in the reader's language."""
     card: MessageRef | None = None
     """The message whose button opened it; the submission returns it."""
+    lead: str = ""
+    """Above everything else: what was objected to."""
+    matter: str = ""
+    """What it decides on, as a statement."""
+    about: tuple[tuple[str, str | NamedPeople], ...] = ()
+    """Who, what, how long."""
+    hints: tuple[str, ...] = ()
+    """Per field: what holds of its value; may be empty."""
+    more: str = ""
+    """The button that leads to further fields, where not all fit on one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,14 +383,101 @@ class ChatDirectory(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class HomeButton:
+    """A button of Home itself; one that presses a card is a `Button`."""
+
+    label: str
+    action: str
+    """What it does, e.g. `open`; it comes back as `HomePress.action`."""
+    value: str = ""
+    """What it is about: ids of ours."""
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeEntry:
+    """One thing in a section of Home: shown whole with its buttons, or not at all."""
+
+    card: Card
+    buttons: tuple[HomeButton, ...] = ()
+    """Behind those of the card."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeSection:
+    title: str
+    entries: tuple[HomeEntry, ...] = ()
+    empty: str = ""
+    """What is said, with an example, where there is nothing."""
+    note: str = ""
+    """Below the entries: how many more there are."""
+    buttons: tuple[HomeButton, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class HomeView:
     """A person's Home page on the platform, in their language."""
 
     title: str
-    sections: tuple[tuple[str, tuple[Card, ...], str], ...]
-    """(heading, cards, text if there are none)."""
+    sections: tuple[HomeSection, ...]
+    """The first ones matter most: where not all fit, the last entries are left out."""
     request: str = ""
     """The button that opens the form of a request; empty: there is nothing to ask for."""
+    freshness: str = ""
+    """As of when it is."""
+    start: str = ""
+    """For newcomers: how to begin."""
+
+
+class HomePress(FrozenModel):
+    """A button of Home, or of a dialog of Home, from a verified payload."""
+
+    id: str
+    """The platform's id of the interaction."""
+    person: str
+    action: str
+    value: str = ""
+
+
+class HomeSubmission(HomePress):
+    """A submitted dialog of Home, from a verified payload."""
+
+    place: Place
+    """The person's DM."""
+    form: dict[str, str] = Field(default_factory=dict)
+    """Field → text, as typed; with what the dialog carried."""
+    seal: str = ""
+    """Names what the dialog has shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeDialog:
+    """A dialog that Home opens. What is submitted comes back as a `HomeSubmission`."""
+
+    title: str
+    cancel: str
+    submit: str = ""
+    """Empty: it is only to be read."""
+    action: str = ""
+    value: str = ""
+    card: Card | None = None
+    """What it is about, in full, with the buttons that press that card."""
+    notice: str = ""
+    """Above everything else: what has changed, or why nothing was done."""
+    inputs: tuple[FormInput, ...] = ()
+    form: tuple[tuple[str, str], ...] = ()
+    """What was filled in before: (field, text)."""
+    seal: str = ""
+    buttons: tuple[HomeButton, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HomeAnswer:
+    """The answer to a submitted dialog of Home; neither: it is done."""
+
+    problems: tuple[FormProblem, ...] = ()
+    dialog: HomeDialog | None = None
+    """What stands in front of them next."""
 
 
 class Ingress(Protocol):
@@ -399,8 +508,15 @@ class Ingress(Protocol):
     async def check_dialog(self, click: Click) -> dict[str, str]:
         """What is wrong with a submitted dialog (field → sentence), before it is accepted."""
 
-    async def build_home(self, person: str) -> HomeView | None:
-        """The person's Home page. None for people without one."""
+    async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
+        """The person's Home page. None for people without one. `is_opened`: they see it now, from its first page; from
+        here on it is renewed for a while when something on it changes."""
+
+    async def handle_home_press(self, press: HomePress) -> HomeDialog | None:
+        """What a button of Home opens. None: the page itself has changed."""
+
+    async def submit_home_dialog(self, submission: HomeSubmission) -> HomeAnswer:
+        """A submitted dialog of Home: checked, and what follows is put in a lane."""
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
         """The page of a form as it is filled in so far; or, in the person's language, why they get none."""

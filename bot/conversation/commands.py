@@ -10,7 +10,7 @@ from functools import cache
 
 from bot.agent.limits import StopReason
 from bot.chat.messages import Message
-from bot.conversation.home import load_request_summary
+from bot.conversation.home_words import load_request_summary
 from bot.core.clock import Clock
 from bot.core.history_entries import HistoryEntry
 from bot.core.i18n import LANGUAGES, load_sentences, shorten_text, translate

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.approvals.render import render_candidates
 from bot.chat.messages import Channel, ChatDirectory, Message, Post, RateSlot
+from bot.conversation.approver_answers import (
+    asks_for_approver,
+    build_approver_button,
+    build_approver_picker,
+    find_manager,
+)
 from bot.conversation.progress import render_receipt, render_run_result
 from bot.conversation.reply import DeliveryResult, MessageDelivery
 from bot.core.errors import ChatError
@@ -40,6 +46,10 @@ class RunReplies:
         asked = () if in_channel or result.stop_reason else run.candidates  # a mention in a channel would notify them
         candidates = await render_candidates(self.directory, asked, run.language)
         post = render_run_result(run, result, candidates, in_channel=in_channel)
+        if here and asks_for_approver(run, result):
+            manager = await find_manager(self.directory, run.message.person)
+            button = (build_approver_button(run, manager),) if manager else ()
+            post = replace(post, buttons=(*post.buttons, *button), picker=build_approver_picker(run))
         return await self.delivery.deliver_message(
             place, run.message.person, post, privacy, key=key, again=again, wait_ms=wait_ms, receipt=aside
         )

@@ -1,69 +1,279 @@
-"""A person's Home page: their tasks, and the state of their requests."""
+"""A person's Home page: what waits for them, their requests, who stands in for them, what was decided, their settings.
+
+Everything on it is theirs alone, and is read from what is stored: nothing waits for the list of people."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 
-from bot.chat.messages import Card, ChatDirectory, HomeView
+from bot.approvals import render
+from bot.approvals.authorization import authorize_press
+from bot.approvals.delivery import CardDelivery
+from bot.chat.messages import Button, Card, ChatDirectory, HomeButton, HomeEntry, HomeSection, HomeView
+from bot.conversation.home_words import (
+    describe_absence,
+    describe_balance,
+    describe_decision,
+    describe_holder,
+    describe_preferences,
+    load_request_summary,
+)
+from bot.conversation.operations import OperationsReader
+from bot.core import logs
 from bot.core.clock import Clock
-from bot.core.i18n import translate
+from bot.core.i18n import render_value, translate
+from bot.core.outcomes import format_local_time
+from bot.core.records import Approval, ApprovalState
+from bot.queue.keys import Keys
+from bot.storage.approvals import ApprovalStore, derive_task_card_id
+from bot.storage.homes import HomePlace, HomeStore, ListName
+from bot.storage.preferences import PreferenceStore
 from tools.people.names import get_person_name
+from tools.spec import Caller, ToolError
 from tools.tool import ToolServices
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import Request
-from tools.workflow.process.definition import format_request_line
+from tools.workflow.engine.state import Request, Status
 
-MAX_TASKS = 20
-"""Tasks on the page. Further ones are only counted."""
+log = logs.get_logger(__name__)
+
+PAGE = 5
+"""Tasks, and requests, shown at once."""
+DECISIONS = 3
+"""Decisions shown; the dialog has all of them."""
+VALUE_BYTES, FACTS_BYTES, FACTS = 300, 1_500, 12
+"""Most bytes of one fact and of all, and most facts, of a card that is decided in place: a longer one is opened."""
+REPEATED = frozenset({"request", "process", "status"})
+"""Facts that the title of a task says already."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HomeBuilder:
     tool_services: ToolServices
     directory: ChatDirectory
+    approvals: ApprovalStore
+    card_delivery: CardDelivery
+    homes: HomeStore
+    preferences: PreferenceStore
+    operations: OperationsReader
+    keys: Keys
     clock: Clock
+    default_steps: str = "plan"
+    """How steps are shown to who has chosen nothing."""
 
     async def build_home(self, person_id: str) -> HomeView | None:
         """The page, or None for people who are not served."""
         caller = await self.directory.find_caller(person_id)
         if caller is None:
             return None
-        language = caller.person.language
-        todo = await self.tool_services.engine.list_todo_tasks(person_id, self.clock.today(), MAX_TASKS)
-        tasks = [await self._build_task_card(one, person_id, language) for one in todo.tasks]
-        if hidden_count := todo.total_count - len(todo.tasks):
-            tasks.append(Card(title=translate("home.more", language, n=hidden_count)))
-        requests = [
-            await self._build_request_card(one, language)
-            for one in await self.tool_services.engine.list_own_requests(person_id)
+        language, place = caller.person.language, await self.homes.load_place(person_id) or HomePlace()
+        build: list[Callable[[Caller, HomePlace], Awaitable[HomeSection]]] = [
+            self._build_tasks,
+            self._build_requests,
+            self._build_balances,
+            self._build_absences,
+            self._build_decisions,
+            self._build_settings,
+            *([self._build_operations] if caller.person.is_administrator else []),
         ]
-        can_request = bool(await self.tool_services.engine.list_processes())
+        sections = [await _build_or_excuse(one, caller, place) for one in build]
+        is_new = not any(one.entries for one in (sections[0], sections[1], sections[4]))
+        at = format_local_time(self.clock.now_ms(), caller.person)
         return HomeView(
             translate("home.title", language),
-            (
-                (translate("home.tasks", language), tuple(tasks), translate("home.no_tasks", language)),
-                (translate("home.requests", language), tuple(requests), translate("home.no_requests", language)),
+            tuple(sections),
+            request=translate("home.request", language) if await self._can_request() else "",
+            freshness=translate("home.fresh", language, at=at),
+            start=translate("home.start", language) if is_new else "",
+        )
+
+    async def _can_request(self) -> bool:
+        return bool(await self.tool_services.engine.list_processes())
+
+    # What waits for them
+
+    async def _build_tasks(self, caller: Caller, place: HomePlace) -> HomeSection:
+        language, engine = caller.person.language, self.tool_services.engine
+        todo = await engine.list_todo_tasks(caller.id, self.clock.today(), place.tasks + PAGE)
+        skip = place.tasks if len(todo.tasks) > place.tasks else 0
+        entries = [await self._build_task_entry(one, caller) for one in todo.tasks[skip : skip + PAGE]]
+        return HomeSection(
+            translate("home.tasks", language),
+            tuple(entries),
+            empty=translate("home.no_tasks", language),
+            note=_count_hidden(skip, len(entries), todo.total_count, language),
+            buttons=(
+                *build_several_buttons(todo.total_count, language),
+                *_build_page_buttons("tasks", skip, todo.total_count, language),
             ),
-            request=translate("home.request", language) if can_request else "",
         )
 
-    async def _build_task_card(self, assigned: AssignedTask, person: str, language: str) -> Card:
-        requester = await get_person_name(self.tool_services.directory, assigned.request.initiator)
-        body = await load_request_summary(self.tool_services, assigned.request, language)
-        if assigned.task.assignee == person:
-            return Card(title=f"{assigned.request.id} · {requester}", body=body)
-        who = await get_person_name(self.tool_services.directory, assigned.task.assignee)
-        return Card(
-            title=f"{assigned.request.id} · {requester}", body=body, footer=translate("home.for", language, who=who)
+    async def _build_task_entry(self, assigned: AssignedTask, caller: Caller) -> HomeEntry:
+        """As the card that waits for them shows it. It is decided here only where all of that card stands here; in any
+        case it can be opened."""
+        language = caller.person.language
+        approval = await self.approvals.load_approval(derive_task_card_id(self.keys, assigned.task.id))
+        if approval is None or approval.state is not ApprovalState.OPEN:
+            return await self._build_closed_entry(assigned, approval, caller)
+        names = await self.card_delivery.list_names_on_card(approval)
+        card = render.render_card(approval, caller.person, names).card or Card(title="")
+        opening = HomeButton(translate("home.open", language), "open", f"{approval.id}.{approval.version}")
+        facts = render.list_card_facts(approval, caller.person, REPEATED)
+        standing = await self.card_delivery.list_represented(approval, caller.id)
+        in_place = [
+            button
+            for button in card.buttons
+            if button.style == "primary" and self._can_press(approval, button, caller, standing)
+        ]
+        if not _is_short(card, facts):
+            summary = await load_request_summary(self.tool_services, assigned.request, language)
+            short = Card(card.title, lead=f"{summary}\n{translate('home.too_long', language)}", footer=card.footer)
+            return HomeEntry(short, (replace(opening, style="primary"),))
+        shown = replace(card, facts=facts, buttons=tuple(in_place))
+        return HomeEntry(shown, (opening,))
+
+    def _can_press(self, approval: Approval, button: Button, caller: Caller, standing: frozenset[str]) -> bool:
+        now_ms = self.clock.now_ms()
+        return authorize_press(approval, caller.id, button.choice, button.version, now_ms, standing) is None
+
+    async def _build_closed_entry(self, assigned: AssignedTask, approval: Approval | None, caller: Caller) -> HomeEntry:
+        """A task whose card is on its way, was just pressed, or has expired: then one press asks again."""
+        language = caller.person.language
+        requester = await get_person_name(self.tool_services.directory, assigned.request.initiator, reader.language)
+        summary = await load_request_summary(self.tool_services, assigned.request, language)
+        is_expired = approval is not None and approval.state is ApprovalState.EXPIRED
+        notes = [translate("home.expired" if is_expired else "home.in_hand", language)]
+        if assigned.task.assignee != caller.id:
+            who = await get_person_name(self.tool_services.directory, assigned.task.assignee, reader.language)
+            notes.append(translate("home.for", language, who=who))
+        card = Card(f"{assigned.request.id} · {requester}", lead=summary, footer=" · ".join(notes))
+        if approval is None or not is_expired:
+            return HomeEntry(card)
+        names = await self.card_delivery.list_names_on_card(approval)
+        expired = render.render_card(approval, caller.person, names).card
+        return HomeEntry(replace(card, buttons=expired.buttons if expired else ()))
+
+    # Their requests
+
+    async def _build_requests(self, caller: Caller, place: HomePlace) -> HomeSection:
+        language = caller.person.language
+        found = await self.tool_services.engine.list_recent_requests(caller.id, PAGE, place.requests)
+        skip = place.requests
+        if not found.requests and skip:
+            skip, found = 0, await self.tool_services.engine.list_recent_requests(caller.id, PAGE)
+        entries = [await self._build_request_entry(one, caller) for one in found.requests]
+        return HomeSection(
+            translate("home.requests", language),
+            tuple(entries),
+            empty=translate("home.no_requests", language),
+            note=_count_hidden(skip, len(entries), found.total_count, language),
+            buttons=_build_page_buttons("requests", skip, found.total_count, language),
         )
 
-    async def _build_request_card(self, request: Request, language: str) -> Card:
+    async def _build_request_entry(self, request: Request, caller: Caller) -> HomeEntry:
+        language = caller.person.language
         status = translate(f"status.{request.display_status}", language)
-        return Card(
-            title=f"{request.id} · {status}", body=await load_request_summary(self.tool_services, request, language)
+        lines = [
+            await load_request_summary(self.tool_services, request, language),
+            await describe_holder(self.tool_services, request, caller.person),
+        ]
+        card = Card(f"{request.id} · {status}", lead="\n".join(filter(None, lines)))
+        return HomeEntry(card, _build_request_buttons(request, caller.id, language))
+
+    # What is theirs besides
+
+    async def _build_balances(self, caller: Caller, place: HomePlace) -> HomeSection:
+        language, today = caller.person.language, self.clock.today(caller.person.zone)
+        balances = await self.tool_services.engine.list_balances(caller.id, today.year)
+        entries = tuple(HomeEntry(Card("", lead=describe_balance(one, today.year, language))) for one in balances)
+        return HomeSection(translate("home.balances", language), entries, empty=translate("home.no_balances", language))
+
+    async def _build_absences(self, caller: Caller, place: HomePlace) -> HomeSection:
+        language, now = caller.person.language, self.clock.today(caller.person.zone)
+        entries = []
+        for one in (await self.tool_services.engine.list_delegations(caller.id, now))[:PAGE]:
+            card = Card("", lead=await describe_absence(self.tool_services, one, caller.person, now))
+            entries.append(HomeEntry(card, (HomeButton(translate("home.end", language), "end_absence", one.id),)))
+        return HomeSection(
+            translate("home.absences", language),
+            tuple(entries),
+            empty=translate("home.no_absences", language),
+            buttons=(HomeButton(translate("home.set_absence", language), "set_absence"),),
+        )
+
+    async def _build_decisions(self, caller: Caller, place: HomePlace) -> HomeSection:
+        language = caller.person.language
+        found = await self.tool_services.engine.list_recent_decisions(caller.id, DECISIONS)
+        lines = [await describe_decision(self.tool_services, one, caller.person) for one in found.tasks]
+        button = HomeButton(translate("home.all_decisions", language), "decisions", "0")
+        return HomeSection(
+            translate("home.decisions", language),
+            tuple(HomeEntry(Card("", lead=line)) for line in lines),
+            empty=translate("home.no_decisions", language),
+            buttons=(button,) if lines else (),
+        )
+
+    async def _build_settings(self, caller: Caller, place: HomePlace) -> HomeSection:
+        language = caller.person.language
+        lines = describe_preferences(self.preferences.get_preferences(caller.id), self.default_steps, caller.person)
+        button = HomeButton(translate("home.change", language), "settings")
+        return HomeSection(
+            translate("home.settings", language), (HomeEntry(Card("", lead="\n".join(lines))),), buttons=(button,)
+        )
+
+    async def _build_operations(self, caller: Caller, place: HomePlace) -> HomeSection:
+        """For administrators only."""
+        language = caller.person.language
+        lines = await self.operations.describe_operations(language)
+        button = HomeButton(translate("home.details", language), "operations")
+        return HomeSection(
+            translate("home.operations", language), (HomeEntry(Card("", lead="\n".join(lines))),), buttons=(button,)
         )
 
 
-async def load_request_summary(services: ToolServices, request: Request, language: str) -> str:
-    """A request in one line, e.g. *Sick leave, 8 days, 2026-11-21 – 2026-11-30*."""
-    return format_request_line(await services.engine.get_process(request), request.filled, language)
+def build_several_buttons(waiting_count: int, language: str) -> tuple[HomeButton, ...]:
+    """What acts on several tasks at once."""
+    return ()
+
+
+async def _build_or_excuse(
+    build: Callable[[Caller, HomePlace], Awaitable[HomeSection]], caller: Caller, place: HomePlace
+) -> HomeSection:
+    """A section; or why there is none now, so that one that fails hides no other."""
+    try:
+        return await build(caller, place)
+    except ToolError as error:
+        log.warning("home.section_failed", person=caller.id, code=error.code)
+        name = build.__name__.removeprefix("_build_")
+        language = caller.person.language
+        return HomeSection(translate(f"home.{name}", language), empty=render_value(error.note, language))
+
+
+def _is_short(card: Card, facts: Sequence[tuple[str, object]]) -> bool:
+    """Whether all of a card fits between others."""
+    sizes = [len(f"{label}{value}".encode()) for label, value in facts]
+    return not card.body and len(sizes) <= FACTS and sum(sizes) <= FACTS_BYTES and max(sizes, default=0) <= VALUE_BYTES
+
+
+def _build_request_buttons(request: Request, person: str, language: str) -> tuple[HomeButton, ...]:
+    """What came back to them waits above, with its own buttons."""
+    if not request.is_running or request.status is Status.REVISE:
+        return ()
+    waits_for_others = any(task.assignee != person for task in request.open_tasks)
+    urge = (HomeButton(translate("home.urge", language), "urge", request.id),) if waits_for_others else ()
+    return (*urge, HomeButton(translate("home.withdraw", language), "withdraw", request.id))
+
+
+def _count_hidden(skip: int, shown_count: int, total: int, language: str) -> str:
+    if total <= shown_count:
+        return ""
+    return translate("home.range", language, first=skip + 1, last=skip + shown_count, total=total)
+
+
+def _build_page_buttons(name: ListName, skip: int, total: int, language: str) -> tuple[HomeButton, ...]:
+    earlier = [max(0, skip - PAGE)] if skip else []
+    later = [skip + PAGE] if skip + PAGE < total else []
+    return (
+        *(HomeButton(translate("home.previous", language), "turn_back", f"{name}.{to}") for to in earlier),
+        *(HomeButton(translate("home.next", language), "turn", f"{name}.{to}") for to in later),
+    )

@@ -8,7 +8,7 @@ thread under the message, the answer beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -54,6 +54,12 @@ class ProgressReporter:
     delivery: MessageDelivery
     clock: Clock = field(default_factory=Clock)
     display: Display = "plan"
+    """How the company has it."""
+    get_choice: Callable[[str], str] = lambda person: ""
+    """How a person has chosen to see steps; empty: as the company has it."""
+
+    def get_display(self, run: Run) -> str:
+        return self.get_choice(run.message.person) or self.display
 
     def add_steps(self, run: Run, steps: Sequence[RunStep]) -> None:
         """Adds step lines to the run, as private as the conversation is. Nothing is shown yet. A call that the model
@@ -67,7 +73,7 @@ class ProgressReporter:
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
         """The rate limit for showing the next step."""
-        return self.chat.find_rate_slot(run.message.place) if self.display == "replies" else None
+        return self.chat.find_rate_slot(run.message.place) if self.get_display(run) == "replies" else None
 
     def show_working(self, run: Run) -> None:
         """Shows that the run is at work: whatever it has said removes the sign that it was."""
@@ -85,7 +91,7 @@ class ProgressReporter:
     async def show_progress(self, run: Run, *, again: bool, wait_ms: int | None) -> None:
         """Shows what the display and the rate limit allow now. `wait_ms` None: the rate has no free slot, so the lines
         wait for the next ones."""
-        if self.display == "plan":
+        if self.get_display(run) == "plan":
             if self.clock.now_ms() >= (run.progress_ms or run.created_ms) + LIVE_MS:
                 await self.flush_lines(run, again=again)
         elif wait_ms is not None or self.find_rate_slot(run) is None:
@@ -94,19 +100,21 @@ class ProgressReporter:
     async def flush_lines(self, run: Run, *, again: bool, wait_ms: int | None = None) -> None:
         """Shows the lines that are held back: as one reply, or in the one message, which also says how the run
         stands."""
-        if self.display == "quiet" or not run.step_lines:
+        if self.get_display(run) == "quiet" or not run.step_lines:
             return
         title = _render_progress_title(run)
         is_card_alone = run.status is RunStatus.PAUSED and len(run.step_lines) == 1
-        if self.display == "plan" and is_card_alone and run.progress_message is None:
+        if self.get_display(run) == "plan" and is_card_alone and run.progress_message is None:
             return  # the card says what is waited for
-        if run.posted_lines == len(run.step_lines) and (self.display == "replies" or run.progress_title == title):
+        if run.posted_lines == len(run.step_lines) and (
+            self.get_display(run) == "replies" or run.progress_title == title
+        ):
             return
         if not await self.delivery.can_show_in(run.message.place):
             run.posted_lines = len(run.step_lines)
             return
         with suppress(PlaceClosedError):  # the answer will say so
-            if self.display == "plan":
+            if self.get_display(run) == "plan":
                 await self._update_progress_message(run, title, again=again)
             else:
                 text, key = "\n".join(run.step_lines[run.posted_lines :]), f"{run.id}:line:{run.posted_lines}"

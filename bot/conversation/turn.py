@@ -177,7 +177,7 @@ class TurnHandler:
         return self.run_recorder.build_pause_writes(run)
 
     async def _post_card_location(self, context: TurnContext, requested_card: OpenCard) -> None:
-        quiet = self.progress.display != "replies"
+        quiet = self.progress.get_display(context.run) != "replies"
         await self.card_requester.post_card_location(context, requested_card, quiet=quiet)
 
     def _describe_stop(self, context: TurnContext, event: RunStopped) -> RunResult:

@@ -5,6 +5,7 @@ The commit of the approval's own lane (its id is the lane's name) writes everyth
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,6 +20,7 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
 from bot.queue.writes import CancelTimer, DecideApproval, HSet, SetTimer, Write, ZAdd, ZRem, apply_writes
 from bot.redis.connect import translate_redis_errors
+from bot.storage.homes import build_mark_writes, list_concerned_people
 from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
 
 RETENTION_MS = 30 * 24 * 3_600_000
@@ -111,6 +113,7 @@ class ApprovalStore:
         return (
             self.build_save_write(approval),
             *(CancelTimer(timer, approval.id) for timer in earlier_timers),
+            *self.build_home_marks(approval),
             ZAdd(self._build_index_key(approval.id), approval.id, approval.expires_ms),
             SetTimer(
                 id=reminder,
@@ -131,7 +134,12 @@ class ApprovalStore:
         timers = tuple(
             CancelTimer(timer, approval.id) for timer in self._build_timer_ids(approval.id, approval.version)
         )
-        return (self.build_save_write(approval), ZRem(self._build_index_key(approval.id), approval.id), *timers)
+        index = ZRem(self._build_index_key(approval.id), approval.id)
+        return (self.build_save_write(approval), index, *self.build_home_marks(approval), *timers)
+
+    def build_home_marks(self, approval: Approval) -> Sequence[Write]:
+        """The Home pages that this card stands on, or whose requests it is about, are out of date."""
+        return build_mark_writes(self.keys, self.keys.get_partition(approval.id), list_concerned_people(approval))
 
     def _build_timer_ids(self, approval: str, version: int) -> tuple[str, str]:
         return f"remind:{approval}:{version}", f"expire:{approval}:{version}"

@@ -21,7 +21,7 @@ KINDS = frozenset(
         "notice",
         "picture",
         *("process.deploy", "process.migrate"),
-        *("run.anew", "run.cancelled", "run.finished", "run.refused", "run.stopped"),
+        *("run.anew", "run.answered", "run.cancelled", "run.finished", "run.refused", "run.stopped"),
         "step",
     }
 )

@@ -10,7 +10,6 @@ from redis.asyncio import Redis
 
 from bot.app.ingress import CardCanceller, LaneIngress
 from bot.chat.messages import Click, Message, Place
-from bot.conversation.home import HomeBuilder
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
 from bot.queue.lanes import Lanes
@@ -18,6 +17,7 @@ from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import Worker
 from bot.queue.writes import apply_writes
 from bot.storage.dead_letters import DeadLetterStore
+from tests.harness.homes import build_home_parts
 from tests.harness.lab import DM, Lab
 from tests.stories.script import DONE, mail
 from tests.tools.company import ZHANG
@@ -33,7 +33,8 @@ def build_ingress(lab: Lab, cap: int = 100) -> LaneIngress:
         worker=Worker(lanes, lab.dispatch, bury=DeadLetterStore(lab.redis, lab.keys).build_bury_writes),
         lanes=lanes,
         dialogs=lab.dialogs,
-        home_builder=HomeBuilder(lab.desk, lab.staff, lab.clock),
+        home_builder=build_home_parts(lab)[0],
+        home_actions=build_home_parts(lab)[1],
         history=lab.history,
         runs=lab.runs,
         delivery=lab.telling,

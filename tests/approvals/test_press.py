@@ -15,7 +15,6 @@ from bot.agent.model import Messages, ModelReply
 from bot.app.ingress import LaneIngress
 from bot.approvals.outbox import OutboxRelay
 from bot.chat.messages import Card, Click, FormSubmission
-from bot.conversation.home import HomeBuilder
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState, EffectState
@@ -27,6 +26,7 @@ from bot.queue.worker import Worker
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import derive_task_card_id
 from bot.storage.dead_letters import DeadLetterStore
+from tests.harness.homes import build_home_parts
 from tests.harness.lab import DM, Edges, Killed, Lab
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.presses import LEAVE, edged, everywhere, opened, started
@@ -449,7 +449,8 @@ async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> N
         worker=worker,
         lanes=full,
         dialogs=lab.dialogs,
-        home_builder=HomeBuilder(lab.desk, lab.staff, lab.clock),
+        home_builder=build_home_parts(lab)[0],
+        home_actions=build_home_parts(lab)[1],
         request_forms=lab.dispatch.handlers.request_forms,
         history=lab.history,
         runs=lab.runs,

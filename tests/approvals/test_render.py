@@ -278,7 +278,7 @@ def test_a_dialog_asks_in_its_readers_language_and_has_their_draft() -> None:
     choice = find_choice(PLAN, "reject")
     assert choice is not None and find_choice(PLAN, "show") is None
     dialog = render_dialog(OPEN, choice, LI, click)
-    assert (dialog.title, dialog.submit, dialog.cancel) == ("驳回", "提交", "关闭")
+    assert (dialog.title, dialog.submit, dialog.cancel) == ("驳回 L-0001", "驳回", "关闭")
     assert (dialog.approval, dialog.version, dialog.choice) == ("A", 3, "reject")
     assert (dialog.place, dialog.card) == (PLACE, at)
     assert dialog.labels == ("审批意见", "级别") and dialog.options == ((), (("1", "一级"),))

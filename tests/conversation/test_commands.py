@@ -10,7 +10,8 @@ from redis.asyncio import Redis
 from bot.agent.model import ModelReply
 from bot.chat.messages import HomeView, Message
 from bot.conversation.commands import TASKS_SHOWN
-from bot.conversation.home import MAX_TASKS, HomeBuilder
+from bot.conversation.home import PAGE
+from tests.harness.homes import build_home_parts
 from tests.harness.lab import DM, TODAY, Lab
 from tests.tools.office import SICK, TAXI, decide
 from tools.workflow.engine.commands import WithdrawCommand
@@ -40,7 +41,7 @@ async def told(lab: Lab, person: str, words: str = "待办") -> str:
 
 
 async def page(lab: Lab, person: str) -> HomeView:
-    found = await HomeBuilder(tool_services=lab.desk, directory=lab.staff, clock=lab.clock).build_home(person)
+    found = await build_home_parts(lab)[0].build_home(person)
     assert found is not None
     return found
 
@@ -49,9 +50,12 @@ async def test_tasks_of_others_say_for_whom(redis: Redis) -> None:
     lab = await waiting(redis)
     assert "代" not in await told(lab, "U2")
     assert "(task L-0001-1, for 李四)" in await told(lab, "U5", "tasks")
-    [card] = (await page(lab, "U5")).sections[0][1]
-    assert card.footer == "for 李四"
-    assert [one.footer for one in (await page(lab, "U2")).sections[0][1]] == [""]
+    [entry] = (await page(lab, "U5")).sections[0].entries
+    assert "for 李四" in entry.card.footer, "its card is on its way"
+    assert ["代" in one.card.footer for one in (await page(lab, "U2")).sections[0].entries] == [False]
+    await lab.work()
+    [entry] = (await page(lab, "U5")).sections[0].entries
+    assert "you stand in" in entry.card.footer and "李四" in entry.card.footer
 
 
 async def test_when_the_time_away_is_over_they_are_gone(redis: Redis) -> None:
@@ -65,8 +69,8 @@ async def test_many_are_bounded_and_the_rest_is_counted(redis: Redis, person: st
     lab = await waiting(redis, expenses=TASKS_SHOWN + 2)
     text = await told(lab, person, "tasks")
     assert text.count("\n- ") == TASKS_SHOWN and more in text
-    cards = (await page(lab, person)).sections[0][1]
-    assert len(cards) == MAX_TASKS + 1 and "3" in cards[-1].title
+    tasks = (await page(lab, person)).sections[0]
+    assert len(tasks.entries) == PAGE and str(TASKS_SHOWN + 3) in tasks.note
 
 
 @pytest.mark.parametrize(("decision", "word"), [("approve", "同意"), ("reject", "驳回"), ("return", "退回")])

@@ -35,6 +35,7 @@ from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
 from bot.approvals.suggestions import SuggestionHandler
 from bot.chat.messages import Button, Card, ChannelReaders, Click, Message, MessageRef, Place, Post
+from bot.conversation.approver_answers import ApproverAnswerHandler
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.compaction import HistoryCompactor
@@ -354,6 +355,9 @@ class Lab:
             turn_handler=self.turns, press_handler=self.gates, card_opener=self.card_opener, lifecycle=self.ends,
             outbox=self.outbox, memory=memory,
             retry_handler=RetryHandler(**everybody, chat=self.wall, runs=self.runs, history=self.history),
+            approver_answers=ApproverAnswerHandler(
+                **everybody, chat=self.wall, runs=self.runs, history=self.history
+            ),
             diagram_poster=DiagramPoster(
                 **everybody, chat=self.wall, delivery=self.telling, tool_services=self.desk, tools=known,
                 clock=self.clock, paint=painted,

@@ -92,6 +92,9 @@ class MemoryStore:
         members = self.lists.get((name, person), {})
         return tuple(sorted(members.items(), key=lambda one: (one[1], one[0]))[:most])
 
+    async def list_newest_members(self, name: str, person: str, most: int) -> tuple[tuple[str, int], ...]:
+        return (await self.list_members(name, person))[::-1][:most]
+
     async def count_members(self, name: str, person: str) -> int:
         return len(self.lists.get((name, person), {}))
 

@@ -30,6 +30,7 @@ from bot.app.resources import Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.approvals.authorization import RETRY_CHOICE
+from bot.conversation.approver_answers import MANAGER_CHOICE
 from bot.core import disclosure
 from bot.core.clock import Clock
 from bot.evaluation.environment import AdjustableClock, has_pending_work, serve_workspace_and_model
@@ -233,10 +234,9 @@ class Office:
     # Cards
 
     def cards(self, channel: str) -> list[dict[str, Any]]:
-        """Messages of the bot with buttons that can be pressed now, oldest first; without stops."""
-        return [
-            m for m in self.posts(channel) if any(one["action_id"] != f"cs:{RETRY_CHOICE}" for one in list_buttons(m))
-        ]
+        """Messages of the bot with buttons that can be pressed now, oldest first; without stops and questions."""
+        no_card = {f"cs:{RETRY_CHOICE}", f"cs:{MANAGER_CHOICE}"}
+        return [m for m in self.posts(channel) if any(one["action_id"] not in no_card for one in list_buttons(m))]
 
     def stops(self, channel: str) -> list[dict[str, Any]]:
         """Messages of the bot that offer to try again."""

@@ -32,6 +32,7 @@ INPUTS: Mapping[FieldKind, str] = {
     FieldKind.HALF: "choice",
     FieldKind.DATE: "date",
     FieldKind.NUMBER: "number",
+    FieldKind.MONEY: "number",
     FieldKind.PERSON: "person",
     FieldKind.PEOPLE: "people",
 }

@@ -14,7 +14,7 @@ from tools.spec import CardField, DialogField, TextRef, ToolError
 from tools.tool import ToolContext
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_preview import FormPreview, list_errors
-from tools.workflow.process.forms import FieldKind, FormField, check_missing_fields
+from tools.workflow.process.forms import FormField, check_missing_fields
 
 PAGE = 6
 """Inputs of one page."""
@@ -138,5 +138,4 @@ def _is_input_needed(process: Process, field: FormField, preview: FormPreview) -
 
 def _adapt_field(process: Process, field: FormField, shown: DialogField, preview: FormPreview | None) -> DialogField:
     is_needed = shown.required or (preview is not None and _is_input_needed(process, field, preview))
-    kind = "number" if field.kind is FieldKind.MONEY else shown.kind
-    return shown.model_copy(update={"name": field.name, "kind": kind, "required": is_needed})
+    return shown.model_copy(update={"name": field.name, "required": is_needed})

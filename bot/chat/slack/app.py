@@ -22,6 +22,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Channel, ChatDirectory, Ingress
 from bot.chat.slack.form_listeners import FormListeners
+from bot.chat.slack.home_listeners import HomeListeners
 from bot.chat.slack.listeners import BotIdentity, SlackListeners, register_sinks
 from bot.chat.slack.payload_shape import has_slack_shape
 from bot.chat.slack.request_verifier import HEADERS_S, RequestVerifier
@@ -116,6 +117,7 @@ def build_bolt_app(
         note_changed_person=note_changed_person,
     ).register_listeners(app, command)
     FormListeners(client, me, intake, channel, directory).register_listeners(app)
+    HomeListeners(client, me, intake, channel, directory).register_listeners(app)
     register_sinks(app)
     return app
 

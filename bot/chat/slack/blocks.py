@@ -19,6 +19,7 @@ from bot.chat.messages import (
     Moment,
     NamedPeople,
     NamedPerson,
+    PersonPicker,
     Post,
     RichText,
     StepLine,
@@ -76,7 +77,8 @@ def render_post(post: Post) -> tuple[RenderedMessage, ...]:
         said = [*_render_said(post)]
         said += _render_people(post.people.people, format_bold(post.people.text) + "\n") if post.people else []
         notice = post.text if post.plain else post.text.replace("**", "")  # a notification shows the stars themselves
-        return _render_messages(notice, "", [*said, *render_context(post.receipt)], render_actions(post.buttons))
+        rows = render_actions(post.buttons, picker=post.picker)
+        return _render_messages(notice, "", [*said, *render_context(post.receipt)], rows)
     card, text = post.card, post.text or post.card.title
     pieces = [*_render_full_title(card.title), *render_card_content(card), *render_context(post.receipt)]
     return _render_messages(text, card.title, pieces, render_actions(card.buttons))
@@ -336,10 +338,11 @@ def _render_step(number: int, step: StepLine) -> Block:
     }
 
 
-def render_actions(buttons: tuple[Button, ...], where: str = "") -> list[Block]:
-    """Rows of buttons. `where` keeps block ids distinct when several cards share a page."""
+def render_actions(buttons: tuple[Button, ...], where: str = "", *, picker: PersonPicker | None = None) -> list[Block]:
+    """Rows of buttons, with a picker behind the last one. `where` keeps block ids distinct when several cards share a
+    page."""
     rows = [buttons[start : start + BUTTONS] for start in range(0, len(buttons), BUTTONS)]
-    return [
+    shown: list[Block] = [
         {
             "type": "actions",
             "block_id": f"cs:{where}{row[0].approval}.{row[0].version}:{number}",
@@ -347,6 +350,18 @@ def render_actions(buttons: tuple[Button, ...], where: str = "") -> list[Block]:
         }
         for number, row in enumerate(rows)
     ]
+    if picker is not None and shown:
+        shown[-1]["elements"].append(_render_picker(picker))
+    elif picker is not None:
+        block_id = f"cs:{where}{picker.approval}.{picker.version}:0"
+        shown = [{"type": "actions", "block_id": block_id, "elements": [_render_picker(picker)]}]
+    return shown
+
+
+def _render_picker(picker: PersonPicker) -> Block:
+    """Slack sends no value with it: the block's id says what it is about."""
+    placeholder = build_plain_text(format_plain_label(picker.label, LABEL) or "…")
+    return {"type": "users_select", "action_id": f"cs:{picker.choice}", "placeholder": placeholder}
 
 
 def _render_button(button: Button) -> Block:

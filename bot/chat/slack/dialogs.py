@@ -8,21 +8,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 from itertools import zip_longest
 from typing import Any
 
-from bot.chat.messages import Click, Dialog, MessageRef, Place
-from bot.chat.slack.blocks import format_bold, render_literal
+from bot.chat.messages import Card, Click, Dialog, MessageRef, Place
+from bot.chat.slack.blocks import format_bold, render_card_content, render_card_title, render_literal
 from bot.chat.slack.text import count_utf16_units, format_plain_label, replace_surrogates
 from tools.spec import DialogField
 
 CALLBACK = "cs:dialog"
-INPUT = "cs:input"
+INPUT, MORE, BUTTON_ROW = "cs:input", "cs:dialog:more", "cs:form:buttons"
 TITLE, LABEL, OPTION, VALUE, LONGEST, OPTIONS = 24, 150, 75, 150, 3000, 100
 """Characters in a title, a label (Slack takes 2,000), an option, its value, an input; options of a choice."""
 VALUE_MAX = 60_000
 """Longest value that is read, in characters. No field takes nearly as much, so a longer one is refused as too long."""
+
+PAGE, PAGES = 6, 3
+"""Inputs of a page, and pages: Slack stacks so many views."""
+METADATA, HINT = 3_000, 150
+"""Characters that a view may carry, and of a hint."""
 
 _PERSON = re.compile(r"[UW][A-Z0-9]+")
 NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,10})?", re.ASCII)
@@ -30,38 +36,77 @@ NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,10})?", re.ASCII)
 View = dict[str, Any]
 
 
-def render_modal(dialog: Dialog) -> View:
-    """The modal of a dialog."""
+def render_modal(dialog: Dialog, page: int = 0, values: Mapping[str, str] | None = None) -> View:
+    """The modal of a dialog: what it decides on, then at most `PAGE` inputs. `page`: from 0; `values`: what was filled
+    in on the pages before. Only the pages that were opened are submitted; everything else stays as it is."""
+    rows = list(_pair_fields_with_labels(dialog))
+    shown, inputs = [r for r in rows if r.field.kind == "shown"], [r for r in rows if r.field.kind != "shown"]
+    here = inputs[page * PAGE : (page + 1) * PAGE]
+    has_more = dialog.more and page + 1 < PAGES and len(inputs) > (page + 1) * PAGE
     return {
         "type": "modal",
         "callback_id": CALLBACK,
         "title": build_short_text(dialog.title, TITLE),
         "submit": build_short_text(dialog.submit, TITLE),
         "close": build_short_text(dialog.cancel, TITLE),
-        "private_metadata": _format_private_metadata(dialog),
-        "blocks": [block for row in _pair_fields_with_labels(dialog) for block in _render_field(*row)],
+        "private_metadata": _format_private_metadata(dialog, page, values or {}),
+        "blocks": [
+            *([] if page else _render_matter(dialog)),
+            *(block for row in ([] if page else shown) for block in _render_shown_text(row)),
+            *(block for row in here for block in _render_input_row(row)),
+            *([build_button_row(dialog.more, MORE)] if has_more else []),
+        ],
     }
 
 
-def _format_private_metadata(dialog: Dialog) -> str:
+def _format_private_metadata(dialog: Dialog, page: int, values: Mapping[str, str]) -> str:
     about = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice}
     card = dialog.card.model_dump() if dialog.card else None
-    return json.dumps({**about, "place": dialog.place.model_dump(), "card": card}, ensure_ascii=False)
+    carried = {"page": page, "values": dict(values)} if page else {}
+    return json.dumps({**about, "place": dialog.place.model_dump(), "card": card, **carried}, ensure_ascii=False)
 
 
-def _pair_fields_with_labels(dialog: Dialog) -> Iterator[tuple[DialogField, str, tuple[tuple[str, str], ...]]]:
-    for field, label, options in zip_longest(dialog.fields, dialog.labels, dialog.options):
+@dataclass(frozen=True, slots=True)
+class _FieldRow:
+    """One field of a dialog as its reader sees it."""
+
+    field: DialogField
+    label: str
+    options: tuple[tuple[str, str], ...]
+    hint: str
+
+
+def _pair_fields_with_labels(dialog: Dialog) -> Iterator[_FieldRow]:
+    for field, label, options, hint in zip_longest(dialog.fields, dialog.labels, dialog.options, dialog.hints):
         if field is not None:
-            yield field, label or field.name, options or ()
+            yield _FieldRow(field, label or field.name, options or (), hint or "")
 
 
-def _render_field(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
+def _render_matter(dialog: Dialog) -> Iterator[View]:
+    """What was objected to first, then what is decided on."""
+    if dialog.lead:
+        yield from render_literal(dialog.lead)
+    if dialog.matter or dialog.about:
+        yield from render_card_title(dialog.matter)
+        yield from render_card_content(Card("", facts=dialog.about))
+    if dialog.lead or dialog.matter or dialog.about:
+        yield {"type": "divider"}
+
+
+def _render_shown_text(row: _FieldRow) -> Iterator[View]:
     """A text to read is shown in full, in as many blocks as needed, without an input."""
-    return (
-        render_literal(field.value, format_bold(label) + "\n", always=True)
-        if field.kind == "shown"
-        else render_inputs(field, label, options)
-    )
+    return render_literal(row.field.value, format_bold(row.label) + "\n", always=True)
+
+
+def _render_input_row(row: _FieldRow) -> Iterator[View]:
+    hint = {"hint": build_short_text(row.hint, HINT)} if row.hint else {}
+    for block in render_inputs(row.field, row.label, row.options):
+        yield {**block, **hint}
+
+
+def build_button_row(label: str, action: str) -> View:
+    button = {"type": "button", "action_id": action, "text": build_short_text(label, OPTION)}
+    return {"type": "actions", "block_id": BUTTON_ROW, "elements": [button]}
 
 
 def render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
@@ -139,6 +184,7 @@ def parse_submission(body: Mapping[str, Any]) -> Click | None:
     try:
         view = body["view"]
         about = json.loads(view.get("private_metadata") or "null")
+        carried = {str(name): str(text) for name, text in about.get("values", {}).items()}
         return Click(
             id=f"{view['id']}:{view.get('hash', '')}",
             approval=about["approval"],
@@ -146,7 +192,7 @@ def parse_submission(body: Mapping[str, Any]) -> Click | None:
             choice=about["choice"],
             person=body["user"]["id"],
             place=Place(**about["place"]),
-            form=parse_view_state(view["state"]["values"]),
+            form=carried | parse_view_state(view["state"]["values"]),
             card=MessageRef(**about["card"]) if about.get("card") else None,
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
@@ -170,11 +216,27 @@ def _read_input_value(element: Mapping[str, Any]) -> str:
     return str(element.get("value") or chosen or picked or several)
 
 
-def assign_errors_to_inputs(problems: Mapping[str, str], form: Mapping[str, str]) -> dict[str, str]:
-    """Problems by input. A problem of no field goes under the first input."""
-    first = next(iter(form), "")
+def parse_dialog_page(view: Mapping[str, Any]) -> int:
+    """Which page of a dialog of ours this view is, from 0."""
+    try:
+        page = json.loads(view.get("private_metadata") or "null").get("page", 0)
+    except (AttributeError, ValueError, RecursionError):
+        return 0
+    return page if type(page) is int and 0 <= page < PAGES else 0
+
+
+def list_input_blocks(view: Mapping[str, Any]) -> list[str]:
+    """Block ids of a view's inputs; of one without any, which Slack does not send, an empty name."""
+    blocks = view.get("blocks")
+    shown = [one for one in blocks if isinstance(one, Mapping)] if isinstance(blocks, list) else []
+    return [str(one.get("block_id")) for one in shown if one.get("type") == "input"] or [""]
+
+
+def assign_errors_to_inputs(problems: Mapping[str, str], view: Mapping[str, Any]) -> dict[str, str]:
+    """Problems by input. A problem of no field in this view goes under the first input."""
+    shown = list_input_blocks(view)
     errors: dict[str, str] = {}
     for field, sentence in problems.items():
-        name = field if field in form else first
+        name = field if field in shown else shown[0]
         errors[name] = f"{errors[name]} {sentence}" if name in errors else sentence
     return errors

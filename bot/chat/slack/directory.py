@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.directory_file import EMPTY_ENTRY, DirectoryEntry, DirectoryFile, read_directory_file
-from bot.chat.member_store import LocalMemberStore, MemberRecord, MemberStore, UserProfile
+from bot.chat.member_store import LanguageChoices, LocalMemberStore, MemberRecord, MemberStore, UserProfile
 from bot.chat.slack.member_cache import LISTED_S, MemberCache
 from bot.chat.slack.members import ADMIN_FLAGS, Member, get_email, is_bot, is_full_member, is_own_bot
 from bot.chat.slack.text import replace_surrogates
@@ -38,6 +38,7 @@ LIST_AGAIN_S = 30.0
 """When a list that Slack has refused is asked for again."""
 BUILT_AT_ONCE = 200
 """Persons built at one go: presses are acknowledged in between."""
+LOCALES = {"zh": "zh-CN", "en": "en-US"}
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
@@ -53,12 +54,15 @@ class SlackDirectory:
         *,
         team: str,
         store: MemberStore | None = None,
+        languages: LanguageChoices | None = None,
         listed_s: float = LISTED_S,
         fresh_s: float = FRESH_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`facts`: a file that is read again when it changes, or what is known for good. `store`: where all processes
-        keep what Slack has said; None: this one keeps it for itself."""
+        keep what Slack has said; None: this one keeps it for itself. `languages`: what people have chosen for
+        themselves; None: as Slack says."""
+        self._languages = languages
         self._team, self._clock, self._fresh_s = team, clock, fresh_s
         self._file = facts if isinstance(facts, DirectoryFile) else None
         self._facts = facts.entries if isinstance(facts, DirectoryFile) else facts
@@ -84,13 +88,18 @@ class SlackDirectory:
 
     def find_known_person(self, person: str) -> Person | None:
         """What is known of somebody, without asking anybody."""
-        return self._people.get(person)
+        return self._apply_language(self._people.get(person))
 
     async def find_person(self, person: str) -> Person | None:
         """Anybody human, also guests and the deactivated (`active` is false). Slack is asked about this one person if
         nothing is known of them. Raises ChatError."""
         await self._reload_file()
-        return self._people.get(person) or await self._find_new_person(person)
+        return self._apply_language(self._people.get(person) or await self._find_new_person(person))
+
+    def _apply_language(self, person: Person | None) -> Person | None:
+        """They read what they have chosen, whatever Slack says."""
+        chosen = self._languages.get_language(person.id) if person and self._languages else ""
+        return person.model_copy(update={"locale": LOCALES[chosen]}) if person and chosen in LOCALES else person
 
     async def list_people(self) -> tuple[Person, ...]:
         """Members of the workspace who can be asked to do something: all of them, so that a name is never taken for
@@ -196,6 +205,8 @@ class SlackDirectory:
         """Takes over what other processes have learned, and does what is due: the list, profiles, changed people.
         Raises ChatError, StoreUnavailableError."""
         await self._reload_file()
+        if self._languages is not None:
+            await self._languages.reload_if_changed()
         await self._cache.pull_changes()
         await self._list_if_due()
         for person in list(self._changed)[:CHANGED_AT_ONCE]:

@@ -16,7 +16,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, FormDialog, FormSubmission, Ingress, Place
-from bot.chat.slack import forms
+from bot.chat.slack import dialogs, forms
 from bot.chat.slack.listeners import RAW_MAX, AckFunction, BotIdentity, acknowledge_malformed, is_button_press
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import parse_message_text
@@ -160,7 +160,7 @@ class FormListeners:
             await ack(response_action="push", view=view)
         else:
             text = await self._translate(form.person, "form.too_much")
-            await ack(response_action="errors", errors={forms.list_input_blocks(body["view"])[0]: text})
+            await ack(response_action="errors", errors={dialogs.list_input_blocks(body["view"])[0]: text})
 
     # Saying things of our own
 

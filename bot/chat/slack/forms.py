@@ -11,18 +11,28 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bot.chat.messages import FormDialog, FormInput, FormProblem, FormSubmission
-from bot.chat.slack.dialogs import LABEL, OPTION, TITLE, VALUE, build_short_text, parse_view_state, render_inputs
+from bot.chat.slack.dialogs import (
+    HINT,
+    LABEL,
+    METADATA,
+    OPTION,
+    TITLE,
+    VALUE,
+    build_button_row,
+    build_short_text,
+    list_input_blocks,
+    parse_view_state,
+    render_inputs,
+)
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import count_utf16_units
 
 CALLBACK = "cs:form"
 OPEN, MORE, PROCESS, INPUT = "cs:form:open", "cs:form:more", "cs:form:process", "cs:form:input"
-NOTES, CHOICE, BUTTONS = "cs:form:notes", "cs:form:choice", "cs:form:buttons"
+NOTES, CHOICE = "cs:form:notes", "cs:form:choice"
 """Block ids of what has no name of a field."""
-METADATA = 3_000
-"""Characters that a view may carry."""
-NOTE, NOTES_MAX, HINT = 300, 10, 150
-"""Characters of a note, notes of a view, characters of a hint."""
+NOTE, NOTES_MAX = 300, 10
+"""Characters of a note, notes of a view."""
 CHOICES = 100
 PAGES = 3
 """Slack stacks so many views."""
@@ -54,7 +64,7 @@ def render_form(dialog: FormDialog) -> View | None:
 
 def render_open_button(label: str) -> list[View]:
     """The button that opens a form; nothing without a label."""
-    return [_build_button_row(label, OPEN)] if label else []
+    return [build_button_row(label, OPEN)] if label else []
 
 
 def _render_choice(dialog: FormDialog) -> Iterator[View]:
@@ -90,12 +100,7 @@ def _render_notes(dialog: FormDialog) -> Iterator[View]:
 
 def _render_more(dialog: FormDialog) -> Iterator[View]:
     if dialog.more:
-        yield _build_button_row(dialog.more, MORE)
-
-
-def _build_button_row(label: str, action: str) -> View:
-    button = {"type": "button", "action_id": action, "text": build_short_text(label, OPTION)}
-    return {"type": "actions", "block_id": BUTTONS, "elements": [button]}
+        yield build_button_row(dialog.more, MORE)
 
 
 def parse_form(body: Mapping[str, Any]) -> FormSubmission | None:
@@ -125,13 +130,6 @@ def parse_chosen_process(action: Mapping[str, Any]) -> str:
     chosen = action.get("selected_option")
     value = chosen.get("value") if isinstance(chosen, Mapping) else ""
     return value if is_short_text(value) else ""
-
-
-def list_input_blocks(view: Mapping[str, Any]) -> list[str]:
-    """Block ids of a view's inputs; of one without any, which Slack does not send, an empty name."""
-    blocks = view.get("blocks")
-    shown = [one for one in blocks if isinstance(one, Mapping)] if isinstance(blocks, list) else []
-    return [str(one.get("block_id")) for one in shown if one.get("type") == "input"] or [""]
 
 
 def assign_problems(problems: tuple[FormProblem, ...], view: Mapping[str, Any]) -> dict[str, str]:

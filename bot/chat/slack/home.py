@@ -1,13 +1,28 @@
-"""A person's Home tab as a Slack view."""
+"""A person's Home tab, and the dialogs that it opens, as Slack views.
+
+A view carries where its cards belong and what its dialog has shown; all of it is checked again when it comes back, and
+who presses is whom the verified payload names."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bot.chat.messages import Card, HomeView
+from bot.chat.messages import (
+    FormProblem,
+    HomeButton,
+    HomeDialog,
+    HomeEntry,
+    HomePress,
+    HomeSection,
+    HomeSubmission,
+    HomeView,
+    Place,
+)
 from bot.chat.slack.blocks import (
+    BUTTONS,
+    LABEL,
     Block,
     count_json_bytes,
     render_actions,
@@ -16,34 +31,80 @@ from bot.chat.slack.blocks import (
     render_context,
     render_heading,
 )
+from bot.chat.slack.dialogs import HINT, TITLE, build_short_text, list_input_blocks, parse_view_state, render_inputs
 from bot.chat.slack.forms import render_open_button
 from bot.chat.slack.payload_shape import is_short_text
 from bot.core.i18n import translate
 
-MAX_BLOCKS = 96
-"""Most blocks of cards; Slack takes 100."""
+CALLBACK = "cs:home"
+ACTION = "cs:home:"
+"""In front of the names of the buttons."""
+MAX_BLOCKS = 100
+"""Most blocks of a view."""
 MAX_BYTES = 60_000
 """Most bytes, well below Slack's limit for a view (about 250 kB)."""
 
+View = dict[str, Any]
 
-def render_home_view(home: HomeView, language: str, dm: str = "") -> dict[str, Any]:
-    """The Home tab. `dm`: the channel that its cards belong to; it comes back with every press. A card is shown whole
-    or, when the page is full, counted and left out: its buttons never stand under half of what they do."""
-    blocks, left = [*render_heading(home.title), *render_open_button(home.request)], 0
-    for number, (title, cards, empty) in enumerate(home.sections):
-        blocks += render_heading(title)
-        blocks += [] if cards else list(render_context(empty))
-        for index, card in enumerate(cards):
-            page = [*blocks, *_render_home_card(card, f"{number}.{index}.")]
-            fits = len(page) + 2 * len(home.sections) <= MAX_BLOCKS and count_json_bytes(page) <= MAX_BYTES
-            blocks, left = (page, left) if fits else (blocks, left + 1)
+
+def render_home_view(home: HomeView, language: str, dm: str = "") -> View:
+    """The Home tab. `dm`: the channel that its cards belong to; it comes back with every press. What stands in a
+    section is shown whole or, when the page is full, counted and left out: buttons never stand under half of what they
+    do."""
+    blocks = [*render_heading(home.title), *render_context(home.freshness), *render_open_button(home.request)]
+    blocks += render_context(home.start)
+    frames = [_render_frame(section, number) for number, section in enumerate(home.sections)]
+    room = MAX_BLOCKS - 1 - len(blocks) - sum(len(head) + len(foot) for head, foot in frames)
+    bytes_left = MAX_BYTES - count_json_bytes(blocks) - sum(count_json_bytes([*head, *foot]) for head, foot in frames)
+    left = 0
+    for number, (section, (head, foot)) in enumerate(zip(home.sections, frames, strict=True)):
+        blocks += head
+        for index, entry in enumerate(section.entries):
+            shown = list(_render_entry(entry, f"{number}.{index}."))
+            if len(shown) <= room and count_json_bytes(shown) <= bytes_left:
+                blocks, room, bytes_left = [*blocks, *shown], room - len(shown), bytes_left - count_json_bytes(shown)
+            else:
+                left += 1
+        blocks += foot
     if left:
         blocks += render_context(translate("slack.more_at_home", language, count=left))
     return {"type": "home", "blocks": blocks, "private_metadata": json.dumps({"dm": dm})}
 
 
+def _render_frame(section: HomeSection, number: int) -> tuple[list[Block], list[Block]]:
+    """What stands above the entries of a section, and what stands below."""
+    head = [{"type": "divider"}, *render_heading(section.title)]
+    head += [] if section.entries else list(render_context(section.empty))
+    return head, [*render_context(section.note), *_render_buttons(section.buttons, f"{number}.section")]
+
+
+def _render_entry(entry: HomeEntry, where: str) -> Iterator[Block]:
+    if entry.card.title:
+        yield from render_card_title(entry.card.title)
+    yield from render_card_content(entry.card)
+    own = [_build_button(button) for button in entry.buttons]
+    if rows := render_actions(entry.card.buttons, where):
+        rows[-1]["elements"] = [*rows[-1]["elements"], *own][:BUTTONS]
+        yield from rows
+    else:
+        yield from _render_buttons(entry.buttons, where)
+
+
+def _render_buttons(buttons: tuple[HomeButton, ...], where: str) -> Iterator[Block]:
+    if buttons:
+        elements = [_build_button(button) for button in buttons[:BUTTONS]]
+        yield {"type": "actions", "block_id": f"{ACTION}{where}", "elements": elements}
+
+
+def _build_button(button: HomeButton) -> Block:
+    style = {"style": "primary"} if button.style == "primary" else {}
+    value = {"value": button.value} if button.value else {}
+    label = build_short_text(button.label, LABEL)
+    return {"type": "button", "action_id": f"{ACTION}{button.action}", "text": label, **value, **style}
+
+
 def parse_home_dm(metadata: object) -> str:
-    """The channel that a page names; empty where it names none."""
+    """The channel that a view of Home names; empty where it names none."""
     try:
         named = json.loads(metadata).get("dm") if isinstance(metadata, str) else ""
     except (AttributeError, ValueError, RecursionError):
@@ -51,8 +112,83 @@ def parse_home_dm(metadata: object) -> str:
     return named if is_short_text(named) and named.startswith("D") else ""
 
 
-def _render_home_card(card: Card, where: str) -> Iterator[Block]:
-    yield from render_card_title(card.title)
-    yield from render_card_content(card)
-    yield from render_actions(card.buttons, where)
-    yield {"type": "divider"}
+def parse_home_press(body: Mapping[str, Any]) -> HomePress:
+    """The press of a button of Home, in a payload that `is_button_press` has seen."""
+    action = body["actions"][0]
+    return HomePress(
+        id=body["trigger_id"],
+        person=body["user"]["id"],
+        action=action["action_id"].removeprefix(ACTION),
+        value=action.get("value") or "",
+    )
+
+
+# Dialogs
+
+
+def render_home_dialog(dialog: HomeDialog, language: str, dm: str = "") -> View:
+    """The modal. A card that is too long for one is not pressed here: it is in the DM, whole."""
+    about = {"home": dialog.action, "value": dialog.value, "form": dict(dialog.form), "seal": dialog.seal, "dm": dm}
+    blocks = [*render_context(dialog.notice), *_render_about(dialog, language)]
+    for one in dialog.inputs:
+        hint = {"hint": build_short_text(one.hint, HINT)} if one.hint else {}
+        blocks += [{**block, **hint} for block in render_inputs(one.field, one.label, one.options)]
+    blocks += _render_buttons(dialog.buttons, "dialog")
+    submit = {"submit": build_short_text(dialog.submit, TITLE)} if dialog.submit else {}
+    return {
+        "type": "modal",
+        "callback_id": CALLBACK,
+        "title": build_short_text(dialog.title, TITLE),
+        "close": build_short_text(dialog.cancel, TITLE),
+        **submit,
+        "private_metadata": json.dumps(about, ensure_ascii=False),
+        "blocks": blocks,
+    }
+
+
+def _render_about(dialog: HomeDialog, language: str) -> list[Block]:
+    if dialog.card is None:
+        return []
+    shown = list(_render_entry(HomeEntry(dialog.card), "open."))
+    if len(shown) <= MAX_BLOCKS - 10 and count_json_bytes(shown) <= MAX_BYTES:
+        return shown
+    return list(render_context(translate("home.whole_in_dm", language)))
+
+
+def render_notice_modal(title: str, text: str, close: str) -> View:
+    """In place of a dialog whose button was pressed."""
+    return {
+        "type": "modal",
+        "callback_id": CALLBACK,
+        "title": build_short_text(title, TITLE),
+        "close": build_short_text(close, TITLE),
+        "blocks": list(render_context(text)),
+    }
+
+
+def parse_home_submission(body: Mapping[str, Any], team: str) -> HomeSubmission | None:
+    """A submitted dialog of Home; None if the view is none of these."""
+    try:
+        view = body["view"]
+        about = json.loads(view.get("private_metadata") or "null")
+        dm = parse_home_dm(view["private_metadata"])
+        return HomeSubmission(
+            id=view["id"],
+            person=body["user"]["id"],
+            action=about["home"],
+            value=about["value"],
+            place=Place(team=team, channel=dm, direct=True),
+            form={**about["form"], **parse_view_state(view["state"]["values"])},
+            seal=about["seal"],
+        )
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def assign_home_problems(problems: tuple[FormProblem, ...], view: Mapping[str, Any]) -> dict[str, str]:
+    """Problems under their inputs; what belongs to none stands under the first."""
+    shown, placed = list_input_blocks(view), dict[str, str]()
+    for one in problems:
+        name = one.field if one.field in shown else shown[0]
+        placed[name] = f"{placed[name]} {one.text}" if name in placed else one.text
+    return placed

@@ -21,10 +21,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, Ingress, Message, MessageRef, Place
 from bot.chat.slack import dialogs, home
 from bot.chat.slack.payload_shape import is_short_text
-from bot.chat.slack.text import parse_message_text
+from bot.chat.slack.text import count_utf16_units, parse_message_text
 from bot.chat.slack.web_api import call_slack
 from bot.core.errors import ChatError, StoreUnavailableError
-from bot.core.i18n import translate
+from bot.core.i18n import load_sentences, translate
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ acknowledgement."""
 RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
-_ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:)")
+_ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:|home:)")
 SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
 """Message events that somebody wrote just now: also with a file, by `/me`, and a reply that is *also sent to the
 channel*. Every other subtype is an edit, a notice or a robot."""
@@ -92,13 +92,13 @@ class SlackListeners:
         self._threads = WeakValueDictionary[str, asyncio.Lock]()
 
     def register_listeners(self, app: AsyncApp, command: str) -> None:
-        """What is said and pressed. Forms have listeners of their own; Bolt takes the first that fits."""
+        """What is said and pressed. Forms and Home have listeners of their own; Bolt takes the first that fits."""
         app.middleware(self.handle_event)
-        app.event("app_home_opened")(self.handle_home_opened)
         for event in ("user_change", "team_join"):
             app.event(event)(self.handle_changed_person)
         for event in ("app_uninstalled", "tokens_revoked"):
             app.event(event)(log_removal)
+        app.action(dialogs.MORE)(self.handle_more)
         app.action(_BUTTONS)(self.handle_action)
         app.view(dialogs.CALLBACK)(self.handle_view_submission)
         app.command(command)(self.handle_command)
@@ -217,12 +217,25 @@ class SlackListeners:
         await ack()
         if click and opens_dialog:
             await self._open_dialog(body, click)
+        elif click and _is_in_dialog(body):
+            await self._close_pressed_dialog(body, click)
+
+    async def _close_pressed_dialog(self, body: Body, click: Click) -> None:
+        """In place of the card that was pressed in a dialog of Home: no button stays that has done its work."""
+        language, choice = await self._find_language(click.person), f"choice.{click.choice}"
+        known = translate(choice, language) if choice in load_sentences() else click.choice
+        text, close = translate("home.pressed", language, choice=known), translate("card.close", language)
+        view = home.render_notice_modal(str((body["view"].get("title") or {}).get("text") or ""), text, close)
+        try:
+            await call_slack(self._client.views_update, {"view_id": body["view"]["id"], "view": view})
+        except ChatError as failed:
+            _log.warning("dialog not closed: %s", failed)
 
     async def _open_dialog(self, body: Body, click: Click) -> None:
         """The dialog of a press; one that may not open any goes the way of every click, which says why."""
         try:
             if dialog := await self._intake.build_dialog(click):
-                await self._open_modal(body["trigger_id"], dialog, click)
+                await self._open_modal(body, dialog, click)
             else:
                 await self._intake.accept_click(click)
         except (StoreUnavailableError, ChatError) as failed:
@@ -231,7 +244,8 @@ class SlackListeners:
     async def parse_click(self, body: Body) -> Click | None:
         """The click in a `block_actions` payload. None if it is malformed."""
         action = body["actions"][0]
-        approval, dot, version = str(action.get("value") or "").rpartition(".")
+        named = action.get("value") or str(action.get("block_id") or "").removeprefix("cs:").rpartition(":")[0]
+        approval, dot, version = str(named).rpartition(".")
         if not dot or not (version.isascii() and version.isdecimal()):
             _log.warning("a press without an approval: %s", action.get("action_id"))
             return None
@@ -243,6 +257,7 @@ class SlackListeners:
             choice=action["action_id"].removeprefix("cs:"),
             person=person,
             place=await self._find_press_place(body, person),
+            form={"person": action["selected_user"]} if is_short_text(action.get("selected_user")) else None,
             card=_find_pressed_message(body, action),
         )
 
@@ -258,14 +273,34 @@ class SlackListeners:
             str(channel), thread or self._choose_thread(str(channel), box.get("message_ts") or message.get("ts"))
         )
 
-    async def _open_modal(self, trigger: str, dialog: Dialog, click: Click) -> None:
-        """Opens a dialog within the trigger's three seconds. If it is too late, the person is told."""
+    async def _open_modal(self, body: Body, dialog: Dialog, click: Click) -> None:
+        """Opens a dialog within the trigger's three seconds; over another one if that has the button. If it is too
+        late, the person is told."""
+        show = self._client.views_push if _is_in_dialog(body) else self._client.views_open
         try:
-            await call_slack(
-                self._client.views_open, {"trigger_id": trigger, "view": dialogs.render_modal(dialog)}, tries=1
-            )
+            await call_slack(show, {"trigger_id": body["trigger_id"], "view": dialogs.render_modal(dialog)}, tries=1)
         except ChatError as failed:
             _log.warning("dialog not opened: %s", failed)
+            await self._post_ephemeral_notice(click.place, click.person, "slack.press_again")
+
+    async def handle_more(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """The next page of a dialog, with what stands on this one."""
+        click = dialogs.parse_submission(body) if is_button_press(body) else None
+        if click is None:
+            await acknowledge_malformed(ack, "a press")
+            return
+        await ack()
+        try:
+            dialog, page = await self._intake.build_dialog(click), dialogs.parse_dialog_page(body["view"]) + 1
+            view = dialogs.render_modal(dialog, page, click.form) if dialog else None
+            if view is None or count_utf16_units(view["private_metadata"]) > dialogs.METADATA:
+                await self._post_ephemeral_notice(
+                    click.place, click.person, "form.too_much" if view else "slack.press_again"
+                )
+            else:
+                await call_slack(self._client.views_push, {"trigger_id": body["trigger_id"], "view": view}, tries=1)
+        except (StoreUnavailableError, ChatError) as failed:
+            _log.warning("page not opened: %s", failed)
             await self._post_ephemeral_notice(click.place, click.person, "slack.press_again")
 
     async def handle_view_submission(self, ack: AckFunction, body: dict[str, Any]) -> None:
@@ -276,25 +311,10 @@ class SlackListeners:
             return
         problems = await self._intake.check_dialog(click)
         if problems:
-            await ack(response_action="errors", errors=dialogs.assign_errors_to_inputs(problems, click.form or {}))
+            await ack(response_action="errors", errors=dialogs.assign_errors_to_inputs(problems, body["view"]))
             return
         await self._intake.accept_click(click)
-        await ack()
-
-    # Home
-
-    async def handle_home_opened(self, event: dict[str, Any]) -> None:
-        """The Home tab, built again whenever a person opens it."""
-        person = event.get("user")
-        if event.get("tab") != "home" or not is_short_text(person):
-            return
-        try:
-            if page := await self._intake.build_home(person):
-                dm = await self._channel.open_dm(person)
-                view = home.render_home_view(page, await self._find_language(person), dm.channel)
-                await call_slack(self._client.views_publish, {"user_id": person, "view": view})
-        except (StoreUnavailableError, ChatError) as failed:
-            _log.warning("Home tab not shown: %s", failed)
+        await (ack(response_action="clear") if body["view"].get("previous_view_id") else ack())
 
     # People
 
@@ -343,9 +363,17 @@ def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
     needs nothing."""
     box, message = body.get("container") or {}, body.get("message") or {}
     shown = [button for block in message.get("blocks") or () for button in block.get("elements") or ()]
-    here = [one for one in shown if (one.get("action_id"), one.get("value")) == (action["action_id"], action["value"])]
+    here = [
+        one for one in shown if (one.get("action_id"), one.get("value")) == (action["action_id"], action.get("value"))
+    ]
     channel, ts = box.get("channel_id"), box.get("message_ts")
     return MessageRef(channel=str(channel), ts=str(ts)) if here and channel and ts else None
+
+
+def _is_in_dialog(body: Body) -> bool:
+    """True for a press inside a dialog of ours."""
+    view = body.get("view")
+    return isinstance(view, Mapping) and view.get("type") == "modal" and is_short_text(view.get("id"))
 
 
 def is_button_press(body: Body) -> bool:

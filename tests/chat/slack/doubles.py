@@ -14,7 +14,20 @@ from aiohttp import WSMsgType, web
 from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
-from bot.chat.messages import Click, Dialog, FormAnswer, FormDialog, FormSubmission, HomeView, Message, Place
+from bot.chat.messages import (
+    Click,
+    Dialog,
+    FormAnswer,
+    FormDialog,
+    FormSubmission,
+    HomeAnswer,
+    HomeDialog,
+    HomePress,
+    HomeSubmission,
+    HomeView,
+    Message,
+    Place,
+)
 from bot.chat.slack.listeners import BotIdentity
 from bot.core.errors import StoreUnavailableError
 from bot.local.workspace.validate import BLOCK_TEXT, UPDATE_BYTES, check_blocks, check_view, count_text_characters
@@ -35,6 +48,7 @@ class Inbox:
         self.dialogs: dict[str, Dialog] = {}
         self.wrong: dict[str, str] = {}
         self.homes: dict[str, HomeView] = {}
+        self.home_dialogs: dict[str, HomeDialog] = {}
         self.down = False
 
     def _up(self, what: str) -> None:
@@ -82,8 +96,16 @@ class Inbox:
     async def submit_form(self, form: FormSubmission) -> FormAnswer:
         return FormAnswer()
 
-    async def build_home(self, person: str) -> HomeView | None:
+    async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
         return self.homes.get(person)
+
+    async def handle_home_press(self, press: HomePress) -> HomeDialog | None:
+        self._up("home")
+        return self.home_dialogs.get(press.action)
+
+    async def submit_home_dialog(self, submission: HomeSubmission) -> HomeAnswer:
+        self._up("submit")
+        return HomeAnswer()
 
     @property
     def texts(self) -> list[str]:

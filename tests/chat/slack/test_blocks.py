@@ -15,6 +15,8 @@ from bot.chat.messages import (
     Button,
     Card,
     Dialog,
+    HomeEntry,
+    HomeSection,
     HomeView,
     Moment,
     NamedPeople,
@@ -324,7 +326,11 @@ def test_links_that_hide_their_target_are_undone() -> None:
 @given(st.lists(CARDS, max_size=5), WRITTEN)
 def test_home_shows_cards_whole_or_counts_them(cards: list[Card], title: str) -> None:
     shown = home.render_home_view(
-        HomeView("Hi " + title, (("Waiting", tuple(cards), "Nothing."), ("Mine", (), "None."))), "en"
+        HomeView(
+            "Hi " + title,
+            (HomeSection("Waiting", tuple(HomeEntry(card) for card in cards), "Nothing."), HomeSection("Mine")),
+        ),
+        "en",
     )
     validate({"view": shown})
     assert all(map(harmless, strings(shown)))

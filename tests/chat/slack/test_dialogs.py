@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bot.chat.messages import Dialog, Place
-from bot.chat.slack.dialogs import parse_view_state, render_modal
+from bot.chat.slack.dialogs import PAGE, PAGES, parse_view_state, render_modal
 from bot.local.workspace.validate import check_view
 from tests.tools.company import SICK, filled
 from tools.cards.fields import FIELD_PREFIX, build_dialog_fields
@@ -62,8 +63,13 @@ def test_what_was_put_in_comes_back(state: dict[str, Any], value: str) -> None:
 def test_the_shipped_forms_open_as_dialogs_that_slack_takes() -> None:
     for process in load_shipped_processes():
         given = filled(process, SICK).values if process.key == "leave" else {}
-        shown = render_modal(dialog(*build_dialog_fields(process, given)))
-        assert check_view(shown) == []
-        optional = {b["block_id"].removeprefix(FIELD_PREFIX) for b in shown["blocks"] if b["optional"]}
+        asked = replace(dialog(*build_dialog_fields(process, given)), more="More Options…")
+        pages = [render_modal(asked, page, {"field_reason": "x"}) for page in range(PAGES)]
+        assert all(check_view(one) == [] for one in pages if one["blocks"])
+        inputs = [[b for b in one["blocks"] if b["type"] == "input"] for one in pages]
+        assert max(map(len, inputs)) <= PAGE and sum(map(len, inputs)) == len(process.form.fields), "six a page"
+        leads_on = [any(b["type"] == "actions" for b in one["blocks"]) for one in pages]
+        assert leads_on == [bool(inputs[1]), bool(inputs[2]), False]
+        optional = {b["block_id"].removeprefix(FIELD_PREFIX) for one in inputs for b in one if b["optional"]}
         assert {"cc", "approver"} <= optional
         assert not {"reason", "leave_type", "amount"} & optional

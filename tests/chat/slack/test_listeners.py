@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from slack_bolt.response import BoltResponse
 
-from bot.chat.messages import Card, Dialog, HomeView, MessageRef, Place
+from bot.chat.messages import Card, Dialog, HomeEntry, HomeSection, HomeView, MessageRef, Place
 from bot.chat.slack import listeners
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import dispatch, event, mention, pressed, slash, submission, written
@@ -386,7 +386,7 @@ async def test_a_slash_command_that_cannot_be_taken_says_so(desk: Desk) -> None:
 
 
 async def test_the_home_tab_is_published(desk: Desk) -> None:
-    desk.inbox.homes["U01ZHANG"] = HomeView("Hello", (("Waiting for you", (Card("Leave"),), "Nothing."),))
+    desk.inbox.homes["U01ZHANG"] = HomeView("Hello", (HomeSection("Waiting for you", (HomeEntry(Card("Leave")),)),))
     opening = {"type": "app_home_opened", "user": "U01ZHANG", "tab": "home", "channel": "D01ZHANG"}
     await dispatch(desk.app, event(opening | {"tab": "messages"}))
     await dispatch(desk.app, event(opening))

@@ -9,7 +9,7 @@ from importlib.resources import as_file, files
 import pytest
 
 from bot.chat.ingress_gate import IngressGate
-from bot.chat.messages import Button, Card, Dialog, HomeView, Place, Post
+from bot.chat.messages import Button, Card, Dialog, HomeEntry, HomeSection, HomeView, Place, Post
 from bot.chat.slack.app import build_bolt_app, identify_bot, open_socket_mode, open_web_client
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.directory import SlackDirectory, read_directory_file
@@ -132,7 +132,8 @@ async def test_a_picture_in_a_thread(office: Office) -> None:
 
 async def test_slash_command_and_home(office: Office) -> None:
     office.inbox.homes[ZHANG] = HomeView(
-        "你好", (("等你处理", (Card("请假", buttons=REJECT),), "没有"), ("我的申请", (), "没有"))
+        "你好",
+        (HomeSection("等你处理", (HomeEntry(Card("请假", buttons=REJECT)),)), HomeSection("我的申请", empty="没有")),
     )
     done = await office.hands.run_slash_command(ZHANG, GENERAL, "/countersign", "待办")
     assert "私信" in str(done.answer)

@@ -35,7 +35,14 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.migration import reject_migration
-from tools.workflow.engine.port import Act, AssignedTask, CommandResult, TodoList, build_command_result
+from tools.workflow.engine.port import (
+    Act,
+    AssignedTask,
+    CommandResult,
+    RequestList,
+    TodoList,
+    build_command_result,
+)
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import SYSTEM, Decision, Delegation, FilledForm, Request, TaskKind
 from tools.workflow.engine.store import (
@@ -368,6 +375,13 @@ class EmbeddedEngine:
     async def list_decided_tasks(self, person: str) -> tuple[AssignedTask, ...]:
         return await self._load_assigned_tasks([member for member, _ in await self._store.list_members("done", person)])
 
+    async def list_recent_decisions(self, person: str, most: int, skip: int = 0) -> TodoList:
+        names, end = ("done", "decided_for"), skip + most
+        members = [one for name in names for one in await self._store.list_newest_members(name, person, end)]
+        newest = [member for member, _ in sorted(members, key=lambda one: one[::-1], reverse=True)[skip:end]]
+        total = sum([await self._store.count_members(name, person) for name in names])
+        return TodoList(await self._load_assigned_tasks(newest), total)
+
     async def get_request(self, request_id: str) -> Request:
         found = await self._store.load_request(_normalize_request_id(request_id))
         if found is None:
@@ -376,6 +390,11 @@ class EmbeddedEngine:
 
     async def list_own_requests(self, person: str) -> tuple[Request, ...]:
         return await self._store.load_requests([member for member, _ in await self._store.list_members("mine", person)])
+
+    async def list_recent_requests(self, person: str, most: int, skip: int = 0) -> RequestList:
+        newest = await self._store.list_newest_members("mine", person, skip + most)
+        requests = await self._store.load_requests([member for member, _ in newest[skip:]])
+        return RequestList(requests, await self._store.count_members("mine", person))
 
     async def list_cc_requests(self, person: str) -> tuple[Request, ...]:
         return await self._store.load_requests([member for member, _ in await self._store.list_members("told", person)])

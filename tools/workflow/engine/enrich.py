@@ -117,7 +117,8 @@ class CommandEnricher:
     async def list_balances(self, processes: Sequence[Process], person: str, year: int) -> tuple[YearBalance, ...]:
         """The rest of a person's allowances in a calendar year. Raises `ToolError` for a person outside the
         directory."""
-        author = _require_author(await self._directory.list_people(), person)
+        found = await self._directory.find_person(person)
+        author = _require_author([found] if found else [], person)
         processes_with_balance = [process for process in processes if process.form.balance]
         own = await self._load_other_requests(person, None) if processes_with_balance else ()
         balances = [

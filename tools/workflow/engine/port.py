@@ -87,6 +87,13 @@ class TodoList:
     """Number of all tasks, also beyond the requested ones."""
 
 
+@dataclass(frozen=True, slots=True)
+class RequestList:
+    requests: tuple[Request, ...]
+    total_count: int
+    """Number of all requests, also beyond the requested ones."""
+
+
 class Engine(Protocol):
     """What tools need of a workflow engine. Every command may raise `ToolError`."""
 
@@ -146,9 +153,16 @@ class Engine(Protocol):
 
     async def list_decided_tasks(self, person: str) -> tuple[AssignedTask, ...]: ...
 
+    async def list_recent_decisions(self, person: str, most: int, skip: int = 0) -> TodoList:
+        """The tasks that a person has decided, and those that a deputy has decided for them; newest first, at most
+        `most` after the first `skip`."""
+
     async def get_request(self, request_id: str) -> Request: ...
 
     async def list_own_requests(self, person: str) -> tuple[Request, ...]: ...
+
+    async def list_recent_requests(self, person: str, most: int, skip: int = 0) -> RequestList:
+        """A person's own requests, newest first, at most `most` after the first `skip`."""
 
     async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
         """The rest of a person's yearly allowances, for every process with a balance."""

@@ -139,6 +139,12 @@ class RedisStore:
         found = await self._await_reply(self._redis.zrange(key, 0, last, withscores=True))
         return tuple((member, int(score)) for member, score in found)
 
+    async def list_newest_members(self, name: str, person: str, most: int) -> tuple[tuple[str, int], ...]:
+        found = await self._await_reply(
+            self._redis.zrange(self._build_key(name, person), 0, most - 1, desc=True, withscores=True)
+        )
+        return tuple((member, int(score)) for member, score in found)
+
     async def count_members(self, name: str, person: str) -> int:
         return int(await self._await_reply(self._redis.zcard(self._build_key(name, person))))
 

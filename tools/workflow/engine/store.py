@@ -9,6 +9,7 @@ All keys share the hash tag `{wf}`:
 `cs:{wf}:changed`               sorted set: request → last change (ms)
 `cs:{wf}:todo:<person>`         sorted set: open task → since (ms)
 `cs:{wf}:done:<person>`         sorted set: decided task → when (ms)
+`cs:{wf}:decided_for:<person>`  sorted set: task that a deputy has decided for them → when (ms)
 `cs:{wf}:mine:<person>`         sorted set: request → started (ms)
 `cs:{wf}:forms`                 hash: person → how often they handed in a form; one that depends on their others is
                                 stored only if this is unchanged since they were read
@@ -102,6 +103,8 @@ class RequestChange:
             yield ListUpdate("todo", task.assignee, task.id, None)
         if task.closed and task.outcome in APPROVAL_DECISIONS:
             yield ListUpdate("done", task.by, task.id, to_milliseconds(task.closed))
+            if task.by != task.assignee:
+                yield ListUpdate("decided_for", task.assignee, task.id, to_milliseconds(task.closed))
         yield from self._build_timer_updates(before, task)
 
     def _build_timer_updates(self, before: Task | None, task: Task) -> Iterator[ListUpdate]:
@@ -173,6 +176,9 @@ class Store(Protocol):
 
     async def list_members(self, name: str, person: str = "", most: int | None = None) -> tuple[tuple[str, int], ...]:
         """(member, score) of a list, lowest first, at most `most`."""
+
+    async def list_newest_members(self, name: str, person: str, most: int) -> tuple[tuple[str, int], ...]:
+        """The same, highest first."""
 
     async def count_members(self, name: str, person: str) -> int: ...
 

@@ -36,7 +36,14 @@ from tools.workflow.engine.commands import (
 )
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher, RequestLists
-from tools.workflow.engine.port import Act, AssignedTask, CommandResult, TodoList, build_command_result
+from tools.workflow.engine.port import (
+    Act,
+    AssignedTask,
+    CommandResult,
+    RequestList,
+    TodoList,
+    build_command_result,
+)
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status
 from tools.workflow.engine.store import OutboxEvent
@@ -226,11 +233,19 @@ class RemoteEngine:
     async def list_decided_tasks(self, person: str) -> tuple[AssignedTask, ...]:
         return tuple(sorted(await self._reader.list_decided_tasks(person), key=lambda a: a.task.closed or a.task.since))
 
+    async def list_recent_decisions(self, person: str, most: int, skip: int = 0) -> TodoList:
+        decided = (await self.list_decided_tasks(person))[::-1]
+        return TodoList(decided[skip : skip + most], len(decided))
+
     async def get_request(self, request_id: str) -> Request:
         return (await self._reader.load_request(request_id)).request
 
     async def list_own_requests(self, person: str) -> tuple[Request, ...]:
         return tuple(await self._reader.list_own_requests(person))
+
+    async def list_recent_requests(self, person: str, most: int, skip: int = 0) -> RequestList:
+        own = (await self.list_own_requests(person))[::-1]
+        return RequestList(own[skip : skip + most], len(own))
 
     async def list_cc_requests(self, person: str) -> tuple[Request, ...]:
         names = await self._store.get_table(f"told:{person}")

@@ -1,0 +1,124 @@
+"""Home on Slack: opened, pressed, submitted, and published again when something on it has changed."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from slack_bolt.async_app import AsyncApp
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.chat.messages import Channel, ChatDirectory, HomeDialog, HomePress, HomeView, Ingress
+from bot.chat.slack import home
+from bot.chat.slack.listeners import AckFunction, BotIdentity, acknowledge_malformed, is_button_press
+from bot.chat.slack.payload_shape import is_short_text
+from bot.chat.slack.web_api import call_slack
+from bot.core.errors import ChatError, StoreUnavailableError
+from bot.core.i18n import translate
+
+_log = logging.getLogger(__name__)
+_BUTTONS = re.compile(f"^{home.ACTION}")
+
+
+class SlackHome:
+    """Shows Home pages."""
+
+    def __init__(self, client: AsyncWebClient, channel: Channel, directory: ChatDirectory) -> None:
+        self._client, self._channel, self._directory = client, channel, directory
+
+    async def publish_home(self, person: str, page: HomeView) -> None:
+        """Raises ChatError, StoreUnavailableError."""
+        dm = await self._channel.open_dm(person)
+        view = home.render_home_view(page, await self.find_language(person), dm.channel)
+        await call_slack(self._client.views_publish, {"user_id": person, "view": view})
+
+    async def find_language(self, person: str) -> str:
+        try:
+            found = await self._directory.find_person(person)
+        except ChatError:
+            found = None
+        return found.language if found else "en"
+
+
+class HomeListeners:
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        me: BotIdentity,
+        intake: Ingress,
+        channel: Channel,
+        directory: ChatDirectory,
+    ) -> None:
+        self._client, self._me, self._intake = client, me, intake
+        self._channel, self._directory = channel, directory
+        self._pages = SlackHome(client, channel, directory)
+
+    def register_listeners(self, app: AsyncApp) -> None:
+        app.event("app_home_opened")(self.handle_opened)
+        app.action(_BUTTONS)(self.handle_press)
+        app.view(home.CALLBACK)(self.handle_submission)
+
+    async def handle_opened(self, event: dict[str, Any]) -> None:
+        """The Home tab, built again whenever a person opens it."""
+        person = event.get("user")
+        if event.get("tab") == "home" and is_short_text(person):
+            await self._publish(person, is_opened=True)
+
+    async def _publish(self, person: str, *, is_opened: bool = False) -> None:
+        try:
+            if page := await self._intake.build_home(person, is_opened=is_opened):
+                await self._pages.publish_home(person, page)
+        except (StoreUnavailableError, ChatError) as failed:
+            _log.warning("Home tab not shown: %s", failed)
+
+    async def handle_press(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """Acknowledged at once: nothing is decided by it. What it opens, Slack takes for three seconds."""
+        if not is_button_press(body):
+            await acknowledge_malformed(ack, "a press")
+            return
+        await ack()
+        press = home.parse_home_press(body)
+        try:
+            dialog = await self._intake.handle_home_press(press)
+            if dialog is None:
+                await self._publish(press.person)
+            else:
+                await self._show_dialog(body, press, dialog)
+        except (StoreUnavailableError, ChatError) as failed:
+            _log.warning("a press on Home failed: %s", failed)
+            await self._tell(press.person, "slack.press_again")
+
+    async def _show_dialog(self, body: Mapping[str, Any], press: HomePress, dialog: HomeDialog) -> None:
+        """Over the page; or, pressed in a dialog, in its place."""
+        dm, language = await self._channel.open_dm(press.person), await self._pages.find_language(press.person)
+        shown, view = home.render_home_dialog(dialog, language, dm.channel), body.get("view") or {}
+        if view.get("type") == "modal":
+            await call_slack(self._client.views_update, {"view_id": view["id"], "view": shown})
+        else:
+            await call_slack(self._client.views_open, {"trigger_id": body["trigger_id"], "view": shown}, tries=1)
+
+    async def handle_submission(self, ack: AckFunction, body: dict[str, Any]) -> None:
+        """Refused with its problems under the fields, or followed by what is to be confirmed, or durable and closed."""
+        submission = home.parse_home_submission(body, self._me.team)
+        if submission is None:
+            await acknowledge_malformed(ack, "a dialog of Home")
+            return
+        answer = await self._intake.submit_home_dialog(submission)
+        if answer.problems:
+            await ack(response_action="errors", errors=home.assign_home_problems(answer.problems, body["view"]))
+        elif answer.dialog is not None:
+            known = self._directory.find_known_person(submission.person)  # nobody is asked: the platform waits
+            language = known.language if known else "en"
+            view = home.render_home_dialog(answer.dialog, language, submission.place.channel)
+            await ack(response_action="update" if submission.seal else "push", view=view)
+        else:
+            await ack(response_action="clear")
+
+    async def _tell(self, person: str, key: str) -> None:
+        try:
+            text = translate(key, await self._pages.find_language(person))
+            await self._channel.post_ephemeral(await self._channel.open_dm(person), person, text)
+        except (StoreUnavailableError, ChatError) as failed:
+            _log.warning("could not tell %s: %s", person, failed)

@@ -1,0 +1,364 @@
+"""What the buttons of Home open, and what comes of their dialogs.
+
+What has consequences is proposed by its own tool, shown whole, and confirmed: the card that was shown is opened and
+pressed, by the same code as a card in a conversation. Whoever presses is whom the verified payload names, and may do
+no more here than anywhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter, ValidationError
+
+from bot.agent.proposals import clean_form, propose_call
+from bot.approvals import render
+from bot.approvals.authorization import authorize_press
+from bot.approvals.delivery import CardDelivery
+from bot.chat.messages import (
+    Card,
+    ChatDirectory,
+    Click,
+    FormInput,
+    FormProblem,
+    HomeAnswer,
+    HomeButton,
+    HomeDialog,
+    HomePress,
+    HomeSubmission,
+)
+from bot.conversation.home_words import describe_decision
+from bot.conversation.operations import OperationsReader
+from bot.core import logs
+from bot.core.clock import Clock
+from bot.core.errors import ChatError
+from bot.core.i18n import render_value, translate, translate_label
+from bot.core.records import Approval, ApprovalState, OpenCard, compute_seal
+from bot.core.work_items import ButtonPressed
+from bot.queue.keys import Keys
+from bot.storage.approvals import ApprovalStore
+from bot.storage.homes import HomePlace, HomeStore
+from bot.storage.preferences import DEFAULTS, Language, Preferences, PreferenceStore, Steps
+from tools.absence import END_ABSENCE, SET_ABSENCE
+from tools.requests.comments import URGE_TASK
+from tools.requests.processes import WITHDRAW_REQUEST
+from tools.spec import Caller, DialogField, FrozenModel, Proposal, ToolError
+from tools.tool import Tool, ToolContext, ToolServices
+from tools.workflow.process.form_preview import list_errors
+
+log = logs.get_logger(__name__)
+
+PROPOSALS: Mapping[str, tuple[Tool, str]] = {
+    "urge": (URGE_TASK, "task_id"),
+    "withdraw": (WITHDRAW_REQUEST, "request_id"),
+    "end_absence": (END_ABSENCE, "absence_id"),
+    "set_absence": (SET_ABSENCE, ""),
+}
+"""Action → the tool that it proposes, and the argument that the button's value stands for."""
+ABSENCE_FIELDS = ("deputy", "first_day", "last_day")
+CHECK_S = 0.8
+"""An answer to a submitted dialog waits no longer."""
+DECISIONS = 10
+"""Decisions on one page of their dialog."""
+
+
+class QueuedWork(FrozenModel):
+    """What a submitted dialog puts into a lane."""
+
+    lane: str
+    items: tuple[tuple[str, str], ...]
+    """(id, body), in their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeActions:
+    tool_services: ToolServices
+    directory: ChatDirectory
+    approvals: ApprovalStore
+    card_delivery: CardDelivery
+    homes: HomeStore
+    preferences: PreferenceStore
+    operations: OperationsReader
+    keys: Keys
+    clock: Clock
+
+    # Presses
+
+    async def handle_press(self, press: HomePress) -> HomeDialog | None:
+        """The dialog that it opens; None: the page itself has changed."""
+        caller = await self.directory.find_caller(press.person)
+        if caller is None:
+            return None
+        match press.action:
+            case "turn" | "turn_back":
+                await self._turn_page(press)
+                return None
+            case "open":
+                return await self._open_card(caller, press.value)
+            case "set_absence":
+                return self._build_absence_form(caller)
+            case "settings":
+                return self._build_settings_form(caller)
+            case "decisions" | "decisions_back":
+                return await self._list_decisions(caller, press.value)
+            case "operations" if caller.person.is_administrator:
+                return await self._list_operations(caller)
+            case action if action in PROPOSALS:
+                return await self._propose(caller, action, press.value, {})
+        log.warning("home.unknown_press", action=press.action[:40], person=press.person)
+        return None
+
+    async def _turn_page(self, press: HomePress) -> None:
+        name, _, skip = press.value.partition(".")
+        place = await self.homes.load_place(press.person) or HomePlace()
+        if name in ("tasks", "requests") and skip.isascii() and skip.isdecimal():
+            turned = place.model_copy(update={name: min(int(skip), 1_000_000)})
+            await self.homes.save_place(press.person, turned)
+
+    async def _open_card(self, caller: Caller, value: str) -> HomeDialog:
+        """A card whole, for somebody who may press it; as it stands now, whatever version their page has shown."""
+        approval, language = await self.approvals.load_approval(value.rpartition(".")[0]), caller.person.language
+        if approval is None or not await self._may_press(approval, caller):
+            return _build_notice(translate("home.open_title", language), translate("home.gone", language), language)
+        names = await self.card_delivery.list_names_on_card(approval)
+        card = render.render_card(approval, caller.person, names).card
+        return HomeDialog(
+            title=_name_matter(approval, language),
+            cancel=translate("card.close", language),
+            card=card,
+        )
+
+    async def _may_press(self, approval: Approval, caller: Caller) -> bool:
+        """While it is open: whoever may decide it now."""
+        if approval.state is not ApprovalState.OPEN:
+            return False
+        standing = await self.card_delivery.list_represented(approval, caller.id)
+        choice, now_ms = approval.proposal.choices[0].name, self.clock.now_ms()
+        return authorize_press(approval, caller.id, choice, approval.version, now_ms, standing) is None
+
+    async def _list_decisions(self, caller: Caller, value: str) -> HomeDialog:
+        language, skip = caller.person.language, int(value) if value.isascii() and value.isdecimal() else 0
+        skip = min(skip, 1_000_000)
+        found = await self.tool_services.engine.list_recent_decisions(caller.id, DECISIONS, skip)
+        lines = [await describe_decision(self.tool_services, one, caller.person, details=True) for one in found.tasks]
+        newer = [HomeButton(translate("home.previous", language), "decisions_back", str(max(0, skip - DECISIONS)))]
+        older = [HomeButton(translate("home.next", language), "decisions", str(skip + DECISIONS))]
+        return HomeDialog(
+            title=translate("home.decisions", language),
+            cancel=translate("card.close", language),
+            card=Card("", lead="\n\n".join(lines) or translate("home.no_decisions", language)),
+            buttons=(*(newer if skip else ()), *(older if skip + DECISIONS < found.total_count else ())),
+        )
+
+    async def _list_operations(self, caller: Caller) -> HomeDialog:
+        language = caller.person.language
+        lines = [
+            *await self.operations.describe_operations(language),
+            *await self.operations.describe_details(language),
+        ]
+        return HomeDialog(
+            title=translate("home.operations", language),
+            cancel=translate("card.close", language),
+            card=Card("", lead="\n\n".join(lines)),
+        )
+
+    # Forms
+
+    def _build_absence_form(self, caller: Caller) -> HomeDialog:
+        language, today = caller.person.language, str(self.clock.today(caller.person.zone).date())
+        fields = (
+            DialogField(name="deputy", label="deputy", kind="person"),
+            DialogField(name="first_day", label="first_day", kind="date", value=today),
+            DialogField(name="last_day", label="last_day", kind="date"),
+        )
+        hints = {"deputy": "home.hint_deputy", "last_day": "home.hint_last_day"}
+        return HomeDialog(
+            title=translate("home.absence_title", language),
+            submit=translate("form.submit", language),
+            cancel=translate("card.close", language),
+            action="set_absence",
+            inputs=tuple(
+                FormInput(
+                    field,
+                    translate_label(field.label, language),
+                    hint=translate(hints[field.name], language) if field.name in hints else "",
+                )
+                for field in fields
+            ),
+        )
+
+    def _build_settings_form(self, caller: Caller) -> HomeDialog:
+        language, chosen = caller.person.language, self.preferences.get_preferences(caller.id)
+        languages = (("default", translate("home.slacks_language", language)), ("zh", "中文"), ("en", "English"))
+        steps = [(name, translate(f"home.steps_{name}", language)) for name in ("default", "plan", "replies", "quiet")]
+        return HomeDialog(
+            title=translate("home.settings", language),
+            submit=translate("home.save", language),
+            cancel=translate("card.close", language),
+            action="settings",
+            inputs=(
+                FormInput(
+                    DialogField(name="language", label="language", kind="choice", value=chosen.language or "default"),
+                    translate("home.language_label", language),
+                    languages,
+                    translate("home.hint_language", language),
+                ),
+                FormInput(
+                    DialogField(name="steps", label="steps", kind="choice", value=chosen.steps or "default"),
+                    translate("home.steps_label", language),
+                    tuple(steps),
+                ),
+            ),
+        )
+
+    # Proposals
+
+    async def _propose(
+        self, caller: Caller, action: str, value: str, form: Mapping[str, str], notice: str = ""
+    ) -> HomeDialog:
+        """The whole card of what a button would do, to be confirmed; or why it cannot be done."""
+        language = caller.person.language
+        try:
+            proposal = await self._prepare(caller, action, value, form)
+        except ToolError as error:
+            title = translate(f"home.{action}_title", language)
+            return _build_notice(title, render_value(error.note, language), language)
+        fields = render.render_card_fields(proposal.fields, language)
+        title = render_value(proposal.get_title_for(caller.id), language)
+        return HomeDialog(
+            title=translate(f"home.{action}_title", language),
+            submit=translate(f"home.{action}_submit", language),
+            cancel=translate("card.close", language),
+            action=action,
+            value=value,
+            card=Card(title, facts=fields, body=proposal.body),
+            notice=notice,
+            form=tuple(form.items()),
+            seal=compute_shown_hash(proposal, language),
+        )
+
+    async def _prepare(self, caller: Caller, action: str, value: str, form: Mapping[str, str]) -> Proposal:
+        tool, argument = PROPOSALS[action]
+        args = {argument: value} if argument else dict(form)
+        return await propose_call(tool, self._build_context(caller), args)
+
+    def _build_context(self, caller: Caller) -> ToolContext:
+        return ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
+
+    # Submitted dialogs
+
+    async def check_submission(self, submission: HomeSubmission) -> tuple[HomeAnswer, QueuedWork | None]:
+        """What is wrong with it, or what is to be shown next; or the work that it leads to. The platform waits."""
+        try:
+            async with asyncio.timeout(CHECK_S):
+                return await self._check_known(submission)
+        except (TimeoutError, ChatError) as error:
+            log.info("home.unchecked", person=submission.person, reason=type(error).__name__)
+            known = self.directory.find_known_person(submission.person)
+            return _build_late_answer(submission, known.language if known else "en"), None
+
+    async def _check_known(self, submission: HomeSubmission) -> tuple[HomeAnswer, QueuedWork | None]:
+        caller = await self.directory.find_caller(submission.person)
+        if caller is None:
+            return HomeAnswer(), None
+        if submission.action == "settings":
+            return await self._save_settings(caller, submission), None
+        if submission.action not in PROPOSALS:
+            return HomeAnswer(), None
+        if not submission.seal:  # a form was filled in: what it comes to is shown first
+            return await self._review_form(caller, submission), None
+        return await self._confirm(caller, submission)
+
+    async def _save_settings(self, caller: Caller, submission: HomeSubmission) -> HomeAnswer:
+        values = {name: "" if text == "default" else text for name, text in submission.form.items()}
+        try:
+            chosen = Preferences(
+                language=TypeAdapter[Language](Language).validate_python(values.get("language", DEFAULTS.language)),
+                steps=TypeAdapter[Steps](Steps).validate_python(values.get("steps", DEFAULTS.steps)),
+            )
+        except ValidationError:
+            return HomeAnswer()
+        await self.preferences.save_preferences(caller.id, chosen)
+        await self.homes.mark_person(caller.id)
+        return HomeAnswer()
+
+    async def _review_form(self, caller: Caller, submission: HomeSubmission) -> HomeAnswer:
+        """What was filled in, as the whole card; or all that is wrong with it."""
+        language, form = caller.person.language, _read_absence_form(submission)
+        try:
+            await self._prepare(caller, submission.action, submission.value, form)
+        except ToolError as error:
+            return HomeAnswer(problems=tuple(_build_problem(one, form, language) for one in list_errors(error)))
+        return HomeAnswer(dialog=await self._propose(caller, submission.action, submission.value, form))
+
+    async def _confirm(self, caller: Caller, submission: HomeSubmission) -> tuple[HomeAnswer, QueuedWork | None]:
+        """Confirms what was shown. If anything on it has changed meanwhile, it is shown again instead."""
+        language, action = caller.person.language, submission.action
+        form = _read_absence_form(submission) if not PROPOSALS[action][1] else {}
+        try:
+            proposal = await self._prepare(caller, action, submission.value, form)
+        except ToolError as error:
+            title = translate(f"home.{action}_title", language)
+            return HomeAnswer(dialog=_build_notice(title, render_value(error.note, language), language)), None
+        if compute_shown_hash(proposal, language) != submission.seal:
+            notice = translate("home.changed", language)
+            return HomeAnswer(dialog=await self._propose(caller, action, submission.value, form, notice)), None
+        return HomeAnswer(), self._build_work(caller, submission, proposal)
+
+    def _build_work(self, caller: Caller, submission: HomeSubmission, proposal: Proposal) -> QueuedWork:
+        """The card that was shown, and its press behind it in the same lane."""
+        tool, about = PROPOSALS[submission.action][0], f"home:{caller.id}:{submission.id}"
+        lane = self.keys.derive_id("A", self.keys.get_partition(about), about)
+        card = OpenCard(approval=lane, tool=tool.name, gate=tool.gate, proposal=proposal, caller=caller.id, place=None)
+        click = Click(
+            id=f"press:{about}",
+            approval=lane,
+            version=1,
+            choice="confirm",
+            person=caller.id,
+            place=submission.place,
+        )
+        return QueuedWork(
+            lane=lane,
+            items=((f"open:{about}", card.model_dump_json()), (click.id, ButtonPressed(click=click).model_dump_json())),
+        )
+
+
+def _name_matter(approval: Approval, language: str) -> str:
+    """What a card is about, as short as a dialog's title."""
+    params = approval.proposal.title.params
+    if not params.get("request") or not params.get("process"):
+        return translate("home.open_title", language)
+    name = translate("home.matter", language, process=params["process"], request=params["request"])
+    return name[:1].upper() + name[1:] if len(name) <= render.TITLE_MAX else str(params["request"])
+
+
+def compute_shown_hash(proposal: Proposal, language: str) -> str:
+    """Names everything that a person has seen of a proposal, and what it would do."""
+    shown = f"{language} {compute_seal('', proposal)} {proposal.model_dump_json()}"
+    return hashlib.sha256(shown.encode()).hexdigest()[:32]
+
+
+def _read_absence_form(submission: HomeSubmission) -> dict[str, str]:
+    return clean_form({name: submission.form.get(name, "") for name in ABSENCE_FIELDS})
+
+
+def _build_problem(error: ToolError, form: Mapping[str, str], language: str) -> FormProblem:
+    field = error.field if error.field in form else next(iter(form))
+    return FormProblem(field, "", render_value(error.note, language))
+
+
+def _build_late_answer(submission: HomeSubmission, language: str) -> HomeAnswer:
+    """It could not be checked in time; nothing was done, and everything is still there."""
+    text = translate("home.late", language)
+    if submission.seal:
+        title = translate(f"home.{submission.action}_title", language)
+        return HomeAnswer(dialog=_build_notice(title, text, language))
+    return HomeAnswer(problems=(FormProblem("", "", text),))
+
+
+def _build_notice(title: str, text: str, language: str) -> HomeDialog:
+    """A dialog that says why nothing is done."""
+    return HomeDialog(title=title, cancel=translate("card.close", language), notice=text)

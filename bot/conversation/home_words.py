@@ -1,0 +1,102 @@
+"""What Home says of requests, decisions, absences and settings, in the reader's language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from bot.core.i18n import translate
+from bot.storage.preferences import Preferences
+from tools.people.names import format_people_names, format_stand_in, get_names_by_language
+from tools.spec import Person
+from tools.tasks.task_actions import WITHDRAWAL_WORDS
+from tools.tool import ToolServices
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.balance import YearBalance
+from tools.workflow.engine.port import AssignedTask
+from tools.workflow.engine.state import Delegation, Request, TaskKind, format_decimal
+from tools.workflow.process.definition import format_request_line
+
+
+async def load_request_summary(services: ToolServices, request: Request, language: str) -> str:
+    """A request in one line, e.g. *Sick leave, 8 days, 2026-11-21 – 2026-11-30*."""
+    try:
+        process = await services.engine.get_process(request)
+    except InvalidDefinitionError:
+        return translate("home.unreadable", language)
+    return format_request_line(process, request.filled, language)
+
+
+async def describe_holder(services: ToolServices, request: Request, reader: Person) -> str:
+    """Who has it, and since when; empty where nobody has."""
+    if not request.open_tasks:
+        return ""
+    who = (await format_people_names(services.directory, request.waits_for))[reader.language]
+    since = min(task.since for task in request.open_tasks)
+    return translate("home.held", reader.language, who=who, since=_format_moment(since, reader))
+
+
+async def describe_decision(
+    services: ToolServices, assigned: AssignedTask, reader: Person, *, details: bool = False
+) -> str:
+    """What was decided, by the reader or for them: when, about whose request, and by whom. `details`: with what was
+    said to it, and how the request stands now."""
+    task, request, language = assigned.task, assigned.request, reader.language
+    outcome = WITHDRAWAL_WORDS.get(task.outcome, "") if task.kind is TaskKind.REVOKE else task.outcome
+    by = await get_names_by_language(services.directory, task.by)
+    if task.by != task.assignee:
+        by = format_stand_in(by, await get_names_by_language(services.directory, task.assignee))
+    line = translate(
+        "home.decided",
+        language,
+        at=_format_moment(task.closed or task.since, reader),
+        decision=translate(f"decision.{outcome}", language) if outcome else "",
+        request=request.id,
+        requester=await get_names_by_language(services.directory, request.initiator),
+        summary=await load_request_summary(services, request, language),
+        by=translate("home.by_you", language) if task.by == reader.id == task.assignee else by,
+    )
+    return "\n".join([line, *_describe_decision_details(assigned, language)]) if details else line
+
+
+def _describe_decision_details(assigned: AssignedTask, language: str) -> Iterator[str]:
+    said = next((one for one in assigned.request.opinions if one.task == assigned.task.id and one.text), None)
+    if said is not None:
+        yield translate("card.opinion", language, opinion=" ".join(said.text.split()))
+    yield translate("home.stands", language, status=translate(f"status.{assigned.request.display_status}", language))
+
+
+def describe_balance(balance: YearBalance, year: int, language: str) -> str:
+    return translate(
+        "home.balance",
+        language,
+        label=balance.label,
+        year=year,
+        left=format_decimal(balance.remaining),
+        allowance=format_decimal(balance.allowance),
+        approved=format_decimal(balance.approved),
+        pending=format_decimal(balance.pending),
+    )
+
+
+async def describe_absence(services: ToolServices, absence: Delegation, reader: Person, now: datetime) -> str:
+    first = absence.start.astimezone(reader.zone).date()
+    last = (absence.end - timedelta(microseconds=1)).astimezone(reader.zone).date()
+    key = "home.absence_now" if absence.is_active_at(now) else "home.absence_later"
+    who = await get_names_by_language(services.directory, absence.deputy)
+    return translate(key, reader.language, who=who, first=str(first), last=str(last))
+
+
+def describe_preferences(preferences: Preferences, default_steps: str, reader: Person) -> tuple[str, ...]:
+    language = reader.language
+    own = translate("setting.in_language", language)
+    chosen = own if preferences.language else translate("home.as_slack", language, value=own)
+    steps = translate(f"setting.steps_{preferences.steps or default_steps}", language)
+    return (
+        translate("setting.language", language, value=chosen),
+        translate("setting.steps", language, value=steps),
+    )
+
+
+def _format_moment(moment: datetime, reader: Person) -> str:
+    return moment.astimezone(reader.zone).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,58 @@
+"""Lanes that do not get on: their first item fails again and again, or nobody has taken it for long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+
+from bot.core.logs import redact_text
+from bot.queue.keys import Keys
+from bot.redis.connect import translate_redis_errors
+
+LOOKED_AT = 200
+"""Lanes of a partition that are looked at, those that are due first."""
+FAILING_TRIES = 2
+WAITED_MS = 60_000
+"""How long a first item that fails, or that nobody has taken, has waited before its lane counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class StuckLane:
+    lane: str
+    tries: int
+    error: str
+    """Why the last try failed; empty: nobody has taken it."""
+    waited_ms: int
+    """Since its first item was put."""
+
+
+async def list_stuck_lanes(redis: Redis, keys: Keys) -> list[StuckLane]:
+    """Who has waited longest comes first. Raises StoreUnavailableError."""
+    with translate_redis_errors():
+        seconds, micros = await redis.time()
+        now_ms = int(seconds) * 1000 + int(micros) // 1000
+        found: list[StuckLane] = []
+        for partition in range(keys.partitions):
+            found += await _list_in_partition(redis, keys, partition, now_ms)
+    return sorted(found, key=lambda one: -one.waited_ms)
+
+
+async def _list_in_partition(redis: Redis, keys: Keys, partition: int, now_ms: int) -> list[StuckLane]:
+    due: list[Any] = await redis.zrange(keys.build_key(partition, "z"), 0, LOOKED_AT - 1, withscores=True)
+    if not due:
+        return []
+    async with redis.pipeline(transaction=False) as pipe:
+        for lane, _ in due:
+            pipe.hmget(keys.build_key(partition, "st", str(lane)), ["tries", "error", "token"])
+            pipe.lindex(keys.build_key(partition, "in", str(lane)), 0)
+        answers: list[Any] = await pipe.execute()
+    found = []
+    for (lane, at), (tries, error, token), head in zip(due, answers[::2], answers[1::2], strict=True):
+        put_ms = int(str(head).partition("|")[0]) if head else now_ms
+        is_failing = bool(error) and int(tries or 0) >= FAILING_TRIES
+        is_left = not token and float(at) < now_ms - WAITED_MS
+        if (is_failing or is_left) and now_ms - put_ms >= WAITED_MS:
+            found.append(StuckLane(str(lane), int(tries or 0), redact_text(str(error or "")), now_ms - put_ms))
+    return found

@@ -1,0 +1,79 @@
+"""What people have chosen for themselves: their language, and how steps are shown to them.
+
+Every process keeps a copy and looks for changes now and then: nobody waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import ValidationError
+from redis.asyncio import Redis
+
+from bot.queue.keys import Keys
+from bot.redis.connect import translate_redis_errors
+from tools.spec import StoredModel
+
+Language = Literal["", "zh", "en"]
+Steps = Literal["", "plan", "replies", "quiet"]
+
+
+class Preferences(StoredModel):
+    """Empty: as the platform, or the company, has it."""
+
+    language: Language = ""
+    steps: Steps = ""
+
+
+DEFAULTS = Preferences()
+
+
+@dataclass(slots=True)
+class PreferenceStore:
+    """Every call that reads or writes may raise StoreUnavailableError."""
+
+    redis: Redis
+    keys: Keys
+    known: Mapping[str, Preferences] = field(default_factory=dict)
+    """By person id, as this process knows them."""
+    version: str = ""
+
+    def get_preferences(self, person: str) -> Preferences:
+        return self.known.get(person, DEFAULTS)
+
+    def get_language(self, person: str) -> str:
+        return self.get_preferences(person).language
+
+    def get_steps(self, person: str) -> str:
+        return self.get_preferences(person).steps
+
+    async def reload_if_changed(self) -> bool:
+        """Take over what other processes have written. True: something has changed."""
+        with translate_redis_errors():
+            version = str(await self.redis.get(self._build_key("preferences_version")) or "")
+            if version == self.version:
+                return False
+            fields: dict[str, str] = await self.redis.hgetall(self._build_key("preferences"))  # type: ignore[assignment]
+        self.known = {person: _parse_preferences(text) for person, text in fields.items()}
+        self.version = version
+        return True
+
+    async def save_preferences(self, person: str, preferences: Preferences) -> None:
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.hset(self._build_key("preferences"), person, preferences.model_dump_json())
+                pipe.incr(self._build_key("preferences_version"))
+                await pipe.execute()
+        self.known = {**self.known, person: preferences}
+
+    def _build_key(self, name: str) -> str:
+        return f"{self.keys.prefix}:{{people}}:{name}"
+
+
+def _parse_preferences(text: str) -> Preferences:
+    """What a newer version has written is not guessed at."""
+    try:
+        return Preferences.model_validate_json(text)
+    except ValidationError:
+        return DEFAULTS

@@ -1,0 +1,146 @@
+"""Home pages by themselves: whole and within Slack's limits however much there is, with few actions, quickly built."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+from slack_sdk.models.views import View
+
+from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomePress, HomeSection, HomeView
+from bot.chat.slack.home import render_home_dialog, render_home_view
+from bot.conversation.home import PAGE
+from bot.local.workspace.validate import check_view
+from bot.storage.homes import HomePlace, HomeStore
+from tests.harness.homes import build_home_parts
+from tests.harness.lab import Lab
+from tests.tools.office import TAXI
+from tools.workflow.engine.state import Delegation
+
+MANY = 10_000
+
+
+async def build_crowd(redis: Redis) -> Lab:
+    """So many tasks wait for Li Si, the first ones with their cards."""
+    lab = Lab(redis)
+    for n in range(PAGE + 1):
+        await lab.engine.start_request("expense", {**TAXI, "amount": str(n + 30)}, "U1", f"taxi {n}", lab.today())
+    await lab.work()
+    body = lab.store.requests["E-0001"]
+    for n in range(PAGE + 2, MANY + 1):
+        lab.store.requests[f"E-{n:05}"] = body.replace("E-0001", f"E-{n:05}")
+        for name, person, member in (("todo", "U2", f"E-{n:05}-1"), ("mine", "U1", f"E-{n:05}")):
+            lab.store.lists[name, person][member] = 2**45 + n
+        lab.store.lists.setdefault(("done", "U2"), {})[f"E-{n:05}-1"] = n
+    return lab
+
+
+def list_rows(view: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    return [block["elements"] for block in view["blocks"] if block["type"] == "actions"]
+
+
+async def test_ten_thousand_tasks_are_pages_of_a_few(redis: Redis) -> None:
+    lab = await build_crowd(redis)
+    builder, _ = build_home_parts(lab)
+    store = HomeStore(lab.redis, lab.keys)
+    for skip in (0, PAGE, 4_995, 9_995, 1_000_000):
+        for person in ("U1", "U2"):
+            await store.save_place(person, HomePlace(tasks=skip, requests=skip))
+            began = time.perf_counter()
+            page = await builder.build_home(person)
+            assert page is not None and time.perf_counter() - began < (6 if skip > 5_000 or person == "U1" else 2)
+            view = render_home_view(page, "zh", "D1")
+            assert len(view["blocks"]) <= 100 and not check_view(view)
+            View(**view).validate_json()
+            assert all(len(row) <= 2 for row in list_rows(view)), "at most two things to do in a place"
+            assert all(sum(one.get("style") == "primary" for one in row) <= 1 for row in list_rows(view))
+            assert len(page.sections[0].entries) <= PAGE
+            if person == "U2":
+                assert f"共 {MANY} 项" in page.sections[0].note
+    await store.save_place("U2", HomePlace())
+    first = await builder.build_home("U2")
+    assert first is not None
+    assert [[b.choice for b in one.card.buttons] for one in first.sections[0].entries] == [["approve"]] * PAGE
+
+
+async def test_pages_are_turned_by_their_buttons_and_nothing_else(redis: Redis) -> None:
+    lab = await build_crowd(redis)
+    builder, actions = build_home_parts(lab)
+    await builder.homes.save_place("U2", HomePlace())
+    seen = []
+    for _ in range(3):
+        page = await builder.build_home("U2")
+        assert page is not None
+        seen.append([one.card.title for one in page.sections[0].entries])
+        onward = next(one for one in page.sections[0].buttons if one.action == "turn")
+        assert await actions.handle_press(HomePress(id="t", person="U2", action="turn", value=onward.value)) is None
+    assert len({title for titles in seen for title in titles}) == 3 * PAGE
+    before = await builder.homes.load_place("U2")
+    for odd in ("", "tasks", "tasks.-5", "tasks.x", "v.3", "decisions.5", "tasks.９"):
+        await actions.handle_press(HomePress(id="t", person="U2", action="turn", value=odd))
+    assert await builder.homes.load_place("U2") == before
+    assert await builder.homes.load_place("U1") is None, "each turns their own"
+
+
+TEXTS = st.text(max_size=400)
+ROWS = st.lists(st.builds(HomeButton, label=TEXTS, action=st.just("urge"), value=st.just("L-1")), max_size=1).map(tuple)
+ENTRIES = st.builds(
+    HomeEntry,
+    st.builds(
+        Card,
+        title=TEXTS,
+        facts=st.lists(st.tuples(TEXTS, TEXTS), max_size=12).map(tuple),
+        lead=st.text(max_size=6_000),
+        buttons=st.sampled_from([(), (Button("Yes", "approve", "A1", 1, "primary"),)]),
+    ),
+    ROWS,
+)
+SECTIONS = st.builds(
+    HomeSection,
+    title=TEXTS,
+    entries=st.lists(ENTRIES, max_size=12).map(tuple),
+    empty=TEXTS,
+    note=TEXTS,
+    buttons=ROWS,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SECTIONS, min_size=1, max_size=8).map(tuple), TEXTS)
+def test_whatever_stands_on_it_slack_takes_it(sections: tuple[HomeSection, ...], title: str) -> None:
+    view = render_home_view(HomeView(title, sections, request="Request…", freshness="now", start="hello"), "en", "D1")
+    assert len(view["blocks"]) <= 100 and not check_view(view)
+
+
+def test_the_control_without_the_count_it_would_be_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.chat.slack.home.MAX_BLOCKS", 10_000)
+    entries = tuple(HomeEntry(Card(f"{n}", buttons=(Button("Yes", "approve", f"A{n}", 1),))) for n in range(200))
+    assert check_view(render_home_view(HomeView("x", (HomeSection("x", entries),)), "en"))
+
+
+async def test_every_dialog_of_home_is_one_slack_takes_and_says_what_it_is(redis: Redis) -> None:
+    lab = Lab(redis)
+    await lab.engine.start_request("expense", TAXI, "U1", "taxi", lab.today())
+    await lab.work()
+    later = lab.today().replace(year=2027)
+    await lab.engine.add_delegation(
+        Delegation(id="D1", person="U1", deputy="U5", start=lab.today(), end=later), lab.today()
+    )
+    _, actions = build_home_parts(lab)
+    values = {"urge": "E-0001", "withdraw": "E-0001", "end_absence": "D1", "decisions": "0"}
+    for person, language in (("U1", "zh"), ("U5", "en")):
+        for action in ("urge", "withdraw", "end_absence", "set_absence", "settings", "decisions", "open"):
+            press = HomePress(id="t", person=person, action=action, value=values.get(action, "A00x.1"))
+            dialog = await actions.handle_press(press)
+            assert dialog is not None
+            view = render_home_dialog(dialog, language, "D1")
+            assert not check_view(view) and 2 <= len(view["title"]["text"]) <= 24, (action, view["title"])
+            assert "…" not in view["title"]["text"], "not cut"
+            if view.get("submit"):
+                assert view["submit"]["text"] not in ("提交", "Submit", "OK", "确定"), "the outcome's verb"
+            made = {key: one for key, one in view.items() if key != "callback_id"}
+            View(**made).validate_json()

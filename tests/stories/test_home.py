@@ -1,0 +1,410 @@
+"""Home as the place to come back to: decided, urged, withdrawn and set up in place, by the same presses as on cards;
+kept up to date; each person's own; whole within Slack's limits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.conversation import home as home_pages
+from bot.core.work_items import ExpireCard
+from bot.evaluation.shown_blocks import list_buttons, read_message_text
+from bot.storage.homes import HomeStore
+from bot.storage.preferences import Preferences
+from tests.harness.office import ADMIN, ANN, LI, WANG, ZHANG, ZHAO, Office, found_request
+
+LEAVE = "明天起请2天年假，去看父母，审批人李四"
+LONG = "明天起请2天年假，审批人李四，原因是" + "回老家看望父母，" * 40
+FOR_EVER_S = 600.0
+
+
+async def open_home(office: Office, person: str) -> dict[str, Any]:
+    office.driver.ws.state.homes.pop(person, None)
+    await office.driver.open_home(person)
+    return dict(await office.until(lambda: office.driver.homes.get(person)))
+
+
+def read_home(office: Office, person: str) -> str:
+    return read_message_text(dict(office.driver.homes.get(person) or {}))
+
+
+def list_home_buttons(office: Office, person: str) -> list[dict[str, Any]]:
+    return list(list_buttons(dict(office.driver.homes.get(person) or {})))
+
+
+async def press(office: Office, person: str, action: str, value: str = "") -> Any:
+    """A button of the Home page as it stands now."""
+    wanted = [b for b in list_home_buttons(office, person) if b["action_id"] == action and value in b.get("value", "")]
+    view = office.driver.homes[person]
+    return await office.driver.click_view_button(person, view["id"], action, value=wanted[0].get("value"))
+
+
+async def forge(office: Office, person: str, action: str, value: str) -> Any:
+    """A press of a button that is not on the page."""
+    view = office.driver.ws.state.homes[person]
+    button = {"type": "button", "action_id": action, "value": value, "text": {"type": "plain_text", "text": "x"}}
+    view["blocks"].append({"type": "actions", "block_id": f"forged:{action}:{value}", "elements": [button]})
+    return await office.driver.click_view_button(person, view["id"], action, value=value)
+
+
+async def dialog(office: Office, person: str) -> dict[str, Any]:
+    return dict(await office.until(lambda: office.driver.find_top_view(person)))
+
+
+async def submit(office: Office, person: str, **values: str) -> Any:
+    view = await dialog(office, person)
+    return await office.driver.submit_view(person, view["id"], values)
+
+
+def shown(office: Office, person: str) -> str:
+    return read_message_text(dict(office.driver.find_top_view(person) or {}))
+
+
+async def choose_language(office: Office, person: str, language: Any) -> None:
+    assert office.bot is not None
+    store = office.bot.ingress.home_builder.preferences
+    await store.save_preferences(person, Preferences(language=language))
+
+
+# What waits
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+async def test_a_task_is_approved_on_home_by_the_press_of_its_card(desk: Office, language: str) -> None:
+    request = await desk.request_leave(ZHANG, LEAVE)
+    await desk.card(desk.dm(LI), request)
+    await choose_language(desk, LI, language)
+    await open_home(desk, LI)
+    page = read_home(desk, LI)
+    facts = ("张三", "zhangsan@example.com", "2026-11-24", "2026-11-25", "去看父母", "李四", "13")
+    assert all(one in page for one in facts), "what is decided on stands there"
+    assert (await press(desk, LI, "cs:approve")).ok
+    await desk.until(lambda: f"您的申请 {request} 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "cs:approve" not in str(desk.driver.homes[LI]))
+    await desk.quiet()
+    assert not desk.cards(desk.dm(LI)), "the card in the DM is rewritten"
+    assert request in read_home(desk, LI), "and stands among the decisions"
+    decided = [one for one in await desk.journal() if one.kind == "effect.done" and one.more.get("choice") == "approve"]
+    assert len(decided) == 1
+
+
+async def test_twenty_presses_on_home_and_on_the_card_are_one_decision(desk: Office) -> None:
+    request = await desk.request_leave(ZHANG, LEAVE)
+    card = await desk.card(desk.dm(LI), request)
+    await open_home(desk, LI)
+    presses = [press(desk, LI, "cs:approve") for _ in range(10)] + [desk.press(LI, card, "approve") for _ in range(10)]
+    assert all(done.ok for done in await asyncio.gather(*presses))
+    await desk.until(lambda: "已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.quiet()
+    assert (await desk.kinds()).count("approval.refused") == 19
+    assert len([m for m in desk.posts(desk.dm(ZHANG)) if f"{request} 已通过" in read_message_text(m)]) == 1
+
+
+async def test_nobody_decides_on_home_what_is_not_theirs(desk: Office) -> None:
+    """A page is built for its viewer; a press that is forged is judged like every press."""
+    request = await desk.request_leave(ZHANG, LEAVE)
+    task = await desk.card(desk.dm(LI), request)
+    value = next(list_buttons(task))["value"]
+    for person in (ZHANG, WANG):
+        await open_home(desk, person)
+        assert "cs:approve" not in str(desk.driver.homes[person])
+        await forge(desk, person, "cs:approve", value)
+        await forge(desk, person, "cs:home:open", value)
+        await desk.until(lambda who=person: "去看父母" not in shown(desk, who) and shown(desk, who))
+    await desk.quiet()
+    refused = [one.text for one in await desk.journal() if one.kind == "approval.refused"]
+    assert sorted(refused) == ["not_yours", "own"]
+    assert request not in read_home(desk, WANG)
+    assert not (await desk.dead())
+
+
+async def test_what_is_too_long_for_home_is_opened_before_it_is_decided(desk: Office) -> None:
+    request = await desk.request_leave(ZHANG, LONG)
+    await desk.card(desk.dm(LI), request)
+    await open_home(desk, LI)
+    assert "cs:approve" not in str(desk.driver.homes[LI]) and "查看全部" in read_home(desk, LI)
+    await press(desk, LI, "cs:home:open")
+    view = await dialog(desk, LI)
+    assert read_message_text(view).count("回老家看望父母") == 40 and len(view["title"]["text"]) <= 24
+    actions = [one["action_id"] for one in list_buttons(view)]
+    assert {"cs:approve", "cs:reject", "cs:transfer"} <= {*actions}
+    await desk.driver.click_view_button(LI, view["id"], "cs:approve")
+    await desk.until(lambda: "已通过" in desk.said(desk.dm(ZHANG)))
+    assert not list(list_buttons(await dialog(desk, LI))), "no button stays that has done its work"
+
+
+async def test_the_control_with_no_measure_half_of_a_reason_could_be_approved(
+    desk: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_pages, "_is_short", lambda card, facts: True)
+    await desk.card(desk.dm(LI), await desk.request_leave(ZHANG, LONG))
+    await open_home(desk, LI)
+    assert "cs:approve" in str(desk.driver.homes[LI])
+
+
+async def test_a_rejection_from_the_opened_card_asks_for_its_reason_and_closes_everything(desk: Office) -> None:
+    request = await desk.request_leave(ZHANG, LEAVE)
+    await desk.card(desk.dm(LI), request)
+    await open_home(desk, LI)
+    await press(desk, LI, "cs:home:open")
+    opened = await dialog(desk, LI)
+    await desk.driver.click_view_button(LI, opened["id"], "cs:reject")
+    await desk.until(lambda: desk.driver.find_top_view(LI)["id"] != opened["id"])  # type: ignore[index]
+    assert (await submit(desk, LI, opinion="人手不够")).ok
+    assert desk.driver.find_top_view(LI) is None
+    await desk.card(desk.dm(ZHANG), "人手不够")
+    await open_home(desk, ZHANG)
+    page = read_home(desk, ZHANG)
+    assert "人手不够" in page and "cs:resubmit" in str(desk.driver.homes[ZHANG]), "it waits for its author now"
+
+
+async def test_an_expired_task_is_asked_for_again(desk: Office) -> None:
+    request = await desk.request_leave(ZHANG, LEAVE)
+    card = await desk.card(desk.dm(LI), request)
+    assert desk.bot is not None
+    approval = await desk.approvals.load_approval(str(next(list_buttons(card))["value"]).partition(".")[0])
+    assert approval is not None
+    desk.clock.offset = timedelta(hours=80)
+    await desk.bot.ingress.lanes.enqueue(approval.id, "expired", ExpireCard(version=1).model_dump_json())
+    await desk.card(desk.dm(ZHANG), "到期")
+    await open_home(desk, LI)
+    assert "卡片已过期" in read_home(desk, LI) and "cs:approve" not in str(desk.driver.homes[LI])
+    await press(desk, LI, "cs:again")
+    await desk.until(lambda: "cs:approve" in str(desk.driver.homes[LI]))
+
+
+# Their requests
+
+
+@pytest.mark.parametrize(
+    ("language", "held"), [("zh", "在 李四 处，2026-11-23 10:00 起"), ("en", "With 李四 since 2026-11-23 10:00")]
+)
+async def test_a_request_says_who_has_it_and_is_urged_by_its_confirmed_card(
+    desk: Office, language: str, held: str
+) -> None:
+    request = await desk.request_leave(ZHANG, LEAVE)
+    await desk.card(desk.dm(LI), request)
+    await choose_language(desk, ZHANG, language)
+    await open_home(desk, ZHANG)
+    assert held in read_home(desk, ZHANG)
+    before = len(await desk.journal())
+    await press(desk, ZHANG, "cs:home:urge", request)
+    view = await dialog(desk, ZHANG)
+    assert "李四" in read_message_text(view) and view["submit"]["text"] in ("催办", "Urge")
+    assert len(await desk.journal()) == before, "nothing happens by looking"
+    assert (await submit(desk, ZHANG)).ok and desk.driver.find_top_view(ZHANG) is None
+    await desk.until(lambda: "请您尽快处理" in desk.said(desk.dm(LI)))
+    await desk.quiet()
+    sealed = [one for one in await desk.journal() if one.kind == "effect.done" and one.text == "urge_task"]
+    assert len(sealed) == 1
+
+
+async def test_a_request_is_withdrawn_from_home_once(desk: Office) -> None:
+    request = await desk.request_leave(ZHANG, LEAVE)
+    await desk.card(desk.dm(LI), request)
+    await open_home(desk, ZHANG)
+    await press(desk, ZHANG, "cs:home:withdraw", request)
+    view = await dialog(desk, ZHANG)
+    first, second = await asyncio.gather(
+        desk.driver.submit_view(ZHANG, view["id"], {}),
+        desk.driver.submit_view(ZHANG, view["id"], {}),
+        return_exceptions=True,
+    )
+    assert getattr(first, "ok", False) or getattr(second, "ok", False)
+    await desk.until(lambda: not desk.cards(desk.dm(LI)))
+    await desk.until(lambda: "已撤回" in read_home(desk, ZHANG))
+    await desk.quiet()
+    assert [one.text for one in await desk.journal() if one.kind == "effect.done"].count("withdraw_request") == 1
+    assert "cs:home:withdraw" not in str(desk.driver.homes[ZHANG]), "no stale control"
+
+
+async def test_what_changed_since_it_was_shown_is_shown_again_and_not_done(desk: Office) -> None:
+    request = await desk.request_leave(ZHANG, "明天起请10天年假，去看父母，审批人李四")
+    card = await desk.card(desk.dm(LI), request)
+    await open_home(desk, ZHANG)
+    await press(desk, ZHANG, "cs:home:urge", request)
+    await dialog(desk, ZHANG)
+    await desk.press(LI, card, "approve")
+    await desk.card(desk.dm(WANG), request)
+    await desk.quiet()
+    await submit(desk, ZHANG)
+    assert "刚刚有变化" in shown(desk, ZHANG) and "王五" in shown(desk, ZHANG)
+    assert not [one for one in await desk.journal() if one.text == "urge_task"], "nobody was urged"
+    await submit(desk, ZHANG)
+    await desk.until(lambda: "asks you to hurry" in desk.said(desk.dm(WANG)))
+    assert "请您尽快处理" not in desk.said(desk.dm(LI))
+
+
+async def test_the_control_without_the_seal_somebody_else_is_urged_than_was_shown(
+    desk: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.conversation.home_actions.compute_shown_hash", lambda proposal, language: "same")
+    request = await desk.request_leave(ZHANG, "明天起请10天年假，去看父母，审批人李四")
+    card = await desk.card(desk.dm(LI), request)
+    await open_home(desk, ZHANG)
+    await press(desk, ZHANG, "cs:home:urge", request)
+    assert "李四" in read_message_text(await dialog(desk, ZHANG))
+    await desk.press(LI, card, "approve")
+    await desk.card(desk.dm(WANG), request)
+    await desk.quiet()
+    await submit(desk, ZHANG)
+    await desk.until(lambda: "asks you to hurry" in desk.said(desk.dm(WANG)))
+
+
+async def test_nobody_urges_or_withdraws_what_is_not_theirs(desk: Office) -> None:
+    request = await desk.request_leave(ZHANG, LEAVE)
+    await desk.card(desk.dm(LI), request)
+    await open_home(desk, ZHAO)
+    for action in ("urge", "withdraw"):
+        desk.driver.ws.state.stacks.pop(ZHAO, None)
+        await forge(desk, ZHAO, f"cs:home:{action}", request)
+        view = await dialog(desk, ZHAO)
+        assert view["submit"] is None and "张三" not in read_message_text(view)
+    await desk.quiet()
+    assert not {"urge_task", "withdraw_request"} & {one.text for one in await desk.journal()}
+
+
+# Stand-ins
+
+
+async def test_a_stand_in_is_set_and_ended_from_home(desk: Office) -> None:
+    await open_home(desk, LI)
+    await press(desk, LI, "cs:home:set_absence")
+    view = await dialog(desk, LI)
+    kinds = {b["block_id"]: b["element"]["type"] for b in view["blocks"] if b["type"] == "input"}
+    assert kinds == {"deputy": "users_select", "first_day": "datepicker", "last_day": "datepicker"}
+    refused = await submit(desk, LI, deputy=LI, first_day="2026-11-23", last_day="2026-11-20")
+    assert refused.errors and desk.driver.find_top_view(LI)["id"] == view["id"]  # type: ignore[index]
+    await submit(desk, LI, deputy=ZHAO, first_day="2026-11-23", last_day="2026-11-27")
+    review = await dialog(desk, LI)
+    assert review["id"] != view["id"] and "zhaoliu@example.com" in read_message_text(review), "who is meant is shown"
+    assert not await desk_delegations(desk, LI), "and nothing has happened yet"
+    await submit(desk, LI)
+    assert desk.driver.find_top_view(LI) is None
+    await desk.until(lambda: "赵六 正在替您审批" in read_home(desk, LI))
+    request = await desk.request_leave(ZHANG, LEAVE)
+    await desk.card(desk.dm(ZHAO), request)
+    await open_home(desk, ZHAO)
+    await press(desk, ZHAO, "cs:approve")
+    await desk.until(lambda: f"{request} 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.quiet()
+    await open_home(desk, LI)
+    assert "赵六（代李四）" in read_home(desk, LI), "what was decided for them is listed"
+    await press(desk, LI, "cs:home:end_absence")
+    assert "赵六" in read_message_text(await dialog(desk, LI))
+    await submit(desk, LI)
+    await desk.until(lambda: "没有设置" in read_home(desk, LI))
+    assert not await desk_delegations(desk, LI)
+
+
+async def desk_delegations(office: Office, person: str) -> Any:
+    assert office.bot is not None
+    builder = office.bot.ingress.home_builder
+    return await builder.tool_services.engine.list_delegations(person, builder.clock.today())
+
+
+# Decisions, settings, operations
+
+
+async def test_decisions_are_listed_newest_first_with_details_and_pages(desk: Office) -> None:
+    requests = []
+    for n in range(4):
+        await desk.says(ZHANG, f"报销打车费 {n + 31} 元，客户拜访，审批人李四")
+        await desk.press(ZHANG, await desk.card(desk.dm(ZHANG), f"{n + 31}"), "confirm")
+        card = await desk.card(desk.dm(LI), f"{n + 31}")
+        requests.append(found_request(read_message_text(card)))
+        await desk.press(LI, card, "approve")
+        await desk.until(lambda r=requests[-1]: f"{r} 已通过" in desk.said(desk.dm(ZHANG)))
+    await open_home(desk, LI)
+    page = read_home(desk, LI)
+    assert [one for one in requests if one in page] == requests[1:], "the newest three"
+    assert page.index(requests[3]) < page.index(requests[2]) < page.index(requests[1])
+    await press(desk, LI, "cs:home:decisions")
+    text = read_message_text(await dialog(desk, LI))
+    assert all(one in text for one in requests) and "目前状态：已通过" in text
+
+
+async def test_the_language_and_the_steps_of_one_person(desk: Office) -> None:
+    await open_home(desk, ZHANG)
+    await press(desk, ZHANG, "cs:home:settings")
+    view = await dialog(desk, ZHANG)
+    assert view["submit"]["text"] == "保存"
+    await submit(desk, ZHANG, language="en", steps="replies")
+    await desk.until(lambda: "My Approvals" in read_home(desk, ZHANG) or "Waiting for Me" in read_home(desk, ZHANG))
+    await desk.says(ZHANG, "my tasks and my requests please: 我的申请")
+    await desk.quiet()
+    lines = [m for m in desk.posts(desk.dm(ZHANG)) if m.get("thread_ts")]
+    assert not [m for m in lines if any(b["type"] == "plan" for b in m.get("blocks") or [])], "no plan for them"
+    await open_home(desk, LI)
+    assert "等我处理" in read_home(desk, LI), "nobody else reads otherwise"
+    assert desk.bot and desk.bot.ingress.home_builder.preferences.get_steps(ZHANG) == "replies"
+
+
+async def test_how_the_installation_does_is_for_administrators_and_the_handler_asks_again(desk: Office) -> None:
+    await open_home(desk, ADMIN)
+    page = read_home(desk, ADMIN)
+    assert all(
+        word in page for word in ("系统状态", "队列正常", "没有处理失败的事", "今天：模型回复", "模型 rehearsal：正常")
+    )
+    await press(desk, ADMIN, "cs:home:operations")
+    assert "队列正常" in read_message_text(await dialog(desk, ADMIN))
+    await open_home(desk, ZHANG)
+    assert "系统状态" not in read_home(desk, ZHANG)
+    await forge(desk, ZHANG, "cs:home:operations", "")
+    await desk.quiet()
+    assert desk.driver.find_top_view(ZHANG) is None
+
+
+# Kept up to date
+
+
+async def test_it_is_renewed_when_its_data_change_and_only_for_who_has_it_open(desk: Office) -> None:
+    await open_home(desk, LI)
+    request = await desk.request_leave(ZHANG, LEAVE)
+    await desk.until(lambda: request in read_home(desk, LI) and "cs:approve" in str(desk.driver.homes[LI]))
+    await desk.quiet()
+    assert ZHANG not in desk.driver.homes, "who has not opened theirs gets none"
+
+
+async def test_the_control_without_marks_an_open_page_goes_stale(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.storage.approvals.list_concerned_people", lambda approval: [])
+    await open_home(desk, LI)
+    request = await desk.request_leave(ZHANG, LEAVE)
+    await desk.card(desk.dm(LI), request)
+    await desk.quiet()
+    await asyncio.sleep(1.0)
+    assert request not in read_home(desk, LI)
+
+
+async def test_a_storm_of_changes_is_few_pages(desk: Office) -> None:
+    await open_home(desk, LI)
+    assert desk.bot is not None
+    homes, began = HomeStore(desk.bot.redis, desk.bot.ingress.lanes.keys), time.monotonic()
+    before = len(desk.driver.list_call_arguments("views.publish"))
+    while time.monotonic() - began < 3.0:
+        await asyncio.gather(*(homes.mark_person(LI) for _ in range(50)))
+    published = len(desk.driver.list_call_arguments("views.publish")) - before
+    assert 1 <= published <= 3, "one in two seconds"
+
+
+async def test_loading_it_waits_for_nobody_but_its_viewer(empty: Office) -> None:
+    empty.driver.delay_answers(FOR_EVER_S, "users.list")
+    async with empty.opened():
+        await open_home(empty, ZHANG)
+        page = read_home(empty, ZHANG)
+        assert "等我处理" in page and "年假 2026" in page
+        asked = {a.get("user") for a in empty.driver.list_call_arguments("users.info")}
+        assert asked <= {ZHANG, LI}, "themselves, and their manager"
+
+
+async def test_newcomers_are_shown_how_to_begin(desk: Office) -> None:
+    await open_home(desk, ANN.id)
+    page = read_home(desk, ANN.id)
+    assert "New here?" in page and "a day of annual leave" in page and "Request…" in page
+    await desk.request_leave(ZHANG, LEAVE)
+    await open_home(desk, ZHANG)
+    assert "第一次用" not in read_home(desk, ZHANG)
