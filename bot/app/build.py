@@ -35,7 +35,6 @@ from bot.app.resources import Resources, Timing, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.work_kinds import WorkHandlers
-from bot.approvals.dialogs import CardDialogs
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.slack import app as slack
@@ -98,7 +97,7 @@ async def build_app(
         forms = _build_request_forms(parts)
         handlers = _build_work_handlers(parts, approvals, turn_handler=turn_handler, outbox=outbox, forms=forms)
         worker = _build_worker(parts, handlers)
-        ingress = _build_ingress(parts, worker, approvals.dialogs, forms)
+        ingress = _build_ingress(parts, worker, approvals, forms)
         yield Application(
             bolt_app=_build_slack_app(base, ingress),
             worker=worker,
@@ -177,6 +176,7 @@ def _build_work_handlers(
         press_handler=approvals.press_handler,
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
+        approval_sets=approvals.approval_sets,
         diagram_poster=DiagramPoster(
             chat=platform.channel,
             delivery=platform.delivery,
@@ -240,12 +240,13 @@ def _build_request_forms(parts: Foundation) -> RequestForms:
     )
 
 
-def _build_ingress(parts: Foundation, worker: Worker, dialogs: CardDialogs, forms: RequestForms) -> LaneIngress:
+def _build_ingress(parts: Foundation, worker: Worker, approvals: Approvals, forms: RequestForms) -> LaneIngress:
     stores, platform, clock = parts.resources.stores, parts.resources.platform, parts.resources.timing.clock
     return LaneIngress(
         worker=worker,
         lanes=stores.lanes,
-        dialogs=dialogs,
+        dialogs=approvals.dialogs,
+        approval_sets=approvals.approval_sets,
         home_builder=HomeBuilder(tool_services=parts.tool_services, directory=platform.directory, clock=clock),
         request_forms=forms,
         history=stores.history,

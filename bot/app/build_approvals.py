@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from bot.agent.suggester import Suggester
 from bot.app.foundation import Foundation
+from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.card_editor import CardEditor
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.dialogs import CardDialogs
@@ -16,6 +17,7 @@ from bot.approvals.openings import CardOpener
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
 from bot.approvals.suggestions import SuggestionHandler
+from bot.storage.approval_sets import ApprovalSetStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,7 @@ class Approvals:
     card_opener: CardOpener
     dialogs: CardDialogs
     press_handler: PressHandler
+    approval_sets: ApprovalSets
 
 
 def build_approvals(parts: Foundation) -> Approvals:
@@ -62,6 +65,22 @@ def build_approvals(parts: Foundation) -> Approvals:
         card_opener=card_opener,
         dialogs=dialogs,
         press_handler=_build_press_handler(parts, card_delivery, lifecycle, open_for=card_opener.open_for),
+        approval_sets=_build_approval_sets(parts, card_delivery),
+    )
+
+
+def _build_approval_sets(parts: Foundation, card_delivery: CardDelivery) -> ApprovalSets:
+    base, stores = parts.resources, parts.resources.stores
+    return ApprovalSets(
+        sets=ApprovalSetStore(stores.redis, stores.keys),
+        approvals=stores.approvals,
+        keys=stores.keys,
+        chat=base.platform.channel,
+        card_delivery=card_delivery,
+        directory=base.platform.directory,
+        tool_services=parts.tool_services,
+        journal=stores.journal,
+        clock=base.timing.clock,
     )
 
 

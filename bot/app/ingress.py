@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.dialogs import CardDialogs
 from bot.chat.messages import (
     ChatDirectory,
@@ -25,6 +26,7 @@ from bot.conversation.home import HomeBuilder
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.request_forms import RequestForms
 from bot.core import logs
+from bot.core.approval_sets import REJECT_SET, SET_CHOICES
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, StoreUnavailableError
 from bot.core.i18n import translate
@@ -50,6 +52,7 @@ class LaneIngress:
     worker: Worker
     lanes: Lanes
     dialogs: CardDialogs
+    approval_sets: ApprovalSets
     home_builder: HomeBuilder
     request_forms: RequestForms
     history: HistoryStore
@@ -131,12 +134,18 @@ class LaneIngress:
         return bool(recalled.history or recalled.waiting)
 
     async def opens_dialog(self, click: Click) -> bool:
+        if click.choice in SET_CHOICES:
+            return click.choice == REJECT_SET
         return await self.dialogs.opens_dialog(click)
 
     async def build_dialog(self, click: Click) -> Dialog | None:
+        if click.choice in SET_CHOICES:
+            return await self.approval_sets.build_dialog(click)
         return await self.dialogs.build_dialog(click)
 
     async def check_dialog(self, click: Click) -> dict[str, str]:
+        if click.choice in SET_CHOICES:
+            return self.approval_sets.check_dialog(click)
         return await self.dialogs.check_dialog(click)
 
     async def build_home(self, person: str) -> HomeView | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bot.chat.messages import Card, ChatDirectory, HomeView
+from bot.chat.messages import Button, Card, ChatDirectory, HomeView
+from bot.core.approval_sets import SEVERAL, build_set_id
 from bot.core.clock import Clock
 from bot.core.i18n import translate
 from tools.people.names import get_person_name
@@ -31,6 +32,8 @@ class HomeBuilder:
         language = caller.person.language
         todo = await self.tool_services.engine.list_todo_tasks(person_id, self.clock.today(), MAX_TASKS)
         tasks = [await self._build_task_card(one, person_id, language) for one in todo.tasks]
+        if todo.total_count > 1:
+            tasks.insert(0, self._build_set_card(person_id, todo.total_count, language))
         if hidden_count := todo.total_count - len(todo.tasks):
             tasks.append(Card(title=translate("home.more", language, n=hidden_count)))
         requests = [
@@ -46,6 +49,12 @@ class HomeBuilder:
             ),
             request=translate("home.request", language) if can_request else "",
         )
+
+    def _build_set_card(self, person: str, count: int, language: str) -> Card:
+        """Asks for all of them in one message (`bot.approvals.approval_sets`), once for each page."""
+        name = build_set_id(person, f"home:{self.clock.now_ms()}")
+        button = Button(translate("set.several", language), SEVERAL, approval=name, version=1)
+        return Card(title=translate("set.waits", language, n=count), buttons=(button,))
 
     async def _build_task_card(self, assigned: AssignedTask, person: str, language: str) -> Card:
         requester = await get_person_name(self.tool_services.directory, assigned.request.initiator)

@@ -23,6 +23,7 @@ from bot.agent.summary import Summarizer
 from bot.app.dispatch import WorkDispatcher
 from bot.app.ingress import CardCanceller
 from bot.app.work_kinds import WorkHandlers
+from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.card_editor import CardEditor
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.dialogs import CardDialogs
@@ -62,6 +63,7 @@ from bot.queue.lanes import Lanes, Lease, RetryLater
 from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import GIVE_UP_TRIES
 from bot.queue.writes import Write
+from bot.storage.approval_sets import ApprovalSetStore
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.history import HistoryStore
@@ -352,7 +354,7 @@ class Lab:
         costs: dict[str, Any] = {"spending": self.spending, "prices": prices or PriceTable()}
         handlers = WorkHandlers(
             turn_handler=self.turns, press_handler=self.gates, card_opener=self.card_opener, lifecycle=self.ends,
-            outbox=self.outbox, memory=memory,
+            outbox=self.outbox, memory=memory, approval_sets=self.sets,
             retry_handler=RetryHandler(**everybody, chat=self.wall, runs=self.runs, history=self.history),
             diagram_poster=DiagramPoster(
                 **everybody, chat=self.wall, delivery=self.telling, tool_services=self.desk, tools=known,
@@ -397,6 +399,12 @@ class Lab:
             **everybody, **tooling, approvals=self.approvals, directory=self.staff, card_editor=editor,
             refuser=PressRefuser(**everybody, approvals=self.approvals, journal=self.journal),
             effect_runner=EffectRunner(**everybody, **tooling, card_editor=editor, directory=self.staff),
+        )  # fmt: skip
+
+        self.sets = ApprovalSets(
+            sets=ApprovalSetStore(self.redis, self.keys), approvals=self.approvals, keys=self.keys, chat=self.wall,
+            card_delivery=delivery, directory=self.staff, tool_services=self.desk, journal=self.journal,
+            clock=self.clock,
         )  # fmt: skip
 
     def use_loop(self, loop: AgentLoop) -> None:

@@ -46,7 +46,8 @@ def render_modal(dialog: Dialog) -> View:
 def _format_private_metadata(dialog: Dialog) -> str:
     about = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice}
     card = dialog.card.model_dump() if dialog.card else None
-    return json.dumps({**about, "place": dialog.place.model_dump(), "card": card}, ensure_ascii=False)
+    kept = {"kept": dict(dialog.kept)} if dialog.kept else {}
+    return json.dumps({**about, "place": dialog.place.model_dump(), "card": card, **kept}, ensure_ascii=False)
 
 
 def _pair_fields_with_labels(dialog: Dialog) -> Iterator[tuple[DialogField, str, tuple[tuple[str, str], ...]]]:
@@ -146,11 +147,15 @@ def parse_submission(body: Mapping[str, Any]) -> Click | None:
             choice=about["choice"],
             person=body["user"]["id"],
             place=Place(**about["place"]),
-            form=parse_view_state(view["state"]["values"]),
+            form={**parse_view_state(view["state"]["values"]), **_read_kept_values(about)},
             card=MessageRef(**about["card"]) if about.get("card") else None,
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
+
+
+def _read_kept_values(about: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in (about.get("kept") or {}).items()}
 
 
 def parse_view_state(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, str]:
