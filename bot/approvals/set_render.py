@@ -36,7 +36,7 @@ def describe_details(approval: Approval, person: str, summary: Mapping[str, str]
 def _list_details(approval: Approval, person: str, summary: str, language: str) -> Iterator[str]:
     for field in (*approval.proposal.fields, *list_draft_fields(approval, person)):
         value = " ".join(render_value(field.value, language).split())
-        if field.label in UNUSUAL:
+        if isinstance(field.label, str) and field.label in UNUSUAL:
             yield translate("set.unusual", language, value=value)
         elif not _is_said(field, value, summary):
             yield translate("set.detail", language, label=translate_label(field.label, language), value=value)
