@@ -30,7 +30,7 @@ from bot.app.company_files import load_calendar, load_persona, load_policy, open
 from bot.app.dispatch import WorkDispatcher
 from bot.app.engine import open_engine_from_settings
 from bot.app.foundation import Foundation
-from bot.app.ingress import CardCanceller, LaneIngress
+from bot.app.ingress import CardActions, LaneIngress
 from bot.app.resources import Resources, Timing, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
@@ -115,7 +115,7 @@ def _build_tool_services(resources: Resources, engine: Engine) -> ToolServices:
         directory=resources.platform.directory,
         engine=engine,
         mailer=SmtpMailer(resources.services.smtp_url, settings.mail_from),
-        cards=CardCanceller(lanes=stores.lanes, approvals=stores.approvals, clock=resources.timing.clock),
+        cards=CardActions(lanes=stores.lanes, approvals=stores.approvals, clock=resources.timing.clock),
         render_text=render_value,
         calendar=load_calendar(settings),
         handbook=open_handbook(resources.services.handbook_dir),

@@ -21,7 +21,7 @@ from bot.agent.reply_format import ReplyFormat
 from bot.agent.suggester import Suggester
 from bot.agent.summary import Summarizer
 from bot.app.dispatch import WorkDispatcher
-from bot.app.ingress import CardCanceller
+from bot.app.ingress import CardActions
 from bot.app.work_kinds import WorkHandlers
 from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.card_editor import CardEditor
@@ -300,7 +300,7 @@ class Lab:
         )
         self.store = MemoryStore()
         self.engine = EmbeddedEngine(self.store, load_shipped_processes(), self.staff)
-        cards = CardCanceller(lanes=self.lanes, approvals=self.approvals, clock=self.clock)
+        cards = CardActions(lanes=self.lanes, approvals=self.approvals, clock=self.clock)
         self.desk = ToolServices(
             directory=self.staff,
             engine=self.engine,
