@@ -33,6 +33,7 @@ def build_ingress(lab: Lab, cap: int = 100) -> LaneIngress:
         worker=Worker(lanes, lab.dispatch, bury=DeadLetterStore(lab.redis, lab.keys).build_bury_writes),
         lanes=lanes,
         dialogs=lab.dialogs,
+        approval_sets=lab.sets,
         home_builder=HomeBuilder(lab.desk, lab.staff, lab.clock),
         history=lab.history,
         runs=lab.runs,

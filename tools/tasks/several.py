@@ -25,7 +25,7 @@ DECIDED = (TaskKind.APPROVE, TaskKind.REVOKE)
 class DecideSeveralArgs(FrozenModel):
     tasks: tuple[str, ...] = Field((), max_length=50, description="Tasks or requests they named; none: all that fit.")
     process: str = Field("", max_length=60, description="Only of this process (its key).")
-    requester: str = Field("", max_length=100, description="Only of this person: name or id.")
+    person: str = Field("", max_length=100, description="Only requests of this person: name or id.")
     amount_below: str = Field("", max_length=20, description="Only amounts below this number.")
     amount_at_most: str = Field("", max_length=20, description="Only amounts up to this number.")
     currency: str = Field("", max_length=10, description="Of the amounts, if said: CNY, USD …")
@@ -79,10 +79,10 @@ async def _keep_process(context: ToolContext, args: DecideSeveralArgs, tasks: li
 async def _keep_requester(
     context: ToolContext, args: DecideSeveralArgs, tasks: list[AssignedTask]
 ) -> list[AssignedTask]:
-    if not args.requester.strip():
+    if not args.person.strip():
         return tasks
     people = await context.services.directory.list_people()
-    person = resolve_person(people, args.requester, field="requester")
+    person = resolve_person(people, args.person, field="person")
     return [one for one in tasks if one.request.initiator == person.id]
 
 
@@ -95,8 +95,10 @@ async def _keep_amounts(context: ToolContext, args: DecideSeveralArgs, tasks: li
     wanted = args.currency.strip().upper()
     currencies = sorted({currency for found in amounts.values() for _, currency in found})
     if not wanted and len(currencies) > 1:
-        listed = ", ".join(currencies)
-        raise ToolError("two_currencies", f"which currency is meant: {listed}?", needs_person=True, field="currency")
+        text = f"which currency is meant: {', '.join(currencies)}?"
+        raise ToolError(
+            "two_currencies", text, needs_person=True, field="currency", one=currencies[0], other=currencies[1]
+        )
     return [
         one
         for one in tasks

@@ -16,7 +16,7 @@ SEVERAL = compile_alternatives(
     rf"\b(?:approve|reject|decide(?: on)?|sign(?: off)?)\b(?:\s(?:of|on))?\s(?:the\s)?{_ALL}\b",
 )
 """More than one decision is asked for."""
-NUMBER = r"(\d{1,9}(?:,\d{3}){0,3}(?:\.\d{1,2})?)"
+NUMBER = r"(?<![\d.,])(\d{1,9}(?:,\d{3}){0,3}(?:\.\d{1,2})?)(?!\d|[.,]\d)"
 UNIT = r"\s?(元|块钱?|人民币|美元|美金|欧元|英镑|CNY|RMB|USD|EUR|GBP|yuan|dollars?|bucks|euros?|pounds?)?"
 SIGN = r"([¥￥$€£])?\s?"
 _EN_BELOW, _EN_UP_TO = (
@@ -80,7 +80,7 @@ def read_filters(text: str) -> dict[str, str] | None:
     if UNREAD.search(left) or any(sign.isdigit() for sign in left):
         return None
     if (name := reading.find_first_group(OF_SOMEBODY, left)) and name not in _ANYBODY:
-        found["requester"] = name
+        found["person"] = name
     kinds = [key for key, pattern in (("leave", LEAVE), ("expense", EXPENSE)) if pattern.search(left)]
     return found | ({"process": kinds[0]} if len(kinds) == 1 else {})
 
