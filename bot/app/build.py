@@ -35,6 +35,7 @@ from bot.app.resources import Resources, Timing, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.work_kinds import WorkHandlers
+from bot.approvals.morning_lists import MorningLists
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.slack import app as slack
@@ -68,6 +69,7 @@ class Application:
     redis: Redis
     journal: Journal
     ingress: LaneIngress
+    morning_lists: MorningLists
     ingress_gate: IngressGate
     mcp_tools: Mapping[str, Tool]
     """Tools of MCP servers, by name."""
@@ -91,7 +93,8 @@ async def build_app(
             ingress_gate=IngressGate(),
             overflows=LaneOverflows(base.stores.redis, base.stores.keys),
         )
-        approvals, outbox = build_approvals(parts), _build_outbox(parts)
+        approvals = build_approvals(parts)
+        outbox = _build_outbox(parts, approvals)
         loop = _build_agent_loop(parts, await _choose_reply_formats(base))
         turn_handler = build_turn_handler(parts, loop, await _build_company_rules(settings, engine))
         forms = _build_request_forms(parts)
@@ -104,6 +107,7 @@ async def build_app(
             redis=base.stores.redis,
             journal=base.stores.journal,
             ingress=ingress,
+            morning_lists=approvals.morning_lists,
             ingress_gate=parts.ingress_gate,
             mcp_tools=base.mcp_tools,
         )
@@ -122,7 +126,7 @@ def _build_tool_services(resources: Resources, engine: Engine) -> ToolServices:
     )
 
 
-def _build_outbox(parts: Foundation) -> OutboxRelay:
+def _build_outbox(parts: Foundation, approvals: Approvals) -> OutboxRelay:
     base = parts.resources
     return OutboxRelay(
         tool_services=parts.tool_services,
@@ -130,6 +134,7 @@ def _build_outbox(parts: Foundation) -> OutboxRelay:
         lanes=base.stores.lanes,
         keys=base.stores.keys,
         clock=base.timing.clock,
+        morning_lists=approvals.morning_lists,
     )
 
 
@@ -177,6 +182,7 @@ def _build_work_handlers(
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
         approval_sets=approvals.approval_sets,
+        morning_lists=approvals.morning_lists,
         diagram_poster=DiagramPoster(
             chat=platform.channel,
             delivery=platform.delivery,
@@ -221,6 +227,7 @@ def _build_worker(parts: Foundation, handlers: WorkHandlers) -> Worker:
         jobs=(
             handlers.outbox.relay_events,
             timers.run_timers,
+            handlers.morning_lists.plan_mornings,
             base.platform.directory.keep_up_to_date,
             *base.services.upkeep_jobs,
         ),

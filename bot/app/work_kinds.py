@@ -16,6 +16,7 @@ from pydantic import Field, TypeAdapter
 from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.authorization import RETRY_CHOICE
 from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
+from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
@@ -42,6 +43,7 @@ from bot.core.work_items import (
     JoinSet,
     MessageReceived,
     NotifyPerson,
+    OpenMorningList,
     OpenSet,
     RecordDirectEvent,
     RefreshCard,
@@ -51,6 +53,7 @@ from bot.core.work_items import (
     RenderDiagram,
     ResumeRun,
     ShowSuggestion,
+    StartMorning,
 )
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import Write
@@ -67,6 +70,7 @@ class WorkHandlers:
     card_opener: CardOpener
     lifecycle: ApprovalLifecycle
     approval_sets: ApprovalSets
+    morning_lists: MorningLists
     diagram_poster: DiagramPoster
     outbox: OutboxRelay
     compactor: HistoryCompactor
@@ -179,6 +183,8 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
     # Several cards in one message
     WorkKind(model=OpenSet, handle=lambda to, lease, work: to.approval_sets.open_set(lease, work)),
     WorkKind(model=RefreshSet, handle=lambda to, lease, work: to.approval_sets.refresh_set(lease, work)),
+    WorkKind(model=StartMorning, handle=lambda to, lease, work: to.morning_lists.start_morning(lease, work)),
+    WorkKind(model=OpenMorningList, handle=lambda to, lease, work: to.morning_lists.open_list(lease, work)),
     # Suggestions
     WorkKind(model=DraftSuggestion, handle=_draft_suggestion),
     WorkKind(model=ShowSuggestion, handle=_show_suggestion),

@@ -6,12 +6,14 @@ many sets show a task, and whatever is pressed twice, it is decided once. What c
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bot.approvals import set_render
 from bot.approvals.authorization import authorize_press
+from bot.approvals.day_facts import DayFacts
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.render import find_choice
 from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, MessageRef, Post
@@ -32,6 +34,7 @@ from tools.people.names import get_person_language, get_person_name
 from tools.spec import Gate, Person
 from tools.tool import ToolServices
 from tools.workflow.engine.port import AssignedTask
+from tools.workflow.engine.state import TaskKind
 from tools.workflow.process.definition import format_request_line
 
 log = logs.get_logger(__name__)
@@ -61,6 +64,7 @@ class ApprovalSets:
     card_delivery: CardDelivery
     directory: ChatDirectory
     tool_services: ToolServices
+    facts: DayFacts
     journal: Journal
     clock: Clock
 
@@ -76,31 +80,55 @@ class ApprovalSets:
             place = await self.chat.open_dm(person.id)
             await self.chat.post_ephemeral(place, person.id, translate("set.none", person.language))
             return []
+        return await self._show_new_set(lease, approval_set, person)
+
+    async def open_morning_list(self, lease: Lease, person: Person, day: str) -> Sequence[Write]:
+        """The list of a day, once: what was posted is not posted again. Nothing where there is nothing to say."""
+        approval_set = await self.sets.load_set(lease.lane)
+        if approval_set is not None and approval_set.copies:
+            return []
+        if approval_set is None:
+            approval_set = await self._build_set(lease.lane, person, (), day=day)
+            now = self.clock.today(person.zone)
+            if not (approval_set.entries or approval_set.left_out or await self.facts.list_facts(person, now)):
+                return []
+        return await self._show_new_set(lease, approval_set, person)
+
+    async def _show_new_set(self, lease: Lease, approval_set: ApprovalSet, person: Person) -> Sequence[Write]:
+        """Stored before it is shown: a press right afterwards finds it."""
         await lease.checkpoint("open", self.sets.build_save_write(approval_set))
         shown = await self._post_set(lease.item, approval_set, person)
-        joins = (
-            EnqueueItem(one.approval, f"join:{one.approval}:{shown.id}", JoinSet(set=shown.id).model_dump_json())
-            for one in shown.entries
-        )
-        return [self.sets.build_save_write(shown), *joins, self._build_journal_write(shown, "set.opened")]
+        noted = self._build_journal_write(shown, "set.opened")
+        return [self.sets.build_save_write(shown), *_build_joins(shown, shown.entries), noted]
 
-    async def _build_set(self, set_id: str, person: Person, tasks: Sequence[str]) -> ApprovalSet:
+    async def _build_set(self, set_id: str, person: Person, tasks: Sequence[str], *, day: str = "") -> ApprovalSet:
         """What this person may decide now, oldest first, as much as one message holds."""
+        empty = ApprovalSet(id=set_id, person=person.id, entries=(), ticked=(), day=day, made_ms=self.clock.now_ms())
+        return await self._add_tasks(empty, person, tasks)
+
+    async def _add_tasks(self, approval_set: ApprovalSet, person: Person, tasks: Sequence[str] = ()) -> ApprovalSet:
+        """The set with what waits and is not in it yet, ticked."""
         listed = (await self.tool_services.engine.list_todo_tasks(person.id, self.clock.today())).tasks
-        meant = [one for one in listed if not tasks or one.task.id in tasks]
-        entries, room = list[SetEntry](), MAX_BYTES
+        meant = [one for one in listed if one.task.kind is not TaskKind.REVISE and (not tasks or one.task.id in tasks)]
+        entries, known = list(approval_set.entries), {one.approval for one in approval_set.entries}
+        room, left_out = MAX_BYTES - sum(map(_count_bytes, entries)), 0
         for assigned in meant:
+            if derive_task_card_id(self.keys, assigned.task.id) in known:
+                continue
             entry = await self._build_entry(assigned, person) if len(entries) < MAX_ENTRIES else None
             size = _count_bytes(entry) if entry else 0
             if entry is not None and size <= room:
                 entries, room = [*entries, entry], room - size
-        return ApprovalSet(
-            id=set_id,
-            person=person.id,
-            entries=tuple(entries),
-            ticked=tuple(range(len(entries))),
-            left_out=len(meant) - len(entries),
-            made_ms=self.clock.now_ms(),
+            else:
+                left_out += 1
+        added = range(len(approval_set.entries), len(entries))
+        return approval_set.model_copy(
+            update={
+                "entries": tuple(entries),
+                "ticked": (*approval_set.ticked, *added),
+                "left_out": left_out,
+                "version": approval_set.version + bool(added and approval_set.entries),
+            }
         )
 
     async def _build_entry(self, assigned: AssignedTask, person: Person) -> SetEntry | None:
@@ -189,11 +217,16 @@ class ApprovalSets:
             return []
         if work.code:
             approval_set = approval_set.refuse_entry(work.approval, work.code, work.note)
+        joins: tuple[Write, ...] = ()
+        if approval_set.day and (person := await self.directory.find_person(approval_set.person)):
+            grown = await self._add_tasks(approval_set, person)
+            joins = _build_joins(grown, grown.entries[len(approval_set.entries) :])
+            approval_set = grown
         approvals = await self._load_approvals(approval_set)
         is_busy = any(set_render.is_running(one, approvals.get(one.approval)) for one in approval_set.entries)
         if is_busy and self.clock.now_ms() < approval_set.shown_ms + REWRITE_MS:
-            return [self.sets.build_save_write(approval_set)]  # the last of them has it rewritten
-        return await self._rewrite_set(lease.item, approval_set, approvals)
+            return [self.sets.build_save_write(approval_set), *joins]  # the last of them has it rewritten
+        return [*await self._rewrite_set(lease.item, approval_set, approvals), *joins]
 
     async def _refuse_press(self, lease: Lease, click: Click, code: str) -> Sequence[Write]:
         language = await get_person_language(self.directory, click.person)
@@ -233,13 +266,14 @@ class ApprovalSets:
         """Posts it below everything said so far; an older message of it says so."""
         place = approval_set.place or await self.chat.open_dm(person.id)
         post = await self._render_set(approval_set, person)
+        shown = {"shown_ms": self.clock.now_ms(), "shown_sha": _hash_post(post)}
         ref = await self.chat.post_message(
             place, post, key=f"{approval_set.id}:{item.id}"[:200], again=item.is_redelivery
         )
         for older in approval_set.copies:
             if older != ref:
                 await self._replace_message(older, person)
-        return approval_set.model_copy(update={"place": place, "copies": (ref,), "shown_ms": self.clock.now_ms()})
+        return approval_set.model_copy(update={"place": place, "copies": (ref,), **shown})
 
     async def _replace_message(self, ref: MessageRef, person: Person) -> None:
         try:
@@ -254,15 +288,19 @@ class ApprovalSets:
     ) -> Sequence[Write]:
         """Its message as it stands now. Raises ChatUnavailableError: then the item comes again."""
         person = await self.directory.find_person(approval_set.person)
-        if person is not None and approval_set.copies:
-            post = await self._render_set(approval_set, person, approvals)
-            try:
-                await self.chat.update_message(approval_set.copies[-1], post)
-            except ChatUnavailableError:
-                raise
-            except ChatError as error:  # the message is deleted; its cards are still there
-                log.warning("set.not_rewritten", error=error.code)
-        return [self.sets.build_save_write(approval_set.model_copy(update={"shown_ms": self.clock.now_ms()}))]
+        if person is None or not approval_set.copies:
+            return [self.sets.build_save_write(approval_set)]
+        post = await self._render_set(approval_set, person, approvals)
+        if _hash_post(post) == approval_set.shown_sha:
+            return [self.sets.build_save_write(approval_set)]
+        try:
+            await self.chat.update_message(approval_set.copies[-1], post)
+        except ChatUnavailableError:
+            raise
+        except ChatError as error:  # the message is deleted; its cards are still there
+            log.warning("set.not_rewritten", error=error.code)
+        shown = {"shown_ms": self.clock.now_ms(), "shown_sha": _hash_post(post)}
+        return [self.sets.build_save_write(approval_set.model_copy(update=shown))]
 
     async def _render_set(
         self, approval_set: ApprovalSet, person: Person, approvals: Mapping[str, Approval] | None = None
@@ -271,7 +309,9 @@ class ApprovalSets:
         names: dict[str, str] = {}
         for approval in known.values():
             names |= await self.card_delivery.list_names_on_card(approval)
-        return set_render.render_set(approval_set, known, names, person, self.clock.now_ms())
+        now = self.clock.today(person.zone)
+        facts = await self.facts.list_facts(person, now) if approval_set.day else ()
+        return set_render.render_set(approval_set, known, names, person, self.clock.now_ms(), facts)
 
     async def _load_approvals(self, approval_set: ApprovalSet) -> dict[str, Approval]:
         loaded = [await self.approvals.load_approval(one.approval) for one in approval_set.entries]
@@ -287,6 +327,16 @@ class ApprovalSets:
             entries=len(approval_set.entries),
             **more,
         )
+
+
+def _build_joins(approval_set: ApprovalSet, entries: Iterable[SetEntry]) -> tuple[Write, ...]:
+    """Has these cards say how they end."""
+    body = JoinSet(set=approval_set.id).model_dump_json()
+    return tuple(EnqueueItem(one.approval, f"join:{one.approval}:{approval_set.id}", body) for one in entries)
+
+
+def _hash_post(post: Post) -> str:
+    return hashlib.sha256(repr(post).encode()).hexdigest()[:16]
 
 
 _CARD_CHOICES = tuple(SET_DECISIONS.values())

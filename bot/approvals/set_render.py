@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 
+from bot.approvals.day_facts import format_day
 from bot.approvals.opinion_drafts import list_draft_fields
 from bot.approvals.render import ADVICE_LABEL
 from bot.chat.messages import Button, Card, Dialog, MessageRef, Place, Post, TickList, TickOption
@@ -78,24 +80,36 @@ def is_running(entry: SetEntry, approval: Approval | None) -> bool:
     return open_yet or unfinished
 
 
-def render_set(approval_set: ApprovalSet, approvals: Approvals, names: Names, reader: Person, now_ms: int) -> Post:
-    """The set as it stands now: boxes for what can be decided, and the outcome of everything else."""
+def render_set(
+    approval_set: ApprovalSet,
+    approvals: Approvals,
+    names: Names,
+    reader: Person,
+    now_ms: int,
+    facts: tuple[tuple[str, str], ...] = (),
+) -> Post:
+    """The set as it stands now: boxes for what can be decided, and the outcome of everything else. `facts`: what a
+    morning list says besides, as (heading, lines)."""
     language, pressable = reader.language, list_pressable(approval_set, approvals, now_ms)
     ticked = tuple(number for number in pressable if number in approval_set.ticked)
     title = _render_title(approval_set, approvals, len(pressable), language)
+    if approval_set.day:
+        day = format_day(date.fromisoformat(approval_set.day), language)
+        title = translate("morning.title", language, day=day, what=title)
     outcomes = tuple(
         (entry.about[language], _describe_entry(entry, approvals.get(entry.approval), names, reader))
         for number, entry in enumerate(approval_set.entries)
         if number not in pressable
     )
-    hidden = approval_set.left_out
+    footer = [translate("set.left_out", language, n=approval_set.left_out)] if approval_set.left_out else []
+    footer += [translate("morning.how_off", language)] if approval_set.day else []
     card = Card(
         title=title,
         lead=translate("set.lead", language) if len(pressable) > 1 else "",
-        facts=outcomes,
+        facts=(*outcomes, *facts),
         ticks=_build_tick_list(approval_set, pressable, ticked, language) if pressable else None,
         buttons=_build_buttons(approval_set, len(ticked), len(pressable), language) if pressable else (),
-        footer=translate("set.left_out", language, n=hidden) if hidden else "",
+        footer="\n".join(footer),
     )
     return Post(title, card=card)
 
@@ -110,6 +124,8 @@ def _render_title(approval_set: ApprovalSet, approvals: Approvals, open_count: i
     running = sum(is_running(entry, approvals.get(entry.approval)) for entry in approval_set.entries)
     if running:
         return translate("set.busy", language, n=running)
+    if not approval_set.entries:
+        return translate("morning.nothing", language)
     key, count = ("set.waits", open_count) if open_count else ("set.done", len(approval_set.entries))
     return translate(f"{key}_one" if count == 1 else key, language, n=count)
 

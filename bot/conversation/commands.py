@@ -17,6 +17,7 @@ from bot.core.i18n import LANGUAGES, load_sentences, shorten_text, translate
 from bot.core.logs import redact_text
 from bot.queue.writes import Write
 from bot.storage.history import ConversationHistory, HistoryStore
+from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.runs import RunStore
 from tools.people.names import get_person_name
 from tools.spec import Caller
@@ -25,8 +26,8 @@ from tools.tool import ToolServices
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import TaskKind
 
-COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
-PUBLIC_SETTINGS = ("steps", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
+COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop", "morning_on", "morning_off")
+PUBLIC_SETTINGS = ("steps", "morning_list", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
 """Settings that everybody may know, because they explain what people see. All others are for administrators."""
 RECENT_ENTRIES = 20
 """How many entries of a conversation are searched for a run that a *stop* ended."""
@@ -77,6 +78,7 @@ class CommandHandler:
     """All settings as an administrator may see them, with masked secrets."""
     runs: RunStore
     clock: Clock
+    preferences: MorningPreferenceStore
 
     async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
         """The answer, if this is a command. In shared channels only *stop* works as a plain word."""
@@ -94,6 +96,8 @@ class CommandHandler:
             "settings": self._answer_settings,
             "forget": self._answer_forget,
             "stop": self._answer_stop,
+            "morning_on": self._answer_morning_list,
+            "morning_off": self._answer_morning_list,
         }
         return await answers[name](message, caller)
 
@@ -165,6 +169,14 @@ class CommandHandler:
         if not message.place.direct and not caller.person.is_administrator:
             key = "stopped_own" if await self._has_stopped_own_run(message) else "stopped_nothing"
         return CommandReply("stop", translate(f"command.{key}", caller.person.language))
+
+    async def _answer_morning_list(self, message: Message, caller: Caller) -> CommandReply:
+        """Everybody decides for themselves, from the next list on."""
+        name = parse_command(message.text) or ""
+        await self.preferences.save_wish(caller.id, wants_list=name == "morning_on")
+        at = self.settings().get("morning_list", "")
+        key = ("morning.on" if name == "morning_on" else "morning.off") if at else "morning.nowhere"
+        return CommandReply(name, translate(key, caller.person.language, at=at))
 
     async def _has_stopped_own_run(self, message: Message) -> bool:
         """True when this *stop* ended a run of its own author."""

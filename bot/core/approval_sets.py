@@ -50,6 +50,8 @@ class ApprovalSet(StoredModel):
     entries: tuple[SetEntry, ...]
     ticked: tuple[int, ...]
     """Numbers of the ticked entries, from 0."""
+    day: str = ""
+    """ISO date of a morning list, which says more and takes in new tasks; empty: it is none."""
     left_out: int = 0
     """Waiting tasks that are not in it."""
     place: Place | None = None
@@ -58,6 +60,8 @@ class ApprovalSet(StoredModel):
     made_ms: int
     shown_ms: int = 0
     """When its message was written last."""
+    shown_sha: str = ""
+    """Hash of what it says: what has not changed is not written again."""
     press_id: str = ""
     """The last press that counted: delivered again, it goes on."""
 

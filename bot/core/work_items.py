@@ -111,6 +111,23 @@ class JoinSet(StoredModel):
     set: str
 
 
+class StartMorning(StoredModel):
+    """It is the hour of the morning lists in a time zone."""
+
+    kind: Literal["start_morning"] = "start_morning"
+    zone: str
+    day: str
+    """ISO date there."""
+
+
+class OpenMorningList(StoredModel):
+    """A person's morning list of one day."""
+
+    kind: Literal["open_morning_list"] = "open_morning_list"
+    person: str
+    day: str
+
+
 class RefreshSet(StoredModel):
     """Something about a card of a set has changed."""
 
