@@ -95,4 +95,4 @@ def _is_in_team(one: Person, person: Person) -> bool:
 
 
 def format_day(day: date, language: str) -> str:
-    return translate("morning.day", language, month=day.month, day=day.day, name=f"{day:%b}")
+    return translate("morning.day", language, month={"zh": day.month, "en": f"{day:%b}"}, day=day.day)

@@ -66,7 +66,7 @@ async def test_many_are_bounded_and_the_rest_is_counted(redis: Redis, person: st
     text = await told(lab, person, "tasks")
     assert text.count("\n- ") == TASKS_SHOWN and more in text
     cards = (await page(lab, person)).sections[0][1]
-    assert len(cards) == MAX_TASKS + 1 and "3" in cards[-1].title
+    assert len(cards) == MAX_TASKS + 2 and "3" in cards[-1].title and cards[0].buttons, "and all can be decided at once"
 
 
 @pytest.mark.parametrize(("decision", "word"), [("approve", "同意"), ("reject", "驳回"), ("return", "退回")])

@@ -369,10 +369,12 @@ def _read_ticks(body: Body, approval: str, version: int) -> dict[str, str] | Non
     groups, prefix = state.get("values"), build_tick_prefix(approval, version)
     if not isinstance(groups, Mapping):
         return None
-    boxes = [group.get("cs:tick") for name, group in groups.items() if str(name).startswith(prefix)]
+    mine = [group for name, group in groups.items() if str(name).startswith(prefix) and isinstance(group, Mapping)]
+    boxes = [box for group in mine if isinstance(box := group.get("cs:tick"), Mapping)]
     if not boxes:
         return None
-    chosen = [one for box in boxes if isinstance(box, Mapping) for one in box.get("selected_options") or ()]
+    lists = [found for box in boxes if isinstance(found := box.get("selected_options"), list)]
+    chosen = [one for found in lists for one in found]
     values = [one.get("value") for one in chosen[:MAX_TICKS] if isinstance(one, Mapping)]
     return {TICKED: ",".join(one for one in values if is_short_text(one))}
 
