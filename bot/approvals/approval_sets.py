@@ -146,16 +146,21 @@ class ApprovalSets:
         details = set_render.describe_details(approval, person.id, summary)
         if any(len(text) > MAX_DETAILS for text in details.values()):
             return None
-        requester = await get_person_name(self.tool_services.directory, request.initiator)
-        named = {"request": request.id, "requester": requester}
+        named = {"request": request.id, "requester": await self._find_name(request.initiator)}
+        key = "set.entry"
+        if assigned.task.assignee != person.id:  # as a deputy
+            key, named = "set.entry_for", {**named, "who": await self._find_name(assigned.task.assignee)}
         return SetEntry(
             approval=approval.id,
             version=approval.version,
             seal=approval.seal,
             request=request.id,
-            about={one: translate("set.entry", one, **named, summary=summary[one]) for one in LANGUAGES},
+            about={one: translate(key, one, **named, summary=summary[one]) for one in LANGUAGES},
             details=details,
         )
+
+    async def _find_name(self, person: str) -> str:
+        return await get_person_name(self.tool_services.directory, person)
 
     # A press
 

@@ -153,6 +153,9 @@ class CommandHandler:
             return CommandReply("settings", _format_listing("settings", lines, language))
         own = {"language": translate("setting.in_language", language), "timezone": caller.person.timezone}
         settings = own | {name: values[name] for name in PUBLIC_SETTINGS if values.get(name)}
+        if at := settings.get("morning_list"):
+            key = "at" if await self.preferences.wants_list(caller.id) else "off"
+            settings["morning_list"] = translate(f"setting.morning_list_{key}", language, at=at)
         lines = [
             translate(f"setting.{name}", language, value=_describe_setting_value(name, value, language))
             for name, value in settings.items()

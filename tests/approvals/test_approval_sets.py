@@ -4,6 +4,7 @@ said; authority is what it is at the press."""
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from redis.asyncio import Redis
@@ -17,7 +18,7 @@ from bot.core.work_items import ButtonPressed, OpenMorningList, OpenSet
 from bot.storage.approvals import derive_task_card_id
 from tests.harness.lab import DM, Edges, Lab, every_edge
 from tests.tools.company import LI, WANG, ZHANG
-from tools.workflow.engine.state import Decision, Status
+from tools.workflow.engine.state import Decision, Delegation, Status
 
 SET = build_set_id(LI.id, "x")
 
@@ -163,6 +164,27 @@ async def test_whose_it_is_not_neither_opens_ticks_nor_decides(redis: Redis, per
     await lab.work()
     assert await statuses(lab, numbers) == [Status.WAITING] and len(shown(lab)) == 1
     assert len(lab.wall.whispers) == 5 and {one for one, _ in lab.wall.whispers} == {person}
+
+
+async def test_who_stands_in_reads_for_whom_and_what_is_unusual(redis: Redis) -> None:
+    lab = Lab(redis)
+    numbers = await start_claims(lab, 600, 500)  # together they reach the amount that finance decides on
+    now = lab.today()
+    absence = Delegation(id="D1", person=LI.id, deputy=WANG.id, start=now, end=now + timedelta(days=1))
+    await lab.engine.add_delegation(absence, now)
+    await lab.work()
+    lane = build_set_id(WANG.id, "x")
+    await lab.lanes.enqueue(lane, "o", OpenSet(person=WANG.id).model_dump_json())
+    await lab.work()
+    (post,) = shown(lab)
+    assert post.card is not None and post.card.ticks is not None
+    first, second = post.card.ticks.options
+    assert first.text.endswith(("代 李四 处理", "for 李四")) and "⚠" in second.details and "1100" in second.details
+    await press(lab, APPROVE_SET, WANG.id, lane=lane)
+    await lab.work()
+    assert [
+        (one.by, one.on_behalf) for number in numbers for one in (await lab.engine.get_request(number)).opinions
+    ] == [(WANG.id, LI.id)] * 2
 
 
 async def test_ones_own_request_is_never_in_ones_set(redis: Redis) -> None:

@@ -98,7 +98,8 @@ async def test_who_wants_none_gets_none(empty: Office) -> None:
         await start_claims(empty, 11)
     async with empty.opened(morning_list="23:59"):
         assert "不再给您发早间清单" in await empty.answer(LI, "关闭早间清单")
-        assert "早间清单：工作日 23:59" in await empty.answer(LI, "设置")
+        assert "早间清单：您已关闭" in await empty.answer(LI, "设置")
+        assert "早间清单：工作日 23:59" in await empty.answer(ZHANG, "设置")
     async with empty.opened(**MORNING):
         await empty.until(lambda: lists(empty, ZHANG))
         await empty.quiet()
