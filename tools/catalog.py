@@ -16,6 +16,7 @@ from tools.requests.comments import CC_REQUEST, COMMENT_REQUEST, URGE_TASK
 from tools.requests.processes import LIST_PROCESSES, RESUBMIT_REQUEST, START_PROCESS, WITHDRAW_REQUEST
 from tools.requests.status import MY_REQUESTS, REQUEST_STATUS, SHOW_PROCESS
 from tools.tasks.reassign import ADD_SIGN, TRANSFER_TASK
+from tools.tasks.several import DECIDE_SEVERAL
 from tools.tasks.todo import DECIDE_TASK, QUERY_TODO_TASKS
 from tools.think import THINK
 from tools.tool import Tool
@@ -50,6 +51,7 @@ TOOLS: tuple[Tool, ...] = (
     NEXT_HOLIDAYS,
     LEAVE_BALANCE,
     THINK,
+    DECIDE_SEVERAL,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from tools.spec import Person, TextRef
@@ -31,6 +31,9 @@ class CardService(Protocol):
 
     async def cancel_card(self, card: str, person: str) -> bool:
         """Cancels a card for its requester. False if it is not theirs or not open."""
+
+    async def open_set(self, person: str, tasks: Sequence[str]) -> None:
+        """Puts these tasks before a person in one message; the same again shows it again."""
 
 
 class TextRenderer(Protocol):

@@ -30,13 +30,13 @@ from bot.app.company_files import load_calendar, load_persona, load_policy, open
 from bot.app.dispatch import WorkDispatcher
 from bot.app.engine import open_engine_from_settings
 from bot.app.foundation import Foundation
-from bot.app.ingress import CardCanceller, LaneIngress
+from bot.app.ingress import CardActions, LaneIngress
 from bot.app.resources import Resources, Timing, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.work_kinds import WorkHandlers
 from bot.approvals.delivery import CardDelivery
-from bot.approvals.dialogs import CardDialogs
+from bot.approvals.morning_lists import MorningLists
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.slack import app as slack
@@ -76,6 +76,7 @@ class Application:
     redis: Redis
     journal: Journal
     ingress: LaneIngress
+    morning_lists: MorningLists
     ingress_gate: IngressGate
     mcp_tools: Mapping[str, Tool]
     """Tools of MCP servers, by name."""
@@ -99,20 +100,22 @@ async def build_app(
             ingress_gate=IngressGate(),
             overflows=LaneOverflows(base.stores.redis, base.stores.keys),
         )
-        approvals, outbox = build_approvals(parts), _build_outbox(parts)
+        approvals = build_approvals(parts)
+        outbox = _build_outbox(parts, approvals)
         loop = _build_agent_loop(parts, await _choose_reply_formats(base))
         turn_handler = build_turn_handler(parts, loop, await _build_company_rules(settings, engine))
         forms = _build_request_forms(parts)
         handlers = _build_work_handlers(parts, approvals, turn_handler=turn_handler, outbox=outbox, forms=forms)
         home_builder = _build_home(parts, approvals.card_delivery)
         worker = _build_worker(parts, handlers, _build_home_refresher(parts, home_builder))
-        ingress = _build_ingress(parts, worker, approvals.dialogs, forms, home_builder)
+        ingress = _build_ingress(parts, worker, approvals, forms, home_builder)
         yield Application(
             bolt_app=_build_slack_app(base, ingress),
             worker=worker,
             redis=base.stores.redis,
             journal=base.stores.journal,
             ingress=ingress,
+            morning_lists=approvals.morning_lists,
             ingress_gate=parts.ingress_gate,
             mcp_tools=base.mcp_tools,
         )
@@ -124,14 +127,14 @@ def _build_tool_services(resources: Resources, engine: Engine) -> ToolServices:
         directory=resources.platform.directory,
         engine=engine,
         mailer=SmtpMailer(resources.services.smtp_url, settings.mail_from),
-        cards=CardCanceller(lanes=stores.lanes, approvals=stores.approvals, clock=resources.timing.clock),
+        cards=CardActions(lanes=stores.lanes, approvals=stores.approvals, clock=resources.timing.clock),
         render_text=render_value,
         calendar=load_calendar(settings),
         handbook=open_handbook(resources.services.handbook_dir),
     )
 
 
-def _build_outbox(parts: Foundation) -> OutboxRelay:
+def _build_outbox(parts: Foundation, approvals: Approvals) -> OutboxRelay:
     base = parts.resources
     return OutboxRelay(
         tool_services=parts.tool_services,
@@ -139,6 +142,7 @@ def _build_outbox(parts: Foundation) -> OutboxRelay:
         lanes=base.stores.lanes,
         keys=base.stores.keys,
         clock=base.timing.clock,
+        morning_lists=approvals.morning_lists,
     )
 
 
@@ -192,6 +196,8 @@ def _build_work_handlers(
         press_handler=approvals.press_handler,
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
+        approval_sets=approvals.approval_sets,
+        morning_lists=approvals.morning_lists,
         diagram_poster=DiagramPoster(
             chat=platform.channel,
             delivery=platform.delivery,
@@ -236,6 +242,7 @@ def _build_worker(parts: Foundation, handlers: WorkHandlers, homes: HomeRefreshe
         jobs=(
             handlers.outbox.relay_events,
             timers.run_timers,
+            handlers.morning_lists.plan_mornings,
             base.platform.directory.keep_up_to_date,
             homes.refresh_changed_homes,
             *base.services.upkeep_jobs,
@@ -300,13 +307,14 @@ def _build_home_refresher(parts: Foundation, builder: HomeBuilder) -> HomeRefres
 
 
 def _build_ingress(
-    parts: Foundation, worker: Worker, dialogs: CardDialogs, forms: RequestForms, home_builder: HomeBuilder
+    parts: Foundation, worker: Worker, approvals: Approvals, forms: RequestForms, home_builder: HomeBuilder
 ) -> LaneIngress:
     stores, platform = parts.resources.stores, parts.resources.platform
     return LaneIngress(
         worker=worker,
         lanes=stores.lanes,
-        dialogs=dialogs,
+        dialogs=approvals.dialogs,
+        approval_sets=approvals.approval_sets,
         home_builder=home_builder,
         home_actions=_build_home_actions(home_builder),
         request_forms=forms,

@@ -7,15 +7,20 @@ from datetime import timedelta
 
 from bot.agent.suggester import Suggester
 from bot.app.foundation import Foundation
+from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.card_editor import CardEditor
+from bot.approvals.day_facts import DayFacts
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.dialogs import CardDialogs
 from bot.approvals.effect_runner import EffectRunner
 from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
 from bot.approvals.suggestions import SuggestionHandler
+from bot.storage.approval_sets import ApprovalSetStore
+from bot.storage.morning_preferences import MorningPreferenceStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,8 @@ class Approvals:
     card_opener: CardOpener
     dialogs: CardDialogs
     press_handler: PressHandler
+    approval_sets: ApprovalSets
+    morning_lists: MorningLists
 
 
 def build_approvals(parts: Foundation) -> Approvals:
@@ -56,12 +63,46 @@ def build_approvals(parts: Foundation) -> Approvals:
         tools=parts.tools,
         clock=clock,
     )
+    approval_sets = _build_approval_sets(parts, card_delivery)
     return Approvals(
         card_delivery=card_delivery,
         lifecycle=lifecycle,
         card_opener=card_opener,
         dialogs=dialogs,
         press_handler=_build_press_handler(parts, card_delivery, lifecycle, open_for=card_opener.open_for),
+        approval_sets=approval_sets,
+        morning_lists=_build_morning_lists(parts, approval_sets),
+    )
+
+
+def _build_approval_sets(parts: Foundation, card_delivery: CardDelivery) -> ApprovalSets:
+    base, stores = parts.resources, parts.resources.stores
+    return ApprovalSets(
+        sets=ApprovalSetStore(stores.redis, stores.keys),
+        approvals=stores.approvals,
+        keys=stores.keys,
+        chat=base.platform.channel,
+        card_delivery=card_delivery,
+        directory=base.platform.directory,
+        tool_services=parts.tool_services,
+        facts=DayFacts(tool_services=parts.tool_services, directory=base.platform.directory),
+        journal=stores.journal,
+        clock=base.timing.clock,
+    )
+
+
+def _build_morning_lists(parts: Foundation, approval_sets: ApprovalSets) -> MorningLists:
+    base, stores = parts.resources, parts.resources.stores
+    return MorningLists(
+        approval_sets=approval_sets,
+        facts=approval_sets.facts,
+        directory=base.platform.directory,
+        preferences=MorningPreferenceStore(stores.redis, stores.keys),
+        lanes=stores.lanes,
+        keys=stores.keys,
+        calendar=parts.tool_services.calendar,
+        clock=base.timing.clock,
+        at=base.settings.morning_time,
     )
 
 

@@ -18,6 +18,7 @@ from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
 from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
+from bot.storage.morning_preferences import MorningPreferenceStore
 
 
 def build_turn_handler(parts: Foundation, loop: AgentLoop, company_rules: str) -> TurnHandler:
@@ -94,6 +95,7 @@ def _build_command_handler(parts: Foundation) -> CommandHandler:
         settings=base.settings.list_masked_values,
         runs=base.stores.runs,
         clock=base.timing.clock,
+        preferences=MorningPreferenceStore(base.stores.redis, base.stores.keys),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import hashlib
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.dialogs import CardDialogs
 from bot.chat.messages import (
     ChatDirectory,
@@ -30,16 +32,17 @@ from bot.conversation.home_actions import HomeActions
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.request_forms import RequestForms
 from bot.core import logs
+from bot.core.approval_sets import REJECT_SET, SET_CHOICES, build_set_id
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, StoreUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
-from bot.core.work_items import BacklogCleared, ButtonPressed, CancelOpenCard, FormSubmitted, MessageReceived
+from bot.core.work_items import BacklogCleared, ButtonPressed, CancelOpenCard, FormSubmitted, MessageReceived, OpenSet
 from bot.queue.lanes import ANYBODY, EnqueueResult, Lanes
 from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import Worker
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.storage.approvals import ApprovalStore, Verdict
+from bot.storage.approvals import ApprovalStore, Verdict, derive_task_card_id
 from bot.storage.history import HistoryStore
 from bot.storage.homes import HomePlace
 from bot.storage.journal import Journal
@@ -56,6 +59,7 @@ class LaneIngress:
     worker: Worker
     lanes: Lanes
     dialogs: CardDialogs
+    approval_sets: ApprovalSets
     home_builder: HomeBuilder
     home_actions: HomeActions
     request_forms: RequestForms
@@ -138,12 +142,18 @@ class LaneIngress:
         return bool(recalled.history or recalled.waiting)
 
     async def opens_dialog(self, click: Click) -> bool:
+        if click.choice in SET_CHOICES:
+            return click.choice == REJECT_SET
         return await self.dialogs.opens_dialog(click)
 
     async def build_dialog(self, click: Click) -> Dialog | None:
+        if click.choice in SET_CHOICES:
+            return await self.approval_sets.build_dialog(click)
         return await self.dialogs.build_dialog(click)
 
     async def check_dialog(self, click: Click) -> dict[str, str]:
+        if click.choice in SET_CHOICES:
+            return self.approval_sets.check_dialog(click)
         return await self.dialogs.check_dialog(click)
 
     async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
@@ -183,8 +193,8 @@ class LaneIngress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CardCanceller:
-    """Implements `tools.cancel_card.Cards` over the approvals."""
+class CardActions:
+    """Implements `tools.ports.CardService` over the approvals."""
 
     lanes: Lanes
     approvals: ApprovalStore
@@ -199,3 +209,11 @@ class CardCanceller:
         cancel = CancelOpenCard(approval=card, person=person)
         await self.lanes.enqueue(card, approval.take_back_press, cancel.model_dump_json())
         return await self.approvals.decide_cancellation(approval, person, self.clock.now_ms()) is Verdict.OK
+
+    async def open_set(self, person: str, tasks: Sequence[str]) -> None:
+        """The same tasks, shown by the same cards, are the same set: it is shown again."""
+        loaded = [await self.approvals.load_approval(derive_task_card_id(self.lanes.keys, one)) for one in tasks]
+        cards = sorted(f"{one.id}.{one.version}" for one in loaded if one is not None)
+        set_id = build_set_id(person, hashlib.sha256(",".join(cards).encode()).hexdigest()[:12])
+        work = OpenSet(person=person, tasks=tuple(tasks))
+        await self.lanes.enqueue(set_id, f"{set_id}:{self.clock.now_ms() // 60_000}", work.model_dump_json())

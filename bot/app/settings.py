@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from datetime import time
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Literal
@@ -154,6 +155,9 @@ class Settings(BaseSettings):
     nothing of what needs a button."""
     approval_ttl_hours: float = Field(default=72, gt=0)
     """How long a card waits; people are reminded at half time (hours)."""
+    morning_list: str = Field(default="", pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?$")
+    """When everybody gets their list on working days (`08:30`, in their own time zone): what waits for them, where
+    their requests are, who of their team is away. Empty: never. Each can switch it off for themselves."""
     steps: Literal["plan", "replies", "quiet"] = "plan"
     """How steps are shown: in one message that is rewritten, a reply each, or not at all."""
     history_tokens: int = Field(default=8_000, ge=500)
@@ -203,6 +207,11 @@ class Settings(BaseSettings):
     @property
     def captures_content(self) -> bool:
         return self.otel_instrumentation_genai_capture_message_content in ("true", "span_only", "span_and_event")
+
+    @property
+    def morning_time(self) -> time | None:
+        """The hour of morning lists; None: there are none."""
+        return time.fromisoformat(self.morning_list) if self.morning_list else None
 
     @property
     def has_real_slack(self) -> bool:

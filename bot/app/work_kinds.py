@@ -13,8 +13,10 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 from pydantic import Field, TypeAdapter
 
+from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.authorization import RETRY_CHOICE
-from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
+from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
@@ -27,6 +29,7 @@ from bot.conversation.notices import NoticePoster
 from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
 from bot.conversation.turn import TurnHandler
+from bot.core.approval_sets import SET_CHOICES
 from bot.core.records import OpenCard
 from bot.core.work_items import (
     AppendDirectHistory,
@@ -38,15 +41,20 @@ from bot.core.work_items import (
     DraftSuggestion,
     ExpireCard,
     FormSubmitted,
+    JoinSet,
     MessageReceived,
     NotifyPerson,
+    OpenMorningList,
+    OpenSet,
     RecordDirectEvent,
     RefreshCard,
+    RefreshSet,
     RelayEngineEvent,
     RemindDeciders,
     RenderDiagram,
     ResumeRun,
     ShowSuggestion,
+    StartMorning,
 )
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import Write
@@ -63,6 +71,8 @@ class WorkHandlers:
     press_handler: PressHandler
     card_opener: CardOpener
     lifecycle: ApprovalLifecycle
+    approval_sets: ApprovalSets
+    morning_lists: MorningLists
     diagram_poster: DiagramPoster
     outbox: OutboxRelay
     compactor: HistoryCompactor
@@ -97,11 +107,16 @@ async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequenc
         return await to.approver_answers.answer_question(lease, work.click)
     if work.click.choice == RETRY_CHOICE:
         return await to.retry_handler.retry_message(lease, work.click)
+    if work.click.choice in SET_CHOICES:
+        return await to.approval_sets.handle_press(lease, work.click)
     return await to.press_handler.handle_press(lease, work.click)
 
 
 async def _give_up_press(to: WorkHandlers, item: LaneItem, work: ButtonPressed) -> Sequence[Write]:
     writes = await to.lifecycle.give_up_press(item, work.click)
+    if work.click.in_set:
+        told = {"approval": work.click.approval, "code": "given_up"}
+        return [*writes, build_set_refresh(item, work.click.in_set, **told)]
     await to.notices.notify_given_up_press(item, work.click)
     return writes
 
@@ -168,6 +183,13 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         give_up=lambda to, item, work: to.lifecycle.cancel_card(item, work),
     ),
     WorkKind(model=RefreshCard, handle=lambda to, lease, work: to.lifecycle.refresh_card(lease)),
+    WorkKind(model=JoinSet, handle=lambda to, lease, work: to.lifecycle.join_set(lease, work)),
+    # Several cards in one message
+    WorkKind(model=OpenSet, handle=lambda to, lease, work: to.approval_sets.open_set(lease, work)),
+    WorkKind(model=RefreshSet, handle=lambda to, lease, work: to.approval_sets.refresh_set(lease, work)),
+    WorkKind(model=StartMorning, handle=lambda to, lease, work: to.morning_lists.start_morning(lease, work)),
+    WorkKind(model=OpenMorningList, handle=lambda to, lease, work: to.morning_lists.open_list(lease, work)),
+    # Suggestions
     WorkKind(model=DraftSuggestion, handle=_draft_suggestion),
     WorkKind(model=ShowSuggestion, handle=_show_suggestion),
     # What happens to a conversation besides messages

@@ -30,7 +30,7 @@ from bot.chat.messages import Click
 from bot.core.clock import Clock, to_ms
 from bot.core.errors import ChatUnavailableError
 from bot.core.records import Approval, ApprovalState, OpenCard
-from bot.core.work_items import CancelOpenCard, CloseCard, RecordDirectEvent, RefreshCard
+from bot.core.work_items import CancelOpenCard, CloseCard, JoinSet, RecordDirectEvent, RefreshCard, RefreshSet
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.approvals import ApprovalStore, Verdict
@@ -59,7 +59,8 @@ class ApprovalLifecycle:
         events = build_event_writes(
             item, await self.card_delivery.list_card_events(card.approval, _list_run_readers(card.approval))
         )
-        return [*self.write_effects(approval, effects), *events, *self.build_refresh_request(item, card)]
+        refresh = self.build_refresh_request(item, card)
+        return [*self.write_effects(approval, effects), *events, *refresh, *build_set_refreshes(item, approval)]
 
     def write_effects(self, approval: Approval, effects: Iterable[ApprovalEffect]) -> list[Write]:
         """The effects of transitions as writes, in the same order. `approval`: the record to store, with the copies
@@ -135,6 +136,13 @@ class ApprovalLifecycle:
         approval = await self._cancel_approval(cancel)
         return await self.end_approval(item, approval, silent=True) if approval else []
 
+    async def join_set(self, lease: Lease, work: JoinSet) -> Sequence[Write]:
+        """From here on the set hears how the card ends; at once, if it has ended."""
+        approval = self.approvals.read_from_lease(lease)
+        if approval is not None and approval.state is ApprovalState.OPEN:
+            return [self.approvals.build_join_write(approval, work.set)]
+        return [build_set_refresh(lease.item, work.set)]
+
     def give_up_opening(self, requested_card: OpenCard) -> Sequence[Write]:
         """The card could not be delivered to anybody: the waiting runs go on."""
         return notify_undelivered(requested_card)
@@ -198,6 +206,16 @@ def build_event_writes(item: LaneItem, sentences: Mapping[str, str]) -> list[Wri
         EnqueueItem(f"notice:{person}", f"{item.id}:{person}:direct_event", event.model_dump_json())
         for person, event in events.items()
     ]
+
+
+def build_set_refresh(item: LaneItem, set_id: str, **refused: Any) -> Write:
+    """Something about a card of a set has changed. `refused`: which card, and why a press on it did nothing."""
+    return EnqueueItem(set_id, f"{item.id}:{item.lane}:{set_id}", RefreshSet(**refused).model_dump_json())
+
+
+def build_set_refreshes(item: LaneItem, approval: Approval) -> list[Write]:
+    """A card has ended: every set that shows it says so."""
+    return [build_set_refresh(item, one) for one in approval.sets]
 
 
 def _list_run_readers(approval: Approval) -> set[str]:

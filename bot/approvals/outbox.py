@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bot.approvals.morning_lists import MorningLists
 from bot.chat.messages import ChatDirectory
 from bot.core import logs
 from bot.core.clock import Clock
@@ -21,7 +22,7 @@ from bot.storage.approvals import derive_task_card_id
 from tools.cards.fields import build_mail_draft
 from tools.mail.send_email import SendEmailArgs, prepare_send_email
 from tools.people.names import PERSON, format_stand_in, get_names_by_language
-from tools.spec import Caller, Gate, TextRef, ToolError
+from tools.spec import Caller, Gate, Person, TextRef, ToolError
 from tools.tasks.todo import DECIDE_TASK, propose_decision
 from tools.tool import ToolContext, ToolServices
 from tools.workflow.engine.state import SYSTEM, Decision, Opinion, Request, TaskKind
@@ -47,6 +48,8 @@ class OutboxRelay:
     lanes: Lanes
     keys: Keys
     clock: Clock
+    morning_lists: MorningLists | None = None
+    """None: there are none to keep up to date."""
 
     async def relay_events(self) -> None:
         """Relays everything announced so far. An event that fails does not block the others: it moves to a lane of its
@@ -92,6 +95,18 @@ class OutboxRelay:
                 )
             case _:
                 log.warning("outbox.unknown", kind=event.kind, id=event.id)
+        if self.morning_lists is not None and self.morning_lists.at is not None:
+            await self.morning_lists.refresh_later(await self._list_concerned(event))
+
+    async def _list_concerned(self, event: OutboxEvent) -> list[Person]:
+        """Whose morning list may say something about this: the person it is for, the author, and the author's
+        manager."""
+        ids = [event.data.get("person", "")]
+        if request := event.data.get("request"):
+            ids.append((await self.tool_services.engine.get_request(request)).initiator)
+        people = [await self.directory.find_person(one) for one in dict.fromkeys(filter(None, ids))]
+        managers = [await self.directory.find_person(one.manager) for one in people if one and one.manager]
+        return list({one.id: one for one in (*people, *managers) if one is not None}.values())
 
     # Cards
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bot.approvals.authorization import PressRefusal
 from bot.approvals.delivery import CardDelivery
-from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
 from bot.chat.messages import Click
 from bot.core.clock import Clock
 from bot.core.records import Approval, ApprovalState
@@ -32,8 +32,9 @@ class PressRefuser:
         self, lease: Lease, click: Click, approval: Approval | None, refusal: PressRefusal
     ) -> Sequence[Write]:
         """Tells the person privately why the press does nothing and who can press, and journals it. An outdated copy is
-        corrected here."""
-        await self.card_delivery.post_refusal(click, approval, refusal)
+        corrected here. A press that came from a set is told in the set."""
+        if not click.in_set:
+            await self.card_delivery.post_refusal(click, approval, refusal)
         journal_write = self.journal.build_record_write(
             click.approval,
             "approval.refused",
@@ -43,6 +44,9 @@ class PressRefuser:
             approval=click.approval,
             choice=click.choice,
         )
+        if click.in_set:
+            told = {"approval": click.approval, "code": refusal.code, "note": refusal.text}
+            return [journal_write, build_set_refresh(lease.item, click.in_set, **told)]
         return [journal_write, *await self._correct_pressed_copy(lease, click, approval)]
 
     async def _correct_pressed_copy(self, lease: Lease, click: Click, approval: Approval | None) -> Sequence[Write]:

@@ -80,6 +80,8 @@ class Click(FrozenModel):
     """Values of the dialog, or None for a bare press."""
     card: MessageRef | None = None
     """The message with the button, if the platform says so."""
+    in_set: str = ""
+    """The set whose button decides several cards, this one among them; empty: the card's own button."""
 
     def with_form(self, form: dict[str, str]) -> Click:
         """The same press with these values of the dialog."""
@@ -163,6 +165,26 @@ RichText: TypeAlias = tuple[str | NamedPerson | Moment, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class TickOption:
+    """One of several things, with a box to tick."""
+
+    value: str
+    text: str
+    details: str = ""
+    is_ticked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TickList:
+    """Things with a box each. A changed tick comes back as a `Click`, and the ticks come with every press on a button
+    of the card."""
+
+    approval: str
+    version: int
+    options: tuple[TickOption, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """A card in the reader's language. Code has chosen every word."""
 
@@ -173,6 +195,8 @@ class Card:
     footer: str | RichText = ""
     lead: str = ""
     """Directly under the title, before the fields: the result."""
+    ticks: TickList | None = None
+    """Between the fields and the buttons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +269,8 @@ class Dialog:
     """Per field: what holds of its value; may be empty."""
     more: str = ""
     """The button that leads to further fields, where not all fit on one page."""
+    kept: tuple[tuple[str, str], ...] = ()
+    """(name, value) pairs that the submission returns among its values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from bot.core.i18n import LANGUAGES, load_sentences, shorten_text, translate
 from bot.core.logs import redact_text
 from bot.queue.writes import Write
 from bot.storage.history import ConversationHistory, HistoryStore
+from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.runs import RunStore
 from tools.people.names import get_person_name
 from tools.spec import Caller
@@ -25,8 +26,8 @@ from tools.tool import ToolServices
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import TaskKind
 
-COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop")
-PUBLIC_SETTINGS = ("steps", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
+COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop", "morning_on", "morning_off")
+PUBLIC_SETTINGS = ("steps", "morning_list", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
 """Settings that everybody may know, because they explain what people see. All others are for administrators."""
 RECENT_ENTRIES = 20
 """How many entries of a conversation are searched for a run that a *stop* ended."""
@@ -77,6 +78,7 @@ class CommandHandler:
     """All settings as an administrator may see them, with masked secrets."""
     runs: RunStore
     clock: Clock
+    preferences: MorningPreferenceStore
 
     async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
         """The answer, if this is a command. In shared channels only *stop* works as a plain word."""
@@ -94,6 +96,8 @@ class CommandHandler:
             "settings": self._answer_settings,
             "forget": self._answer_forget,
             "stop": self._answer_stop,
+            "morning_on": self._answer_morning_list,
+            "morning_off": self._answer_morning_list,
         }
         return await answers[name](message, caller)
 
@@ -149,6 +153,9 @@ class CommandHandler:
             return CommandReply("settings", _format_listing("settings", lines, language))
         own = {"language": translate("setting.in_language", language), "timezone": caller.person.timezone}
         settings = own | {name: values[name] for name in PUBLIC_SETTINGS if values.get(name)}
+        if at := settings.get("morning_list"):
+            key = "at" if await self.preferences.wants_list(caller.id) else "off"
+            settings["morning_list"] = translate(f"setting.morning_list_{key}", language, at=at)
         lines = [
             translate(f"setting.{name}", language, value=_describe_setting_value(name, value, language))
             for name, value in settings.items()
@@ -166,6 +173,14 @@ class CommandHandler:
             key = "stopped_own" if await self._has_stopped_own_run(message) else "stopped_nothing"
         return CommandReply("stop", translate(f"command.{key}", caller.person.language))
 
+    async def _answer_morning_list(self, message: Message, caller: Caller) -> CommandReply:
+        """Everybody decides for themselves, from the next list on."""
+        name = parse_command(message.text) or ""
+        await self.preferences.save_wish(caller.id, wants_list=name == "morning_on")
+        at = self.settings().get("morning_list", "")
+        key = ("morning.on" if name == "morning_on" else "morning.off") if at else "morning.nowhere"
+        return CommandReply(name, translate(key, caller.person.language, at=at))
+
     async def _has_stopped_own_run(self, message: Message) -> bool:
         """True when this *stop* ended a run of its own author."""
         entries = (await self.history.load_history(message.place.conversation)).entries[-RECENT_ENTRIES:]
@@ -178,7 +193,7 @@ class CommandHandler:
         )
 
     async def _describe_task(self, key: str, assigned: AssignedTask, language: str) -> str:
-        requester = await get_person_name(self.tool_services.directory, assigned.request.initiator)
+        requester = await get_person_name(self.tool_services.directory, assigned.request.initiator, language)
         about = await load_request_summary(self.tool_services, assigned.request, language)
         outcome = (
             WITHDRAWAL_WORDS.get(assigned.task.outcome, "")
@@ -194,7 +209,7 @@ class CommandHandler:
             summary=about,
             task=assigned.task.id,
             decision=decision,
-            who=await get_person_name(self.tool_services.directory, assigned.task.assignee),
+            who=await get_person_name(self.tool_services.directory, assigned.task.assignee, language),
         )
 
 

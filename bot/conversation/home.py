@@ -21,6 +21,7 @@ from bot.conversation.home_words import (
 )
 from bot.conversation.operations import OperationsReader
 from bot.core import logs
+from bot.core.approval_sets import SEVERAL, build_set_id
 from bot.core.clock import Clock
 from bot.core.i18n import render_value, translate
 from bot.core.outcomes import format_local_time
@@ -97,16 +98,20 @@ class HomeBuilder:
         todo = await engine.list_todo_tasks(caller.id, self.clock.today(), place.tasks + PAGE)
         skip = place.tasks if len(todo.tasks) > place.tasks else 0
         entries = [await self._build_task_entry(one, caller) for one in todo.tasks[skip : skip + PAGE]]
+        several = [self._build_set_entry(caller.id, todo.total_count, language)] if todo.total_count > 1 else []
         return HomeSection(
             translate("home.tasks", language),
-            tuple(entries),
+            (*several, *entries),
             empty=translate("home.no_tasks", language),
             note=_count_hidden(skip, len(entries), todo.total_count, language),
-            buttons=(
-                *build_several_buttons(todo.total_count, language),
-                *_build_page_buttons("tasks", skip, todo.total_count, language),
-            ),
+            buttons=_build_page_buttons("tasks", skip, todo.total_count, language),
         )
+
+    def _build_set_entry(self, person: str, count: int, language: str) -> HomeEntry:
+        """Asks for all of them in one message (`bot.approvals.approval_sets`), once for each page."""
+        name = build_set_id(person, f"home:{self.clock.now_ms()}")
+        button = Button(translate("set.several", language), SEVERAL, approval=name, version=1)
+        return HomeEntry(Card(title=translate("set.waits", language, n=count), buttons=(button,)))
 
     async def _build_task_entry(self, assigned: AssignedTask, caller: Caller) -> HomeEntry:
         """As the card that waits for them shows it. It is decided here only where all of that card stands here; in any
@@ -139,12 +144,12 @@ class HomeBuilder:
     async def _build_closed_entry(self, assigned: AssignedTask, approval: Approval | None, caller: Caller) -> HomeEntry:
         """A task whose card is on its way, was just pressed, or has expired: then one press asks again."""
         language = caller.person.language
-        requester = await get_person_name(self.tool_services.directory, assigned.request.initiator, reader.language)
+        requester = await get_person_name(self.tool_services.directory, assigned.request.initiator, language)
         summary = await load_request_summary(self.tool_services, assigned.request, language)
         is_expired = approval is not None and approval.state is ApprovalState.EXPIRED
         notes = [translate("home.expired" if is_expired else "home.in_hand", language)]
         if assigned.task.assignee != caller.id:
-            who = await get_person_name(self.tool_services.directory, assigned.task.assignee, reader.language)
+            who = await get_person_name(self.tool_services.directory, assigned.task.assignee, language)
             notes.append(translate("home.for", language, who=who))
         card = Card(f"{assigned.request.id} · {requester}", lead=summary, footer=" · ".join(notes))
         if approval is None or not is_expired:
@@ -229,11 +234,6 @@ class HomeBuilder:
         return HomeSection(
             translate("home.operations", language), (HomeEntry(Card("", lead="\n".join(lines))),), buttons=(button,)
         )
-
-
-def build_several_buttons(waiting_count: int, language: str) -> tuple[HomeButton, ...]:
-    """What acts on several tasks at once."""
-    return ()
 
 
 async def _build_or_excuse(

@@ -199,6 +199,8 @@ class Approval(StoredModel):
     """What may have changed although it failed."""
     parts: dict[str, PartState] = Field(default_factory=dict)
     """The progress of each part of the effect, by person id."""
+    sets: tuple[str, ...] = ()
+    """The sets that show it too, oldest first."""
 
     @property
     def on_behalf(self) -> str:

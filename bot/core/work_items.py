@@ -95,6 +95,49 @@ class CancelOpenCard(StoredModel):
     person: str
 
 
+class OpenSet(StoredModel):
+    """Somebody wants to decide several of their tasks in one message."""
+
+    kind: Literal["open_set"] = "open_set"
+    person: str
+    tasks: tuple[str, ...] = ()
+    """Ids of the tasks; none: everything that waits for them."""
+
+
+class JoinSet(StoredModel):
+    """A card stands in a set too, which wants to know how it ends."""
+
+    kind: Literal["join_set"] = "join_set"
+    set: str
+
+
+class StartMorning(StoredModel):
+    """It is the hour of the morning lists in a time zone."""
+
+    kind: Literal["start_morning"] = "start_morning"
+    zone: str
+    day: str
+    """ISO date there."""
+
+
+class OpenMorningList(StoredModel):
+    """A person's morning list of one day."""
+
+    kind: Literal["open_morning_list"] = "open_morning_list"
+    person: str
+    day: str
+
+
+class RefreshSet(StoredModel):
+    """Something about a card of a set has changed."""
+
+    kind: Literal["refresh_set"] = "refresh_set"
+    approval: str = ""
+    """The card on which a press did nothing; empty: it has ended."""
+    code: str = ""
+    note: TextRef | None = None
+
+
 class NotifyPerson(StoredModel):
     """A notice for a person, sent to their DM in their language."""
 

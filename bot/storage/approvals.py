@@ -26,6 +26,9 @@ from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
 RETENTION_MS = 30 * 24 * 3_600_000
 """How long a decided approval is kept, so that a late press still gets its answer."""
 
+MAX_SETS = 20
+"""Sets that hear how a card ends: the latest."""
+
 _waiters = TypeAdapter(tuple[ApprovalWaiter, ...])
 _copies = TypeAdapter(tuple[tuple[str, MessageRef], ...])
 
@@ -103,6 +106,11 @@ class ApprovalStore:
         ttl, record = None if approval.state is ApprovalState.OPEN else RETENTION_MS, _format_approval_fields(approval)
         fields = {name: record[name] for name in ("waiters", "copies", "delivered_version")}
         return HSet(self._build_approval_key(approval.id), fields, ttl_ms=ttl)
+
+    def build_join_write(self, approval: Approval, set_id: str) -> Write:
+        """One more set that shows this card; it remembers the last of them."""
+        sets = (*(one for one in approval.sets if one != set_id), set_id)[-MAX_SETS:]
+        return HSet(self._build_approval_key(approval.id), {"sets": json.dumps(sets)})
 
     def build_open_writes(self, approval: Approval) -> tuple[Write, ...]:
         """Record, index entry, and the timers for the reminder at half time and for expiry, in place of those of the
@@ -213,6 +221,7 @@ def _format_approval_fields(approval: Approval) -> dict[str, str]:
         "possible_change": approval.possible_change.model_dump_json() if approval.possible_change else "",
         **({"removed_characters": str(approval.removed_characters)} if approval.removed_characters else {}),
         **({"parts": json.dumps(approval.parts)} if approval.parts else {}),
+        **({"sets": json.dumps(approval.sets)} if approval.sets else {}),
     }
 
 
@@ -227,6 +236,7 @@ def _parse_approval_fields(fields: dict[str, str]) -> Approval:
             "copies": _copies.validate_json(fields["copies"]),
             "form": json.loads(fields["form"]),
             "parts": json.loads(fields.get("parts", "{}")),
+            "sets": json.loads(fields.get("sets", "[]")),
             "outcome": ToolOutcome.model_validate_json(fields["outcome"]) if fields["outcome"] else None,
             "failure": TextRef.model_validate_json(fields["failure"]) if fields["failure"] else None,
             "possible_change": ReceiptLine.model_validate_json(fields["possible_change"])

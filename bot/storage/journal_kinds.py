@@ -22,6 +22,7 @@ KINDS = frozenset(
         "picture",
         *("process.deploy", "process.migrate"),
         *("run.anew", "run.answered", "run.cancelled", "run.finished", "run.refused", "run.stopped"),
+        *("set.opened", "set.pressed", "set.refused"),
         "step",
     }
 )

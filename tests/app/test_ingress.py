@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.app.ingress import CardCanceller, LaneIngress
+from bot.app.ingress import CardActions, LaneIngress
 from bot.chat.messages import Click, Message, Place
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
@@ -33,6 +33,7 @@ def build_ingress(lab: Lab, cap: int = 100) -> LaneIngress:
         worker=Worker(lanes, lab.dispatch, bury=DeadLetterStore(lab.redis, lab.keys).build_bury_writes),
         lanes=lanes,
         dialogs=lab.dialogs,
+        approval_sets=lab.sets,
         home_builder=build_home_parts(lab)[0],
         home_actions=build_home_parts(lab)[1],
         history=lab.history,
@@ -157,11 +158,11 @@ async def test_dialogs_and_the_home_tab_are_answered(redis: Redis) -> None:
 # Taking a card back
 
 
-async def propose(redis: Redis) -> tuple[Lab, str, CardCanceller]:
+async def propose(redis: Redis) -> tuple[Lab, str, CardActions]:
     lab = Lab(redis, [mail(), DONE])
     await lab.says("发邮件")
     await lab.work()
-    return lab, (await lab.approval()).id, CardCanceller(lanes=lab.lanes, approvals=lab.approvals, clock=lab.clock)
+    return lab, (await lab.approval()).id, CardActions(lanes=lab.lanes, approvals=lab.approvals, clock=lab.clock)
 
 
 async def test_a_card_is_taken_back_once_by_who_proposed_it(redis: Redis) -> None:

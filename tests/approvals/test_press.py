@@ -449,6 +449,7 @@ async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> N
         worker=worker,
         lanes=full,
         dialogs=lab.dialogs,
+        approval_sets=lab.sets,
         home_builder=build_home_parts(lab)[0],
         home_actions=build_home_parts(lab)[1],
         request_forms=lab.dispatch.handlers.request_forms,

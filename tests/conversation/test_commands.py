@@ -70,7 +70,8 @@ async def test_many_are_bounded_and_the_rest_is_counted(redis: Redis, person: st
     text = await told(lab, person, "tasks")
     assert text.count("\n- ") == TASKS_SHOWN and more in text
     tasks = (await page(lab, person)).sections[0]
-    assert len(tasks.entries) == PAGE and str(TASKS_SHOWN + 3) in tasks.note
+    assert len(tasks.entries) == PAGE + 1 and str(TASKS_SHOWN + 3) in tasks.note
+    assert tasks.entries[0].card.buttons, "and all can be decided at once"
 
 
 @pytest.mark.parametrize(("decision", "word"), [("approve", "同意"), ("reject", "驳回"), ("return", "退回")])

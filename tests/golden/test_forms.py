@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 from bot.app.dispatch import is_newer_record
 from bot.app.work_kinds import WORK_KINDS
 from bot.chat.member_store import MemberRecord
+from bot.core.approval_sets import ApprovalSet
 from bot.core.records import Approval, Run
 from bot.queue.keys import Keys
 from bot.queue.writes import HSet
@@ -41,7 +42,7 @@ STORED: Mapping[str, type[BaseModel]] = {
     model.__name__: model
     for model in (
         *(kind.model for kind in WORK_KINDS),
-        *(Run, Approval, Request, RequestEvent, Delegation, OutboxEvent, CommandRecord, MemberRecord),
+        *(Run, Approval, ApprovalSet, Request, RequestEvent, Delegation, OutboxEvent, CommandRecord, MemberRecord),
         *(HomePlace, Preferences),
     )
 }

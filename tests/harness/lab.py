@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -21,14 +21,17 @@ from bot.agent.reply_format import ReplyFormat
 from bot.agent.suggester import Suggester
 from bot.agent.summary import Summarizer
 from bot.app.dispatch import WorkDispatcher
-from bot.app.ingress import CardCanceller
+from bot.app.ingress import CardActions
 from bot.app.work_kinds import WorkHandlers
+from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.card_editor import CardEditor
+from bot.approvals.day_facts import DayFacts
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.dialogs import CardDialogs
 from bot.approvals.duplicates import DuplicateGuard
 from bot.approvals.effect_runner import EffectRunner
 from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
@@ -63,10 +66,12 @@ from bot.queue.lanes import Lanes, Lease, RetryLater
 from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import GIVE_UP_TRIES
 from bot.queue.writes import Write
+from bot.storage.approval_sets import ApprovalSetStore
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
+from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
 from tests.harness.memory_mailer import MemoryMailer
@@ -299,7 +304,7 @@ class Lab:
         )
         self.store = MemoryStore()
         self.engine = EmbeddedEngine(self.store, load_shipped_processes(), self.staff)
-        cards = CardCanceller(lanes=self.lanes, approvals=self.approvals, clock=self.clock)
+        cards = CardActions(lanes=self.lanes, approvals=self.approvals, clock=self.clock)
         self.desk = ToolServices(
             directory=self.staff,
             engine=self.engine,
@@ -315,8 +320,9 @@ class Lab:
         self.telling = MessageDelivery(chat=self.wall, reader_classifier=self.rooms, directory=self.staff)
         memory = ConversationMemory(history=self.history, runs=self.runs, clock=self.clock)
         self.commands = CommandHandler(
-            tool_services=self.desk, history=self.history, settings=dict, runs=self.runs, clock=self.clock
-        )
+            tool_services=self.desk, history=self.history, settings=dict, runs=self.runs, clock=self.clock,
+            preferences=MorningPreferenceStore(redis, self.keys),
+        )  # fmt: skip
         recorder = RunRecorder(
             runs=self.runs, history=self.history, memory=memory, journal=self.journal, spending=self.spending,
             clock=self.clock, on_run_ended=self.over.append,
@@ -353,7 +359,7 @@ class Lab:
         costs: dict[str, Any] = {"spending": self.spending, "prices": prices or PriceTable()}
         handlers = WorkHandlers(
             turn_handler=self.turns, press_handler=self.gates, card_opener=self.card_opener, lifecycle=self.ends,
-            outbox=self.outbox, memory=memory,
+            outbox=self.outbox, memory=memory, approval_sets=self.sets, morning_lists=self.mornings,
             retry_handler=RetryHandler(**everybody, chat=self.wall, runs=self.runs, history=self.history),
             approver_answers=ApproverAnswerHandler(
                 **everybody, chat=self.wall, runs=self.runs, history=self.history
@@ -401,6 +407,17 @@ class Lab:
             **everybody, **tooling, approvals=self.approvals, directory=self.staff, card_editor=editor,
             refuser=PressRefuser(**everybody, approvals=self.approvals, journal=self.journal),
             effect_runner=EffectRunner(**everybody, **tooling, card_editor=editor, directory=self.staff),
+        )  # fmt: skip
+
+        self.sets = ApprovalSets(
+            sets=ApprovalSetStore(self.redis, self.keys), approvals=self.approvals, keys=self.keys, chat=self.wall,
+            card_delivery=delivery, directory=self.staff, tool_services=self.desk, journal=self.journal,
+            clock=self.clock, facts=DayFacts(tool_services=self.desk, directory=self.staff),
+        )  # fmt: skip
+        self.mornings = MorningLists(
+            approval_sets=self.sets, facts=self.sets.facts, directory=self.staff, lanes=self.lanes, keys=self.keys,
+            preferences=MorningPreferenceStore(self.redis, self.keys), calendar=self.desk.calendar, clock=self.clock,
+            at=time(9),
         )  # fmt: skip
 
     def use_loop(self, loop: AgentLoop) -> None:

@@ -49,6 +49,7 @@ FULL = BARE.model_copy(
         "failure_for_model": "no",
         "possible_change": ReceiptLine(text=NOTE, subject="U2"),
         "parts": {"U2": PartState.DONE},
+        "sets": ("set:U2:abc",),
     }
 )
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.harness.browser import ABSENT, Browser
 from tests.harness.office import LI, ZHANG, Office
+from tests.stories.sets import approve_several, labels, now, start_claims
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(ABSENT is not None, reason=str(ABSENT))]
 
@@ -175,3 +176,60 @@ async def test_a_message_is_made_an_expense_and_a_request_is_opened_by_its_name(
         await page.execute(PUT, "#modal .actions select", "expense")
         await page.find("#modal[open] h2", "报销")
         await page.find("#modal [data-block=amount]")
+
+
+SET_ZH = {
+    "several": "一起处理…",
+    "all": "同意全部 3 项",
+    "two": "同意 2 项（共 3 项）",
+    "rest": "1 项申请等您决定",
+    "decided": "李四 已同意",
+    "reject": "驳回所选…",
+    "why": "没有发票",
+    "done": "3 项都已处理",
+}
+SET_EN = {
+    "several": "Approve Several…",
+    "all": "Approve All 3",
+    "two": "Approve 2 of 3",
+    "rest": "1 request waits for your decision",
+    "decided": "Approved by 李四",
+    "reject": "Reject Ticked…",
+    "why": "no receipt",
+    "done": "All 3 are settled",
+}
+
+
+@pytest.mark.parametrize("words", [SET_ZH, SET_EN], ids=["zh", "en"])
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["desk", "phone"])
+async def test_several_at_once_by_hand(
+    desk: Office, tmp_path: Path, words: dict[str, str], size: tuple[int, int]
+) -> None:
+    for person in desk.driver.ws.state.people.values():
+        person.locale = "zh-CN" if words is SET_ZH else "en-US"
+    await start_claims(desk, 31, 32, 33)
+    async with Browser(size=size, dark=False, language="zh-CN" if words is SET_ZH else "en-US") as page:
+        await page.open(f"{desk.address}/")
+        await page.type("#write textarea", "x")  # the page is there
+        await page.press("Alt", "2")
+        message = await approve_several(desk)
+        await page.find("#list .actions button", words["all"])
+        await page.execute(TICK, "0")
+        await page.find("#list .actions button", words["two"])
+        await page.screenshot(Path(os.environ.get("PICTURES", str(tmp_path))) / f"set-{size[0]}-{words['why']}.png")
+        await page.click("#list .actions button", words["two"])
+        await page.find("#list .message", words["rest"])
+        await page.find("#list .message", words["decided"])
+        await page.execute(TICK, "0")
+        await desk.until(lambda: labels(now(desk, message))[0] in ("同意", "Approve"))
+        await page.click("#list .actions button", words["reject"])
+        await page.find("#modal[open]")
+        await page.type("#modal textarea", words["why"])
+        await page.click("#modal [type=submit]")
+        await page.find("#list .message", words["done"])
+        await page.screenshot(Path(os.environ.get("PICTURES", str(tmp_path))) / f"done-{size[0]}-{words['why']}.png")
+        assert await page.console() == []
+    await desk.quiet()
+
+
+TICK = "document.querySelector(`#list .choices input[value='${arguments[0]}']`).click();"

@@ -15,6 +15,7 @@ from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.memory_store import MemoryStore
 from tests.tools.company import GONE, LI, LIN, LONG, NOW, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled
 from tools.catalog import TOOLS
+from tools.ports import CardService
 from tools.spec import Caller, Person, Proposal, ToolError, ToolOutcome
 from tools.tasks.task_actions import StoredDecision, check_task_decision
 from tools.tasks.todo import propose_decision
@@ -83,10 +84,17 @@ class Office:
     mailer: MemoryMailer
     keys: Any = field(default_factory=lambda: count(1))
     now: datetime = NOW
+    cards: CardService | None = None
 
     @property
     def desk(self) -> ToolServices:
-        return ToolServices(directory=self.people, engine=self.engine, mailer=self.mailer, render_text=render_value)
+        return ToolServices(
+            directory=self.people,
+            engine=self.engine,
+            mailer=self.mailer,
+            cards=self.cards,
+            render_text=render_value,
+        )
 
     def use(self, person: Person, key: str = "") -> ToolContext:
         return ToolContext(

@@ -272,7 +272,7 @@ DECIDE_TASK = Tool(
     name="decide_task",
     purpose="Bring the card of a task to its assignee, whose press alone decides it.",
     use_when="The caller wants a task approved, rejected or returned, or its card again.",
-    avoid_when="The request came back to its author: resubmit_request, withdraw_request.",
+    avoid_when="Several at once: decide_several. It came back to its author: resubmit_request, withdraw_request.",
     args=DecideTaskArgs,
     returns='{"task", "request", "decision": approved | rejected | returned …, "by", "for"?, "opinion", "status"}, '
     "after the press",

@@ -24,6 +24,8 @@ from bot.chat.messages import (
     RichText,
     StepLine,
     StepList,
+    TickList,
+    TickOption,
 )
 from bot.chat.slack.text import (
     escape_markdown,
@@ -49,8 +51,9 @@ MAX_MESSAGE_BYTES = 12_000
 """Most bytes of JSON of a message's blocks."""
 SECTION, FIELD, CONTEXT, PROSE = 2_900, 200, 1_900, 10_000
 """Bytes of text in a section, in one of two columns, in a context line, in a `markdown` block."""
-HEADER, LABEL, NOTICE, BUTTONS = 150, 75, 1_000, 25
-"""UTF-16 units of a header, a button, a notification (`chat.update` takes 4,000 bytes); buttons in a row."""
+HEADER, LABEL, NOTICE, BUTTONS, BOXES = 150, 75, 1_000, 25, 10
+"""UTF-16 units of a header, of a button or a box, of a notification (`chat.update` takes 4,000 bytes); buttons in a
+row, boxes in a group."""
 DATE_FORMAT = "{date_short_pretty} {time}"
 """Slack's words for a point in time: *Nov 23, 2026 10:00 AM*, or *today*, in the reader's language and zone."""
 TASKS, TASK_TITLE, TASK_DETAILS = 50, 250, 250
@@ -81,7 +84,8 @@ def render_post(post: Post) -> tuple[RenderedMessage, ...]:
         return _render_messages(notice, "", [*said, *render_context(post.receipt)], rows)
     card, text = post.card, post.text or post.card.title
     pieces = [*_render_full_title(card.title), *render_card_content(card), *render_context(post.receipt)]
-    return _render_messages(text, card.title, pieces, render_actions(card.buttons))
+    boxes = [] if card.ticks is None else [*render_tick_list(card.ticks)]
+    return _render_messages(text, card.title, pieces, [*boxes, *render_actions(card.buttons)])
 
 
 def _render_said(post: Post) -> Iterator[Block]:
@@ -335,6 +339,47 @@ def _render_step(number: int, step: StepLine) -> Block:
         "title": truncate_text(" ".join(show_invisible(step.title).split()), TASK_TITLE) or "…",
         "status": "complete",
         **({"details": {"type": "rich_text", "elements": [section]}} if details else {}),
+    }
+
+
+def render_tick_list(ticks: TickList) -> Iterator[Block]:
+    """Boxes, ten in a group. What does not fit into a box stands above its group, in full."""
+    for start in range(0, len(ticks.options), BOXES):
+        group = ticks.options[start : start + BOXES]
+        for option in group:
+            if not _fits_in_box(option):
+                yield from render_literal(f"{option.text}\n{option.details}")
+        boxes = [_build_box(option) for option in group]
+        ticked = [box for box, option in zip(boxes, group, strict=True) if option.is_ticked]
+        yield {
+            "type": "actions",
+            "block_id": f"{build_tick_prefix(ticks.approval, ticks.version)}{start // BOXES}",
+            "elements": [
+                {
+                    "type": "checkboxes",
+                    "action_id": "cs:tick",
+                    "options": boxes,
+                    **({"initial_options": ticked} if ticked else {}),
+                }
+            ],
+        }
+
+
+def build_tick_prefix(approval: str, version: int) -> str:
+    """How the block ids of a card's boxes begin."""
+    return f"cs:{approval}.{version}:ticks:"
+
+
+def _fits_in_box(option: TickOption) -> bool:
+    return all(format_plain_label(text, LABEL) == text for text in (option.text, option.details))
+
+
+def _build_box(option: TickOption) -> Block:
+    details = format_plain_label(option.details, LABEL) if _fits_in_box(option) else ""
+    return {
+        "text": {"type": "plain_text", "text": format_plain_label(option.text, LABEL) or "…"},
+        "value": option.value,
+        **({"description": {"type": "plain_text", "text": details}} if details else {}),
     }
 
 

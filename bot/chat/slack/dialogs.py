@@ -63,6 +63,7 @@ def _format_private_metadata(dialog: Dialog, page: int, values: Mapping[str, str
     about = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice}
     card = dialog.card.model_dump() if dialog.card else None
     carried = {"page": page, "values": dict(values)} if page else {}
+    carried |= {"kept": dict(dialog.kept)} if dialog.kept else {}
     return json.dumps({**about, "place": dialog.place.model_dump(), "card": card, **carried}, ensure_ascii=False)
 
 
@@ -192,11 +193,15 @@ def parse_submission(body: Mapping[str, Any]) -> Click | None:
             choice=about["choice"],
             person=body["user"]["id"],
             place=Place(**about["place"]),
-            form=carried | parse_view_state(view["state"]["values"]),
+            form={**carried, **parse_view_state(view["state"]["values"]), **_read_kept_values(about)},
             card=MessageRef(**about["card"]) if about.get("card") else None,
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
+
+
+def _read_kept_values(about: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in (about.get("kept") or {}).items()}
 
 
 def parse_view_state(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, str]:

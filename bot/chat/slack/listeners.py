@@ -20,9 +20,11 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, Ingress, Message, MessageRef, Place
 from bot.chat.slack import dialogs, home
+from bot.chat.slack.blocks import build_tick_prefix
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import count_utf16_units, parse_message_text
 from bot.chat.slack.web_api import call_slack
+from bot.core.approval_sets import TICKED
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import load_sentences, translate
 
@@ -36,6 +38,10 @@ RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
 _ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:|home:)")
+_TICKS = re.compile(r"cs:([^\s]{1,150}):ticks:\d{1,3}\Z")
+"""Block id of boxes, with the card that they belong to."""
+MAX_TICKS = 100
+"""Most ticks that are read."""
 SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
 """Message events that somebody wrote just now: also with a file, by `/me`, and a reply that is *also sent to the
 channel*. Every other subtype is an edit, a notice or a robot."""
@@ -244,8 +250,7 @@ class SlackListeners:
     async def parse_click(self, body: Body) -> Click | None:
         """The click in a `block_actions` payload. None if it is malformed."""
         action = body["actions"][0]
-        named = action.get("value") or str(action.get("block_id") or "").removeprefix("cs:").rpartition(":")[0]
-        approval, dot, version = str(named).rpartition(".")
+        approval, dot, version = _read_pressed_value(action).rpartition(".")
         if not dot or not (version.isascii() and version.isdecimal()):
             _log.warning("a press without an approval: %s", action.get("action_id"))
             return None
@@ -257,7 +262,7 @@ class SlackListeners:
             choice=action["action_id"].removeprefix("cs:"),
             person=person,
             place=await self._find_press_place(body, person),
-            form={"person": action["selected_user"]} if is_short_text(action.get("selected_user")) else None,
+            form=_read_choice(body, action, approval, int(version)),
             card=_find_pressed_message(body, action),
         )
 
@@ -374,6 +379,37 @@ def _is_in_dialog(body: Body) -> bool:
     """True for a press inside a dialog of ours."""
     view = body.get("view")
     return isinstance(view, Mapping) and view.get("type") == "modal" and is_short_text(view.get("id"))
+
+
+def _read_pressed_value(action: Body) -> str:
+    """Which card a button, a box or a picker belongs to. The last two say it in the id of their block."""
+    named = _TICKS.match(str(action.get("block_id") or "")) if action.get("type") == "checkboxes" else None
+    if named:
+        return named[1]
+    return str(action.get("value") or str(action.get("block_id") or "").removeprefix("cs:").rpartition(":")[0])
+
+
+def _read_choice(body: Body, action: Body, approval: str, version: int) -> dict[str, str] | None:
+    """What comes with a press: the person who was picked, or what is ticked."""
+    if is_short_text(action.get("selected_user")):
+        return {"person": action["selected_user"]}
+    return _read_ticks(body, approval, version)
+
+
+def _read_ticks(body: Body, approval: str, version: int) -> dict[str, str] | None:
+    """What is ticked in the boxes of this card, as the platform says; None where it has no boxes."""
+    state = body.get("state") or {}
+    groups, prefix = state.get("values"), build_tick_prefix(approval, version)
+    if not isinstance(groups, Mapping):
+        return None
+    mine = [group for name, group in groups.items() if str(name).startswith(prefix) and isinstance(group, Mapping)]
+    boxes = [box for group in mine if isinstance(box := group.get("cs:tick"), Mapping)]
+    if not boxes:
+        return None
+    lists = [found for box in boxes if isinstance(found := box.get("selected_options"), list)]
+    chosen = [one for found in lists for one in found]
+    values = [one.get("value") for one in chosen[:MAX_TICKS] if isinstance(one, Mapping)]
+    return {TICKED: ",".join(one for one in values if is_short_text(one))}
 
 
 def is_button_press(body: Body) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bot.local.rehearsal import days, reading, words
+from bot.local.rehearsal import days, reading, several, words
 from bot.local.rehearsal.words import compile_alternatives
 
 INTENTS = {
@@ -77,6 +77,7 @@ INTENTS = {
         r"(?:进度|状态|到哪).{0,12}[A-Z]-?\d{3}",
         r"\b(?:status|progress|where|how)\b.{0,16}[A-Z]-?\d{3}",
     ),
+    "several": several.SEVERAL,
     "todo": compile_alternatives("待办|待审批|[要等待]着?我(?:来)?(?:审批|批|审|处理|同意)|要(?:审批|批|处理)的"
     "|[要等]批的",
                    r"\b(?:waiting|pending|open|outstanding|left|approvals?|requests?"
@@ -192,7 +193,7 @@ OTHERS = compile_alternatives(
     r"\b(?:leave|days? off|vacation)\b.{0,24}\bfor (?:my (?:colleague|friend|wife|husband|team)|him|her|them)\b",
 )
 """A request that would be somebody else's, or a question about them."""
-QUESTIONS = {"leave": "mine", "expense": "mine", "decide": "todo"}
+QUESTIONS = {"leave": "mine", "expense": "mine", "decide": "todo", "several": "todo"}
 """What is looked up where a message asks and orders nothing."""
 ASKING = compile_alternatives(
     r"^\W{0,9}(?:has|have|had|did|does|do|is|are|was|were|which|who|whose|where|when|what|why|how|any)\b",
@@ -220,7 +221,7 @@ def classify_intent(text: str) -> str:
     else:
         intent = reading.classify_text(text, INTENTS, "unknown")
     if intent in QUESTIONS and ASKING.search(plain) and not PERMISSION.search(plain) and not has_own_facts(plain):
-        intent = QUESTIONS[intent] if intent == "decide" or OF_MINE.search(plain) else "unknown"
+        intent = QUESTIONS[intent] if intent in ("decide", "several") or OF_MINE.search(plain) else "unknown"
     if intent in ("unknown", "dinner", "decide") and is_spending(text):
         intent = "expense"
     if intent == "unknown" and is_bare_leave(plain):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bot.local.rehearsal import desk, looking, operations, requests, tell
+from bot.local.rehearsal import desk, looking, operations, requests, several, tell
 from bot.local.rehearsal.corrections import build_correction
 from bot.local.rehearsal.dialogue import Dialogue, read_dialogue
 from bot.local.rehearsal.notes import build_notes
@@ -161,6 +161,7 @@ HANDLERS: Mapping[str, Handler] = {
     "picture": operations.handle_diagram,
     "withdraw": requests.handle_withdrawal,
     "resubmit": requests.handle_resubmission,
+    "several": several.handle_several,
     "todo": desk.handle_todo,
     "decide": desk.handle_decision,
     "mine": build_lookup_handler("my_requests", "mine"),

@@ -272,7 +272,14 @@ def describe_cancelled_card(scene: Scene, data: Mapping[str, Any]) -> str:
     )
 
 
+def describe_several(scene: Scene, data: Mapping[str, Any]) -> str:
+    """What is in the message, and that nothing is decided by asking for it."""
+    count = data.get("shown", 0)
+    return translate_phrase(scene, "several_shown" if count else "several_none", count=count)
+
+
 TELLERS = {
+    "decide_several": describe_several,
     "cancel_card": describe_cancelled_card,
     "start_process": describe_request_state,
     "resubmit_request": describe_request_state,

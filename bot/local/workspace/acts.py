@@ -146,7 +146,11 @@ async def click_button(
     block, element = found
     if not force and person not in element.get("visible_to_user_ids", [person]):
         raise WorkspaceError("action_not_found")
-    payload = build_block_actions(ws, who, room, on, build_action(ws, block, element, value, force))
+    action = build_action(ws, block, element, value, force)
+    if element["type"] in VALUE_OF and element["type"] != "overflow":
+        put = ws.state.ticked.setdefault((person, channel, ts), {})
+        put[block["block_id"]] = {action_id: build_state_entry(element, value)}
+    payload = build_block_actions(ws, who, room, on, action)
     return await send_interaction(ws, "interactive", payload)
 
 
@@ -191,12 +195,14 @@ def build_block_actions(
         **({"thread_ts": thread} if thread else {}),
     }
     visible = {} if on.is_ephemeral else {"message": message}
+    blocks = message.get("blocks", [])
+    put = keep_typed_values(blocks, ws.state.ticked.get((who.id, room.id, message["ts"]), {}))
     return {
         **build_interaction(ws.app, "block_actions", who, ws.triggers.create_trigger(who.id)),
         "container": container,
         "channel": {"id": room.id, "name": room.name},
         **visible,
-        "state": {"values": build_state_values(message.get("blocks", []), {})},
+        "state": {"values": build_state_values(blocks, put)},
         "response_url": f"{ws.address}/response/{ws.reply_urls.create_url(reply)}",
         "actions": [pressed],
     }

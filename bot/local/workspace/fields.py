@@ -116,14 +116,22 @@ def build_state_values(blocks: list[Json], given: Mapping[str, Any]) -> Json:
 
 
 def keep_typed_values(blocks: list[Json], values: Mapping[str, Json]) -> dict[str, Json]:
-    """Of what was put in, what these blocks still ask for: the same block, action and kind of element."""
-    asked = {(b["block_id"], e["action_id"], e["type"]) for b, e in list_interactive_elements(blocks)}
+    """Of what was put in, what these blocks still ask for: the same block, action and kind of element, and of several
+    options those that are there yet."""
+    asked = {(b["block_id"], e["action_id"], e["type"]): e for b, e in list_interactive_elements(blocks)}
     kept: dict[str, Json] = {}
     for block, entries in values.items():
         for action, entry in entries.items():
-            if (block, action, entry["type"]) in asked:
-                kept.setdefault(block, {})[action] = entry
+            if element := asked.get((block, action, entry["type"])):
+                kept.setdefault(block, {})[action] = _drop_missing_options(element, entry)
     return kept
+
+
+def _drop_missing_options(element: Json, entry: Json) -> Json:
+    if element["type"] != "checkboxes":
+        return entry
+    known = {option["value"] for option in list_options(element)}
+    return {**entry, "selected_options": [one for one in entry["selected_options"] if one["value"] in known]}
 
 
 def check_input_values(blocks: list[Json], values: Json) -> dict[str, str]:

@@ -21,7 +21,8 @@ VERSION = 1
 
 @dataclass(slots=True)
 class WorkspaceState:
-    """The memory of a workspace. `waiting`, `old_blocks`, `typed` and `statuses` aside, it is what people see."""
+    """The memory of a workspace. `waiting`, `old_blocks`, `typed`, `ticked` and `statuses` aside, it is what
+    people see."""
 
     people: dict[str, WorkspaceMember]
     rooms: dict[str, WorkspaceRoom]
@@ -40,6 +41,8 @@ class WorkspaceState:
     """(room, ts) → what the message's blocks were before: what a screen that was not repainted still shows."""
     typed: dict[str, dict[str, Json]] = field(default_factory=dict)
     """view → block → {action: entry}: what its person has put into the open dialog."""
+    ticked: dict[tuple[str, str, str], dict[str, Json]] = field(default_factory=dict)
+    """(person, room, ts) → block → {action: entry}: what somebody has chosen in a message."""
     statuses: dict[tuple[str, str], str] = field(default_factory=dict)
     """(room, thread) → what the app says it is doing."""
 

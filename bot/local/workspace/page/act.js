@@ -28,6 +28,7 @@ export async function attempt(work) {
 export async function press(place, action, control) {
   if (control.getAttribute("aria-busy") || (action.confirm && !(await ask(action.confirm)))) return;
   const siblings = [...(control.closest(".actions, .section") ?? control.parentElement).querySelectorAll("button, select")];
+  await ticking;
   control.setAttribute("aria-busy", "true");
   for (const sibling of siblings) sibling.setAttribute("aria-disabled", "true");
   const { action_id, block_id, value } = action;
@@ -40,6 +41,14 @@ export async function press(place, action, control) {
     },
     went ? SETTLE_MS : 0,
   );
+}
+
+let ticking = Promise.resolve();
+
+/** A changed tick of a message: told one after the other, and before the next press. Nothing waits for it. */
+export function tick(place, { action_id, block_id, value }) {
+  const tell = () => attempt(() => post("click", { person: model.person, ...place, action_id, block_id, value }));
+  ticking = ticking.then(tell).then(() => refresh.messages());
 }
 
 /** A button's own "are you sure?". */

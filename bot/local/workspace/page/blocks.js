@@ -16,7 +16,7 @@ function text(object, look) {
 
 /**
  * The blocks of a message, a dialog or the Home tab. `env.look` finds people and channels;
- * `env.press(action, control)` is called for every action; `env.values` holds what dialog fields start with, and
+ * `env.press(action, control)` is called for every action, `env.tick(action)` for a changed tick; `env.values` holds what dialog fields start with, and
  * `env.change(action)` is called when a field of which the bot wants to hear has changed.
  */
 export const blocks = (list, env) => (list ?? []).map((one) => block(one, env));
@@ -102,9 +102,33 @@ const ELEMENTS = {
   },
   static_select: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option)),
   overflow: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option), "⋯"),
+  checkboxes(part, block, env) {
+    const key = `${block.block_id} ${part.action_id}`;
+    const chosen = ticked.get(key) ?? new Set((part.initial_options ?? []).map(({ value }) => value));
+    const rows = (part.options ?? []).map((given) => {
+      const box = h("input", {
+        type: "checkbox",
+        value: given.value,
+        checked: chosen.has(given.value),
+        dataset: { action: `${part.action_id} ${given.value}` },
+        onchange: ({ target }) => {
+          if (target.checked) chosen.add(given.value);
+          else chosen.delete(given.value);
+          ticked.set(key, chosen);
+          const known = part.options.map(({ value }) => value).filter((value) => chosen.has(value));
+          env.tick?.(action(part, block, known));
+        },
+      });
+      return h("label", { class: "choice" }, box, h("span", { dir: "auto" }, words(given.text), given.description && h("small", {}, words(given.description))));
+    });
+    return h("div", { class: "choices", role: "group", "aria-label": t("choose") }, rows);
+  },
   users_select: (part, block, env) =>
     chooser(part, block, env, env.look.people().map(({ id, name }) => ({ value: id, label: name }))),
 };
+
+/** What is ticked here, by block and action: it stays while the message is rewritten, as on Slack. */
+const ticked = new Map();
 
 const option = (given) => ({ value: given.value, label: words(given.text) });
 

@@ -1,6 +1,6 @@
 /* Messages: the list of a channel, and the thread beside it. */
 
-import { press, shortcut } from "./act.js";
+import { press, shortcut, tick } from "./act.js";
 import { blocks } from "./blocks.js";
 import { h, icon, seal } from "./dom.js";
 import { emoji } from "./emoji.js";
@@ -146,7 +146,7 @@ function privateMark(notice, { redraw }) {
 function content(message) {
   const place = { channel: model.channel, ts: message.ts };
   const own = (message.blocks ?? []).length > 0 && (isBot(message) || !message.text);
-  const env = { look, press: (action, control) => press(place, action, control) };
+  const env = { look, press: (action, control) => press(place, action, control), tick: (action) => tick(place, action) };
   if (own) return h("div", { class: "content" }, blocks(message.blocks, env));
   const node = h("div", { class: "content prose" }, mrkdwn(message.text ?? "", look));
   return node.textContent.length > LONG ? folded(node) : node;

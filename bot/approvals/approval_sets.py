@@ -1,0 +1,399 @@
+"""Decides several tasks with one press.
+
+A set is one message with a box a task. A press on it decides nothing by itself: it becomes a press on each ticked card,
+in that card's own lane, by the same person, and goes through the same checks there (`bot.approvals.press`). So however
+many sets show a task, and whatever is pressed twice, it is decided once. What changed meanwhile is skipped and said."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.approvals import set_render
+from bot.approvals.authorization import authorize_press
+from bot.approvals.day_facts import DayFacts
+from bot.approvals.delivery import CardDelivery
+from bot.approvals.render import find_choice
+from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, MessageRef, Post
+from bot.core import logs
+from bot.core.approval_sets import REJECT_SET, SET_DECISIONS, SEVERAL, TICK, TICKED, ApprovalSet, SetEntry
+from bot.core.clock import Clock
+from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.i18n import LANGUAGES, translate
+from bot.core.records import Approval, compute_seal
+from bot.core.work_items import ButtonPressed, JoinSet, OpenSet, RefreshSet
+from bot.queue.keys import Keys
+from bot.queue.lanes import LaneItem, Lease
+from bot.queue.writes import EnqueueItem, SetTimer, Write
+from bot.storage.approval_sets import ApprovalSetStore
+from bot.storage.approvals import ApprovalStore, derive_task_card_id
+from bot.storage.journal import Journal
+from tools.people.names import get_names_by_language, get_person_language
+from tools.spec import Gate, Person
+from tools.tool import ToolServices
+from tools.workflow.engine.port import AssignedTask
+from tools.workflow.engine.state import TaskKind
+from tools.workflow.process.definition import format_request_line
+
+log = logs.get_logger(__name__)
+
+MAX_ENTRIES = 20
+"""Most tasks of one set: two groups of boxes."""
+MAX_BYTES = 10_500
+"""Most bytes of what the boxes say: a set is one message, which can be rewritten."""
+ENTRY_BYTES, ENTRY_TIMES = 110, 2
+"""Bytes of a box besides its words, and how often all of it is sent: as a box, and as one that is ticked."""
+MAX_DETAILS = 600
+"""Characters of details. A task with more to read is decided on its own card."""
+BOX_DETAILS = 75
+"""Characters of details that stand in the box itself; longer ones stand above it, once."""
+REWRITE_MS = 3_000
+"""How often a set is rewritten while its cards are being decided, and 1 s after a tick."""
+TICK_MS = 1_000
+"""How often a changed tick rewrites the numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalSets:
+    sets: ApprovalSetStore
+    approvals: ApprovalStore
+    keys: Keys
+    chat: Channel
+    card_delivery: CardDelivery
+    directory: ChatDirectory
+    tool_services: ToolServices
+    facts: DayFacts
+    journal: Journal
+    clock: Clock
+
+    # A new set
+
+    async def open_set(self, lease: Lease, work: OpenSet) -> Sequence[Write]:
+        """Puts the tasks in front of their person, in their DM. The same set again is posted again, never doubled."""
+        person = await self.directory.find_person(work.person)
+        if person is None or not person.active:
+            return []
+        approval_set = await self.sets.load_set(lease.lane) or await self._build_set(lease.lane, person, work.tasks)
+        if not approval_set.entries:
+            place = await self.chat.open_dm(person.id)
+            await self.chat.post_ephemeral(place, person.id, translate("set.none", person.language))
+            return []
+        return await self._show_new_set(lease, approval_set, person)
+
+    async def open_morning_list(self, lease: Lease, person: Person, day: str) -> Sequence[Write]:
+        """The list of a day, once: what was posted is not posted again. Nothing where there is nothing to say."""
+        approval_set = await self.sets.load_set(lease.lane)
+        if approval_set is not None and approval_set.copies:
+            return []
+        if approval_set is None:
+            approval_set = await self._build_set(lease.lane, person, (), day=day)
+            now = self.clock.today(person.zone)
+            if not (approval_set.entries or approval_set.left_out or await self.facts.list_facts(person, now)):
+                return []
+        return await self._show_new_set(lease, approval_set, person)
+
+    async def _show_new_set(self, lease: Lease, approval_set: ApprovalSet, person: Person) -> Sequence[Write]:
+        """Stored before it is shown: a press right afterwards finds it."""
+        await lease.checkpoint("open", self.sets.build_save_write(approval_set))
+        shown = await self._post_set(lease.item, approval_set, person)
+        noted = self._build_journal_write(shown, "set.opened")
+        return [self.sets.build_save_write(shown), *_build_joins(shown, shown.entries), noted]
+
+    async def _build_set(self, set_id: str, person: Person, tasks: Sequence[str], *, day: str = "") -> ApprovalSet:
+        """What this person may decide now, oldest first, as much as one message holds."""
+        empty = ApprovalSet(id=set_id, person=person.id, entries=(), ticked=(), day=day, made_ms=self.clock.now_ms())
+        return await self._add_tasks(empty, person, tasks)
+
+    async def _add_tasks(self, approval_set: ApprovalSet, person: Person, tasks: Sequence[str] = ()) -> ApprovalSet:
+        """The set with what waits and is not in it yet, ticked."""
+        listed = (await self.tool_services.engine.list_todo_tasks(person.id, self.clock.today())).tasks
+        meant = [one for one in listed if one.task.kind is not TaskKind.REVISE and (not tasks or one.task.id in tasks)]
+        entries, known = list(approval_set.entries), {one.approval for one in approval_set.entries}
+        room, left_out = MAX_BYTES - sum(map(_count_bytes, entries)), 0
+        for assigned in meant:
+            if derive_task_card_id(self.keys, assigned.task.id) in known:
+                continue
+            entry = await self._build_entry(assigned, person) if len(entries) < MAX_ENTRIES else None
+            size = _count_bytes(entry) if entry else 0
+            if entry is not None and size <= room:
+                entries, room = [*entries, entry], room - size
+            else:
+                left_out += 1
+        added = range(len(approval_set.entries), len(entries))
+        return approval_set.model_copy(
+            update={
+                "entries": tuple(entries),
+                "ticked": (*approval_set.ticked, *added),
+                "left_out": left_out,
+                "version": approval_set.version + bool(added and approval_set.entries),
+            }
+        )
+
+    async def _build_entry(self, assigned: AssignedTask, person: Person) -> SetEntry | None:
+        """The line of a task. None where its own card is needed: it is not open, or has too much to read."""
+        request, now_ms = assigned.request, self.clock.now_ms()
+        approval = await self.approvals.load_approval(derive_task_card_id(self.keys, assigned.task.id))
+        if approval is None or approval.gate is not Gate.APPROVE or not _shows_request(approval, assigned):
+            return None
+        standing = await self.card_delivery.list_represented(approval, person.id)
+        may = [authorize_press(approval, person.id, c, approval.version, now_ms, standing) for c in _CARD_CHOICES]
+        if any(may):
+            return None
+        process = await self.tool_services.engine.get_process(request)
+        summary = {one: format_request_line(process, request.filled, one) for one in LANGUAGES}
+        details = set_render.describe_details(approval, person.id, summary)
+        if any(len(text) > MAX_DETAILS for text in details.values()):
+            return None
+        directory = self.tool_services.directory
+        named: dict[str, Any] = {
+            "request": request.id,
+            "requester": await get_names_by_language(directory, request.initiator),
+        }
+        key = "set.entry"
+        if assigned.task.assignee != person.id:  # as a deputy
+            key, named["who"] = "set.entry_for", await get_names_by_language(directory, assigned.task.assignee)
+        return SetEntry(
+            approval=approval.id,
+            version=approval.version,
+            seal=approval.seal,
+            request=request.id,
+            about={one: translate(key, one, **named, summary=summary[one]) for one in LANGUAGES},
+            details=details,
+        )
+
+    # A press
+
+    async def handle_press(self, lease: Lease, click: Click) -> Sequence[Write]:
+        """A press on a set, or one that asks for a set."""
+        approval_set = await self.sets.load_set(lease.lane)
+        if click.choice == SEVERAL and approval_set is None and _is_own_lane(lease.lane, click.person):
+            return await self.open_set(lease, OpenSet(person=click.person))
+        if approval_set is None or approval_set.person != click.person:
+            return await self._refuse_press(lease, click, "not_yours" if approval_set else "gone")
+        if click.choice == SEVERAL:
+            return await self._refuse_press(lease, click, "there")
+        if approval_set.press_id == click.id:  # delivered again after a crash
+            return await self._rewrite_set(lease.item, approval_set)
+        if click.version != approval_set.version:
+            return [] if click.choice == TICK else await self._refuse_press(lease, click, "stale")
+        approvals = await self._load_approvals(approval_set)
+        pressable = set_render.list_pressable(approval_set, approvals, self.clock.now_ms())
+        ticked = tuple(number for number in _read_ticks(click, approval_set) if number in pressable)
+        if click.choice == TICK:
+            return await self._save_ticks(lease, approval_set, ticked)
+        return await self._press_cards(lease, click, approval_set, ticked, approvals)
+
+    async def _press_cards(
+        self,
+        lease: Lease,
+        click: Click,
+        approval_set: ApprovalSet,
+        ticked: tuple[int, ...],
+        approvals: Mapping[str, Approval],
+    ) -> Sequence[Write]:
+        """One press for each ticked card, in its lane. They are durable before the message says so."""
+        if not ticked:
+            return await self._refuse_press(lease, click, "nothing_ticked")
+        if click.choice == REJECT_SET and not (click.form or {}).get("opinion", "").strip():
+            return await self._refuse_press(lease, click, "no_reason")
+        pressed = approval_set.press_entries(ticked).model_copy(update={"press_id": click.id})
+        presses = [_build_card_press(click, approval_set, approval_set.entries[number]) for number in ticked]
+        noted = self._build_journal_write(approval_set, "set.pressed", choice=click.choice, count=len(ticked))
+        await lease.checkpoint("press", self.sets.build_save_write(pressed), *presses, noted)
+        return await self._rewrite_set(lease.item, pressed, approvals)
+
+    async def _save_ticks(self, lease: Lease, approval_set: ApprovalSet, ticked: tuple[int, ...]) -> Sequence[Write]:
+        """The numbers on the buttons follow the ticks, at most once a second."""
+        changed = approval_set.model_copy(update={"ticked": ticked})
+        if changed.shown_ms + TICK_MS <= self.clock.now_ms():
+            return await self._rewrite_set(lease.item, changed)
+        body = RefreshSet().model_dump_json()
+        due_ms = self.clock.now_ms() + TICK_MS
+        return [
+            self.sets.build_save_write(changed),
+            SetTimer(id=f"ticks:{changed.id}", lane=changed.id, due_ms=due_ms, body=body),
+        ]
+
+    async def refresh_set(self, lease: Lease, work: RefreshSet) -> Sequence[Write]:
+        """One of its cards has ended, or a press on it did nothing."""
+        approval_set = await self.sets.load_set(lease.lane)
+        if approval_set is None:
+            return []
+        if work.code:
+            approval_set = approval_set.refuse_entry(work.approval, work.code, work.note)
+        joins: tuple[Write, ...] = ()
+        if approval_set.day and (person := await self.directory.find_person(approval_set.person)):
+            grown = await self._add_tasks(approval_set, person)
+            joins = _build_joins(grown, grown.entries[len(approval_set.entries) :])
+            approval_set = grown
+        approvals = await self._load_approvals(approval_set)
+        is_busy = any(set_render.is_running(one, approvals.get(one.approval)) for one in approval_set.entries)
+        if is_busy and self.clock.now_ms() < approval_set.shown_ms + REWRITE_MS:
+            return [self.sets.build_save_write(approval_set), *joins]  # the last of them has it rewritten
+        return [*await self._rewrite_set(lease.item, approval_set, approvals), *joins]
+
+    async def _refuse_press(self, lease: Lease, click: Click, code: str) -> Sequence[Write]:
+        language = await get_person_language(self.directory, click.person)
+        await self.chat.post_ephemeral(click.place, click.person, translate(f"set.{code}", language))
+        return [
+            self.journal.build_record_write(
+                lease.lane, "set.refused", person=click.person, channel=click.place.channel, text=code,
+                choice=click.choice,
+            )
+        ]  # fmt: skip
+
+    # The dialog of a rejection
+
+    async def build_dialog(self, click: Click) -> Dialog | None:
+        """The dialog that asks for the reason. None where the press is refused, and says why."""
+        approval_set = await self.sets.load_set(click.approval)
+        person = await self.directory.find_person(click.person)
+        if approval_set is None or person is None or approval_set.person != click.person:
+            return None
+        approvals = await self._load_approvals(approval_set)
+        pressable = set_render.list_pressable(approval_set, approvals, self.clock.now_ms())
+        ticked = [number for number in _read_ticks(click, approval_set) if number in pressable]
+        if not ticked or click.version != approval_set.version:
+            return None
+        return set_render.render_reject_dialog(approval_set, ticked, person, click.place, click.card)
+
+    def check_dialog(self, click: Click) -> dict[str, str]:
+        """Field → sentence, for a submitted dialog without a reason."""
+        if (click.form or {}).get("opinion", "").strip():
+            return {}
+        known = self.directory.find_known_person(click.person)
+        return {"opinion": translate("set.no_reason", known.language if known else "en")}
+
+    # The message
+
+    async def _post_set(self, item: LaneItem, approval_set: ApprovalSet, person: Person) -> ApprovalSet:
+        """Posts it below everything said so far; an older message of it says so."""
+        place = approval_set.place or await self.chat.open_dm(person.id)
+        post = await self._render_set(approval_set, person)
+        shown = {"shown_ms": self.clock.now_ms(), "shown_sha": _hash_post(post)}
+        ref = await self.chat.post_message(
+            place, post, key=f"{approval_set.id}:{item.id}"[:200], again=item.is_redelivery
+        )
+        for older in approval_set.copies:
+            if older != ref:
+                await self._replace_message(older, person)
+        return approval_set.model_copy(update={"place": place, "copies": (ref,), **shown})
+
+    async def _replace_message(self, ref: MessageRef, person: Person) -> None:
+        try:
+            await self.chat.update_message(ref, set_render.render_moved_set(person))
+        except ChatUnavailableError:
+            raise
+        except ChatError as error:
+            log.warning("set.not_replaced", error=error.code)
+
+    async def _rewrite_set(
+        self, item: LaneItem, approval_set: ApprovalSet, approvals: Mapping[str, Approval] | None = None
+    ) -> Sequence[Write]:
+        """Its message as it stands now. Raises ChatUnavailableError: then the item comes again."""
+        person = await self.directory.find_person(approval_set.person)
+        if person is None or not approval_set.copies:
+            return [self.sets.build_save_write(approval_set)]
+        post = await self._render_set(approval_set, person, approvals)
+        if _hash_post(post) == approval_set.shown_sha:
+            return [self.sets.build_save_write(approval_set)]
+        try:
+            await self.chat.update_message(approval_set.copies[-1], post)
+        except ChatUnavailableError:
+            raise
+        except ChatError as error:  # the message is deleted; its cards are still there
+            log.warning("set.not_rewritten", error=error.code)
+        shown = {"shown_ms": self.clock.now_ms(), "shown_sha": _hash_post(post)}
+        return [self.sets.build_save_write(approval_set.model_copy(update=shown))]
+
+    async def _render_set(
+        self, approval_set: ApprovalSet, person: Person, approvals: Mapping[str, Approval] | None = None
+    ) -> Post:
+        known = await self._load_approvals(approval_set) if approvals is None else approvals
+        names: dict[str, dict[str, str]] = {}
+        for approval in known.values():
+            names |= await self.card_delivery.list_names_on_card(approval)
+        now = self.clock.today(person.zone)
+        facts = await self.facts.list_facts(person, now) if approval_set.day else ()
+        return set_render.render_set(approval_set, known, names, person, self.clock.now_ms(), facts)
+
+    async def _load_approvals(self, approval_set: ApprovalSet) -> dict[str, Approval]:
+        loaded = [await self.approvals.load_approval(one.approval) for one in approval_set.entries]
+        return {one.id: one for one in loaded if one is not None}
+
+    def _build_journal_write(self, approval_set: ApprovalSet, kind: str, **more: Any) -> Write:
+        channel = approval_set.place.channel if approval_set.place else ""
+        return self.journal.build_record_write(
+            approval_set.id,
+            kind,
+            person=approval_set.person,
+            channel=channel,
+            entries=len(approval_set.entries),
+            **more,
+        )
+
+
+def _build_joins(approval_set: ApprovalSet, entries: Iterable[SetEntry]) -> tuple[Write, ...]:
+    """Has these cards say how they end."""
+    body = JoinSet(set=approval_set.id).model_dump_json()
+    return tuple(EnqueueItem(one.approval, f"join:{one.approval}:{approval_set.id}", body) for one in entries)
+
+
+def _hash_post(post: Post) -> str:
+    return hashlib.sha256(repr(post).encode()).hexdigest()[:16]
+
+
+_CARD_CHOICES = tuple(SET_DECISIONS.values())
+
+
+def _is_own_lane(lane: str, person: str) -> bool:
+    return lane.startswith(f"set:{person}:")
+
+
+def _shows_request(approval: Approval, assigned: AssignedTask) -> bool:
+    """True while the card shows the request as it is, and is sealed as it was shown."""
+    is_current = approval.proposal.args.get("form_sha") == assigned.request.filled.content_hash
+    has_choices = all(find_choice(approval.proposal, one) for one in _CARD_CHOICES)
+    return is_current and has_choices and compute_seal(approval.tool, approval.proposal) == approval.seal
+
+
+def _count_bytes(entry: SetEntry) -> int:
+    """What an entry takes of its message, in the language in which it takes more."""
+    return max(map(_count_language_bytes, (entry.about[one] for one in LANGUAGES), _list_details(entry)))
+
+
+def _list_details(entry: SetEntry) -> Iterable[str]:
+    return (entry.details.get(one, "") for one in LANGUAGES)
+
+
+def _count_language_bytes(about: str, details: str) -> int:
+    in_box = details if len(details) <= BOX_DETAILS else ""
+    above = 0 if in_box or not details else len((about + details).encode()) + ENTRY_BYTES
+    return ENTRY_TIMES * (len((about + in_box).encode()) + ENTRY_BYTES) + above
+
+
+def _read_ticks(click: Click, approval_set: ApprovalSet) -> tuple[int, ...]:
+    """The ticked numbers as the platform says they are; those that are known, if it says nothing."""
+    said = (click.form or {}).get(TICKED)
+    if said is None:
+        return approval_set.ticked
+    numbers = {int(one) for one in said.split(",") if one.isascii() and one.isdecimal() and len(one) <= 3}
+    return tuple(sorted(numbers & set(range(len(approval_set.entries)))))
+
+
+def _build_card_press(click: Click, approval_set: ApprovalSet, entry: SetEntry) -> Write:
+    """The press on one card: by the same person, on the version that the set has shown."""
+    form = {"opinion": (click.form or {})["opinion"]} if click.choice == REJECT_SET else None
+    press = Click(
+        id=f"{click.id}:{entry.approval}",
+        approval=entry.approval,
+        version=entry.version,
+        choice=SET_DECISIONS[click.choice],
+        person=click.person,
+        place=click.place,
+        form=form,
+        in_set=approval_set.id,
+    )
+    return EnqueueItem(entry.approval, press.id, ButtonPressed(click=press).model_dump_json())

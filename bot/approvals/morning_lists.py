@@ -1,0 +1,107 @@
+"""The morning list: one message a working day with what waits for a person, what of theirs waits for whom, and who of
+their team is away.
+
+It is a set of tasks (`bot.approvals.approval_sets`) whose id has the person and the day: however many processes plan
+it, and however often they are killed, there is one. It is rewritten while what it says changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from bot.approvals.approval_sets import ApprovalSets
+from bot.approvals.day_facts import DayFacts
+from bot.chat.messages import ChatDirectory
+from bot.core.approval_sets import build_set_id
+from bot.core.clock import Clock
+from bot.core.work_items import OpenMorningList, RefreshSet, StartMorning
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lanes, Lease
+from bot.queue.writes import EnqueueItem, SetTimer, Write, apply_writes
+from bot.storage.morning_preferences import MorningPreferenceStore
+from tools.spec import Person
+from tools.workflow.process.calendar import WorkCalendar
+
+WINDOW = timedelta(hours=4)
+"""How long after its hour a list still comes: who was down all morning is not told in the evening."""
+SETTLE_MS = 3_000
+"""How long after a change a list is rewritten; further changes until then go along."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MorningLists:
+    approval_sets: ApprovalSets
+    facts: DayFacts
+    directory: ChatDirectory
+    preferences: MorningPreferenceStore
+    lanes: Lanes
+    keys: Keys
+    calendar: WorkCalendar
+    clock: Clock
+    at: time | None = None
+    """When the lists come, in each person's own time zone; None: there are none."""
+    pause_s: float = 20.0
+    planned: set[str] = field(default_factory=set)
+    """What this process has put already. Whether it was put before is for the lane to know."""
+
+    async def plan_mornings(self) -> None:
+        """Runs until the process stops. Any number of processes may run it: each morning begins once."""
+        while self.at is not None:
+            await self.plan_due_mornings()
+            await asyncio.sleep(self.pause_s)
+        await asyncio.Event().wait()
+
+    async def plan_due_mornings(self) -> None:
+        """Every time zone in which it is the hour of a working day now."""
+        people = await self.directory.list_people()
+        for zone in sorted({one.timezone for one in people if one.active}):
+            now = self.clock.today(ZoneInfo(zone))
+            day, name = now.date().isoformat(), f"morning:{zone}"
+            if f"{name}:{day}" in self.planned or not self._is_due(now):
+                continue
+            work = StartMorning(zone=zone, day=day)
+            await self._apply(EnqueueItem(name, f"{name}:{day}", work.model_dump_json()))
+            self.planned.add(f"{name}:{day}")
+
+    def _is_due(self, now: datetime) -> bool:
+        if self.at is None or not self.calendar.get_day_status(now.date())[0]:
+            return False
+        due = datetime.combine(now.date(), self.at, now.tzinfo)
+        return due <= now < due + WINDOW
+
+    async def start_morning(self, lease: Lease, work: StartMorning) -> Sequence[Write]:
+        """A list for everybody in a time zone."""
+        people = [one for one in await self.directory.list_people() if one.active and one.timezone == work.zone]
+        return [
+            EnqueueItem(
+                build_set_id(one.id, work.day),
+                f"morning:{one.id}:{work.day}",
+                OpenMorningList(person=one.id, day=work.day).model_dump_json(),
+            )
+            for one in people
+        ]
+
+    async def open_list(self, lease: Lease, work: OpenMorningList) -> Sequence[Write]:
+        """One person's list, unless they want none, are away themselves, or there is nothing to say."""
+        caller = await self.directory.find_caller(work.person)
+        if caller is None or not await self.preferences.wants_list(work.person):
+            return []
+        if await self.facts.is_away(caller.id, self.clock.today(caller.person.zone)):
+            return []
+        return await self.approval_sets.open_morning_list(lease, caller.person, work.day)
+
+    async def refresh_later(self, people: Sequence[Person]) -> None:
+        """Something that the lists of these people say has changed: today's are rewritten, if there are any."""
+        if self.at is None:
+            return
+        for person in people:
+            set_id = build_set_id(person.id, self.clock.today(person.zone).date().isoformat())
+            due_ms = self.clock.now_ms() + SETTLE_MS
+            body = RefreshSet().model_dump_json()
+            await self._apply(SetTimer(id=f"refresh:{set_id}", lane=set_id, due_ms=due_ms, body=body))
+
+    async def _apply(self, write: EnqueueItem | SetTimer) -> None:
+        await apply_writes(self.lanes.redis, self.keys, self.keys.get_partition(write.lane), [write])

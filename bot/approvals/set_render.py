@@ -1,0 +1,209 @@
+"""The words of a set of tasks. Code chooses every sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+
+from bot.approvals.day_facts import format_day
+from bot.approvals.opinion_drafts import list_draft_fields
+from bot.approvals.render import ADVICE_LABEL
+from bot.chat.messages import Button, Card, Dialog, MessageRef, Place, Post, TickList, TickOption
+from bot.core.approval_sets import APPROVE_SET, REJECT_SET, TICKED, ApprovalSet, SetEntry
+from bot.core.i18n import LANGUAGES, render_value, translate, translate_label
+from bot.core.outcomes import Names, describe_consequence, describe_dated_outcome, get_names
+from bot.core.records import Approval, ApprovalState, EffectState
+from tools.spec import CardField, DialogField, Identities, Person
+from tools.tasks.task_actions import MAX_OPINION
+
+Approvals = Mapping[str, Approval]
+"""Card id → its record as it is now."""
+SAID_BY_SUMMARY = frozenset(
+    {"request", "process", "requester", "status", "days", "balance", "rule", "copied", "cc", "stand_in", ADVICE_LABEL}
+)
+"""Labels of a card that its line in a set says already, or that no decision rests on."""
+UNUSUAL = frozenset({"notice", "identical", "by_rules"})
+"""Labels of what the reader has to know before deciding."""
+
+
+def describe_details(approval: Approval, person: str, summary: Mapping[str, str]) -> dict[str, str]:
+    """Language → what stands on the card and not in its line: what people wrote, everything unusual, and what this
+    person has drafted, which *Approve* records."""
+    found = {
+        language: " · ".join(_list_details(approval, person, summary[language], language)) for language in LANGUAGES
+    }
+    return found if any(found.values()) else {}
+
+
+def _list_details(approval: Approval, person: str, summary: str, language: str) -> Iterator[str]:
+    for field in (*approval.proposal.fields, *list_draft_fields(approval, person)):
+        value = " ".join(render_value(field.value, language).split())
+        if isinstance(field.label, str) and field.label in UNUSUAL:
+            yield translate("set.unusual", language, value=value)
+        elif not _is_said(field, value, summary):
+            yield translate("set.detail", language, label=translate_label(field.label, language), value=value)
+
+
+def _is_said(field: CardField, value: str, summary: str) -> bool:
+    is_level = isinstance(field.value, Identities) and field.value.text is None
+    is_known = isinstance(field.label, str) and field.label in SAID_BY_SUMMARY
+    return is_known or is_level or value.casefold() in summary.casefold()
+
+
+def is_pressable(entry: SetEntry, approval: Approval | None, now_ms: int) -> bool:
+    """True while the card is open and what was shown; a press of the set on it has not begun."""
+    if (
+        approval is None
+        or entry.is_pressed
+        or approval.state is not ApprovalState.OPEN
+        or now_ms >= approval.expires_ms
+    ):
+        return False
+    return (entry.version, entry.seal) == (approval.version, approval.seal)
+
+
+def list_pressable(approval_set: ApprovalSet, approvals: Approvals, now_ms: int) -> tuple[int, ...]:
+    """Numbers of the entries that can be decided here now."""
+    return tuple(
+        number
+        for number, entry in enumerate(approval_set.entries)
+        if is_pressable(entry, approvals.get(entry.approval), now_ms)
+    )
+
+
+def is_running(entry: SetEntry, approval: Approval | None) -> bool:
+    """True while a press of the set is on its way to the card, or its effect is."""
+    if approval is None or not entry.is_pressed or entry.refusal:
+        return False
+    open_yet = approval.state is ApprovalState.OPEN and (entry.version, entry.seal) == (approval.version, approval.seal)
+    unfinished = approval.state is ApprovalState.DECIDED and approval.effect in (EffectState.NONE, EffectState.STARTED)
+    return open_yet or unfinished
+
+
+def render_set(
+    approval_set: ApprovalSet,
+    approvals: Approvals,
+    names: Names,
+    reader: Person,
+    now_ms: int,
+    facts: tuple[tuple[str, str], ...] = (),
+) -> Post:
+    """The set as it stands now: boxes for what can be decided, and the outcome of everything else. `facts`: what a
+    morning list says besides, as (heading, lines)."""
+    language, pressable = reader.language, list_pressable(approval_set, approvals, now_ms)
+    ticked = tuple(number for number in pressable if number in approval_set.ticked)
+    title = _render_title(approval_set, approvals, len(pressable), language)
+    if approval_set.day:
+        day = format_day(date.fromisoformat(approval_set.day), language)
+        title = translate("morning.title", language, day=day, what=title)
+    outcomes = tuple(
+        (entry.about[language], _describe_entry(entry, approvals.get(entry.approval), names, reader))
+        for number, entry in enumerate(approval_set.entries)
+        if number not in pressable
+    )
+    footer = [translate("set.left_out", language, n=approval_set.left_out)] if approval_set.left_out else []
+    footer += [translate("morning.how_off", language)] if approval_set.day else []
+    card = Card(
+        title=title,
+        lead=translate("set.lead", language) if len(pressable) > 1 else "",
+        facts=(*outcomes, *facts),
+        ticks=_build_tick_list(approval_set, pressable, ticked, language) if pressable else None,
+        buttons=_build_buttons(approval_set, len(ticked), len(pressable), language) if pressable else (),
+        footer="\n".join(footer),
+    )
+    return Post(title, card=card)
+
+
+def render_moved_set(reader: Person) -> Post:
+    """A message of the set that a newer one replaces."""
+    title = translate("set.moved", reader.language)
+    return Post(title, card=Card(title))
+
+
+def _render_title(approval_set: ApprovalSet, approvals: Approvals, open_count: int, language: str) -> str:
+    running = sum(is_running(entry, approvals.get(entry.approval)) for entry in approval_set.entries)
+    if running:
+        return translate("set.busy", language, n=running)
+    if not approval_set.entries:
+        return translate("morning.nothing", language)
+    key, count = ("set.waits", open_count) if open_count else ("set.done", len(approval_set.entries))
+    return translate(f"{key}_one" if count == 1 else key, language, n=count)
+
+
+def _build_tick_list(
+    approval_set: ApprovalSet, pressable: Sequence[int], ticked: Sequence[int], language: str
+) -> TickList:
+    options = tuple(
+        TickOption(
+            value=str(number),
+            text=approval_set.entries[number].about[language],
+            details=approval_set.entries[number].details.get(language, ""),
+            is_ticked=number in ticked,
+        )
+        for number in pressable
+    )
+    return TickList(approval_set.id, approval_set.version, options)
+
+
+def _build_buttons(approval_set: ApprovalSet, ticked: int, total: int, language: str) -> tuple[Button, ...]:
+    key = "set.approve_one" if total == 1 else "set.approve_all" if ticked == total else "set.approve"
+    labels = {
+        APPROVE_SET: translate(key, language, n=ticked, total=total),
+        REJECT_SET: translate("set.reject", language),
+    }
+    return tuple(
+        Button(label, choice, approval_set.id, approval_set.version, "primary" if choice == APPROVE_SET else "")
+        for choice, label in labels.items()
+    )
+
+
+def _describe_entry(entry: SetEntry, approval: Approval | None, names: Names, reader: Person) -> str:
+    """How an entry stands that cannot be decided here any more."""
+    language = reader.language
+    if approval is None:
+        return translate("set.changed", language)
+    if is_running(entry, approval):
+        return translate("set.running", language)
+    if approval.state is not ApprovalState.OPEN:
+        outcome = describe_dated_outcome(approval, reader, names)
+        if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
+            why = describe_consequence(approval, language)
+            return translate("set.failed", language, outcome=outcome, why=why)
+        return outcome
+    if entry.refusal:
+        return translate("set.skipped", language, why=_describe_refusal(entry, approval, names, language))
+    return translate("set.changed", language)
+
+
+def _describe_refusal(entry: SetEntry, approval: Approval, names: Names, language: str) -> str:
+    if entry.refusal_note is not None:
+        return render_value(entry.refusal_note, language)
+    if entry.refusal == "given_up":
+        return translate("set.given_up", language)
+    who = translate("card.comma", language).join(get_names(names, one)[language] for one in approval.proposal.deciders)
+    return translate(f"refused.{entry.refusal}", language, who=who, what="")
+
+
+def render_reject_dialog(
+    approval_set: ApprovalSet, ticked: Sequence[int], reader: Person, place: Place, card: MessageRef | None
+) -> Dialog:
+    """One reason for all ticked ones. The dialog names them, and its submission returns them."""
+    language = reader.language
+    listed = "\n".join(approval_set.entries[number].about[language] for number in ticked)
+    title = translate("set.reject_title_one" if len(ticked) == 1 else "set.reject_title", language, n=len(ticked))
+    return Dialog(
+        title=title,
+        submit=translate("set.reject_submit", language),
+        cancel=translate("card.close", language),
+        approval=approval_set.id,
+        version=approval_set.version,
+        choice=REJECT_SET,
+        place=place,
+        card=card,
+        fields=(
+            DialogField(name="shown", label="matter", kind="shown", value=listed),
+            DialogField(name="opinion", label="opinion", kind="long", max_length=MAX_OPINION),
+        ),
+        labels=(translate_label("matter", language), translate_label("opinion", language)),
+        kept=((TICKED, ",".join(map(str, ticked))),),
+    )

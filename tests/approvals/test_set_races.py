@@ -1,0 +1,172 @@
+"""Three hundred tasks, each pressed twenty-four times at once: by a dozen sets that show it, and a dozen times on its
+own card, through real lanes and several workers. Each is decided once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.approvals.events import CardRequested
+from bot.approvals.state import transition
+from bot.chat.messages import Click
+from bot.core.approval_sets import APPROVE_SET, ApprovalSet, SetEntry, build_set_id
+from bot.core.records import Approval, ApprovalState
+from bot.core.work_items import ButtonPressed
+from bot.queue.lanes import Lanes
+from bot.queue.worker import Worker
+from bot.queue.writes import HSet, Write, apply_writes
+from bot.storage.approval_sets import ApprovalSetStore
+from bot.storage.approvals import ApprovalStore
+from bot.storage.dead_letters import DeadLetterStore
+from tests.harness.lab import DM, TODAY, Lab
+from tests.tools.company import LI, ZHANG
+from tools.spec import CardChoice, FrozenModel, Gate, Privacy, Proposal, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext
+
+SETS, SINGLES, GROUP, WORKERS = 12, 12, 20, 4
+
+
+class SignArgs(FrozenModel):
+    task: str
+    decision: str = ""
+
+
+class Signing:
+    """A tool whose effect can be counted, and must not be repeated."""
+
+    def __init__(self) -> None:
+        self.done = Counter[str]()
+        self.tool = Tool(
+            name="sign",
+            purpose="Signs.",
+            use_when="",
+            avoid_when="",
+            args=SignArgs,
+            returns="",
+            errors={},
+            example={},
+            run=self.run,
+            gate=Gate.APPROVE,
+            stored_args=SignArgs,
+            is_idempotent=False,
+            privacy=Privacy.PRIVATE,
+        )
+
+    async def run(self, context: ToolContext, args: SignArgs) -> ToolOutcome:
+        self.done[args.task] += 1
+        return ToolOutcome(data={}, summary=TextRef(key="result.tasks", params={"n": 1}))
+
+
+async def open_cards(lab: Lab, count: int) -> list[Approval]:
+    lab.ahead = datetime.now(UTC) - TODAY  # timers go by the clock of Redis
+    cards = []
+    for number in range(count):
+        task = f"T-{number:04d}"
+        proposal = Proposal(
+            args={"task": task},
+            title=TextRef(key="result.tasks", params={"n": 1}),
+            fields=(),
+            deciders=(LI.id,),
+            requester=ZHANG.id,
+            choices=tuple(CardChoice(name=one, fixed_args={"decision": one}) for one in ("approve", "reject")),
+            subject=task,
+        )
+        id_ = lab.keys.derive_id("A", lab.keys.get_partition(task), task)
+        request = CardRequested(
+            approval=id_, tool="sign", gate=Gate.APPROVE, proposal=proposal, caller="", place=None, run="",
+            lasts=lab.card_opener.open_for,
+        )  # fmt: skip
+        card, _ = transition(None, request, lab.now())
+        await apply_writes(lab.redis, lab.keys, lab.keys.get_partition(id_), lab.approvals.build_open_writes(card))
+        cards.append(card)
+    return cards
+
+
+async def open_set(lab: Lab, name: str, cards: list[Approval]) -> ApprovalSet:
+    about = {"zh": "x", "en": "x"}
+    entries = tuple(
+        SetEntry(approval=c.id, version=c.version, seal=c.seal, request=c.proposal.subject, about=about) for c in cards
+    )
+    made = ApprovalSet(
+        id=build_set_id(LI.id, name), person=LI.id, entries=entries, ticked=tuple(range(len(entries))), made_ms=0
+    )
+    store = ApprovalSetStore(lab.redis, lab.keys)
+    await apply_writes(lab.redis, lab.keys, lab.keys.get_partition(made.id), [store.build_save_write(made)])
+    return made
+
+
+@asynccontextmanager
+async def workers(lab: Lab, count: int) -> AsyncIterator[None]:
+    """Several processes' worth of workers over one Redis."""
+    running = []
+    for _ in range(count):
+        lanes = Lanes(lab.redis, lab.keys, lease_ms=30_000)
+        bury = DeadLetterStore(lab.redis, lab.keys).build_bury_writes
+        running.append(Worker(lanes, lab.dispatch, bury=bury, concurrency=16, sweep_s=0.05, pause_s=0.02, grace_s=5))
+    tasks = [asyncio.create_task(one.run()) for one in running]
+    try:
+        yield
+    finally:
+        for one in running:
+            one.stop()
+        await asyncio.gather(*tasks)
+
+
+async def press_everything(lab: Lab, cards: list[Approval]) -> None:
+    """Every card, by sets and by itself, all at once; until nothing is left to do."""
+    groups = [cards[start : start + GROUP] for start in range(0, len(cards), GROUP)]
+    sets = [await open_set(lab, f"{n}:{m}", group) for n, group in enumerate(groups) for m in range(SETS)]
+    clicks = [build_click(one.id, one.version, APPROVE_SET, "set") for one in sets]
+    clicks += [build_click(one.id, one.version, "approve", str(n)) for one in cards for n in range(SINGLES)]
+    async with workers(lab, WORKERS):
+        for start in range(0, len(clicks), 50):
+            await asyncio.gather(*(put(lab, one) for one in clicks[start : start + 50]))
+        while any([await lab.redis.zcard(lab.keys.build_key(n, "z")) for n in range(lab.keys.partitions)]):
+            await asyncio.sleep(0.05)
+
+
+def build_click(lane: str, version: int, choice: str, name: str) -> Click:
+    return Click(id=f"{name}:{lane}", approval=lane, version=version, choice=choice, person=LI.id, place=DM)
+
+
+async def put(lab: Lab, click: Click) -> None:
+    await Lanes(lab.redis, lab.keys).enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_three_hundred_tasks_pressed_twenty_four_times_are_decided_once(redis: Redis) -> None:
+    signing = Signing()
+    lab = Lab(redis, tools=[signing.tool])
+    cards = await open_cards(lab, 300)
+    await press_everything(lab, cards)
+    assert signing.done == Counter({one.proposal.subject: 1 for one in cards})
+    ended = [await lab.approvals.load_approval(one.id) for one in cards]
+    assert {one.state for one in ended if one} == {ApprovalState.DECIDED}
+    assert len({one.press_id for one in ended if one}) == 300
+    kinds = Counter(await lab.kinds())
+    assert kinds["effect.done"] == 300
+    assert kinds["approval.refused"] + 300 <= 300 * (SETS + SINGLES), "every other press was answered"
+
+
+async def test_without_the_decision_being_asked_for_they_would_be_decided_again(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: every press believes that its card is as it was, and the deciding write takes what comes."""
+
+    def overwrite(store: ApprovalStore, click: Click, *, ends: ApprovalState, now_ms: int) -> Write:
+        return HSet(store._build_approval_key(click.approval), {"state": ends.value, "press_id": click.id})
+
+    monkeypatch.setattr(ApprovalStore, "build_decide_write", overwrite)
+    signing = Signing()
+    lab = Lab(redis, tools=[signing.tool])
+    cards = {one.id: one for one in await open_cards(lab, 3)}
+    monkeypatch.setattr(ApprovalStore, "read_from_lease", lambda store, lease: cards.get(lease.lane))
+    await press_everything(lab, list(cards.values()))
+    assert all(count >= SINGLES for count in signing.done.values()) and len(signing.done) == 3
