@@ -146,6 +146,8 @@ async def _open_stores(settings: Settings, services: Services, timing: Timing) -
     try:
         for finding in await require_fit_redis(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
             log.warning(finding.format_sentence("en"))
+        preferences = PreferenceStore(redis, keys)
+        await preferences.reload_if_changed()
         yield Stores(
             redis=redis,
             keys=keys,
@@ -164,7 +166,7 @@ async def _open_stores(settings: Settings, services: Services, timing: Timing) -
             journal=Journal(redis, keys),
             usage=UsageStore(redis, keys, clock=timing.clock, zone=ZoneInfo(settings.company_timezone)),
             homes=HomeStore(redis, keys),
-            preferences=PreferenceStore(redis, keys),
+            preferences=preferences,
         )
     finally:
         await redis.aclose()

@@ -48,6 +48,8 @@ FACTS_MAX, FACT_MAX = 8, 150
 """Facts in a dialog, and characters of one."""
 NOT_IN_DIALOGS = frozenset({"request", "process", "status", "balance"})
 """Facts that a dialog's title says, or that decide nothing."""
+LIMIT_SAID = 1_000
+"""A longer limit of a text is not said."""
 TITLE_MAX = 24
 """Characters of a dialog's title on every platform."""
 ADVICE_LABEL = "advice"
@@ -339,12 +341,17 @@ def _shorten_fact(label: str, value: str | NamedPeople) -> tuple[str, str | Name
     return label, shorten_text(value, FACT_MAX) if isinstance(value, str) else value
 
 
+def render_limit(field: DialogField, language: str) -> str:
+    """How long a text may be, where people may come near it."""
+    is_limited = field.kind in ("text", "long") and field.max_length <= LIMIT_SAID
+    return translate("hint.at_most", language, n=field.max_length) if is_limited else ""
+
+
 def _render_hint(field: DialogField, language: str) -> str:
     """What holds of a field's value."""
     label = field.label if isinstance(field.label, str) else ""
     own = _translate_known(f"hint.{label}", language) if label else ""
-    limit = translate("hint.at_most", language, n=field.max_length) if field.kind in ("text", "long") else ""
-    return " ".join(filter(None, (own, limit)))
+    return " ".join(filter(None, (own, render_limit(field, language))))
 
 
 def _list_options(field: DialogField, language: str) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.agent.proposals import propose_call
+from bot.approvals.render import render_limit
 from bot.chat.messages import ChatDirectory, FormAnswer, FormDialog, FormInput, FormProblem, FormSubmission
 from bot.core import logs
 from bot.core.clock import Clock
@@ -193,7 +194,7 @@ def _build_input(process: Process, field: DialogField, language: str) -> FormInp
         field=field,
         label=translate_label(field.label, language),
         options=tuple((value, words[language]) for value, words in field.choices),
-        hint=translate("form.by_rules", language) if is_by_rules else "",
+        hint=translate("form.by_rules", language) if is_by_rules else render_limit(field, language),
         is_watched=field.name in process.watched_fields,
     )
 

@@ -166,3 +166,25 @@ async def test_the_buttons_of_a_card_wrap_on_a_phone(desk: Office, tmp_path: Pat
         await page.execute(CRUSHED)
         with pytest.raises(AssertionError):
             await check_buttons(page, "#list")
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["desk", "phone"])
+@pytest.mark.parametrize("language", ["zh", "en"])
+async def test_the_question_for_the_approver_is_answered_by_one_press(
+    desk: Office, tmp_path: Path, language: str, size: tuple[int, int]
+) -> None:
+    for person in desk.driver.ws.state.people.values():
+        person.locale = "zh-CN" if language == "zh" else "en-US"
+    text = "我肚子疼，从明天起请10天假" if language == "zh" else "I need 10 days off from tomorrow, stomach ache"
+    async with Browser(size=size, dark=False, language="zh-CN" if language == "zh" else "en-US") as page:
+        await page.open(f"{desk.address}/")
+        await page.type("#write textarea", text)
+        await page.press("Enter")
+        await page.find("#list .actions .button", "李四")
+        await page.find("#list .actions select")
+        await check_buttons(page, "#list")
+        folder = Path(os.environ.get("HOME_PICTURES", tmp_path))
+        await page.screenshot(folder / f"approver-{language}-{size[0]}.png")
+        await page.click("#list .actions .button", "李四")
+        await page.find("#list .message", "lisi@example.com")
+        await page.gone("#list .actions select")

@@ -161,7 +161,8 @@ function turnToThread(fresh, news) {
   turnTo(root);
   setTimeout(() => toEnd(threadStream));
   const watching = ["log", "mail"].some((tab) => model.tab === tab && visible(`panel-${tab}`));
-  if (model.expecting && document.body.dataset.pane !== "nav" && !watching) pane("thread");
+  const hasRoom = matchMedia("(min-width: 900px)").matches; // elsewhere the steps would stand in front of the answer
+  if (hasRoom && model.expecting && document.body.dataset.pane !== "nav" && !watching) pane("thread");
   model.expecting = false;
 }
 
