@@ -8,6 +8,7 @@ from bot.app.company_files import build_daily_budget
 from bot.app.foundation import Foundation
 from bot.app.resources import Resources
 from bot.approvals.duplicates import DuplicateGuard
+from bot.approvals.stops import CardStopper
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.compaction import HistoryCompactor
@@ -92,8 +93,14 @@ def _build_command_handler(parts: Foundation) -> CommandHandler:
         history=base.stores.history,
         settings=base.settings.list_masked_values,
         runs=base.stores.runs,
+        card_stopper=build_card_stopper(base),
         clock=base.timing.clock,
     )
+
+
+def build_card_stopper(resources: Resources) -> CardStopper:
+    stores = resources.stores
+    return CardStopper(lanes=stores.lanes, approvals=stores.approvals, runs=stores.runs, clock=resources.timing.clock)
 
 
 def build_compactor(resources: Resources) -> HistoryCompactor:

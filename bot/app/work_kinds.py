@@ -46,6 +46,7 @@ from bot.core.work_items import (
     RenderDiagram,
     ResumeRun,
     ShowSuggestion,
+    StopOpenCard,
 )
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import Write
@@ -162,6 +163,11 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         model=CancelOpenCard,
         handle=lambda to, lease, work: to.lifecycle.cancel_card(lease.item, work),
         give_up=lambda to, item, work: to.lifecycle.cancel_card(item, work),
+    ),
+    WorkKind(
+        model=StopOpenCard,
+        handle=lambda to, lease, work: to.lifecycle.stop_card(lease.item, work),
+        give_up=lambda to, item, work: to.lifecycle.stop_card(item, work),
     ),
     WorkKind(model=RefreshCard, handle=lambda to, lease, work: to.lifecycle.refresh_card(lease)),
     WorkKind(model=DraftSuggestion, handle=_draft_suggestion),

@@ -9,6 +9,7 @@ from datetime import datetime, tzinfo
 from functools import cache
 
 from bot.agent.limits import StopReason
+from bot.approvals.stops import CardStopper
 from bot.chat.messages import Message
 from bot.conversation.home import load_request_summary
 from bot.core.clock import Clock
@@ -76,6 +77,7 @@ class CommandHandler:
     settings: Callable[[], Mapping[str, str]]
     """All settings as an administrator may see them, with masked secrets."""
     runs: RunStore
+    card_stopper: CardStopper
     clock: Clock
 
     async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
@@ -160,11 +162,17 @@ class CommandHandler:
         return CommandReply("forget", translate("command.forgotten", caller.person.language), tuple(writes))
 
     async def _answer_stop(self, message: Message, caller: Caller) -> CommandReply:
-        """The stop itself happened before the queue. By the time this is read, nothing of the person's runs here."""
+        """The stop itself happened before the queue. By the time this is read, nothing of the person's runs here; what
+        waits for a card is stopped now."""
+        language, conversation = caller.person.language, message.place.conversation
+        waiting = (await self.runs.load_conversation(conversation, self.history)).waiting
+        cancelled = await self.card_stopper.stop_waiting_runs(waiting, caller)
         key = "stopped"
         if not message.place.direct and not caller.person.is_administrator:
-            key = "stopped_own" if await self._has_stopped_own_run(message) else "stopped_nothing"
-        return CommandReply("stop", translate(f"command.{key}", caller.person.language))
+            key = "stopped_own" if cancelled or await self._has_stopped_own_run(message) else "stopped_nothing"
+        cards = f"command.stopped_{'card' if cancelled == 1 else 'cards'}"
+        cancellation = " " + translate(cards, language, n=cancelled) if cancelled else ""
+        return CommandReply("stop", translate(f"command.{key}", language) + cancellation)
 
     async def _has_stopped_own_run(self, message: Message) -> bool:
         """True when this *stop* ended a run of its own author."""

@@ -132,9 +132,9 @@ def _render_progress_title(run: Run) -> str:
         return translate("steps.paused", run.language)
     if run.status is RunStatus.CANCELLED:
         return translate("steps.cancelled", run.language)
-    if run.result is None:
+    if run.result is None and run.status is not RunStatus.STOPPED:
         return translate("steps.running", run.language)
-    if run.result.stop_reason:
+    if run.result is None or run.result.stop_reason:
         return translate("steps.stopped", run.language)
     return translate("steps.worked", run.language, seconds=max(1, round(run.state.active_ms / 1000)))
 

@@ -30,7 +30,7 @@ from bot.core.clock import Clock
 from bot.core.errors import NEEDS_ADMINISTRATOR, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.logs import bind_context
-from bot.core.records import OpenCard, Run, RunResult, RunStatus
+from bot.core.records import STOPPED_CHOICE, OpenCard, Run, RunResult, RunStatus
 from bot.core.work_items import ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
@@ -86,7 +86,7 @@ class TurnHandler:
         run, conversation = paused
         is_new = self._settle_call(run, resume)
         if resume.is_silent:
-            return self.run_recorder.build_cancel_writes(run)
+            return await self._end_silently(lease, run, resume)
         caller = await self.directory.find_caller(run.message.person)
         if caller is None:
             return self.run_recorder.build_leaver_writes(run)
@@ -96,6 +96,13 @@ class TurnHandler:
             await self.run_recorder.checkpoint_run(context, f"resume:{resume.uid}")
         with self.progress.remove_status_after(run.message):
             return await self._run_agent(context)
+
+    async def _end_silently(self, lease: Lease, run: Run, resume: ResumeRun) -> Sequence[Write]:
+        """Ends a run whose person has been answered already: nothing more is said, and nothing is left waiting."""
+        run.status = RunStatus.STOPPED if resume.observation.get("error") == STOPPED_CHOICE else RunStatus.CANCELLED
+        if run.progress_message is not None:
+            await self.progress.flush_lines(run, again=lease.item.is_redelivery)
+        return self.run_recorder.build_silent_end_writes(run)
 
     def _settle_call(self, run: Run, resume: ResumeRun) -> bool:
         """Records how the call ended. False if the run already knew. The next outage is reported again."""

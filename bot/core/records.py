@@ -56,6 +56,10 @@ class ApprovalWaiter(FrozenModel):
     lane: str
 
 
+STOPPED_CHOICE = "stopped"
+"""The choice of an approval that was cancelled because its run was stopped."""
+
+
 class ApprovalState(StrEnum):
     OPEN = "open"
     DECIDED = "decided"
@@ -237,3 +241,8 @@ class Approval(StoredModel):
     def take_back_press(self) -> str:
         """Id of the click that cancels this version in chat. A repeated cancellation is the same click."""
         return f"cancel:{self.id}:{self.version}"
+
+    @property
+    def stop_press(self) -> str:
+        """The same for a stop of its run."""
+        return f"stop:{self.id}:{self.version}"

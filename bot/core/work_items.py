@@ -95,6 +95,16 @@ class CancelOpenCard(StoredModel):
     person: str
 
 
+class StopOpenCard(StoredModel):
+    """The run that proposed a card, or that waits for it, was stopped."""
+
+    kind: Literal["stop_open_card"] = "stop_open_card"
+    approval: str
+    run: str
+    person: str
+    """Person id of whoever stopped it."""
+
+
 class NotifyPerson(StoredModel):
     """A notice for a person, sent to their DM in their language."""
 

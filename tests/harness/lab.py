@@ -33,6 +33,7 @@ from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
+from bot.approvals.stops import CardStopper
 from bot.approvals.suggestions import SuggestionHandler
 from bot.chat.messages import Button, Card, ChannelReaders, Click, Message, MessageRef, Place, Post
 from bot.conversation.card_requests import CardRequester
@@ -314,7 +315,12 @@ class Lab:
         self.telling = MessageDelivery(chat=self.wall, reader_classifier=self.rooms, directory=self.staff)
         memory = ConversationMemory(history=self.history, runs=self.runs, clock=self.clock)
         self.commands = CommandHandler(
-            tool_services=self.desk, history=self.history, settings=dict, runs=self.runs, clock=self.clock
+            tool_services=self.desk,
+            history=self.history,
+            settings=dict,
+            runs=self.runs,
+            card_stopper=CardStopper(lanes=self.lanes, approvals=self.approvals, runs=self.runs, clock=self.clock),
+            clock=self.clock,
         )
         recorder = RunRecorder(
             runs=self.runs, history=self.history, memory=memory, journal=self.journal, spending=self.spending,
