@@ -17,6 +17,7 @@ from bot.conversation.progress import ProgressReporter
 from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
+from bot.conversation.stops import RunStopper, SessionStopHandler
 from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
 
@@ -92,15 +93,29 @@ def _build_command_handler(parts: Foundation) -> CommandHandler:
         tool_services=parts.tool_services,
         history=base.stores.history,
         settings=base.settings.list_masked_values,
-        runs=base.stores.runs,
-        card_stopper=build_card_stopper(base),
+        run_stopper=_build_run_stopper(base),
         clock=base.timing.clock,
     )
 
 
-def build_card_stopper(resources: Resources) -> CardStopper:
+def _build_run_stopper(resources: Resources) -> RunStopper:
     stores = resources.stores
-    return CardStopper(lanes=stores.lanes, approvals=stores.approvals, runs=stores.runs, clock=resources.timing.clock)
+    return RunStopper(
+        runs=stores.runs,
+        history=stores.history,
+        card_stopper=CardStopper(
+            lanes=stores.lanes, approvals=stores.approvals, runs=stores.runs, clock=resources.timing.clock
+        ),
+    )
+
+
+def build_session_stop_handler(resources: Resources) -> SessionStopHandler:
+    return SessionStopHandler(
+        chat=resources.platform.channel,
+        directory=resources.platform.directory,
+        run_stopper=_build_run_stopper(resources),
+        journal=resources.stores.journal,
+    )
 
 
 def build_compactor(resources: Resources) -> HistoryCompactor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,17 +19,27 @@ from bot.chat.messages import (
     Message,
     Place,
     Post,
+    SuggestedPrompt,
 )
 from bot.conversation import commands
 from bot.conversation.home import HomeBuilder
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.request_forms import RequestForms
+from bot.conversation.welcome import Welcomer
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, StoreUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
-from bot.core.work_items import BacklogCleared, ButtonPressed, CancelOpenCard, FormSubmitted, MessageReceived
+from bot.core.work_items import (
+    BacklogCleared,
+    ButtonPressed,
+    CancelOpenCard,
+    FormSubmitted,
+    MessageReceived,
+    SessionStopped,
+    WelcomePerson,
+)
 from bot.queue.lanes import ANYBODY, EnqueueResult, Lanes
 from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import Worker
@@ -52,6 +62,7 @@ class LaneIngress:
     dialogs: CardDialogs
     home_builder: HomeBuilder
     request_forms: RequestForms
+    welcomer: Welcomer
     history: HistoryStore
     runs: RunStore
     delivery: MessageDelivery
@@ -101,6 +112,14 @@ class LaneIngress:
             whose = ANYBODY if known is not None and known.is_administrator else person
             await self.lanes.request_stop(place.conversation, at, whose)
 
+    async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
+        """The item behind it, in the same lane, cancels what waits for a card."""
+        await self.stop_conversation(place, person, at)
+        stopped = SessionStopped(place=place, person=person, at=at)
+        accepted = await self.worker.accept_item(place.conversation, id, stopped.model_dump_json(), person=person)
+        if accepted is EnqueueResult.FULL:
+            raise StoreUnavailableError(f"too much waits for {place.conversation}")
+
     def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
         """Starts what the platform does not wait for. Nothing else waits for it either: what fails is logged."""
 
@@ -141,6 +160,16 @@ class LaneIngress:
 
     async def build_home(self, person: str) -> HomeView | None:
         return await self.home_builder.build_home(person)
+
+    async def list_prompts(self, person: str) -> Sequence[SuggestedPrompt]:
+        return await self.welcomer.list_prompts(person)
+
+    async def welcome_person(self, person: str, place: Place) -> None:
+        """In the lane of what the person is told."""
+        lane = f"notice:{person}"
+        if await self.welcomer.is_welcome_due(lane, person):
+            work = WelcomePerson(person=person, place=place)
+            await self.worker.accept_item(lane, f"welcome:{person}", work.model_dump_json(), person=person)
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
         return await self.request_forms.build_form(form)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 from pydantic import Field, TypeAdapter
 
-from bot.approvals.authorization import RETRY_CHOICE
+from bot.approvals.authorization import FEEDBACK_CHOICES, RETRY_CHOICE
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
@@ -21,11 +21,14 @@ from bot.approvals.press import PressHandler
 from bot.approvals.suggestions import SuggestionHandler
 from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.diagrams import DiagramPoster
+from bot.conversation.feedback import FeedbackHandler
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster
 from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
+from bot.conversation.stops import SessionStopHandler
 from bot.conversation.turn import TurnHandler
+from bot.conversation.welcome import Welcomer
 from bot.core.records import OpenCard
 from bot.core.work_items import (
     AppendDirectHistory,
@@ -45,8 +48,10 @@ from bot.core.work_items import (
     RemindDeciders,
     RenderDiagram,
     ResumeRun,
+    SessionStopped,
     ShowSuggestion,
     StopOpenCard,
+    WelcomePerson,
 )
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import Write
@@ -59,6 +64,9 @@ class WorkHandlers:
 
     turn_handler: TurnHandler
     retry_handler: RetryHandler
+    feedback_handler: FeedbackHandler
+    session_stop_handler: SessionStopHandler
+    welcomer: Welcomer
     press_handler: PressHandler
     card_opener: CardOpener
     lifecycle: ApprovalLifecycle
@@ -92,6 +100,8 @@ class WorkKind(Generic[W]):
 
 
 async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
+    if work.click.choice in FEEDBACK_CHOICES:
+        return await to.feedback_handler.record_feedback(lease, work.click)
     if work.click.choice == RETRY_CHOICE:
         return await to.retry_handler.retry_message(lease, work.click)
     return await to.press_handler.handle_press(lease, work.click)
@@ -136,6 +146,14 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         model=FormSubmitted,
         handle=lambda to, lease, work: to.request_forms.request_card(lease, work),
         give_up=lambda to, item, work: to.request_forms.give_up_form(item, work),
+    ),
+    WorkKind(
+        model=SessionStopped,
+        handle=lambda to, lease, work: to.session_stop_handler.stop_session(lease, work),
+    ),
+    WorkKind(
+        model=WelcomePerson,
+        handle=lambda to, lease, work: to.welcomer.welcome_person(lease, work),
     ),
     WorkKind(
         model=ResumeRun,

@@ -17,7 +17,18 @@ from typing import Any, Literal
 from bot.agent.events import RunStep
 from bot.agent.limits import StopReason
 from bot.approvals.authorization import RETRY_CHOICE
-from bot.chat.messages import Button, Channel, Message, NamedPeople, Post, RateSlot, StepLine, StepList
+from bot.chat.messages import (
+    Button,
+    Channel,
+    FeedbackButtons,
+    Message,
+    NamedPeople,
+    Post,
+    RateSlot,
+    SessionStatus,
+    StepLine,
+    StepList,
+)
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
@@ -25,6 +36,7 @@ from bot.core.errors import PlaceClosedError
 from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Run, RunResult, RunStatus
 from bot.core.run_state import RunState
+from bot.storage.feedback import RATINGS
 from tools.spec import ReceiptLine
 
 Display = Literal["plan", "replies", "quiet"]
@@ -37,6 +49,8 @@ SUBJECT_MAX = 80
 PLATFORM_ID = re.compile(r"[UW][A-Z0-9]{5,}")
 """Platform ids of people, which mean nothing to readers."""
 REASON_MAX = 160
+SESSION_TITLE_MAX = 80
+"""Characters of a message that name its session."""
 _GREETING = re.compile(
     r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
     r"|hi|hello|hey|good (?:morning|afternoon|evening)|thanks?|thank you|thx|ok(?:ay)?|bye|there|so much|a lot"
@@ -72,6 +86,23 @@ class ProgressReporter:
     def show_working(self, run: Run) -> None:
         """Shows that the run is at work: whatever it has said removes the sign that it was."""
         self.chat.show_status(run.message.thread_place, translate("steps.working", run.language))
+
+    def begin_session(self, run: Run) -> None:
+        """Shows that its session is at work, where people can stop it."""
+        message = run.message
+        self.chat.set_session_status(
+            message.thread_place,
+            SessionStatus.PROCESSING,
+            person=message.person,
+            title=message.text[:SESSION_TITLE_MAX],
+        )
+
+    async def settle_session(self, run: Run, *, is_waiting: bool = False) -> None:
+        """Shows that its session has ended or, if something waits for a button, rests. Before the end is stored: a
+        process that is killed in between leaves nothing at work that is not."""
+        status = SessionStatus.SUSPENDED if is_waiting else SessionStatus.ACTIVE
+        self.chat.set_session_status(run.message.thread_place, status)
+        await self.chat.wait_for_session(run.message.thread_place)
 
     @contextmanager
     def remove_status_after(self, message: Message) -> Iterator[None]:
@@ -203,8 +234,15 @@ def render_run_result(
         if result.stop_reason
         else ()
     )
-    receipt = "" if _is_small_talk(run, result) else render_receipt(run, in_channel=in_channel)
-    return Post(text, receipt=receipt, buttons=retry_buttons, people=candidates)
+    is_small_talk = _is_small_talk(run, result)
+    receipt = "" if is_small_talk else render_receipt(run, in_channel=in_channel)
+    feedback = None if is_small_talk or result.stop_reason else _build_feedback_buttons(run)
+    return Post(text, receipt=receipt, buttons=retry_buttons, people=candidates, feedback=feedback)
+
+
+def _build_feedback_buttons(run: Run) -> FeedbackButtons:
+    good, bad = (translate(f"feedback.label_{rating}", run.language) for rating in RATINGS)
+    return FeedbackButtons(run.id, good, bad)
 
 
 def _is_small_talk(run: Run, result: RunResult) -> bool:

@@ -41,6 +41,25 @@ class FormSubmitted(StoredModel):
     """Field → text, as typed."""
 
 
+class SessionStopped(StoredModel):
+    """Somebody pressed the platform's own *Stop*. What was at work has stopped already."""
+
+    kind: Literal["session_stopped"] = "session_stopped"
+    place: Place
+    person: str
+    at: str
+    """The platform's timestamp."""
+
+
+class WelcomePerson(StoredModel):
+    """Somebody has opened their DM with the bot for the first time."""
+
+    kind: Literal["welcome_person"] = "welcome_person"
+    person: str
+    place: Place
+    """The DM."""
+
+
 class ResumeRun(StoredModel):
     """A paused run's call has ended: the run goes on."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from bot.chat.messages import Button, Card, NamedPeople, NamedPerson, Post, StepLine, StepList
+from bot.chat.messages import Button, Card, FeedbackButtons, NamedPeople, NamedPerson, Post, StepLine, StepList
 from bot.chat.slack.text import (
     escape_markdown,
     escape_text,
@@ -64,7 +64,8 @@ def render_post(post: Post) -> tuple[RenderedMessage, ...]:
         said = [*(_render_plain_text(post.text) if post.plain else _render_markdown(post.text))]
         said += _render_people(post.people.people, format_bold(post.people.text) + "\n") if post.people else []
         notice = post.text if post.plain else post.text.replace("**", "")  # a notification shows the stars themselves
-        return _render_messages(notice, "", [*said, *render_context(post.receipt)], render_actions(post.buttons))
+        last = [*render_actions(post.buttons), *_render_feedback(post.feedback)]
+        return _render_messages(notice, "", [*said, *render_context(post.receipt)], last)
     card, text = post.card, post.text or post.card.title
     pieces = [*_render_full_title(card.title), *render_card_content(card), *render_context(post.receipt)]
     return _render_messages(text, card.title, pieces, render_actions(card.buttons))
@@ -262,6 +263,23 @@ def _render_step(number: int, step: StepLine) -> Block:
         "status": "complete",
         **({"details": {"type": "rich_text", "elements": [section]}} if details else {}),
     }
+
+
+def _render_feedback(feedback: FeedbackButtons | None) -> Iterator[Block]:
+    """docs.slack.dev/reference/block-kit/block-elements/feedback-buttons-element"""
+    if feedback is None:
+        return
+    faces = {"positive": ("👍", "good", feedback.good), "negative": ("👎", "bad", feedback.bad)}
+    buttons = {
+        f"{name}_button": {
+            "text": {"type": "plain_text", "text": face, "emoji": True},
+            "value": f"{rating}:{feedback.run}.1",
+            "accessibility_label": truncate_text(label, LABEL),
+        }
+        for name, (face, rating, label) in faces.items()
+    }
+    element = {"type": "feedback_buttons", "action_id": "cs:feedback", **buttons}
+    yield {"type": "context_actions", "elements": [element]}
 
 
 def render_actions(buttons: tuple[Button, ...], where: str = "") -> list[Block]:

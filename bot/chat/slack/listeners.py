@@ -107,6 +107,7 @@ class SlackListeners:
 
     async def handle_event(self, body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> None:
         """Bolt middleware: a message is durable before anything acknowledges it."""
+        await self._accept_session_stop(body)
         raw_message = self._parse_message_event(body)
         if raw_message and (raw_message.place.direct or f"<@{self._me.user}" in raw_message.raw):
             await self._submit_message(self._to_message(raw_message), aliases=_build_event_aliases(raw_message))
@@ -172,6 +173,21 @@ class SlackListeners:
         if known and not message.command:  # whoever is new sees it when they have been looked up
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))
 
+    async def _accept_session_stop(self, body: Body) -> None:
+        """Slack's own *Stop* button: who pressed it says the verified payload, and what they may stop is decided as for
+        the word."""
+        event = body.get("event")
+        if body.get("type") != "event_callback" or not isinstance(event, Mapping):
+            return
+        if event.get("type") != "agent_session_stopped":
+            return
+        person, channel, thread, at = (event.get(name) for name in ("user", "channel", "thread_ts", "event_ts"))
+        id_ = str(body.get("event_id") or f"stop:{channel}:{at}")
+        if not (is_short_text(person) and is_short_text(channel) and is_short_text(thread) and is_short_text(at)):
+            _log.warning("an event of an odd shape is dropped: agent_session_stopped")
+            return
+        await self._intake.stop_session(self._build_place(channel, thread), person, id_, at)
+
     def _choose_thread(self, channel: str, ts: str | None, kind: str | None = None) -> str | None:
         """Where the answer to a message outside of threads goes: in a DM beside it, elsewhere under it."""
         return None if self._build_place(channel, None, kind).direct else ts
@@ -231,7 +247,11 @@ class SlackListeners:
     async def parse_click(self, body: Body) -> Click | None:
         """The click in a `block_actions` payload. None if it is malformed."""
         action = body["actions"][0]
-        approval, dot, version = str(action.get("value") or "").rpartition(".")
+        choice, value = str(action["action_id"]).removeprefix("cs:"), str(action.get("value") or "")
+        if action.get("type") == "feedback_buttons":  # both buttons have one action, and values of their own
+            rating, _, value = value.partition(":")
+            choice = f"{choice}_{rating}"
+        approval, dot, version = value.rpartition(".")
         if not dot or not (version.isascii() and version.isdecimal()):
             _log.warning("a press without an approval: %s", action.get("action_id"))
             return None
@@ -240,7 +260,7 @@ class SlackListeners:
             id=body["trigger_id"],
             approval=approval,
             version=int(version),
-            choice=action["action_id"].removeprefix("cs:"),
+            choice=choice,
             person=person,
             place=await self._find_press_place(body, person),
             card=_find_pressed_message(body, action),
@@ -284,8 +304,10 @@ class SlackListeners:
     # Home
 
     async def handle_home_opened(self, event: dict[str, Any]) -> None:
-        """The Home tab, built again whenever a person opens it."""
-        person = event.get("user")
+        """The Home tab, built again whenever a person opens it; or their DM with the bot."""
+        person, channel = event.get("user"), event.get("channel")
+        if event.get("tab") == "messages" and is_short_text(person) and is_short_text(channel):
+            await self._handle_direct_opened(person, self._build_place(channel, None, "im"))
         if event.get("tab") != "home" or not is_short_text(person):
             return
         try:
@@ -295,6 +317,14 @@ class SlackListeners:
                 await call_slack(self._client.views_publish, {"user_id": person, "view": view})
         except (StoreUnavailableError, ChatError) as failed:
             _log.warning("Home tab not shown: %s", failed)
+
+    async def _handle_direct_opened(self, person: str, place: Place) -> None:
+        """Whoever opens their DM sees what they could write, and the first time a welcome."""
+        try:
+            await self._intake.welcome_person(person, place)
+            await self._channel.suggest_prompts(place, await self._intake.list_prompts(person))
+        except (StoreUnavailableError, ChatError) as failed:
+            _log.warning("nothing shown in the DM that was opened: %s", failed)
 
     # People
 

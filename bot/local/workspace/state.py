@@ -21,7 +21,7 @@ VERSION = 1
 
 @dataclass(slots=True)
 class WorkspaceState:
-    """The memory of a workspace. `waiting`, `old_blocks`, `typed` and `statuses` aside, it is what people see."""
+    """The memory of a workspace. `waiting`, `old_blocks` and `typed` aside, it is what people see."""
 
     people: dict[str, WorkspaceMember]
     rooms: dict[str, WorkspaceRoom]
@@ -42,6 +42,10 @@ class WorkspaceState:
     """view → block → {action: entry}: what its person has put into the open dialog."""
     statuses: dict[tuple[str, str], str] = field(default_factory=dict)
     """(room, thread) → what the app says it is doing."""
+    sessions: dict[tuple[str, str], Json] = field(default_factory=dict)
+    """(room, thread) → the session there: `status`, `title`, `user`."""
+    prompts: dict[str, list[Json]] = field(default_factory=dict)
+    """Room → what the app suggests to write there, until something is written."""
 
     def create_timestamp(self, now: float) -> str:
         """A message timestamp: unique and rising, whatever the clock does. `now` in seconds."""

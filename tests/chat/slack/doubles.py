@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,17 @@ from aiohttp import WSMsgType, web
 from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
-from bot.chat.messages import Click, Dialog, FormAnswer, FormDialog, FormSubmission, HomeView, Message, Place
+from bot.chat.messages import (
+    Click,
+    Dialog,
+    FormAnswer,
+    FormDialog,
+    FormSubmission,
+    HomeView,
+    Message,
+    Place,
+    SuggestedPrompt,
+)
 from bot.chat.slack.listeners import BotIdentity
 from bot.core.errors import StoreUnavailableError
 from bot.local.workspace.validate import BLOCK_TEXT, UPDATE_BYTES, check_blocks, check_view, count_text_characters
@@ -35,6 +45,9 @@ class Inbox:
         self.dialogs: dict[str, Dialog] = {}
         self.wrong: dict[str, str] = {}
         self.homes: dict[str, HomeView] = {}
+        self.session_stops: list[tuple[str, Place, str, str]] = []
+        self.prompts: Sequence[SuggestedPrompt] = ()
+        self.welcomed: list[tuple[str, Place]] = []
         self.down = False
 
     def _up(self, what: str) -> None:
@@ -56,6 +69,17 @@ class Inbox:
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:
         self._up("stop")
         self.stops.append((place, person, at))
+
+    async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
+        self._up("session")
+        if id not in [one for one, *_ in self.session_stops]:
+            self.session_stops.append((id, place, person, at))
+
+    async def list_prompts(self, person: str) -> Sequence[SuggestedPrompt]:
+        return self.prompts
+
+    async def welcome_person(self, person: str, place: Place) -> None:
+        self.welcomed.append((person, place))
 
     def is_stop_word(self, text: str) -> bool:
         return text.lower() in ("stop", "停")
