@@ -152,6 +152,16 @@ class Card:
     """Directly under the title, before the fields: the result."""
 
 
+class StepState(StrEnum):
+    """How a step stands."""
+
+    DONE = "done"
+    WAITING = "waiting"
+    """Its card waits for a button."""
+    FAILED = "failed"
+    """Nothing came of it, or nobody knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepLine:
     """One step of a run, as people read it."""
@@ -160,6 +170,7 @@ class StepLine:
     """What was done, with its result; no formatting."""
     details: str = ""
     """Why, in the model's words."""
+    state: StepState = StepState.DONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, Literal
 
 from bot.agent.events import RunStep
@@ -28,14 +29,15 @@ from bot.chat.messages import (
     SessionStatus,
     StepLine,
     StepList,
+    StepState,
 )
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
-from bot.core.errors import PlaceClosedError
+from bot.core.errors import ChatError, PlaceClosedError
 from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Run, RunResult, RunStatus
-from bot.core.run_state import RunState
+from bot.core.run_state import CallStatus, RunState
 from bot.storage.feedback import RATINGS
 from tools.spec import ReceiptLine
 
@@ -44,6 +46,9 @@ Display = Literal["plan", "replies", "quiet"]
 LIVE_MS = 3_000
 """How often the one message is rewritten at most: `chat.update` is for 50 a minute in a workspace. What takes less is
 shown once, when it is over."""
+ERROR_REASONS = frozenset({StopReason.FAILURES, StopReason.MALFORMED, StopReason.REFUSED, StopReason.FILTERED})
+"""Stops at which something went wrong; at all others a limit was reached, or somebody said stop."""
+_STEP_STATES = {CallStatus.SUCCEEDED: StepState.DONE, CallStatus.AWAITING: StepState.WAITING}
 _NUMBER = re.compile(r"^\d+\. ")
 SUBJECT_MAX = 80
 PLATFORM_ID = re.compile(r"[UW][A-Z0-9]{5,}")
@@ -77,7 +82,26 @@ class ProgressReporter:
             if step.is_call_mistake:
                 continue
             audience = Disclosure.HERE if run.message.place.direct else decide_channel_disclosure(step.privacy)
-            run.step_lines.append(render_step_line(len(run.step_lines) + 1, step, run.language, audience))
+            tries = sum((one.tool, one.args) == (step.call.tool, step.call.args) for one in run.state.calls)
+            line = render_step_line(len(run.step_lines) + 1, step, run.language, audience, tries=tries)
+            run.step_lines.append(line)
+            run.step_uids.append(step.call.uid)
+
+    def settle_step(self, run: Run, uid: str, status: CallStatus) -> None:
+        """Says in its line how the card of a step has ended. Nothing is shown yet. In a channel the line does not tell
+        what has become of it."""
+        place = run.step_uids.index(uid) if uid in run.step_uids else -1
+        if not 0 <= place < len(run.step_lines):
+            return
+        ending = translate(f"steps.ended_{status.value}" if run.message.place.direct else "steps.ended", run.language)
+        for waiting in (translate(f"steps.{key}", run.language) for key in ("waiting", "brought")):
+            run.step_lines[place] = run.step_lines[place].replace(f" {waiting}", f" {ending}", 1)
+
+    async def show_failure(self, run: Run) -> None:
+        """The run was given up: what shows it ends as an error, if the platform can be reached."""
+        if run.progress_message is not None:
+            with suppress(ChatError):
+                await self._update_progress_message(run, translate("steps.failed", run.language), again=True)
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
         """The rate limit for showing the next step."""
@@ -166,22 +190,28 @@ def _render_progress_title(run: Run) -> str:
     if run.result is None and run.status is not RunStatus.STOPPED:
         return translate("steps.running", run.language)
     if run.result is None or run.result.stop_reason:
-        return translate("steps.stopped", run.language)
+        is_error = run.result is not None and run.result.stop_reason in ERROR_REASONS
+        return translate("steps.failed" if is_error else "steps.stopped", run.language)
     return translate("steps.worked", run.language, seconds=max(1, round(run.state.active_ms / 1000)))
 
 
 def _build_step_list(run: Run, title: str) -> StepList:
     """The lines without their numbers and their formatting: the platform has its own."""
     steps = []
-    for line in run.step_lines:
+    states = {call.uid: _STEP_STATES.get(call.status, StepState.FAILED) for call in run.state.calls}
+    for line, uid in zip_longest(run.step_lines, run.step_uids[: len(run.step_lines)], fillvalue=""):
         first, _, reason = line.partition("\n")
-        steps.append(StepLine(_NUMBER.sub("", first).replace("**", ""), reason.strip("_")))
+        steps.append(
+            StepLine(_NUMBER.sub("", first).replace("**", ""), reason.strip("_"), states.get(uid, StepState.DONE))
+        )
     return StepList(title, tuple(steps))
 
 
-def render_step_line(number: int, step: RunStep, language: str, audience: Disclosure = Disclosure.HERE) -> str:
+def render_step_line(
+    number: int, step: RunStep, language: str, audience: Disclosure = Disclosure.HERE, *, tries: int = 1
+) -> str:
     """One step in words: number, action, subject, result, and the reason that the model stated. Where free text may not
-    be shown, only the action."""
+    be shown, only the action. `tries`: how often the same call was made by now."""
     result = render_value(step.note, language)
     if audience is Disclosure.DM_WITH_POINTER:
         waits = f" {result}" if step.title is not None else ""
@@ -192,13 +222,15 @@ def render_step_line(number: int, step: RunStep, language: str, audience: Disclo
             "steps.line_waiting", language, number=number, title=render_value(step.title, language), result=result
         )
     else:
-        line = _render_finished_step(number, step, result, language)
+        line = _render_finished_step(number, step, result, language, tries)
     reason = " ".join(step.call.reason.split())[:REASON_MAX] if audience is Disclosure.HERE else ""
     return f"{line}\n_{reason}_" if reason else line
 
 
-def _render_finished_step(number: int, step: RunStep, result: str, language: str) -> str:
+def _render_finished_step(number: int, step: RunStep, result: str, language: str, tries: int) -> str:
     action = _describe_action(step.call.tool, language)
+    if tries > 1:
+        action = translate("steps.again", language, action=action, n=tries)
     subject = _describe_call_subject(step.call.args)
     key = "steps.line_about" if subject else "steps.line"
     return translate(key, language, number=number, action=action, subject=subject, result=result)

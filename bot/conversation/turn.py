@@ -110,6 +110,7 @@ class TurnHandler:
         """Records how the call ended. False if the run already knew. The next outage is reported again."""
         if not self.loop.settle_call(run.state, resume.uid, resume.status, resume.observation, resume.privacy):
             return False
+        self.progress.settle_step(run, resume.uid, resume.status)
         run.status, run.requested_card, run.card_summary, run.has_reported_outage = RunStatus.RUNNING, None, None, False
         run.receipt_lines += [resume.receipt_line] if resume.receipt_line else []
         return True
@@ -242,5 +243,6 @@ class TurnHandler:
         return await self._end_given_up_run(run, text, delivery_result)
 
     async def _end_given_up_run(self, run: Run, text: str, delivery_result: DeliveryResult) -> Sequence[Write]:
+        await self.progress.show_failure(run)
         await self.progress.settle_session(run)
         return self.run_recorder.build_give_up_writes(run, text, delivery_result)

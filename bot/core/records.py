@@ -121,6 +121,8 @@ class Run(BaseModel):
     receipt_lines: list[ReceiptLine] = []
     step_lines: list[str] = []
     """Step lines in the person's language."""
+    step_uids: list[str] = []
+    """Uids of the calls of the step lines; fewer than lines in a record of an earlier version."""
     candidates: tuple[str, ...] = ()
     """Ids of the people whom a name may mean, if the last step found that the person has to choose."""
     posted_lines: int = 0

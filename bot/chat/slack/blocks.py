@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from bot.chat.messages import Button, Card, FeedbackButtons, NamedPeople, NamedPerson, Post, StepLine, StepList
+from bot.chat.messages import (
+    Button,
+    Card,
+    FeedbackButtons,
+    NamedPeople,
+    NamedPerson,
+    Post,
+    StepLine,
+    StepList,
+    StepState,
+)
 from bot.chat.slack.text import (
     escape_markdown,
     escape_text,
@@ -251,6 +261,9 @@ def _render_steps(steps: StepList) -> Block:
     return {"type": "plan", "title": truncate_text(steps.title, TASK_TITLE), "tasks": tasks}
 
 
+_TASK_STATUSES = {StepState.DONE: "complete", StepState.WAITING: "pending", StepState.FAILED: "error"}
+
+
 def _render_step(number: int, step: StepLine) -> Block:
     details = (
         [{"type": "text", "text": truncate_text(show_invisible(step.details), TASK_DETAILS)}] if step.details else []
@@ -260,7 +273,7 @@ def _render_step(number: int, step: StepLine) -> Block:
         "type": "task_card",
         "task_id": f"step-{number}",
         "title": truncate_text(" ".join(show_invisible(step.title).split()), TASK_TITLE) or "…",
-        "status": "complete",
+        "status": _TASK_STATUSES[step.state],
         **({"details": {"type": "rich_text", "elements": [section]}} if details else {}),
     }
 
