@@ -174,7 +174,9 @@ function turnToThread(fresh, news) {
   turnTo(root);
   setTimeout(() => toEnd(threadStream));
   const watching = ["log", "mail"].some((tab) => model.tab === tab && visible(`panel-${tab}`));
-  if (model.expecting && document.body.dataset.pane !== "nav" && !watching) pane("thread");
+  // On a phone the thread would hide the conversation, in which the answer stands.
+  const wide = matchMedia("(min-width: 900px)").matches;
+  if (model.expecting && wide && document.body.dataset.pane !== "nav" && !watching) pane("thread");
   model.expecting = false;
 }
 

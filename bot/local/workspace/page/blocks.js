@@ -41,7 +41,7 @@ const BLOCKS = {
   actions: (block, env) =>
     h("div", { class: "actions" }, (block.elements ?? []).map((part) => element(part, block, env))),
   context_actions: (block, env) =>
-    h("div", { class: "actions aside" }, (block.elements ?? []).map((part) => element(part, block, env))),
+    h("div", { class: "beside" }, (block.elements ?? []).map((part) => element(part, block, env))),
   markdown: (block, env) => h("div", { class: "prose" }, markdown(block.text ?? "", env.look)),
   rich_text: (block, env) => h("div", { class: "prose" }, (block.elements ?? []).map((part) => rich(part, env.look))),
   plan: (block, env) =>
@@ -103,7 +103,7 @@ const ELEMENTS = {
     );
   },
   feedback_buttons(part, block, env) {
-    const thumb = (one) =>
+    const thumb = (one, face) =>
       h(
         "button",
         {
@@ -118,9 +118,9 @@ const ELEMENTS = {
             env.press(action(part, block, one.value), event.currentTarget);
           },
         },
-        words(one.text),
+        icon(face),
       );
-    return h("span", { class: "thumbs" }, [part.positive_button, part.negative_button].map(thumb));
+    return h("span", { class: "thumbs" }, thumb(part.positive_button, "good"), thumb(part.negative_button, "bad"));
   },
   static_select: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option)),
   overflow: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option), "⋯"),

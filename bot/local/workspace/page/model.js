@@ -126,7 +126,7 @@ export const refresh = {
     },
   ),
   messages: current(
-    () => (model.channel === HOME ? { messages: [], private: [] } : get("messages", { ...who(), channel: model.channel })),
+    () => (model.channel === HOME || !model.channel ? { messages: [], private: [] } : get("messages", { ...who(), channel: model.channel })),
     (found) => {
       model.messages = found.messages;
       model.private = found.private;
