@@ -264,7 +264,6 @@ def _build_welcomer(parts: Foundation) -> Welcomer:
         directory=base.platform.directory,
         tool_services=parts.tool_services,
         history=stores.history,
-        memory=parts.memory,
         welcomes=WelcomeStore(stores.redis, stores.keys),
         journal=stores.journal,
         clock=base.timing.clock,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.chat.messages import Channel, ChatDirectory, Post, SuggestedPrompt
-from bot.conversation.memory import ConversationMemory
 from bot.core.clock import Clock
 from bot.core.i18n import translate
 from bot.core.work_items import WelcomePerson
@@ -28,7 +27,6 @@ class Welcomer:
     directory: ChatDirectory
     tool_services: ToolServices
     history: HistoryStore
-    memory: ConversationMemory
     welcomes: WelcomeStore
     journal: Journal
     clock: Clock
@@ -60,7 +58,7 @@ class Welcomer:
         if caller is None or await self.welcomes.was_welcomed(lease.lane, work.person):
             return []
         mark = self.welcomes.build_welcome_write(lease.lane, work.person, self.clock.now_ms())
-        if (await self.history.load_history(work.place.conversation)).entries:
+        if any(entry.run for entry in (await self.history.load_history(work.place.conversation)).entries):
             return [mark]
         text = translate("command.welcome", caller.person.language, name=caller.person.name)
         again = lease.item.is_redelivery

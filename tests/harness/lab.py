@@ -393,7 +393,7 @@ class Lab:
             ),
             session_stop_handler=SessionStopHandler(**everybody, chat=self.wall, run_stopper=run_stopper),
             welcomer=Welcomer(
-                **everybody, chat=self.wall, tool_services=self.desk, history=self.history, memory=memory,
+                **everybody, chat=self.wall, tool_services=self.desk, history=self.history,
                 welcomes=WelcomeStore(redis, self.keys), clock=self.clock,
             ),
             retry_handler=RetryHandler(**everybody, chat=self.wall, runs=self.runs, history=self.history),

@@ -93,6 +93,14 @@ async def test_who_has_talked_with_the_bot_before_is_not_welcomed(desk: Office) 
     assert "您好" not in desk.said(desk.dm(ZHANG))
 
 
+async def test_who_has_only_got_a_card_so_far_is_welcomed(desk: Office) -> None:
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    await desk.card(desk.dm(LI))
+    await desk.quiet()
+    await desk.driver.open_messages(LI)
+    await desk.until(lambda: "李四，您好" in desk.said(desk.dm(LI)) or "Hello 李四" in desk.said(desk.dm(LI)))
+
+
 # Sessions
 
 
