@@ -59,14 +59,24 @@ class AgentView:
         self._sessions, self._prompts = OptionalFeature("sessions"), OptionalFeature("suggested prompts")
         self._wanted: dict[tuple[str, str], dict[str, str]] = {}
         """By channel and thread; what is not sent yet."""
+        self._skipped = set[tuple[str, str]]()
+        """By channel and thread; at work, and Slack does not know."""
         self._sending: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._calls = LocalRateLimiter(CALL_MS, CALL_BURST)
 
     def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
-        """Sets the status of the session in this thread, soon. `person` and `title` count when it begins."""
+        """Sets the status of the session in this thread, soon. `person` and `title` count when it begins. While Slack
+        takes no more, nothing new is said to be at work: then nothing has to be taken back either."""
         if not place.thread or not self._sessions.is_available:
             return
         key = (place.channel, place.thread)
+        if status is SessionStatus.PROCESSING and self._calls.count_free_slots() <= CALL_BURST // 2:
+            self._skipped.add(key)
+            return
+        if key in self._skipped:
+            self._skipped.discard(key)
+            if status is not SessionStatus.PROCESSING:
+                return
         beginning = {"initiator_user_id": person, "title": truncate_text(" ".join(title.split()), SESSION_TITLE)}
         self._wanted[key] = {"status": status.value, **{name: text for name, text in beginning.items() if text}}
         if key not in self._sending:
@@ -85,7 +95,7 @@ class AgentView:
 
     async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
         """Shows prompts in a DM. Without `thread_ts`: with it, the call does nothing for an agent."""
-        if not self._prompts.is_available or not prompts:
+        if not self._prompts.is_available or not prompts or not self._calls.count_free_slots():
             return
         rows = [{"title": truncate_text(one.title, PROMPT_TITLE), "message": one.message} for one in prompts[:PROMPTS]]
         method = self._client.assistant_threads_setSuggestedPrompts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 
@@ -12,7 +13,12 @@ class LocalRateLimiter:
 
     def __init__(self, spacing_ms: int, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._spacing_s, self._clock, self._next = spacing_ms / 1000, clock, float("-inf")
-        self._slack_s = (burst - 1) * self._spacing_s
+        self._burst, self._slack_s = burst, (burst - 1) * self._spacing_s
+
+    def count_free_slots(self) -> int:
+        """How many could be taken now without waiting."""
+        debt_s = max(0.0, self._next - self._clock())
+        return max(0, self._burst - math.ceil(debt_s / self._spacing_s))
 
     async def wait_for_slot(self) -> None:
         """Waits for the next slot."""
