@@ -25,7 +25,7 @@ from bot.agent.model import MeteredModel, Model
 from bot.agent.probe import choose_formats
 from bot.agent.reply_format import ReplyFormat
 from bot.app.build_approvals import Approvals, build_approvals, build_suggestion_handler
-from bot.app.build_conversation import build_compactor, build_turn_handler
+from bot.app.build_conversation import build_compactor, build_session_stop_handler, build_turn_handler
 from bot.app.company_files import load_calendar, load_persona, load_policy, open_handbook
 from bot.app.dispatch import WorkDispatcher
 from bot.app.engine import open_engine_from_settings
@@ -43,6 +43,7 @@ from bot.chat.slack import app as slack
 from bot.chat.slack.home_listeners import SlackHome
 from bot.conversation.approver_answers import ApproverAnswerHandler
 from bot.conversation.diagrams import DiagramPoster
+from bot.conversation.feedback import FeedbackHandler
 from bot.conversation.home import HomeBuilder
 from bot.conversation.home_actions import HomeActions
 from bot.conversation.home_refresh import HomeRefresher
@@ -52,6 +53,7 @@ from bot.conversation.operations import OperationsReader
 from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
 from bot.conversation.turn import TurnHandler
+from bot.conversation.welcome import Welcomer
 from bot.core.errors import CountersignError
 from bot.core.i18n import render_value
 from bot.queue.overflow import LaneOverflows
@@ -59,8 +61,10 @@ from bot.queue.rate_limits import RateLimiter
 from bot.queue.worker import Worker
 from bot.storage.cache import TextCache
 from bot.storage.dead_letters import DeadLetterStore
+from bot.storage.feedback import FeedbackStore
 from bot.storage.journal import Journal
 from bot.storage.spending import SYSTEM
+from bot.storage.welcomes import WelcomeStore
 from tools.catalog import TOOLS, select_offered_tools
 from tools.mail.smtp import SmtpMailer
 from tools.tool import Tool, ToolServices
@@ -104,11 +108,13 @@ async def build_app(
         outbox = _build_outbox(parts, approvals)
         loop = _build_agent_loop(parts, await _choose_reply_formats(base))
         turn_handler = build_turn_handler(parts, loop, await _build_company_rules(settings, engine))
-        forms = _build_request_forms(parts)
-        handlers = _build_work_handlers(parts, approvals, turn_handler=turn_handler, outbox=outbox, forms=forms)
+        forms, welcomer = _build_request_forms(parts), _build_welcomer(parts)
+        handlers = _build_work_handlers(
+            parts, approvals, turn_handler=turn_handler, outbox=outbox, forms=forms, welcomer=welcomer
+        )
         home_builder = _build_home(parts, approvals.card_delivery)
         worker = _build_worker(parts, handlers, _build_home_refresher(parts, home_builder))
-        ingress = _build_ingress(parts, worker, approvals, forms, home_builder)
+        ingress = _build_ingress(parts, worker, approvals, forms, home_builder, welcomer)
         yield Application(
             bolt_app=_build_slack_app(base, ingress),
             worker=worker,
@@ -175,6 +181,7 @@ def _build_work_handlers(
     turn_handler: TurnHandler,
     outbox: OutboxRelay,
     forms: RequestForms,
+    welcomer: Welcomer,
 ) -> WorkHandlers:
     base, stores, platform = parts.resources, parts.resources.stores, parts.resources.platform
     return WorkHandlers(
@@ -193,6 +200,16 @@ def _build_work_handlers(
             history=stores.history,
             journal=stores.journal,
         ),
+        feedback_handler=FeedbackHandler(
+            chat=platform.channel,
+            directory=platform.directory,
+            runs=stores.runs,
+            feedback=FeedbackStore(stores.redis, stores.keys),
+            spending=stores.usage,
+            journal=stores.journal,
+        ),
+        session_stop_handler=build_session_stop_handler(base),
+        welcomer=welcomer,
         press_handler=approvals.press_handler,
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
@@ -306,8 +323,26 @@ def _build_home_refresher(parts: Foundation, builder: HomeBuilder) -> HomeRefres
     return HomeRefresher(builder=builder, homes=stores.homes, publish=pages.publish_home, limits=limits)
 
 
+def _build_welcomer(parts: Foundation) -> Welcomer:
+    base, stores = parts.resources, parts.resources.stores
+    return Welcomer(
+        chat=base.platform.channel,
+        directory=base.platform.directory,
+        tool_services=parts.tool_services,
+        history=stores.history,
+        welcomes=WelcomeStore(stores.redis, stores.keys),
+        journal=stores.journal,
+        clock=base.timing.clock,
+    )
+
+
 def _build_ingress(
-    parts: Foundation, worker: Worker, approvals: Approvals, forms: RequestForms, home_builder: HomeBuilder
+    parts: Foundation,
+    worker: Worker,
+    approvals: Approvals,
+    forms: RequestForms,
+    home_builder: HomeBuilder,
+    welcomer: Welcomer,
 ) -> LaneIngress:
     stores, platform = parts.resources.stores, parts.resources.platform
     return LaneIngress(
@@ -318,6 +353,7 @@ def _build_ingress(
         home_builder=home_builder,
         home_actions=_build_home_actions(home_builder),
         request_forms=forms,
+        welcomer=welcomer,
         history=stores.history,
         runs=stores.runs,
         delivery=platform.delivery,

@@ -8,6 +8,7 @@ from bot.app.company_files import build_daily_budget
 from bot.app.foundation import Foundation
 from bot.app.resources import Resources
 from bot.approvals.duplicates import DuplicateGuard
+from bot.approvals.stops import CardStopper
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.compaction import HistoryCompactor
@@ -16,6 +17,7 @@ from bot.conversation.progress import ProgressReporter
 from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
+from bot.conversation.stops import RunStopper, SessionStopHandler
 from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
 from bot.storage.morning_preferences import MorningPreferenceStore
@@ -93,9 +95,29 @@ def _build_command_handler(parts: Foundation) -> CommandHandler:
         tool_services=parts.tool_services,
         history=base.stores.history,
         settings=base.settings.list_masked_values,
-        runs=base.stores.runs,
+        run_stopper=_build_run_stopper(base),
         clock=base.timing.clock,
         preferences=MorningPreferenceStore(base.stores.redis, base.stores.keys),
+    )
+
+
+def _build_run_stopper(resources: Resources) -> RunStopper:
+    stores = resources.stores
+    return RunStopper(
+        runs=stores.runs,
+        history=stores.history,
+        card_stopper=CardStopper(
+            lanes=stores.lanes, approvals=stores.approvals, runs=stores.runs, clock=resources.timing.clock
+        ),
+    )
+
+
+def build_session_stop_handler(resources: Resources) -> SessionStopHandler:
+    return SessionStopHandler(
+        chat=resources.platform.channel,
+        directory=resources.platform.directory,
+        run_stopper=_build_run_stopper(resources),
+        journal=resources.stores.journal,
     )
 
 

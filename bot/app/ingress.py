@@ -25,19 +25,30 @@ from bot.chat.messages import (
     Message,
     Place,
     Post,
+    SuggestedPrompt,
 )
 from bot.conversation import commands
 from bot.conversation.home import HomeBuilder
 from bot.conversation.home_actions import HomeActions
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.request_forms import RequestForms
+from bot.conversation.welcome import Welcomer
 from bot.core import logs
 from bot.core.approval_sets import REJECT_SET, SET_CHOICES, build_set_id
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, StoreUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
-from bot.core.work_items import BacklogCleared, ButtonPressed, CancelOpenCard, FormSubmitted, MessageReceived, OpenSet
+from bot.core.work_items import (
+    BacklogCleared,
+    ButtonPressed,
+    CancelOpenCard,
+    FormSubmitted,
+    MessageReceived,
+    OpenSet,
+    SessionStopped,
+    WelcomePerson,
+)
 from bot.queue.lanes import ANYBODY, EnqueueResult, Lanes
 from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import Worker
@@ -63,6 +74,7 @@ class LaneIngress:
     home_builder: HomeBuilder
     home_actions: HomeActions
     request_forms: RequestForms
+    welcomer: Welcomer
     history: HistoryStore
     runs: RunStore
     delivery: MessageDelivery
@@ -111,6 +123,14 @@ class LaneIngress:
         if known is None or known.active:
             whose = ANYBODY if known is not None and known.is_administrator else person
             await self.lanes.request_stop(place.conversation, at, whose)
+
+    async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
+        """The item behind it, in the same lane, cancels what waits for a card."""
+        await self.stop_conversation(place, person, at)
+        stopped = SessionStopped(place=place, person=person, at=at)
+        accepted = await self.worker.accept_item(place.conversation, id, stopped.model_dump_json(), person=person)
+        if accepted is EnqueueResult.FULL:
+            raise StoreUnavailableError(f"too much waits for {place.conversation}")
 
     def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
         """Starts what the platform does not wait for. Nothing else waits for it either: what fails is logged."""
@@ -174,6 +194,16 @@ class LaneIngress:
                 if accepted is EnqueueResult.FULL:
                     raise StoreUnavailableError(f"too much waits for {work.lane}")
         return answer
+
+    async def list_prompts(self, person: str) -> Sequence[SuggestedPrompt]:
+        return await self.welcomer.list_prompts(person)
+
+    async def welcome_person(self, person: str, place: Place) -> None:
+        """In the lane of what the person is told."""
+        lane = f"notice:{person}"
+        if await self.welcomer.is_welcome_due(lane, person):
+            work = WelcomePerson(person=person, place=place)
+            await self.worker.accept_item(lane, f"welcome:{person}", work.model_dump_json(), person=person)
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
         return await self.request_forms.build_form(form)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 from pydantic import Field, TypeAdapter
 
 from bot.approvals.approval_sets import ApprovalSets
-from bot.approvals.authorization import RETRY_CHOICE
+from bot.approvals.authorization import FEEDBACK_CHOICES, RETRY_CHOICE
 from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
 from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener
@@ -24,11 +24,14 @@ from bot.approvals.suggestions import SuggestionHandler
 from bot.conversation.approver_answers import APPROVER_CHOICES, ApproverAnswerHandler
 from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.diagrams import DiagramPoster
+from bot.conversation.feedback import FeedbackHandler
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster
 from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
+from bot.conversation.stops import SessionStopHandler
 from bot.conversation.turn import TurnHandler
+from bot.conversation.welcome import Welcomer
 from bot.core.approval_sets import SET_CHOICES
 from bot.core.records import OpenCard
 from bot.core.work_items import (
@@ -53,8 +56,11 @@ from bot.core.work_items import (
     RemindDeciders,
     RenderDiagram,
     ResumeRun,
+    SessionStopped,
     ShowSuggestion,
     StartMorning,
+    StopOpenCard,
+    WelcomePerson,
 )
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import Write
@@ -68,6 +74,9 @@ class WorkHandlers:
     turn_handler: TurnHandler
     retry_handler: RetryHandler
     approver_answers: ApproverAnswerHandler
+    feedback_handler: FeedbackHandler
+    session_stop_handler: SessionStopHandler
+    welcomer: Welcomer
     press_handler: PressHandler
     card_opener: CardOpener
     lifecycle: ApprovalLifecycle
@@ -105,6 +114,8 @@ class WorkKind(Generic[W]):
 async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
     if work.click.choice in APPROVER_CHOICES:
         return await to.approver_answers.answer_question(lease, work.click)
+    if work.click.choice in FEEDBACK_CHOICES:
+        return await to.feedback_handler.record_feedback(lease, work.click)
     if work.click.choice == RETRY_CHOICE:
         return await to.retry_handler.retry_message(lease, work.click)
     if work.click.choice in SET_CHOICES:
@@ -156,6 +167,14 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         give_up=lambda to, item, work: to.request_forms.give_up_form(item, work),
     ),
     WorkKind(
+        model=SessionStopped,
+        handle=lambda to, lease, work: to.session_stop_handler.stop_session(lease, work),
+    ),
+    WorkKind(
+        model=WelcomePerson,
+        handle=lambda to, lease, work: to.welcomer.welcome_person(lease, work),
+    ),
+    WorkKind(
         model=ResumeRun,
         handle=lambda to, lease, work: to.turn_handler.resume_run(lease, work),
         give_up=lambda to, item, work: to.turn_handler.give_up_resume(item, work),
@@ -181,6 +200,11 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         model=CancelOpenCard,
         handle=lambda to, lease, work: to.lifecycle.cancel_card(lease.item, work),
         give_up=lambda to, item, work: to.lifecycle.cancel_card(item, work),
+    ),
+    WorkKind(
+        model=StopOpenCard,
+        handle=lambda to, lease, work: to.lifecycle.stop_card(lease.item, work),
+        give_up=lambda to, item, work: to.lifecycle.stop_card(item, work),
     ),
     WorkKind(model=RefreshCard, handle=lambda to, lease, work: to.lifecycle.refresh_card(lease)),
     WorkKind(model=JoinSet, handle=lambda to, lease, work: to.lifecycle.join_set(lease, work)),

@@ -5,8 +5,11 @@ own request, whatever other roles they have. Only after that does it matter who 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bot.approvals.state import find_refusal
 from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
+from bot.storage.feedback import Rating
 from tools.spec import FrozenModel, Gate, TextRef
 
 RENEWAL_CHOICES = frozenset({"again"})
@@ -18,6 +21,8 @@ RECOVERY_CHOICES = frozenset({"retry", "redo", "happened"})
 
 RETRY_CHOICE = "anew"
 """The press on a stop message: retry the same message."""
+FEEDBACK_CHOICES: Mapping[str, Rating] = {"feedback_good": "good", "feedback_bad": "bad"}
+"""The presses under an answer: what they say of it."""
 
 
 class PressRefusal(FrozenModel):

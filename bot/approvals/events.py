@@ -131,6 +131,14 @@ class CardTakenBack:
 
 
 @dataclass(frozen=True, slots=True)
+class CardStopped:
+    """The run that proposed the card was stopped."""
+
+    person: str
+    """Person id of whoever stopped it."""
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionMade:
     """An authorized person pressed a button."""
 
@@ -227,6 +235,7 @@ ApprovalEvent = (
     | VersionEvent
     | SubjectClosed
     | CardTakenBack
+    | CardStopped
     | DecisionMade
     | EffectEvent
     | EffectRetried

@@ -13,6 +13,7 @@ from bot.approvals.events import (
     ApprovalEffect,
     CardExpired,
     CardSettled,
+    CardStopped,
     CardTakenBack,
     ClaimDecision,
     EffectAbandoned,
@@ -25,12 +26,20 @@ from bot.approvals.events import (
     SubjectClosed,
 )
 from bot.approvals.state import transition, try_transition
-from bot.approvals.waiters import notify_undelivered, notify_waiter
+from bot.approvals.waiters import notify_stopped, notify_undelivered, notify_waiter
 from bot.chat.messages import Click
 from bot.core.clock import Clock, to_ms
 from bot.core.errors import ChatUnavailableError
 from bot.core.records import Approval, ApprovalState, OpenCard
-from bot.core.work_items import CancelOpenCard, CloseCard, JoinSet, RecordDirectEvent, RefreshCard, RefreshSet
+from bot.core.work_items import (
+    CancelOpenCard,
+    CloseCard,
+    JoinSet,
+    RecordDirectEvent,
+    RefreshCard,
+    RefreshSet,
+    StopOpenCard,
+)
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.approvals import ApprovalStore, Verdict
@@ -142,6 +151,18 @@ class ApprovalLifecycle:
         if approval is not None and approval.state is ApprovalState.OPEN:
             return [self.approvals.build_join_write(approval, work.set)]
         return [build_set_refresh(lease.item, work.set)]
+
+    async def stop_card(self, item: LaneItem, stop: StopOpenCard) -> Sequence[Write]:
+        """The run that proposed the card was stopped: it is cancelled, and its buttons go. A card that has to be
+        approved belongs to its task and stays; only the run stops waiting for it."""
+        approval, now = await self.approvals.load_approval(stop.approval), self.clock.now()
+        if approval is not None and not approval.owner:
+            return notify_stopped(approval, stop.run)
+        result = try_transition(approval, CardStopped(stop.person), now)
+        if approval is None or result is None:
+            return []
+        verdict = await self.approvals.decide_stop(approval, stop.person, to_ms(now))
+        return await self.end_approval(item, result[0], silent=True) if verdict is Verdict.OK else []
 
     def give_up_opening(self, requested_card: OpenCard) -> Sequence[Write]:
         """The card could not be delivered to anybody: the waiting runs go on."""

@@ -19,6 +19,7 @@ from bot.approvals.events import (
     CardRenewed,
     CardRequested,
     CardSettled,
+    CardStopped,
     CardTakenBack,
     ClaimDecision,
     ConfirmationRequired,
@@ -50,7 +51,14 @@ from bot.approvals.events import (
 from bot.chat.messages import MessageRef
 from bot.core.clock import to_ms
 from bot.core.errors import CountersignError
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
+from bot.core.records import (
+    STOPPED_CHOICE,
+    Approval,
+    ApprovalState,
+    ApprovalWaiter,
+    EffectState,
+    compute_seal,
+)
 from tools.effect_parts import PartState
 from tools.spec import Proposal, ReceiptLine, TextRef, ToolOutcome
 
@@ -91,8 +99,8 @@ def transition(approval: Approval | None, event: ApprovalEvent, now: datetime) -
             return _apply_to_version(approval, event, to_ms(now))
         case Approval(state=ApprovalState.OPEN | ApprovalState.EXPIRED), SubjectClosed(by, why):
             return _change_fields(_end_undecided(approval, ApprovalState.CLOSED, by, to_ms(now)), choice=why), ()
-        case Approval(), CardTakenBack(person) if _is_retractable(approval, person, to_ms(now)):
-            return _end_undecided(approval, ApprovalState.CANCELLED, person, to_ms(now)), ()
+        case Approval(), (CardTakenBack() | CardStopped()) as end if _can_cancel(approval, end, to_ms(now)):
+            return _cancel_card(approval, end, to_ms(now)), ()
         case Approval(), DecisionMade(click) if not find_refusal(approval, click.version, to_ms(now)):
             return _record_decision(approval, event, to_ms(now))
         case (
@@ -197,10 +205,21 @@ def _is_replaceable(approval: Approval | None) -> bool:
     return approval is None or not (approval.state is ApprovalState.OPEN or approval.is_settled)
 
 
-def _is_retractable(approval: Approval, person: str, now_ms: int) -> bool:
-    """True for the proposer while the card can be decided, and again after their own cancellation."""
-    taken_back = approval.state is ApprovalState.CANCELLED and approval.press_id == approval.take_back_press
-    return approval.owner == person and (taken_back or not find_refusal(approval, approval.version, now_ms))
+def _can_cancel(approval: Approval, event: CardTakenBack | CardStopped, now_ms: int) -> bool:
+    """True while the card can be decided, and again after the same cancellation: for the proposer, or for a stop of the
+    run that proposed it. What has to be approved belongs to its task, and stays."""
+    is_stop = isinstance(event, CardStopped)
+    press = approval.stop_press if is_stop else approval.take_back_press
+    is_cancelled = approval.state is ApprovalState.CANCELLED and approval.press_id == press
+    is_theirs = bool(approval.owner) if is_stop else approval.owner == event.person
+    return is_theirs and (is_cancelled or not find_refusal(approval, approval.version, now_ms))
+
+
+def _cancel_card(approval: Approval, event: CardTakenBack | CardStopped, now_ms: int) -> Approval:
+    cancelled = _end_undecided(approval, ApprovalState.CANCELLED, event.person, now_ms)
+    if isinstance(event, CardTakenBack):
+        return cancelled
+    return _change_fields(cancelled, choice=STOPPED_CHOICE, press_id=approval.stop_press)
 
 
 def _explain_refusal(approval: Approval | None, event: ApprovalEvent, now_ms: int) -> str:

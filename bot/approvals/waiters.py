@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bot.core.effect_parts import list_parts
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard
+from bot.core.records import STOPPED_CHOICE, Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard
 from bot.core.run_state import CallStatus
 from bot.core.work_items import NotifyPerson, ResumeRun
 from bot.queue.writes import EnqueueItem, Write
@@ -27,12 +27,23 @@ UNDELIVERED_MESSAGE = (
 CANCELLED_MESSAGE = (
     "The person has cancelled the card; nothing was done. Do not propose it again unless they ask for it."
 )
+STOPPED_MESSAGE = "The person stopped the run; nothing was done."
 CLOSED_MESSAGE = "The matter of the card ended elsewhere; nothing was done here."
 
 
 def notify_waiter(approval: Approval, waiter: ApprovalWaiter, *, silent: bool = False) -> Write:
     """The end of the card for a waiting run. `silent`: the run ends with it."""
     return _build_resume_write(waiter, *_describe_card_end(approval), silent=silent)
+
+
+def notify_stopped(approval: Approval, run: str) -> list[Write]:
+    """The end of a stopped run that waits for somebody else's decision: the card stays."""
+    observation = {"error": STOPPED_CHOICE, "message": STOPPED_MESSAGE}
+    return [
+        _build_resume_write(waiter, CallStatus.DENIED, observation, None, Privacy.PUBLIC, silent=True)
+        for waiter in approval.waiters
+        if waiter.run == run
+    ]
 
 
 def notify_undelivered(requested_card: OpenCard) -> list[Write]:
@@ -93,6 +104,8 @@ def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], 
         return CallStatus.UNKNOWN, observation, unknown, Privacy.PRIVATE if parts else Privacy.PUBLIC
     if approval.state is ApprovalState.EXPIRED:
         return CallStatus.EXPIRED, {"error": "expired", "message": EXPIRED_MESSAGE}, None, Privacy.PUBLIC
+    if approval.choice == STOPPED_CHOICE:
+        return CallStatus.DENIED, {"error": STOPPED_CHOICE, "message": STOPPED_MESSAGE}, None, Privacy.PUBLIC
     message = CANCELLED_MESSAGE if approval.state is ApprovalState.CANCELLED else CLOSED_MESSAGE
     return CallStatus.DENIED, {"error": approval.state.value, "message": message}, None, Privacy.PUBLIC
 

@@ -4,7 +4,7 @@ Untyped platform payloads become these frozen types at the edge (`bot.chat`); no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeAlias
@@ -199,6 +199,16 @@ class Card:
     """Between the fields and the buttons."""
 
 
+class StepState(StrEnum):
+    """How a step stands."""
+
+    DONE = "done"
+    WAITING = "waiting"
+    """Its card waits for a button."""
+    FAILED = "failed"
+    """Nothing came of it, or nobody knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepLine:
     """One step of a run, as people read it."""
@@ -207,6 +217,7 @@ class StepLine:
     """What was done, with its result; no formatting."""
     details: str = ""
     """Why, in the model's words."""
+    state: StepState = StepState.DONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +228,16 @@ class StepList:
     """How it stands: *Working on it*, *Worked for 4 s*."""
     steps: tuple[StepLine, ...]
     """Oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackButtons:
+    """Under an answer: what its readers think of it. A press comes back as a `Click` about the run."""
+
+    run: str
+    good: str
+    """What the buttons say to people who cannot see them."""
+    bad: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +258,8 @@ class Post:
     """Under an answer: those whom its question is about, with a heading."""
     rich: RichText = ()
     """The same as a plain text, with people and points in time as the platform shows them."""
+    feedback: FeedbackButtons | None = None
+    """Under an answer, last."""
     steps: StepList | None = None
     """In place of the text, where the platform can show steps; `text` says the same in words."""
 
@@ -336,6 +359,25 @@ class RateSlot:
     burst: int
 
 
+class SessionStatus(StrEnum):
+    """How a session with the bot stands, where the platform shows that."""
+
+    PROCESSING = "processing"
+    """It is at work; its person can stop it."""
+    SUSPENDED = "suspended"
+    """A card waits for its button."""
+    ACTIVE = "active"
+    """It has answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedPrompt:
+    """Something to write, offered where a person is about to."""
+
+    title: str
+    message: str
+
+
 class Channel(Protocol):
     """A chat platform as the rest of the bot sees it. Every call may raise `ChatError`."""
 
@@ -358,6 +400,16 @@ class Channel(Protocol):
     def show_status(self, place: Place, text: str) -> None:
         """Show in the place's thread that the bot is at work, until it says something there; an empty text removes it.
         Returns at once and raises nothing: it is a sign of life, and nobody relies on it."""
+
+    def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
+        """Shows how the session in the place's thread stands. `person` and `title` count when it begins. Returns at
+        once and raises nothing."""
+
+    async def wait_for_session(self, place: Place) -> None:
+        """Waits, for some seconds at most, until the platform knows that. Raises nothing."""
+
+    async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
+        """Offers what could be written in a DM. Raises nothing."""
 
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
@@ -522,6 +574,10 @@ class Ingress(Protocol):
     def is_stop_word(self, text: str) -> bool:
         """True if this text alone means *stop*."""
 
+    async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
+        """The platform's own *Stop* was pressed: the same as the word, without a message to answer. `id`: the event's,
+        which identifies duplicates."""
+
     async def is_engaged(self, place: Place) -> bool:
         """True when the bot has taken part in this thread."""
 
@@ -543,6 +599,12 @@ class Ingress(Protocol):
 
     async def submit_home_dialog(self, submission: HomeSubmission) -> HomeAnswer:
         """A submitted dialog of Home: checked, and what follows is put in a lane."""
+
+    async def list_prompts(self, person: str) -> Sequence[SuggestedPrompt]:
+        """What this person could write to the bot now. None for people who are not served."""
+
+    async def welcome_person(self, person: str, place: Place) -> None:
+        """The person has opened their DM with the bot: the first time, they are welcomed."""
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
         """The page of a form as it is filled in so far; or, in the person's language, why they get none."""

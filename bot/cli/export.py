@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -22,6 +23,7 @@ from bot.core.errors import CountersignError
 from bot.core.i18n import translate
 from bot.core.records import Run
 from bot.storage.approvals import ApprovalStore
+from bot.storage.feedback import FeedbackStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from bot.tracing.lines import ExportedRun, export_run, format_run_line
@@ -29,6 +31,14 @@ from bot.tracing.lines import ExportedRun, export_run, format_run_line
 app = typer.Typer()
 
 DAY = "24h"
+
+
+class Rated(StrEnum):
+    """What people have said of an answer."""
+
+    GOOD = "good"
+    BAD = "bad"
+    ANY = "any"
 
 
 @dataclass(slots=True)
@@ -72,6 +82,9 @@ def export(
         bool, typer.Option("--content", help="With what people and models wrote, redacted as logs are.")
     ] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
+    rated: Annotated[
+        Rated | None, typer.Option("--rated", help="Only runs with an answer that somebody has rated so.")
+    ] = None,
     otlp: Annotated[bool, typer.Option("--otlp", help="Send them as OpenTelemetry spans instead.")] = False,
 ) -> None:
     """One line of JSON for each run: steps, gates, decisions, tokens, times, how it ended.
@@ -84,6 +97,7 @@ def export(
     countersign export > runs.jsonl
     countersign export --since 7d --content --out runs.jsonl
     countersign export --run R…
+    countersign export --since 7d --rated bad --content --out set.jsonl   # what to look into
     countersign export --since 7d --otlp      # to OTEL_EXPORTER_OTLP_ENDPOINT
     """
     logs.configure_logging("ERROR", stream=sys.stderr)
@@ -95,7 +109,7 @@ def export(
             found = StoredRunReader(RunStore(redis, keys), Journal(redis, keys))
             runs = found.stream_runs_by_id(run_id) if run_id else found.stream_runs_since(since)
             approvals = ApprovalStore(redis, keys)
-            lines = _stream_exported_runs(runs, approvals, content)
+            lines = _stream_exported_runs(runs, approvals, FeedbackStore(redis, keys), content, rated)
             task = _send_spans(lines, approvals) if otlp else _write_run_lines(lines, out)
             await wait_or_cancel(asyncio.create_task(task))
         if found.missing_count:
@@ -105,13 +119,15 @@ def export(
 
 
 async def _stream_exported_runs(
-    runs: AsyncIterator[Run], approvals: ApprovalStore, content: bool
+    runs: AsyncIterator[Run], approvals: ApprovalStore, store: FeedbackStore, content: bool, rated: Rated | None
 ) -> AsyncIterator[ExportedRun]:
     task = asyncio.current_task()
     async for run in runs:
         if task is not None and task.cancelling():  # swallowed on the way, see `bot.core.cancellation.cancel_and_wait`
             raise asyncio.CancelledError
-        yield await export_run(run, approvals, GATES, content=content)
+        feedback = await store.load_feedback(run.id)
+        if rated is None or any(rated in (Rated.ANY, one.rating) for one in feedback.values()):
+            yield await export_run(run, approvals, GATES, content=content, feedback=feedback)
 
 
 async def _write_run_lines(lines: AsyncIterator[ExportedRun], out: Path | None) -> None:

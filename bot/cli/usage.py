@@ -46,7 +46,7 @@ class UsageTotal:
     def add_usage_row(self, row: UsageRow) -> None:
         self.figures.update(
             runs=row.runs, replies=row.replies, tokens_in=row.tokens_in, cached=row.cached, tokens_out=row.tokens_out,
-            unpriced=row.unpriced,
+            unpriced=row.unpriced, good=row.good, bad=row.bad,
         )  # fmt: skip
         for currency, cost in row.costs.items():
             self.costs[currency] = self.costs.get(currency, Decimal(0)) + cost
@@ -121,7 +121,7 @@ def _print_usage_table(
         typer.echo(translate("usage.none", language))
         return
     columns = [Column(translate(f"usage.title_{by.value}", language), overflow="fold", min_width=10)]
-    titles = ("runs", "replies", "in", "cached", "out")
+    titles = ("runs", "replies", "in", "cached", "out", "good", "bad")
     columns += [Column(translate(f"usage.title_{name}", language), justify="right", no_wrap=True) for name in titles]
     columns += [Column(translate("usage.title_cost", language), justify="right", overflow="fold")]
     table = Table(*columns, show_footer=False)
@@ -140,7 +140,7 @@ def _format_group_title(by: UsageGrouping, key: str, names: Mapping[str, str], l
 
 
 def _format_usage_cells(one: UsageTotal, language: str) -> Sequence[str]:
-    figures = (one.figures[name] for name in ("runs", "replies", "tokens_in", "cached", "tokens_out"))
+    figures = (one.figures[name] for name in ("runs", "replies", "tokens_in", "cached", "tokens_out", "good", "bad"))
     return [*(f"{figure:,}" for figure in figures), format_cost(one.costs, one.figures["unpriced"], language)]
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cache
 
-from bot.agent.limits import StopReason
 from bot.chat.messages import Message
 from bot.conversation.home_words import load_request_summary
+from bot.conversation.stops import RunStopper
 from bot.core.clock import Clock
 from bot.core.history_entries import HistoryEntry
 from bot.core.i18n import LANGUAGES, load_sentences, shorten_text, translate
@@ -18,7 +18,6 @@ from bot.core.logs import redact_text
 from bot.queue.writes import Write
 from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.morning_preferences import MorningPreferenceStore
-from bot.storage.runs import RunStore
 from tools.people.names import get_person_name
 from tools.spec import Caller
 from tools.tasks.task_actions import WITHDRAWAL_WORDS
@@ -29,10 +28,6 @@ from tools.workflow.engine.state import TaskKind
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop", "morning_on", "morning_off")
 PUBLIC_SETTINGS = ("steps", "morning_list", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
 """Settings that everybody may know, because they explain what people see. All others are for administrators."""
-RECENT_ENTRIES = 20
-"""How many entries of a conversation are searched for a run that a *stop* ended."""
-SKEW_MS = 5_000
-"""How far the platform's clock may differ from ours."""
 HISTORY_SHOWN = 10
 TASKS_SHOWN = 20
 QUOTE_MAX = 120
@@ -76,7 +71,7 @@ class CommandHandler:
     history: HistoryStore
     settings: Callable[[], Mapping[str, str]]
     """All settings as an administrator may see them, with masked secrets."""
-    runs: RunStore
+    run_stopper: RunStopper
     clock: Clock
     preferences: MorningPreferenceStore
 
@@ -167,11 +162,17 @@ class CommandHandler:
         return CommandReply("forget", translate("command.forgotten", caller.person.language), tuple(writes))
 
     async def _answer_stop(self, message: Message, caller: Caller) -> CommandReply:
-        """The stop itself happened before the queue. By the time this is read, nothing of the person's runs here."""
+        """The stop itself happened before the queue. By the time this is read, nothing of the person's runs here; what
+        waits for a card is stopped now."""
+        language = caller.person.language
+        result = await self.run_stopper.stop_waiting_runs(message.place, caller, message.at)
+        cancelled = result.cancelled_cards
         key = "stopped"
         if not message.place.direct and not caller.person.is_administrator:
-            key = "stopped_own" if await self._has_stopped_own_run(message) else "stopped_nothing"
-        return CommandReply("stop", translate(f"command.{key}", caller.person.language))
+            key = "stopped_nothing" if result.is_empty else "stopped_own"
+        cards = f"command.stopped_{'card' if cancelled == 1 else 'cards'}"
+        cancellation = " " + translate(cards, language, n=cancelled) if cancelled else ""
+        return CommandReply("stop", translate(f"command.{key}", language) + cancellation)
 
     async def _answer_morning_list(self, message: Message, caller: Caller) -> CommandReply:
         """Everybody decides for themselves, from the next list on."""
@@ -180,17 +181,6 @@ class CommandHandler:
         at = self.settings().get("morning_list", "")
         key = ("morning.on" if name == "morning_on" else "morning.off") if at else "morning.nowhere"
         return CommandReply(name, translate(key, caller.person.language, at=at))
-
-    async def _has_stopped_own_run(self, message: Message) -> bool:
-        """True when this *stop* ended a run of its own author."""
-        entries = (await self.history.load_history(message.place.conversation)).entries[-RECENT_ENTRIES:]
-        runs = [await self.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
-        own_runs = [run for run in runs if run is not None and run.message.person == message.person]
-        said_ms = float(message.at) * 1000 if _is_timestamp(message.at) else 0.0
-        return any(
-            run.result is not None and run.result.stop_reason == StopReason.USER and run.ended_ms >= said_ms - SKEW_MS
-            for run in own_runs
-        )
 
     async def _describe_task(self, key: str, assigned: AssignedTask, language: str) -> str:
         requester = await get_person_name(self.tool_services.directory, assigned.request.initiator, language)
@@ -217,10 +207,6 @@ def _describe_setting_value(name: str, value: str, language: str) -> str:
     """A setting's value, in words where it has some."""
     key = f"setting.{name}_{value}"
     return translate(key, language) if key in load_sentences() else value
-
-
-def _is_timestamp(at: str) -> bool:
-    return at.replace(".", "", 1).isdigit()
 
 
 def _choose_task_key(assigned: AssignedTask, caller: Caller) -> str:

@@ -19,7 +19,7 @@ from bot.conversation.reply import DeliveryResult
 from bot.core.clock import Clock
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall
 from bot.core.i18n import translate
-from bot.core.records import OpenCard, Run
+from bot.core.records import OpenCard, Run, RunStatus
 from bot.core.run_state import CallRecord, CallStatus
 from bot.core.work_items import AppendDirectHistory
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
@@ -29,6 +29,7 @@ from tools.spec import Person, Privacy
 
 WAITING_NOTE = "a card was brought and waits for its button: {tool}"
 CANCELLED_NOTE = "the person took the card back: nothing was done"
+STOPPED_NOTE = "it was stopped: nothing was done"
 
 
 @dataclass(slots=True)
@@ -103,10 +104,12 @@ class ConversationMemory:
         part = RunMemory([*question, *calls.entries], calls.calls)
         return [*writes, self._build_direct_history_item(run, str(len(run.state.calls)), part, requested_card)]
 
-    def build_cancelled_writes(self, run: Run) -> list[Write]:
-        """Ends the run of a card that its person cancelled in chat. This run says nothing more."""
-        sentence = translate("command.taken_back", run.language)
-        event = build_event_entry(CANCELLED_NOTE, self.clock.today_ms(), _get_timezone(run), run=run.id, said=sentence)
+    def build_silent_end_writes(self, run: Run) -> list[Write]:
+        """Ends a run that was stopped, or whose card its person cancelled in chat. It says nothing more."""
+        is_stopped = run.status is RunStatus.STOPPED
+        sentence = translate("command.card_stopped" if is_stopped else "command.taken_back", run.language)
+        note = STOPPED_NOTE if is_stopped else CANCELLED_NOTE
+        event = build_event_entry(note, self.clock.today_ms(), _get_timezone(run), run=run.id, said=sentence)
         question = [] if run.is_in_history else [self._build_question_entry(run)]
         writes = self._build_history_writes(run.message.place, RunMemory([*question, event]))
         return [*writes, self._build_direct_history_item(run, "end", RunMemory([event]))] if run.dm_place else writes

@@ -12,19 +12,33 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, Literal
 
 from bot.agent.events import RunStep
 from bot.agent.limits import StopReason
 from bot.approvals.authorization import RETRY_CHOICE
-from bot.chat.messages import Button, Channel, Message, NamedPeople, Post, RateSlot, StepLine, StepList
+from bot.chat.messages import (
+    Button,
+    Channel,
+    FeedbackButtons,
+    Message,
+    NamedPeople,
+    Post,
+    RateSlot,
+    SessionStatus,
+    StepLine,
+    StepList,
+    StepState,
+)
 from bot.conversation.reply import MessageDelivery
 from bot.core.clock import Clock
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
-from bot.core.errors import PlaceClosedError
+from bot.core.errors import ChatError, PlaceClosedError
 from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Run, RunResult, RunStatus
-from bot.core.run_state import RunState
+from bot.core.run_state import CallStatus, RunState
+from bot.storage.feedback import RATINGS
 from tools.spec import ReceiptLine
 
 Display = Literal["plan", "replies", "quiet"]
@@ -32,11 +46,16 @@ Display = Literal["plan", "replies", "quiet"]
 LIVE_MS = 3_000
 """How often the one message is rewritten at most: `chat.update` is for 50 a minute in a workspace. What takes less is
 shown once, when it is over."""
+ERROR_REASONS = frozenset({StopReason.FAILURES, StopReason.MALFORMED, StopReason.REFUSED, StopReason.FILTERED})
+"""Stops at which something went wrong; at all others a limit was reached, or somebody said stop."""
+_STEP_STATES = {CallStatus.SUCCEEDED: StepState.DONE, CallStatus.AWAITING: StepState.WAITING}
 _NUMBER = re.compile(r"^\d+\. ")
 SUBJECT_MAX = 80
 PLATFORM_ID = re.compile(r"[UW][A-Z0-9]{5,}")
 """Platform ids of people, which mean nothing to readers."""
 REASON_MAX = 160
+SESSION_TITLE_MAX = 80
+"""Characters of a message that name its session."""
 _GREETING = re.compile(
     r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
     r"|hi|hello|hey|good (?:morning|afternoon|evening)|thanks?|thank you|thx|ok(?:ay)?|bye|there|so much|a lot"
@@ -69,7 +88,26 @@ class ProgressReporter:
             if step.is_call_mistake:
                 continue
             audience = Disclosure.HERE if run.message.place.direct else decide_channel_disclosure(step.privacy)
-            run.step_lines.append(render_step_line(len(run.step_lines) + 1, step, run.language, audience))
+            tries = sum((one.tool, one.args) == (step.call.tool, step.call.args) for one in run.state.calls)
+            line = render_step_line(len(run.step_lines) + 1, step, run.language, audience, tries=tries)
+            run.step_lines.append(line)
+            run.step_uids.append(step.call.uid)
+
+    def settle_step(self, run: Run, uid: str, status: CallStatus) -> None:
+        """Says in its line how the card of a step has ended. Nothing is shown yet. In a channel the line does not tell
+        what has become of it."""
+        place = run.step_uids.index(uid) if uid in run.step_uids else -1
+        if not 0 <= place < len(run.step_lines):
+            return
+        ending = translate(f"steps.ended_{status.value}" if run.message.place.direct else "steps.ended", run.language)
+        for waiting in (translate(f"steps.{key}", run.language) for key in ("waiting", "brought")):
+            run.step_lines[place] = run.step_lines[place].replace(f" {waiting}", f" {ending}", 1)
+
+    async def show_failure(self, run: Run) -> None:
+        """The run was given up: what shows it ends as an error, if the platform can be reached."""
+        if run.progress_message is not None:
+            with suppress(ChatError):
+                await self._update_progress_message(run, translate("steps.failed", run.language), again=True)
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
         """The rate limit for showing the next step."""
@@ -78,6 +116,23 @@ class ProgressReporter:
     def show_working(self, run: Run) -> None:
         """Shows that the run is at work: whatever it has said removes the sign that it was."""
         self.chat.show_status(run.message.thread_place, translate("steps.working", run.language))
+
+    def begin_session(self, run: Run) -> None:
+        """Shows that its session is at work, where people can stop it."""
+        message = run.message
+        self.chat.set_session_status(
+            message.thread_place,
+            SessionStatus.PROCESSING,
+            person=message.person,
+            title=message.text[:SESSION_TITLE_MAX],
+        )
+
+    async def settle_session(self, run: Run, *, is_waiting: bool = False) -> None:
+        """Shows that its session has ended or, if something waits for a button, rests. Before the end is stored: a
+        process that is killed in between leaves nothing at work that is not."""
+        status = SessionStatus.SUSPENDED if is_waiting else SessionStatus.ACTIVE
+        self.chat.set_session_status(run.message.thread_place, status)
+        await self.chat.wait_for_session(run.message.thread_place)
 
     @contextmanager
     def remove_status_after(self, message: Message) -> Iterator[None]:
@@ -140,25 +195,31 @@ def _render_progress_title(run: Run) -> str:
         return translate("steps.paused", run.language)
     if run.status is RunStatus.CANCELLED:
         return translate("steps.cancelled", run.language)
-    if run.result is None:
+    if run.result is None and run.status is not RunStatus.STOPPED:
         return translate("steps.running", run.language)
-    if run.result.stop_reason:
-        return translate("steps.stopped", run.language)
+    if run.result is None or run.result.stop_reason:
+        is_error = run.result is not None and run.result.stop_reason in ERROR_REASONS
+        return translate("steps.failed" if is_error else "steps.stopped", run.language)
     return translate("steps.worked", run.language, seconds=max(1, round(run.state.active_ms / 1000)))
 
 
 def _build_step_list(run: Run, title: str) -> StepList:
     """The lines without their numbers and their formatting: the platform has its own."""
     steps = []
-    for line in run.step_lines:
+    states = {call.uid: _STEP_STATES.get(call.status, StepState.FAILED) for call in run.state.calls}
+    for line, uid in zip_longest(run.step_lines, run.step_uids[: len(run.step_lines)], fillvalue=""):
         first, _, reason = line.partition("\n")
-        steps.append(StepLine(_NUMBER.sub("", first).replace("**", ""), reason.strip("_")))
+        steps.append(
+            StepLine(_NUMBER.sub("", first).replace("**", ""), reason.strip("_"), states.get(uid, StepState.DONE))
+        )
     return StepList(title, tuple(steps))
 
 
-def render_step_line(number: int, step: RunStep, language: str, audience: Disclosure = Disclosure.HERE) -> str:
+def render_step_line(
+    number: int, step: RunStep, language: str, audience: Disclosure = Disclosure.HERE, *, tries: int = 1
+) -> str:
     """One step in words: number, action, subject, result, and the reason that the model stated. Where free text may not
-    be shown, only the action."""
+    be shown, only the action. `tries`: how often the same call was made by now."""
     result = render_value(step.note, language)
     if audience is Disclosure.DM_WITH_POINTER:
         waits = f" {result}" if step.title is not None else ""
@@ -169,13 +230,15 @@ def render_step_line(number: int, step: RunStep, language: str, audience: Disclo
             "steps.line_waiting", language, number=number, title=render_value(step.title, language), result=result
         )
     else:
-        line = _render_finished_step(number, step, result, language)
+        line = _render_finished_step(number, step, result, language, tries)
     reason = " ".join(step.call.reason.split())[:REASON_MAX] if audience is Disclosure.HERE else ""
     return f"{line}\n_{reason}_" if reason else line
 
 
-def _render_finished_step(number: int, step: RunStep, result: str, language: str) -> str:
+def _render_finished_step(number: int, step: RunStep, result: str, language: str, tries: int) -> str:
     action = _describe_action(step.call.tool, language)
+    if tries > 1:
+        action = translate("steps.again", language, action=action, n=tries)
     subject = _describe_call_subject(step.call.args)
     key = "steps.line_about" if subject else "steps.line"
     return translate(key, language, number=number, action=action, subject=subject, result=result)
@@ -211,8 +274,15 @@ def render_run_result(
         if result.stop_reason
         else ()
     )
-    receipt = "" if _is_small_talk(run, result) else render_receipt(run, in_channel=in_channel)
-    return Post(text, receipt=receipt, buttons=retry_buttons, people=candidates)
+    is_small_talk = _is_small_talk(run, result)
+    receipt = "" if is_small_talk else render_receipt(run, in_channel=in_channel)
+    feedback = None if is_small_talk or result.stop_reason else _build_feedback_buttons(run)
+    return Post(text, receipt=receipt, buttons=retry_buttons, people=candidates, feedback=feedback)
+
+
+def _build_feedback_buttons(run: Run) -> FeedbackButtons:
+    good, bad = (translate(f"feedback.label_{rating}", run.language) for rating in RATINGS)
+    return FeedbackButtons(run.id, good, bad)
 
 
 def _is_small_talk(run: Run, result: RunResult) -> bool:

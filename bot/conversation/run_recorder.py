@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.agent.events import RunStep
+from bot.agent.limits import StopReason
 from bot.chat.messages import Message, RateSlot
 from bot.conversation import compaction, diagrams
 from bot.conversation.memory import ConversationMemory
@@ -101,16 +102,15 @@ class RunRecorder:
             ),
         ]
 
-    def build_cancel_writes(self, run: Run) -> Sequence[Write]:
-        """The person cancelled the run's card in chat and another run has answered them: this run ends without a
+    def build_silent_end_writes(self, run: Run) -> Sequence[Write]:
+        """The run was stopped, or its person cancelled its card in chat, and they have been answered: it ends without a
         word."""
-        end_writes, history_writes = self._end_run(run, RunStatus.CANCELLED), self.memory.build_cancelled_writes(run)
-        figures = build_run_figures(run.state)
-        return [
-            *end_writes,
-            *history_writes,
-            self.build_journal_write(run.message, "run.cancelled", run=run.id, **figures),
-        ]
+        is_stopped = run.status is RunStatus.STOPPED
+        end_writes, history_writes = self._end_run(run, run.status), self.memory.build_silent_end_writes(run)
+        why = {"why": StopReason.USER.value} if is_stopped else {}
+        kind = "run.stopped" if is_stopped else "run.cancelled"
+        journal_write = self.build_journal_write(run.message, kind, run=run.id, **why, **build_run_figures(run.state))
+        return [*end_writes, *history_writes, journal_write]
 
     def build_leaver_writes(self, run: Run) -> Sequence[Write]:
         """The person can no longer be served: there is nobody to answer."""

@@ -22,6 +22,7 @@ from bot.conversation.card_requests import CardRequester
 from bot.conversation.endings import RunReplies
 from bot.conversation.progress import ProgressReporter, describe_stop
 from bot.conversation.prompt_head import PromptHeadBuilder
+from bot.conversation.reply import DeliveryResult
 from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
 from bot.conversation.triage import MessageTriage
@@ -30,7 +31,7 @@ from bot.core.clock import Clock
 from bot.core.errors import NEEDS_ADMINISTRATOR, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.logs import bind_context
-from bot.core.records import OpenCard, Run, RunResult, RunStatus
+from bot.core.records import STOPPED_CHOICE, OpenCard, Run, RunResult, RunStatus
 from bot.core.work_items import ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
@@ -86,7 +87,7 @@ class TurnHandler:
         run, conversation = paused
         is_new = self._settle_call(run, resume)
         if resume.is_silent:
-            return self.run_recorder.build_cancel_writes(run)
+            return await self._end_silently(lease, run, resume)
         caller = await self.directory.find_caller(run.message.person)
         if caller is None:
             return self.run_recorder.build_leaver_writes(run)
@@ -97,10 +98,19 @@ class TurnHandler:
         with self.progress.remove_status_after(run.message):
             return await self._run_agent(context)
 
+    async def _end_silently(self, lease: Lease, run: Run, resume: ResumeRun) -> Sequence[Write]:
+        """Ends a run whose person has been answered already: nothing more is said, and nothing is left waiting."""
+        run.status = RunStatus.STOPPED if resume.observation.get("error") == STOPPED_CHOICE else RunStatus.CANCELLED
+        if run.progress_message is not None:
+            await self.progress.flush_lines(run, again=lease.item.is_redelivery)
+        await self.progress.settle_session(run)
+        return self.run_recorder.build_silent_end_writes(run)
+
     def _settle_call(self, run: Run, resume: ResumeRun) -> bool:
         """Records how the call ended. False if the run already knew. The next outage is reported again."""
         if not self.loop.settle_call(run.state, resume.uid, resume.status, resume.observation, resume.privacy):
             return False
+        self.progress.settle_step(run, resume.uid, resume.status)
         run.status, run.requested_card, run.card_summary, run.has_reported_outage = RunStatus.RUNNING, None, None, False
         run.receipt_lines += [resume.receipt_line] if resume.receipt_line else []
         return True
@@ -113,10 +123,12 @@ class TurnHandler:
         if run.status is RunStatus.PAUSED:
             if run.requested_card is not None:  # the crash may have come before this was said
                 await self._post_card_location(context, run.requested_card)
+            await self.progress.settle_session(run, is_waiting=True)
             return self.run_recorder.build_pause_writes(run)
         if run.result is not None:
             return await self._post_run_result(context, run.result, None)
         self.progress.show_working(run)
+        self.progress.begin_session(run)
         try:
             async with contextlib.aclosing(await self._start_loop(context)) as events:
                 async for event in events:
@@ -174,6 +186,7 @@ class TurnHandler:
         await self._show_steps(context, event.steps)
         await self.progress.flush_lines(run, again=context.is_redelivery)
         await self._post_card_location(context, requested_card)
+        await self.progress.settle_session(run, is_waiting=True)
         return self.run_recorder.build_pause_writes(run)
 
     async def _post_card_location(self, context: TurnContext, requested_card: OpenCard) -> None:
@@ -196,6 +209,7 @@ class TurnHandler:
         run = context.run
         await self.progress.flush_lines(run, again=context.is_redelivery)
         delivery_result = await self.replies.post_run_result(run, result, again=context.is_redelivery, wait_ms=wait_ms)
+        await self.progress.settle_session(run, is_waiting=context.is_other_run_waiting)
         return self.run_recorder.build_finish_writes(context, result, delivery_result)
 
     async def _handle_model_outage(self, context: TurnContext, outage: ModelUnavailableError) -> None:
@@ -215,7 +229,7 @@ class TurnHandler:
         if run is not None and run.status is RunStatus.PAUSED:
             return self.run_recorder.build_pause_writes(run)
         text, delivery_result = await self.replies.post_failure(item, message, run)
-        return self.run_recorder.build_give_up_writes(run, text, delivery_result) if run else []
+        return await self._end_given_up_run(run, text, delivery_result) if run else []
 
     async def give_up_resume(self, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
         """The same after a button: the person is told what it changed, even if nothing else can be said."""
@@ -226,4 +240,9 @@ class TurnHandler:
         if run.status is RunStatus.PAUSED:
             return self.run_recorder.build_pause_writes(run)
         text, delivery_result = await self.replies.post_failure(item, run.message, run)
+        return await self._end_given_up_run(run, text, delivery_result)
+
+    async def _end_given_up_run(self, run: Run, text: str, delivery_result: DeliveryResult) -> Sequence[Write]:
+        await self.progress.show_failure(run)
+        await self.progress.settle_session(run)
         return self.run_recorder.build_give_up_writes(run, text, delivery_result)

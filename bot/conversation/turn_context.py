@@ -20,6 +20,12 @@ class TurnContext:
     conversation: ConversationState
 
     @property
+    def is_other_run_waiting(self) -> bool:
+        """Another run of the same thread waits for a card. In a DM each message has a thread of its own."""
+        is_direct = self.run.message.place.direct
+        return not is_direct and any(one.run != self.run.id for one in self.conversation.waiting)
+
+    @property
     def is_redelivery(self) -> bool:
         """Another process may have posted some of this already."""
         return self.lease.item.is_redelivery

@@ -44,10 +44,9 @@ def get_names(names: Names, person: str) -> dict[str, str]:
 
 
 def _choose_ending_key(approval: Approval) -> str:
-    """How a card ended without a decision. If its subject ended elsewhere: how."""
-    if approval.state is ApprovalState.CLOSED and f"outcome.closed_{approval.choice}" in load_sentences():
-        return f"outcome.closed_{approval.choice}"
-    return f"outcome.{approval.state.value}"
+    """How a card ended without a decision: why it was cancelled, or how its subject ended elsewhere."""
+    key = f"outcome.{approval.state.value}_{approval.choice}"
+    return key if key in load_sentences() else f"outcome.{approval.state.value}"
 
 
 def _choose_decision_key(approval: Approval) -> str:

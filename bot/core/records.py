@@ -56,6 +56,10 @@ class ApprovalWaiter(FrozenModel):
     lane: str
 
 
+STOPPED_CHOICE = "stopped"
+"""The choice of an approval that was cancelled because its run was stopped."""
+
+
 class ApprovalState(StrEnum):
     OPEN = "open"
     DECIDED = "decided"
@@ -117,6 +121,8 @@ class Run(BaseModel):
     receipt_lines: list[ReceiptLine] = []
     step_lines: list[str] = []
     """Step lines in the person's language."""
+    step_uids: list[str] = []
+    """Uids of the calls of the step lines; fewer than lines in a record of an earlier version."""
     candidates: tuple[str, ...] = ()
     """Ids of the people whom a name may mean, if the last step found that the person has to choose."""
     posted_lines: int = 0
@@ -239,3 +245,8 @@ class Approval(StoredModel):
     def take_back_press(self) -> str:
         """Id of the click that cancels this version in chat. A repeated cancellation is the same click."""
         return f"cancel:{self.id}:{self.version}"
+
+    @property
+    def stop_press(self) -> str:
+        """The same for a stop of its run."""
+        return f"stop:{self.id}:{self.version}"

@@ -41,6 +41,25 @@ class FormSubmitted(StoredModel):
     """Field → text, as typed."""
 
 
+class SessionStopped(StoredModel):
+    """Somebody pressed the platform's own *Stop*. What was at work has stopped already."""
+
+    kind: Literal["session_stopped"] = "session_stopped"
+    place: Place
+    person: str
+    at: str
+    """The platform's timestamp."""
+
+
+class WelcomePerson(StoredModel):
+    """Somebody has opened their DM with the bot for the first time."""
+
+    kind: Literal["welcome_person"] = "welcome_person"
+    person: str
+    place: Place
+    """The DM."""
+
+
 class ResumeRun(StoredModel):
     """A paused run's call has ended: the run goes on."""
 
@@ -136,6 +155,16 @@ class RefreshSet(StoredModel):
     """The card on which a press did nothing; empty: it has ended."""
     code: str = ""
     note: TextRef | None = None
+
+
+class StopOpenCard(StoredModel):
+    """The run that proposed a card, or that waits for it, was stopped."""
+
+    kind: Literal["stop_open_card"] = "stop_open_card"
+    approval: str
+    run: str
+    person: str
+    """Person id of whoever stopped it."""
 
 
 class NotifyPerson(StoredModel):

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
 from bot.chat.messages import Click, MessageRef, Place
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, OpenCard, Run
+from bot.core.records import STOPPED_CHOICE, Approval, ApprovalState, ApprovalWaiter, OpenCard, Run
 from bot.core.run_state import CallRecord
 from bot.core.work_items import ExpireCard, RemindDeciders
 from bot.queue.keys import Keys
@@ -85,11 +85,18 @@ class ApprovalStore:
 
     async def decide_cancellation(self, approval: Approval, person: str, now_ms: int) -> Verdict:
         """Cancels once, for a proposer who says so in chat. Repeated, it answers OK again."""
+        return await self._decide_end(approval, approval.take_back_press, "cancel", person, now_ms)
+
+    async def decide_stop(self, approval: Approval, person: str, now_ms: int) -> Verdict:
+        """Cancels once, because its run was stopped. Repeated, it answers OK again."""
+        return await self._decide_end(approval, approval.stop_press, STOPPED_CHOICE, person, now_ms)
+
+    async def _decide_end(self, approval: Approval, press: str, choice: str, person: str, now_ms: int) -> Verdict:
         click = Click(
-            id=approval.take_back_press,
+            id=press,
             approval=approval.id,
             version=approval.version,
-            choice="cancel",
+            choice=choice,
             person=person,
             place=approval.place or Place(team="", channel=""),
         )

@@ -69,6 +69,9 @@ class UsageRow:
     """Tokens, in and out, without a known price."""
     costs: Mapping[str, Decimal] = field(default_factory=dict)
     """By currency."""
+    good: int = 0
+    """Answers of it that they liked."""
+    bad: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,19 @@ class UsageStore:
             return ()
         key = self._build_day_key(self.keys.get_partition(lane), self.get_company_day())
         return (HIncrBy(key, amounts, ttl_ms=RETENTION_DAYS * 24 * 3_600_000),)
+
+    def build_feedback_writes(
+        self, lane: str, person: str, model: str, counted: Iterable[tuple[date, str, int]]
+    ) -> list[HIncrBy]:
+        """The writes that count what a person thinks of an answer of this model: (day, `good` or `bad`, how many)."""
+        return [
+            HIncrBy(
+                self._build_day_key(self.keys.get_partition(lane), day),
+                {_build_counter_field(person, model or UNKNOWN, rating): amount},
+                ttl_ms=RETENTION_DAYS * 24 * 3_600_000,
+            )
+            for day, rating, amount in counted
+        ]
 
     async def record_usage(self, person: str, usage: Sequence[Usage]) -> None:
         """Counts replies that belong to no lane. Raises StoreUnavailableError."""
@@ -196,6 +212,8 @@ def _build_usage_row(day: date, person: str, model: str, amounts: Mapping[str, i
         tokens_out=tokens_out,
         unpriced=unpriced,
         costs=costs,
+        good=amounts.get("good", 0),
+        bad=amounts.get("bad", 0),
     )
 
 

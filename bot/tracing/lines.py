@@ -12,10 +12,13 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
+from pydantic import Field
+
 from bot.core.logs import redact_text
 from bot.core.records import Approval, Run, RunStatus
 from bot.core.run_state import CallRecord, CallStatus, ModelCall, RunState, fingerprint_call
 from bot.storage.approvals import ApprovalStore
+from bot.storage.feedback import Feedback, Rating
 from tools.spec import FrozenModel, Gate
 
 UNNAMED = "(no tool)"
@@ -98,6 +101,14 @@ class ExportedContent(FrozenModel):
     answer: str
 
 
+class ExportedFeedback(FrozenModel):
+    """What one person thinks of the answer."""
+
+    by: str
+    """Person id."""
+    rating: Rating
+
+
 class ExportedRun(FrozenModel):
     """One run. Times are epoch ms, tokens as the endpoint counts them."""
 
@@ -138,13 +149,24 @@ class ExportedRun(FrozenModel):
     claimed: int
     supported: int
     """Of the things that the answer claims, those that rest on something."""
+    feedback: list[ExportedFeedback] = Field(default_factory=list)
+    """Empty where nobody has said anything, and in spans, which leave before anybody can."""
     content: ExportedContent | None = None
 
 
-async def export_run(run: Run, approvals: ApprovalStore, gates: Mapping[str, Gate], *, content: bool) -> ExportedRun:
-    """A run with how its cards were answered. Raises StoreUnavailableError."""
+async def export_run(
+    run: Run,
+    approvals: ApprovalStore,
+    gates: Mapping[str, Gate],
+    *,
+    content: bool,
+    feedback: Mapping[str, Feedback] | None = None,
+) -> ExportedRun:
+    """A run with how its cards were answered, and what people think of its answer. Raises StoreUnavailableError."""
     cards = {call.approval: await approvals.load_approval(call.approval) for call in run.state.calls if call.approval}
-    return _build_exported_run(run, _build_exported_steps(run.state, cards, gates, content=content), content=content)
+    line = _build_exported_run(run, _build_exported_steps(run.state, cards, gates, content=content), content=content)
+    ratings = [ExportedFeedback(by=person, rating=one.rating) for person, one in sorted((feedback or {}).items())]
+    return line.model_copy(update={"feedback": ratings})
 
 
 def format_run_line(line: ExportedRun) -> str:

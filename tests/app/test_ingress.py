@@ -43,6 +43,7 @@ def build_ingress(lab: Lab, cap: int = 100) -> LaneIngress:
         overflows=LaneOverflows(lab.redis, lab.keys),
         journal=lab.journal,
         request_forms=lab.dispatch.handlers.request_forms,
+        welcomer=lab.dispatch.handlers.welcomer,
     )
 
 

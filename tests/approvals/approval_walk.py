@@ -21,6 +21,7 @@ from bot.approvals.events import (
     CardRenewed,
     CardRequested,
     CardSettled,
+    CardStopped,
     CardTakenBack,
     ClaimDecision,
     ConfirmationRequired,
@@ -61,7 +62,7 @@ LEGAL: Mapping[str, set[type]] = {
     "absent": {CardRequested},
     "open": {
         *(WaiterAdded, CardRedrafted, CardEdited, ReminderDue, CardExpired, SuggestionAdded),
-        *(SubjectClosed, CardTakenBack, DecisionMade),
+        *(SubjectClosed, CardTakenBack, CardStopped, DecisionMade),
     },
     "decided": {CardRequested, EffectStarted, EffectAbandoned},
     "started": {
@@ -71,7 +72,7 @@ LEGAL: Mapping[str, set[type]] = {
     "done": {CardSettled},
     "failed": {CardRequested, EffectRetried, CardSettled},
     "unknown": {EffectRetried, EffectConfirmed, CardSettled},
-    "cancelled": {CardRequested, CardTakenBack, CardSettled},
+    "cancelled": {CardRequested, CardTakenBack, CardStopped, CardSettled},
     "expired": {CardRequested, CardRenewed, SubjectClosed, CardSettled},
     "closed": {CardSettled},
 }
@@ -126,6 +127,7 @@ def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
         SuggestionAdded: lambda: SuggestionAdded(version, CardField(label="advice", value=f"{n}"), "advice.approve"),
         SubjectClosed: lambda: SubjectClosed(person, "withdrawn"),
         CardTakenBack: lambda: CardTakenBack(person),
+        CardStopped: lambda: CardStopped(person),
         DecisionMade: lambda: DecisionMade(_taking_back(click, card) if n == 3 else click, 0, runs=n > 0),
         EffectStarted: EffectStarted,
         PartsChanged: lambda: PartsChanged(parts),
@@ -166,6 +168,10 @@ def is_legal(card: Approval | None, event: ApprovalEvent, now_ms: int) -> bool:
             again = card is not None and card.state is ApprovalState.CANCELLED
             ours = card is not None and card.press_id == f"cancel:A:{card.version}"
             return card is not None and card.gate is Gate.CONFIRM and person == OWNER and (ours if again else in_time)
+        case CardStopped():
+            again = card is not None and card.state is ApprovalState.CANCELLED
+            same = card is not None and card.press_id == f"stop:A:{card.version}"
+            return card is not None and card.gate is Gate.CONFIRM and (same if again else in_time)
         case DecisionMade(click):
             return card is not None and click.version == card.version and in_time
         case ReminderDue(version) | CardExpired(version) | SuggestionAdded(version):

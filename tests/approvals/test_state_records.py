@@ -16,6 +16,7 @@ from bot.approvals.events import (
     CardRenewed,
     CardRequested,
     CardSettled,
+    CardStopped,
     CardTakenBack,
     ClaimDecision,
     ConfirmationRequired,
@@ -161,6 +162,18 @@ CASES: dict[str, Case] = {
         OPEN,
         CardTakenBack(OWNER),
         {"state": ApprovalState.CANCELLED, "decided_by": OWNER, "decided_ms": NOW_MS},
+        (),
+    ),
+    "stopped": (
+        OPEN,
+        CardStopped(OTHER),
+        {
+            "state": ApprovalState.CANCELLED,
+            "decided_by": OTHER,
+            "choice": "stopped",
+            "press_id": "stop:A:3",
+            "decided_ms": NOW_MS,
+        },
         (),
     ),
     "decided": (

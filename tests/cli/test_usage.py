@@ -30,7 +30,7 @@ async def busy(valkey: str, tmp_path: Path) -> AsyncIterator[Office]:
     prices.write_text(TABLE, encoding="utf-8")
     script = [took(LOOK, 1000, 400, 20), took(DONE, 2000, 0, 30), took(DONE, 7, 0, 3, "b"), took(DONE, 5, 0, 1, "b")]
     async with office(valkey) as opened, opened.opened(model=ScriptedModel([*script]), prices_file=prices):
-        for person, text in ((ZHANG, "谁"), (ZHANG, "你好"), (LI, "你好")):
+        for person, text in ((ZHANG, "谁"), (ZHANG, "还有谁"), (LI, "你好")):
             await opened.answer(person, text)
         await opened.quiet()
         yield opened
@@ -51,7 +51,7 @@ async def test_by_person_with_names_and_exact_costs(busy: Office, tmp_path: Path
     first, second = lines(await command(busy, tmp_path, "usage", "--json"))
     assert first == {
         "person": ZHANG, "name": "张三", "runs": 2, "replies": 3, "tokens_in": 3007, "cached": 400, "tokens_out": 53,
-        "unpriced": 10, "cost": {"USD": "0.00076"},
+        "unpriced": 10, "good": 0, "bad": 0, "cost": {"USD": "0.00076"},
     }  # fmt: skip
     assert (second["person"], second["runs"], second["unpriced"], second["cost"]) == (LI, 1, 6, {})
 
@@ -78,6 +78,32 @@ async def test_show_tells_which_model_answered_and_what_it_cost(busy: Office, tm
     first, other = [(await command(busy, tmp_path, "show", run, LANG="en_US.UTF-8")).out for run in runs[:2]]
     assert "0.00076 USD (a)" in first and "cost=0.00076" in first and "model=a" in first
     assert "no price (b)" in other and "cost=" not in other and "unpriced=10" in other
+
+
+async def test_what_people_think_of_answers_is_counted_and_chooses_what_is_exported(
+    busy: Office, tmp_path: Path
+) -> None:
+    here = busy.dm(ZHANG)
+    rated = [m for m in busy.posts(here) if "cs:feedback" in json.dumps(m)]
+    for answer, rating in zip(rated, ("positive", "negative"), strict=True):
+        buttons = next(b for b in answer["blocks"] if b["type"] == "context_actions")["elements"][0]
+        value = buttons[f"{rating}_button"]["value"]
+        await busy.driver.click_button(ZHANG, here, answer["ts"], "cs:feedback", value=value)
+        await busy.until(lambda rating=rating: "记下了" in busy.whispers(ZHANG))  # type: ignore[misc]
+        await busy.quiet()
+    mine, theirs = lines(await command(busy, tmp_path, "usage", "--json"))
+    assert (mine["good"], mine["bad"], theirs["good"], theirs["bad"]) == (1, 1, 0, 0)
+    by_model = lines(await command(busy, tmp_path, "usage", "--by", "model", "--json"))
+    assert [(one["model"], one["good"], one["bad"]) for one in by_model] == [("a", 1, 0), ("b", 0, 1)]
+    every = lines(await command(busy, tmp_path, "export"))
+    assert [one["feedback"] for one in every] == [
+        [{"by": ZHANG, "rating": "good"}],
+        [{"by": ZHANG, "rating": "bad"}],
+        [],
+    ]
+    [bad] = lines(await command(busy, tmp_path, "export", "--rated", "bad", "--content"))
+    assert bad["run"] == every[1]["run"] and "还有谁" in json.dumps(bad["content"], ensure_ascii=False)
+    assert len(lines(await command(busy, tmp_path, "export", "--rated", "any"))) == 2
 
 
 async def test_nothing_used_is_said_and_an_odd_age_is_one_clear_line(valkey: str, tmp_path: Path) -> None:

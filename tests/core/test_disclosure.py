@@ -270,7 +270,7 @@ class Walk:
     def leaks(self, name: str, reader: str) -> list[str]:
         """Secrets that anybody but the reader could have read since the last question, with what they stood in."""
         now, own = self.wall.ever[self.begun :], reader == AUTHOR and name not in OUTSIDE
-        carded = any("cs:" in text for _, text in now)
+        carded = any("cs:" in text.replace("cs:feedback", "") for _, text in now)
         secrets = [*TEXTS, *SICK_FIELDS, *(() if own else OWN_FIELDS), *(TYPED if carded else ())]
         others = [(channel, text) for channel, text in now if not channel.startswith(("DU", f"whispered to {reader}"))]
         return [f"{one} in {channel}: {text[:300]}" for one in secrets for channel, text in others if one in text]

@@ -36,14 +36,27 @@ from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
+from bot.approvals.stops import CardStopper
 from bot.approvals.suggestions import SuggestionHandler
-from bot.chat.messages import Button, Card, ChannelReaders, Click, Message, MessageRef, Place, Post
+from bot.chat.messages import (
+    Button,
+    Card,
+    ChannelReaders,
+    Click,
+    Message,
+    MessageRef,
+    Place,
+    Post,
+    SessionStatus,
+    SuggestedPrompt,
+)
 from bot.conversation.approver_answers import ApproverAnswerHandler
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.endings import RunReplies
+from bot.conversation.feedback import FeedbackHandler
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster
 from bot.conversation.progress import Display, ProgressReporter
@@ -53,8 +66,10 @@ from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
 from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
+from bot.conversation.stops import RunStopper, SessionStopHandler
 from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
+from bot.conversation.welcome import Welcomer
 from bot.core.clock import Clock
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.history_entries import PausedRun
@@ -69,11 +84,13 @@ from bot.queue.writes import Write
 from bot.storage.approval_sets import ApprovalSetStore
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
+from bot.storage.feedback import FeedbackStore
 from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
 from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
+from bot.storage.welcomes import WelcomeStore
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.memory_store import MemoryStore
 from tests.harness.scripted_model import Scripted, ScriptedModel
@@ -136,6 +153,8 @@ class Wall:
     shared: list[Shared] = field(default_factory=list)
     fails: dict[str, list[ChatError]] = field(default_factory=dict)
     statuses: list[tuple[Place, str]] = field(default_factory=list)
+    sessions: list[tuple[Place, SessionStatus]] = field(default_factory=list)
+    prompts: dict[str, Sequence[SuggestedPrompt]] = field(default_factory=dict)
     edits: list[MessageRef] = field(default_factory=list)
     """What was rewritten, once for each time."""
 
@@ -170,6 +189,15 @@ class Wall:
 
     def show_status(self, place: Place, text: str) -> None:
         self.statuses.append((place, text))
+
+    def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
+        self.sessions.append((place, status))
+
+    async def wait_for_session(self, place: Place) -> None:
+        self.edge()
+
+    async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
+        self.prompts[place.channel] = prompts
 
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
@@ -319,8 +347,10 @@ class Lab:
         self.rooms = Walls()
         self.telling = MessageDelivery(chat=self.wall, reader_classifier=self.rooms, directory=self.staff)
         memory = ConversationMemory(history=self.history, runs=self.runs, clock=self.clock)
+        card_stopper = CardStopper(lanes=self.lanes, approvals=self.approvals, runs=self.runs, clock=self.clock)
+        run_stopper = RunStopper(runs=self.runs, history=self.history, card_stopper=card_stopper)
         self.commands = CommandHandler(
-            tool_services=self.desk, history=self.history, settings=dict, runs=self.runs, clock=self.clock,
+            tool_services=self.desk, history=self.history, settings=dict, run_stopper=run_stopper, clock=self.clock,
             preferences=MorningPreferenceStore(redis, self.keys),
         )  # fmt: skip
         recorder = RunRecorder(
@@ -360,6 +390,15 @@ class Lab:
         handlers = WorkHandlers(
             turn_handler=self.turns, press_handler=self.gates, card_opener=self.card_opener, lifecycle=self.ends,
             outbox=self.outbox, memory=memory, approval_sets=self.sets, morning_lists=self.mornings,
+            feedback_handler=FeedbackHandler(
+                **everybody, chat=self.wall, runs=self.runs, feedback=FeedbackStore(redis, self.keys),
+                spending=self.spending,
+            ),
+            session_stop_handler=SessionStopHandler(**everybody, chat=self.wall, run_stopper=run_stopper),
+            welcomer=Welcomer(
+                **everybody, chat=self.wall, tool_services=self.desk, history=self.history,
+                welcomes=WelcomeStore(redis, self.keys), clock=self.clock,
+            ),
             retry_handler=RetryHandler(**everybody, chat=self.wall, runs=self.runs, history=self.history),
             approver_answers=ApproverAnswerHandler(
                 **everybody, chat=self.wall, runs=self.runs, history=self.history

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 import pytest
 from aiohttp import web
@@ -51,6 +52,7 @@ from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.journal import JournalRecord
 from bot.storage.runs import RunStore
+from bot.storage.spending import UsageRow, UsageStore
 from tests.harness.forked import Program, fork_process
 
 ROOT = Path(__file__).parent.parent.parent
@@ -302,6 +304,13 @@ class Office:
         """Dead letters that nobody has put back."""
         assert self.bot is not None
         return await DeadLetterStore(self.bot.redis, Keys()).list_dead_letters()
+
+    async def usage_rows(self) -> list[UsageRow]:
+        """What was used and rated so far."""
+        assert self.bot is not None
+        return await UsageStore(self.bot.redis, Keys(), clock=Clock(), zone=ZoneInfo("Asia/Shanghai")).list_usage_rows(
+            2
+        )
 
     @property
     def approvals(self) -> ApprovalStore:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from bot.chat.slack import app as slack_app
 from tests.harness.office import GENERAL, ZHANG, Office
 
 ASKED = "明天起请2天年假，去看父母，审批人李四"
@@ -45,6 +46,28 @@ async def test_in_a_channel_that_is_closed_to_apps_the_answer_comes_in_the_dm_an
     assert said.startswith("那个频道不允许我发言") and "您可以直接这样说" in said
     await desk.quiet()
     assert not await desk.dead()
+
+
+async def test_socket_mode_that_was_switched_off_is_named_and_works_again_once_it_is_on(
+    empty: Office, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slack_app, "PING_S", 0.2)
+    async with empty.opened():
+        empty.driver.fail_next_call("apps.connections.open", "not_allowed", 3)
+        await empty.driver.disconnect_sockets("link_disabled")
+        await empty.until(lambda: "switched Socket Mode off" in caplog.text)
+        await empty.driver.wait_for_sockets()
+        assert len([one for one in empty.driver.calls if one.error == "not_allowed"]) == 3
+        await empty.says(ZHANG, "帮助")
+        await empty.until(lambda: "我是 Countersign" in empty.said(empty.dm(ZHANG)))
+
+
+async def test_the_control_a_connection_that_is_only_renewed_alarms_nobody(
+    desk: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    await desk.driver.disconnect_sockets("refresh_requested")
+    await desk.driver.wait_for_sockets()
+    assert "switched Socket Mode off" not in caplog.text
 
 
 async def test_the_control_in_an_open_channel_nothing_goes_to_the_dm(desk: Office) -> None:

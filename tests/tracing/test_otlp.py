@@ -203,6 +203,7 @@ async def test_more_than_can_wait_is_dropped_and_counted(
         async with empty.opened(model=ScriptedModel([ModelReply(text=f"答 {n}") for n in range(4)]), **to(collector)):
             for n in range(4):
                 assert f"答 {n}" in await empty.answer(ZHANG, "看看")
+            await empty.quiet()
             collector.taking.set()
             await collector.until(2)
     [end] = [one for one in logged if one["event"] == "traces were dropped"]

@@ -40,6 +40,14 @@ DRAIN_S = 3.0
 """How long Slack waits for an acknowledgement before it sends the event again. A shutdown need not wait longer."""
 ACK_CHECK_S = 0.01
 """How often to check that everything is acknowledged."""
+PING_S: float = 10
+"""How often a connection is looked at, and a new one tried."""
+LINK_DISABLED = "link_disabled"
+"""Why Slack ends a connection for good."""
+SWITCHED_OFF = (
+    "Slack has switched Socket Mode off for this app (link_disabled): nothing arrives any more. Switch it on at "
+    "api.slack.com/apps → your app → Socket Mode, or set SLACK_MODE=http. Connecting is tried again by itself."
+)
 _BOLT_READS = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET", "SLACK_BOT_TOKEN", "SLACK_VERIFICATION_TOKEN")
 
 
@@ -144,6 +152,8 @@ class TrackingSocketModeClient(SocketModeClient):
 
     async def run_message_listeners(self, message: dict[str, object], raw_message: str) -> None:
         try:
+            if message.get("type") == "disconnect" and message.get("reason") == LINK_DISABLED:
+                _log.error(SWITCHED_OFF)
             if not isinstance(message.get("payload", {}), dict):
                 return await self.acknowledge_malformed(str(message.get("type")), str(message.get("envelope_id")))
             await super().run_message_listeners(message, raw_message)
@@ -171,7 +181,7 @@ class TrackingSocketModeHandler(AsyncSocketModeHandler):
 
     def __init__(self, app: AsyncApp, app_token: str, door: IngressGate) -> None:
         self.app, self.app_token = app, app_token
-        self.client = TrackingSocketModeClient(app_token, app.logger, app.client, ping_interval=10)
+        self.client = TrackingSocketModeClient(app_token, app.logger, app.client, ping_interval=PING_S)
         self.client.ingress_gate = door
         if is_loopback_url(app.client.base_url):
             self.client.proxy = None

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from bot.chat.messages import (
     Button,
     Card,
+    FeedbackButtons,
     Moment,
     NamedPeople,
     NamedPerson,
@@ -24,6 +25,7 @@ from bot.chat.messages import (
     RichText,
     StepLine,
     StepList,
+    StepState,
     TickList,
     TickOption,
 )
@@ -80,8 +82,8 @@ def render_post(post: Post) -> tuple[RenderedMessage, ...]:
         said = [*_render_said(post)]
         said += _render_people(post.people.people, format_bold(post.people.text) + "\n") if post.people else []
         notice = post.text if post.plain else post.text.replace("**", "")  # a notification shows the stars themselves
-        rows = render_actions(post.buttons, picker=post.picker)
-        return _render_messages(notice, "", [*said, *render_context(post.receipt)], rows)
+        last = [*render_actions(post.buttons, picker=post.picker), *_render_feedback(post.feedback)]
+        return _render_messages(notice, "", [*said, *render_context(post.receipt)], last)
     card, text = post.card, post.text or post.card.title
     pieces = [*_render_full_title(card.title), *render_card_content(card), *render_context(post.receipt)]
     boxes = [] if card.ticks is None else [*render_tick_list(card.ticks)]
@@ -328,6 +330,9 @@ def _render_steps(steps: StepList) -> Block:
     return {"type": "plan", "title": truncate_text(steps.title, TASK_TITLE), "tasks": tasks}
 
 
+_TASK_STATUSES = {StepState.DONE: "complete", StepState.WAITING: "pending", StepState.FAILED: "error"}
+
+
 def _render_step(number: int, step: StepLine) -> Block:
     details = (
         [{"type": "text", "text": truncate_text(show_invisible(step.details), TASK_DETAILS)}] if step.details else []
@@ -337,7 +342,7 @@ def _render_step(number: int, step: StepLine) -> Block:
         "type": "task_card",
         "task_id": f"step-{number}",
         "title": truncate_text(" ".join(show_invisible(step.title).split()), TASK_TITLE) or "…",
-        "status": "complete",
+        "status": _TASK_STATUSES[step.state],
         **({"details": {"type": "rich_text", "elements": [section]}} if details else {}),
     }
 
@@ -381,6 +386,23 @@ def _build_box(option: TickOption) -> Block:
         "value": option.value,
         **({"description": {"type": "plain_text", "text": details}} if details else {}),
     }
+
+
+def _render_feedback(feedback: FeedbackButtons | None) -> Iterator[Block]:
+    """docs.slack.dev/reference/block-kit/block-elements/feedback-buttons-element"""
+    if feedback is None:
+        return
+    faces = {"positive": ("👍", "good", feedback.good), "negative": ("👎", "bad", feedback.bad)}
+    buttons = {
+        f"{name}_button": {
+            "text": {"type": "plain_text", "text": face, "emoji": True},
+            "value": f"{rating}:{feedback.run}.1",
+            "accessibility_label": truncate_text(label, LABEL),
+        }
+        for name, (face, rating, label) in faces.items()
+    }
+    element = {"type": "feedback_buttons", "action_id": "cs:feedback", **buttons}
+    yield {"type": "context_actions", "elements": [element]}
 
 
 def render_actions(buttons: tuple[Button, ...], where: str = "", *, picker: PersonPicker | None = None) -> list[Block]:

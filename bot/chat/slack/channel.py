@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.messages import MessageRef, Place, Post, RateSlot
+from bot.chat.messages import MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
+from bot.chat.slack.agent_view import AgentView
 from bot.chat.slack.blocks import RenderedMessage, render_post
+from bot.chat.slack.rate_limits import LocalRateLimiter
 from bot.chat.slack.text import escape_text, truncate_text
 from bot.chat.slack.web_api import UNREACHABLE, Method, Penalty, call_slack, upload_content
 from bot.core import logs
@@ -50,25 +52,6 @@ class SharedRateLimiter(Protocol):
         """Blocks all slots for `ms`, as the platform has demanded."""
 
 
-class LocalRateLimiter:
-    """A rate limit within one process (GCRA): `burst` at once, then one every `spacing_ms`."""
-
-    def __init__(self, spacing_ms: int, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._spacing_s, self._clock, self._next = spacing_ms / 1000, clock, float("-inf")
-        self._slack_s = (burst - 1) * self._spacing_s
-
-    async def wait_for_slot(self) -> None:
-        """Waits for the next slot."""
-        now = self._clock()
-        wait_s = self._next - self._slack_s - now
-        self._next = max(self._next, now) + self._spacing_s
-        await asyncio.sleep(max(0.0, wait_s))
-
-    async def apply_penalty(self, ms: int) -> None:
-        """Blocks all slots for `ms`."""
-        self._next = max(self._next, self._clock() + ms / 1000 + self._slack_s)
-
-
 class SlackChannel:
     """Implements `bot.chat.messages.Channel`. Posts in one Slack channel keep `spacing_ms` apart after `burst`."""
 
@@ -90,6 +73,7 @@ class SlackChannel:
         self._wanted_statuses: dict[tuple[str, str], str] = {}
         """By channel and thread; what is not sent yet."""
         self._no_status_until = float("-inf")
+        self._agent_view = AgentView(client)
 
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
@@ -204,8 +188,21 @@ class SlackChannel:
                 log.info("no status is shown", code=failed.code)
                 self._no_status_until = time.monotonic() + NO_STATUS_S
 
+    def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
+        """See `Channel.set_session_status`."""
+        self._agent_view.set_session_status(place, status, person=person, title=title)
+
+    async def wait_for_session(self, place: Place) -> None:
+        """See `Channel.wait_for_session`."""
+        await self._agent_view.wait_for_session(place)
+
+    async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
+        """See `Channel.suggest_prompts`."""
+        await self._agent_view.suggest_prompts(place, prompts)
+
     async def stop_statuses(self) -> None:
         """At the end of the process: what is not on its way yet is not sent."""
+        await self._agent_view.close()
         for task in list(self._setting.values()):
             task.cancel()
         await asyncio.gather(*self._setting.values(), return_exceptions=True)

@@ -10,7 +10,7 @@ from typing import Any
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.messages import Channel, ChatDirectory, HomeDialog, HomePress, HomeView, Ingress
+from bot.chat.messages import Channel, ChatDirectory, HomeDialog, HomePress, HomeView, Ingress, Place
 from bot.chat.slack import home
 from bot.chat.slack.listeners import AckFunction, BotIdentity, acknowledge_malformed, is_button_press
 from bot.chat.slack.payload_shape import is_short_text
@@ -61,10 +61,20 @@ class HomeListeners:
         app.view(home.CALLBACK)(self.handle_submission)
 
     async def handle_opened(self, event: dict[str, Any]) -> None:
-        """The Home tab, built again whenever a person opens it."""
-        person = event.get("user")
+        """The Home tab, built again whenever a person opens it; or their DM with the bot."""
+        person, channel = event.get("user"), event.get("channel")
         if event.get("tab") == "home" and is_short_text(person):
             await self._publish(person, is_opened=True)
+        if event.get("tab") == "messages" and is_short_text(person) and is_short_text(channel):
+            await self._welcome(person, Place(team=self._me.team, channel=channel, direct=True))
+
+    async def _welcome(self, person: str, place: Place) -> None:
+        """Whoever opens their DM sees what they could write, and the first time a welcome."""
+        try:
+            await self._intake.welcome_person(person, place)
+            await self._channel.suggest_prompts(place, await self._intake.list_prompts(person))
+        except (StoreUnavailableError, ChatError) as failed:
+            _log.warning("nothing shown in the DM that was opened: %s", failed)
 
     async def _publish(self, person: str, *, is_opened: bool = False) -> None:
         try:

@@ -113,6 +113,7 @@ class SlackListeners:
 
     async def handle_event(self, body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> None:
         """Bolt middleware: a message is durable before anything acknowledges it."""
+        await self._accept_session_stop(body)
         raw_message = self._parse_message_event(body)
         if raw_message and (raw_message.place.direct or f"<@{self._me.user}" in raw_message.raw):
             await self._submit_message(self._to_message(raw_message), aliases=_build_event_aliases(raw_message))
@@ -177,6 +178,21 @@ class SlackListeners:
         known = self._directory.find_known_person(message.person)
         if known and not message.command:  # whoever is new sees it when they have been looked up
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))
+
+    async def _accept_session_stop(self, body: Body) -> None:
+        """Slack's own *Stop* button: who pressed it says the verified payload, and what they may stop is decided as for
+        the word."""
+        event = body.get("event")
+        if body.get("type") != "event_callback" or not isinstance(event, Mapping):
+            return
+        if event.get("type") != "agent_session_stopped":
+            return
+        person, channel, thread, at = (event.get(name) for name in ("user", "channel", "thread_ts", "event_ts"))
+        id_ = str(body.get("event_id") or f"stop:{channel}:{at}")
+        if not (is_short_text(person) and is_short_text(channel) and is_short_text(thread) and is_short_text(at)):
+            _log.warning("an event of an odd shape is dropped: agent_session_stopped")
+            return
+        await self._intake.stop_session(self._build_place(channel, thread), person, id_, at)
 
     def _choose_thread(self, channel: str, ts: str | None, kind: str | None = None) -> str | None:
         """Where the answer to a message outside of threads goes: in a DM beside it, elsewhere under it."""
@@ -250,7 +266,11 @@ class SlackListeners:
     async def parse_click(self, body: Body) -> Click | None:
         """The click in a `block_actions` payload. None if it is malformed."""
         action = body["actions"][0]
-        approval, dot, version = _read_pressed_value(action).rpartition(".")
+        choice, approval = str(action["action_id"]).removeprefix("cs:"), _read_pressed_value(action)
+        if action.get("type") == "feedback_buttons":  # both buttons have one action, and values of their own
+            rating, _, approval = approval.partition(":")
+            choice = f"{choice}_{rating}"
+        approval, dot, version = approval.rpartition(".")
         if not dot or not (version.isascii() and version.isdecimal()):
             _log.warning("a press without an approval: %s", action.get("action_id"))
             return None
@@ -259,7 +279,7 @@ class SlackListeners:
             id=body["trigger_id"],
             approval=approval,
             version=int(version),
-            choice=action["action_id"].removeprefix("cs:"),
+            choice=choice,
             person=person,
             place=await self._find_press_place(body, person),
             form=_read_choice(body, action, approval, int(version)),

@@ -22,6 +22,7 @@ from bot.local.workspace.payloads import (
     build_home_opened_event,
     build_interaction,
     build_message_shortcut,
+    build_session_stopped_event,
     build_shortcut,
     build_slash_command,
 )
@@ -64,6 +65,7 @@ def send_message(
     blocks = build_rich_text(marked, posting.create_short_id())
     message = {"user": who.id, "text": marked, "client_msg_id": str(uuid.uuid4()), "blocks": blocks}
     ts = str(posting.post_message(ws, room, message, thread_ts)["ts"])
+    ws.state.prompts.pop(channel, None)
     mark_read(ws, person, channel)
     return ts
 
@@ -175,10 +177,22 @@ def build_action(ws: Workspace, block: Json, element: Json, value: Any, force: b
     }
     if element["type"] in VALUE_OF:
         return {**common, **build_state_entry(element, value)}
+    if element["type"] == "feedback_buttons":
+        button = find_feedback_button(element, value)
+        return {**common, "text": button["text"], "value": button["value"]}
     pressed = value if force and value is not None else element.get("value")
     extra = {"value": pressed} if pressed is not None else {}
     style = {"style": element["style"]} if "style" in element else {}
     return {**common, "text": element.get("text"), **extra, **style}
+
+
+def find_feedback_button(element: Json, value: Any) -> Json:
+    """The one of the two buttons that has this value."""
+    buttons: list[Json] = [element["positive_button"], element["negative_button"]]
+    found = next((one for one in buttons if one["value"] == value), None)
+    if found is None:
+        raise WorkspaceError("action_not_found")
+    return found
 
 
 def build_block_actions(
@@ -345,3 +359,20 @@ def open_home(ws: Workspace, person: str) -> str:
     return ws.send_event(
         "app_home_opened", build_home_opened_event(who, ws.state.homes.get(person), ws.create_timestamp())
     )
+
+
+def open_messages(ws: Workspace, person: str) -> str:
+    """Look at the DM with the app; the event's id."""
+    who = ws.get_person(person)
+    return ws.send_event("app_home_opened", build_home_opened_event(who, None, ws.create_timestamp(), tab="messages"))
+
+
+def stop_session(ws: Workspace, person: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
+    """Press the *Stop* of a session that is at work; the event's id. The app itself says when it has stopped. With
+    `force` it is pressed as on a screen that was not repainted."""
+    who, room = ws.get_person(person), ws.get_room(channel, person)
+    session = ws.state.sessions.get((channel, thread_ts))
+    if not force and (session is None or session["status"] != "processing"):
+        raise WorkspaceError("action_not_found")
+    event = build_session_stopped_event(who, room, thread_ts, ws.create_timestamp())
+    return ws.send_event("agent_session_stopped", event)

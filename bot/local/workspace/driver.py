@@ -86,6 +86,14 @@ class WorkspaceDriver:
         """Look at the app's Home tab; the event's id."""
         return acts.open_home(self.ws, user)
 
+    async def open_messages(self, user: str) -> str:
+        """Look at the DM with the app; the event's id."""
+        return acts.open_messages(self.ws, user)
+
+    async def stop_session(self, user: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
+        """Press the *Stop* of a session that is at work; the event's id."""
+        return acts.stop_session(self.ws, user, channel, thread_ts, force=force)
+
     # What goes wrong
 
     async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:

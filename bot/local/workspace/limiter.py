@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 PER_MINUTE = {
+    "agents.sessions.setStatus": 50,
+    "assistant.threads.setSuggestedPrompts": 50,
     "chat.update": 50,
     "chat.delete": 50,
     "chat.postEphemeral": 100,

@@ -6,6 +6,7 @@ from bot.local.workspace import posting
 from bot.local.workspace.arguments import MethodArguments
 from bot.local.workspace.payloads import drop_metadata
 from bot.local.workspace.refused import WorkspaceError
+from bot.local.workspace.schema import check_items, check_shape, check_string
 from bot.local.workspace.validate import (
     BLOCK_TEXT,
     MARKDOWN_TEXT,
@@ -19,6 +20,10 @@ from bot.local.workspace.validate import (
 )
 from bot.local.workspace.workspace import Workspace
 from bot.local.workspace.world import Json, WorkspaceRoom
+
+SESSION_STATUSES = ("active", "processing", "suspended", "closed")
+SESSION_TITLE = 200
+SUGGESTED_PROMPTS = check_items(check_shape({"title": check_string(75), "message": check_string(4000)}), 4)
 
 
 def get_bot_room(ws: Workspace, channel: str) -> WorkspaceRoom:
@@ -203,6 +208,42 @@ def assistant_threads_set_status(ws: Workspace, args: MethodArguments) -> Json:
         ws.state.statuses.pop(key, None)
     ws.notify_change("messages", room.id)
     return {}
+
+
+def agents_sessions_set_status(ws: Workspace, args: MethodArguments) -> Json:
+    """Title and initiator count when the session begins."""
+    require_agent(ws)
+    room = ws.get_room(args.require_text("channel_id"), ws.app.user)
+    status, title = args.require_text("status"), args.read_text("title")
+    if status not in SESSION_STATUSES or len(title) > SESSION_TITLE:
+        raise WorkspaceError("invalid_arguments")
+    key = (room.id, args.require_text("thread_ts"))
+    if key[1] not in room.messages:
+        raise WorkspaceError("invalid_thread_ts")
+    session = ws.state.sessions.setdefault(key, {"title": title, "user": args.read_text("initiator_user_id")})
+    session["status"] = status
+    ws.notify_change("messages", room.id)
+    is_stoppable = "agent_session_stopped" in ws.setup.events
+    warning = {} if is_stoppable else {"warning": "missing_agent_session_stopped_event_subscription"}
+    return {"status": status, "title": session["title"], **warning}
+
+
+def assistant_threads_set_suggested_prompts(ws: Workspace, args: MethodArguments) -> Json:
+    """With a thread the call does nothing for an agent, and says so to nobody."""
+    require_agent(ws)
+    room = ws.get_room(args.require_text("channel_id"), ws.app.user)
+    prompts = args.read_json("prompts")
+    if problems := list(SUGGESTED_PROMPTS(prompts, "/prompts")):
+        raise WorkspaceError("invalid_arguments", problems)
+    if not args.read_text("thread_ts"):
+        ws.state.prompts[room.id] = prompts
+        ws.notify_change("messages", room.id)
+    return {}
+
+
+def require_agent(ws: Workspace) -> None:
+    if not ws.setup.is_agent:
+        raise WorkspaceError("not_allowed")
 
 
 def reactions_add(ws: Workspace, args: MethodArguments) -> Json:

@@ -123,6 +123,13 @@ def conversations_list(ws: Workspace, args: MethodArguments) -> Json:
     return {"channels": [build_channel_object(ws.app, room) for room in chosen], **following}
 
 
+def users_conversations(ws: Workspace, args: MethodArguments) -> Json:
+    """The rooms in which somebody is; the app itself unless `user` says otherwise."""
+    person = args.read_text("user") or ws.app.user
+    listed = conversations_list(ws, args)
+    return {**listed, "channels": [one for one in listed["channels"] if person in ws.state.rooms[one["id"]].members]}
+
+
 def conversations_members(ws: Workspace, args: MethodArguments) -> Json:
     room = ws.get_room(args.require_text("channel"), ws.app.user)
     members, following = slice_cursor_page(room.members, args, 100)

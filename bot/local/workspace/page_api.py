@@ -166,6 +166,12 @@ def build_page_messages(api: PageApi, me: WorkspaceMember, request: web.Request)
             for (channel, thread), words in ws.state.statuses.items()
             if channel == room.id
         ],
+        "sessions": [
+            {"thread_ts": thread, **session}
+            for (channel, thread), session in ws.state.sessions.items()
+            if channel == room.id
+        ],
+        "prompts": ws.state.prompts.get(room.id, []),
     }
 
 
@@ -263,6 +269,19 @@ async def act_home(api: PageApi, args: MethodArguments) -> Json:
     return {}
 
 
+async def act_open(api: PageApi, args: MethodArguments) -> Json:
+    """The DM with the bot."""
+    acts.open_messages(api.ws, args.require_text("person"))
+    return {}
+
+
+async def act_stop(api: PageApi, args: MethodArguments) -> Json:
+    """The *Stop* of a session."""
+    where = (args.require_text("channel"), args.require_text("thread_ts"))
+    acts.stop_session(api.ws, args.require_text("person"), *where)
+    return {}
+
+
 async def act_read(api: PageApi, args: MethodArguments) -> Json:
     acts.mark_read(api.ws, args.require_text("person"), args.require_text("channel"))
     return {}
@@ -289,6 +308,8 @@ ACTS: dict[str, Act] = {
     "slash": act_slash,
     "shortcut": act_shortcut,
     "home": act_home,
+    "open": act_open,
+    "stop": act_stop,
     "read": act_read,
     "locale": act_locale,
 }

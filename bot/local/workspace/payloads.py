@@ -142,15 +142,26 @@ def build_message_deleted_event(previous: Json, room: WorkspaceRoom, stamp: str)
     }
 
 
-def build_home_opened_event(person: WorkspaceMember, view: Json | None, stamp: str) -> Json:
+def build_home_opened_event(person: WorkspaceMember, view: Json | None, stamp: str, tab: str = "home") -> Json:
     known = {"view": view} if view else {}
     return {
         "type": "app_home_opened",
         "user": person.id,
         "channel": person.dm_id,
-        "tab": "home",
+        "tab": tab,
         "event_ts": stamp,
         **known,
+    }
+
+
+def build_session_stopped_event(person: WorkspaceMember, room: WorkspaceRoom, thread_ts: str, stamp: str) -> Json:
+    return {
+        "type": "agent_session_stopped",
+        "user": person.id,
+        "channel": room.id,
+        "thread_ts": thread_ts,
+        "streaming_message_ts": [],
+        "event_ts": stamp,
     }
 
 

@@ -45,6 +45,10 @@ class WorkspaceState:
     """(person, room, ts) → block → {action: entry}: what somebody has chosen in a message."""
     statuses: dict[tuple[str, str], str] = field(default_factory=dict)
     """(room, thread) → what the app says it is doing."""
+    sessions: dict[tuple[str, str], Json] = field(default_factory=dict)
+    """(room, thread) → the session there: `status`, `title`, `user`."""
+    prompts: dict[str, list[Json]] = field(default_factory=dict)
+    """Room → what the app suggests to write there, until something is written."""
 
     def create_timestamp(self, now: float) -> str:
         """A message timestamp: unique and rising, whatever the clock does. `now` in seconds."""

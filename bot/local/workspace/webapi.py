@@ -63,12 +63,17 @@ METHODS: dict[str, WebApiMethod] = {
     "chat.postEphemeral": WebApiMethod(methods_chat.chat_post_ephemeral, "chat:write"),
     "chat.getPermalink": WebApiMethod(methods_chat.chat_get_permalink),
     "assistant.threads.setStatus": WebApiMethod(methods_chat.assistant_threads_set_status, "chat:write"),
+    "assistant.threads.setSuggestedPrompts": WebApiMethod(
+        methods_chat.assistant_threads_set_suggested_prompts, "assistant:write"
+    ),
+    "agents.sessions.setStatus": WebApiMethod(methods_chat.agents_sessions_set_status, "chat:write"),
     "conversations.open": WebApiMethod(methods_people.conversations_open, "im:write"),
     "conversations.info": WebApiMethod(methods_people.conversations_info, READ_ROOMS),
     "conversations.list": WebApiMethod(methods_people.conversations_list, READ_ROOMS),
     "conversations.members": WebApiMethod(methods_people.conversations_members, READ_ROOMS),
     "conversations.history": WebApiMethod(methods_chat.conversations_history, READ_HISTORY),
     "conversations.replies": WebApiMethod(methods_chat.conversations_replies, READ_HISTORY),
+    "users.conversations": WebApiMethod(methods_people.users_conversations, READ_ROOMS),
     "users.info": WebApiMethod(methods_people.users_info, "users:read"),
     "users.list": WebApiMethod(methods_people.users_list, "users:read"),
     "users.lookupByEmail": WebApiMethod(methods_people.users_lookup_by_email, "users:read.email"),

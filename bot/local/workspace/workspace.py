@@ -27,12 +27,25 @@ from bot.local.workspace.world import Json, WorkspaceMember, WorkspaceRoom, Worl
 
 SCOPES = frozenset(
     {
-        *("app_mentions:read", "channels:history", "channels:read", "chat:write", "commands", "files:write"),
+        *(
+            "app_mentions:read",
+            "assistant:write",
+            "channels:history",
+            "channels:read",
+            "chat:write",
+            "commands",
+            "files:write",
+        ),
         *("groups:history", "groups:read", "im:history", "im:read", "im:write", "reactions:read"),
         *("reactions:write", "team:read", "users:read", "users:read.email", "users.profile:read"),
     }
 )
-EVENTS = frozenset({"app_home_opened", "app_mention", "message.channels", "message.groups", "message.im"})
+EVENTS = frozenset(
+    {
+        *("agent_session_stopped", "app_home_opened", "app_mention"),
+        *("message.channels", "message.groups", "message.im"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,8 @@ class WorkspaceSetup:
         AppShortcut("cs:request", "Request…"),
         AppShortcut("cs:request:expense", "Make this an expense", on_messages=True),
     )
+    is_agent: bool = True
+    """Its manifest has `agent_view`: it may have sessions and suggest prompts."""
     scopes: frozenset[str] = SCOPES
     events: frozenset[str] = EVENTS
     """Event subscriptions, named as in the app's manifest."""

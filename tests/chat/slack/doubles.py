@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ from bot.chat.messages import (
     HomeView,
     Message,
     Place,
+    SuggestedPrompt,
 )
 from bot.chat.slack.listeners import BotIdentity
 from bot.core.errors import StoreUnavailableError
@@ -49,6 +50,9 @@ class Inbox:
         self.wrong: dict[str, str] = {}
         self.homes: dict[str, HomeView] = {}
         self.home_dialogs: dict[str, HomeDialog] = {}
+        self.session_stops: list[tuple[str, Place, str, str]] = []
+        self.prompts: Sequence[SuggestedPrompt] = ()
+        self.welcomed: list[tuple[str, Place]] = []
         self.down = False
 
     def _up(self, what: str) -> None:
@@ -70,6 +74,17 @@ class Inbox:
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:
         self._up("stop")
         self.stops.append((place, person, at))
+
+    async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
+        self._up("session")
+        if id not in [one for one, *_ in self.session_stops]:
+            self.session_stops.append((id, place, person, at))
+
+    async def list_prompts(self, person: str) -> Sequence[SuggestedPrompt]:
+        return self.prompts
+
+    async def welcome_person(self, person: str, place: Place) -> None:
+        self.welcomed.append((person, place))
 
     def is_stop_word(self, text: str) -> bool:
         return text.lower() in ("stop", "停")

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from slack_sdk.models.blocks.block_elements import FeedbackButtonsElement
 
 from bot.chat.messages import (
     Button,
     Card,
     Dialog,
+    FeedbackButtons,
     HomeEntry,
     HomeSection,
     HomeView,
@@ -223,6 +225,19 @@ def test_nothing_that_somebody_calls_themselves_becomes_a_mention_or_formatting(
 )
 def test_only_an_id_of_slacks_form_becomes_a_mention(id: str) -> None:
     assert named(NamedPerson(id, "Li Si")) == ["*Approver*\nLi Si"]
+
+
+def test_thumbs_under_an_answer_are_what_slacks_own_models_know() -> None:
+    labels = FeedbackButtons(run="R00abc", good="This answer helped", bad="x" * 200)
+    [message] = render_post(Post("done", receipt="On record", feedback=labels))
+    validate({"text": message.text, "blocks": list(message.blocks)})
+    block = message.blocks[-1]
+    [element] = block["elements"]
+    known = FeedbackButtonsElement(**{name: value for name, value in element.items() if name != "type"})
+    known.validate_json()
+    assert known.to_dict() == element
+    assert element["positive_button"]["value"] == "good:R00abc.1"
+    assert len(element["negative_button"]["accessibility_label"]) == 75
 
 
 @settings(max_examples=60, deadline=None)

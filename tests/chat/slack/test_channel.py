@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from bot.chat.messages import Button, Card, MessageRef, Place, Post
-from bot.chat.slack.channel import LocalRateLimiter
+from bot.chat.slack.rate_limits import LocalRateLimiter
 from bot.chat.slack.web_api import call_slack
 from bot.core.errors import ChatError, LeaseLost
 from bot.core.held_lease import bind_lease

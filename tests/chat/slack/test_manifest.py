@@ -17,6 +17,7 @@ FILE = Path(__file__).parents[3] / "deploy" / "slack-manifest.yaml"
 
 NEEDED_BY = {
     "app_mentions:read": "event app_mention",
+    "assistant:write": "assistant.threads.setSuggestedPrompts",
     "channels:history": "event message.channels, conversations.replies",
     "channels:read": "conversations.info, conversations.members",
     "chat:write": "chat.postMessage, chat.update, chat.postEphemeral",
@@ -65,6 +66,15 @@ SCHEMA = shut(
                         "messages_tab_enabled": FLAG,
                         "messages_tab_read_only_enabled": FLAG,
                     }
+                ),
+                "agent_view": shut(
+                    {"agent_description": text(300)},
+                    suggested_prompts={
+                        "type": "array",
+                        "maxItems": 4,
+                        "items": shut({"title": text(75), "message": text(2000)}),
+                    },
+                    actions={"type": "array", "items": shut({"name": text(75), "description": text(2000)})},
                 ),
                 "bot_user": shut({"display_name": text(80, r"^[\w .-]+$")}, always_online=FLAG),
                 "slash_commands": {
@@ -159,7 +169,7 @@ def test_it_asks_for_what_the_code_listens_to(manifest: dict[str, Any]) -> None:
     ]
     assert all(one["callback_id"].partition(":")[0] == "cs" for one in shortcuts)
     events = {"app_home_opened", "app_mention", "message.channels", "message.groups", "message.im"}
-    events |= {"message.mpim", "user_change", "team_join", "app_uninstalled", "tokens_revoked"}
+    events |= {"agent_session_stopped", "message.mpim", "user_change", "team_join", "app_uninstalled", "tokens_revoked"}
     assert set(manifest["settings"]["event_subscriptions"]["bot_events"]) == events
     assert manifest["settings"]["interactivity"]["is_enabled"]
     assert manifest["settings"]["socket_mode_enabled"]

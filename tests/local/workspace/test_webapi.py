@@ -11,6 +11,7 @@ from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetry
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.local.workspace.driver import WorkspaceDriver
+from bot.local.workspace.refused import WorkspaceError
 from bot.local.workspace.server import serve_workspace
 from bot.local.workspace.workspace import Workspace
 from bot.local.workspace.world import WorkspaceRoom
@@ -219,6 +220,59 @@ async def test_reactions_status_permalink(
     await client.chat_postMessage(channel=GENERAL, text="x", thread_ts=ts)
     assert not workspace.state.statuses
     assert ts.replace(".", "") in (await client.chat_getPermalink(channel=GENERAL, message_ts=ts))["permalink"]
+
+
+async def test_sessions_begin_once_and_are_stopped_by_an_event(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
+    ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
+    here = {"channel_id": DM_ZHANG, "thread_ts": ts}
+    begun = await client.agents_sessions_setStatus(**here, status="processing", title="a", initiator_user_id=ZHANG)
+    assert (begun["status"], begun["title"]) == ("processing", "a") and "warning" not in begun.data
+    await driver.stop_session(ZHANG, DM_ZHANG, ts)
+    assert workspace.state.sessions[DM_ZHANG, ts]["status"] == "processing", "the app itself says when it has stopped"
+    [stopped] = [one["event"] for one in driver.events if one["event"]["type"] == "agent_session_stopped"]
+    assert (stopped["user"], stopped["thread_ts"], stopped["streaming_message_ts"]) == (ZHANG, ts, [])
+    after = await client.agents_sessions_setStatus(**here, status="active", title="b", initiator_user_id=LI)
+    assert after["title"] == "a" and workspace.state.sessions[DM_ZHANG, ts]["user"] == ZHANG
+    with pytest.raises(WorkspaceError, match="action_not_found"):
+        await driver.stop_session(ZHANG, DM_ZHANG, ts)
+    assert await error_of(client.agents_sessions_setStatus(**here, status="busy")) == "invalid_arguments"
+    assert await error_of(client.agents_sessions_setStatus(**here, status="active", title="x" * 201))
+    elsewhere = client.agents_sessions_setStatus(channel_id=DM_ZHANG, thread_ts="1.0", status="active")
+    assert await error_of(elsewhere) == "invalid_thread_ts"
+
+
+async def test_suggested_prompts_until_something_is_written(
+    workspace: Workspace, driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
+    prompts = [{"title": "Leave", "message": "I need leave"}]
+    ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
+    await client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, thread_ts=ts, prompts=prompts)
+    assert not workspace.state.prompts, "with a thread it does nothing for an agent"
+    await client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, prompts=prompts)
+    assert workspace.state.prompts == {DM_ZHANG: prompts}
+    await driver.send_message(ZHANG, DM_ZHANG, "I need leave")
+    assert not workspace.state.prompts
+    for bad in (prompts * 5, [{"title": "Leave"}], [{"title": "x" * 76, "message": "m"}]):
+        asked = client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, prompts=bad)
+        assert await error_of(asked) == "invalid_arguments"
+
+
+async def test_an_app_that_is_no_agent_has_neither() -> None:
+    ws = Workspace(setup(is_agent=False))
+    async with serve_workspace(ws):
+        client, driver = web_client(ws), WorkspaceDriver(ws)
+        ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
+        session = client.agents_sessions_setStatus(channel_id=DM_ZHANG, thread_ts=ts, status="active")
+        assert await error_of(session) == "not_allowed"
+        assert await error_of(client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, prompts=[]))
+
+
+async def test_the_rooms_of_a_person(client: AsyncWebClient) -> None:
+    mine = await client.users_conversations(types="public_channel,im", user=ZHANG)
+    assert [one["id"] for one in mine["channels"]] == [GENERAL, DM_ZHANG]
+    assert DM_LI in [one["id"] for one in (await client.users_conversations(types="im"))["channels"]]
 
 
 async def test_files_in_three_steps(driver: WorkspaceDriver, client: AsyncWebClient) -> None:

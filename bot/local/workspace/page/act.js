@@ -108,6 +108,13 @@ export const shortcut = ({ callback_id }, place = {}) =>
     await Promise.all([refresh.view(), refresh.messages()]);
   });
 
+/** Presses the *Stop* of a session; the bot itself says when it has stopped. */
+export const stop = (thread) =>
+  attempt(async () => {
+    await post("stop", { person: model.person, channel: model.channel, thread_ts: thread });
+    await refresh.messages();
+  });
+
 /** Sets the language in which the bot and this page speak to people. */
 export function setLocale(lang, people = [model.person]) {
   const locale = lang === "zh" ? "zh-CN" : "en-US";

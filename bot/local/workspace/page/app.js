@@ -7,8 +7,8 @@ import { composer } from "./composer.js";
 import { h, icon, reconcile, fill } from "./dom.js";
 import "./dialog.js";
 import { pane, start, tab, visible } from "./frame.js";
-import { author, doing, isBot, liveliest, mainList, rows, threadList } from "./messages.js";
-import { everything, follow, HOME, look, model, on, refresh } from "./model.js";
+import { activity, author, busyThreads, isBot, liveliest, mainList, rows, threadList } from "./messages.js";
+import { everything, follow, HOME, look, model, on, opened, refresh } from "./model.js";
 import { gist } from "./mrkdwn.js";
 import { announce } from "./toast.js";
 import { t } from "./words.js";
@@ -21,6 +21,8 @@ const atEnd = (box) => box.scrollHeight - box.scrollTop - box.clientHeight < 60;
 const toEnd = (box) => {
   box.scrollTop = box.scrollHeight;
 };
+
+const prompts = h("div", { class: "chips prompts", role: "group", hidden: true });
 
 let following = true; // the newest message stays in view, also while the stream is hidden
 const keptAtEnd = () => (stream.clientHeight ? atEnd(stream) : following);
@@ -80,10 +82,21 @@ function drawList() {
   following = keptAtEnd() || model.fresh;
   const list = mainList();
   const items = rows(list, { inThread: false, open, redraw: draw });
-  if (!list.length) items.push({ key: "welcome", print: `${model.spoken} ${model.channel} ${model.person}`, make: welcome });
+  if (isDirect()) items.push(...busyThreads().map(activity)); // the answer will stand here
+  if (!list.length) items.push({ key: "welcome", print: `${model.spoken} ${model.channel} ${model.person} ${model.prompts.length}`, make: welcome });
   reconcile($("list"), items);
+  drawPrompts();
   if (following) toEnd(stream);
   $("jump").hidden = following || atEnd(stream);
+}
+
+/** What the bot suggests to write, above the field, until something is written. */
+function drawPrompts() {
+  const list = isDirect() ? model.prompts : [];
+  const chip = ({ title, message }) => h("button", { type: "button", class: "chip", onclick: () => suggest(message) }, title);
+  prompts.hidden = !list.length;
+  prompts.setAttribute("aria-label", t("prompts"));
+  prompts.replaceChildren(...list.map(chip));
 }
 
 function welcome() {
@@ -95,7 +108,7 @@ function welcome() {
     icon("chat"),
     h("h3", {}, t("welcome", { name: model.me.name })),
     h("p", {}, t("welcome_how")),
-    h("div", { class: "chips" }, ["try_leave", "try_tasks", "try_expense", "try_help"].map(chip)),
+    !model.prompts.length && h("div", { class: "chips" }, ["try_leave", "try_tasks", "try_expense", "try_help"].map(chip)),
   );
 }
 
@@ -119,8 +132,8 @@ function drawThread() {
   $("thread-name").textContent = t("thread_in", { name: channelName() });
   const stay = atEnd(threadStream);
   const items = rows(list, { inThread: true, open, redraw: draw });
-  const status = doing(root);
-  if (status) items.push({ key: "status", print: status, make: () => h("p", { class: "status" }, status) });
+  const status = activity(root);
+  if (status) items.push(status);
   reconcile(threadStream.firstElementChild, items);
   if (stay) toEnd(threadStream);
 }
@@ -187,7 +200,7 @@ function jump() {
 }
 
 async function begin() {
-  $("write").append(main.node);
+  $("write").append(prompts, main.node);
   start();
   on("words", jump);
   on("where words", heading);
@@ -214,7 +227,7 @@ async function begin() {
     await refresh.state();
   }
   follow();
-  if (model.channel === HOME) await attempt(() => post("home", { person: model.person }));
+  await attempt(() => (model.channel === HOME ? post("home", { person: model.person }) : opened()));
   await everything();
   heading();
   refresh.others();

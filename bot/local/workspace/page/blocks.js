@@ -40,6 +40,8 @@ const BLOCKS = {
   context: (block, env) => h("div", { class: "context" }, (block.elements ?? []).map((part) => aside(part, env))),
   actions: (block, env) =>
     h("div", { class: "actions" }, (block.elements ?? []).map((part) => element(part, block, env))),
+  context_actions: (block, env) =>
+    h("div", { class: "beside" }, (block.elements ?? []).map((part) => element(part, block, env))),
   markdown: (block, env) => h("div", { class: "prose" }, markdown(block.text ?? "", env.look)),
   rich_text: (block, env) => h("div", { class: "prose" }, (block.elements ?? []).map((part) => rich(part, env.look))),
   plan: (block, env) =>
@@ -99,6 +101,26 @@ const ELEMENTS = {
       },
       h("span", {}, words(part.text)),
     );
+  },
+  feedback_buttons(part, block, env) {
+    const thumb = (one, face) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet thumb",
+          "aria-label": one.accessibility_label || words(one.text),
+          title: one.accessibility_label || words(one.text),
+          "aria-pressed": "false",
+          onclick: (event) => {
+            for (const other of event.currentTarget.parentElement.children) other.setAttribute("aria-pressed", "false");
+            event.currentTarget.setAttribute("aria-pressed", "true");
+            env.press(action(part, block, one.value), event.currentTarget);
+          },
+        },
+        icon(face),
+      );
+    return h("span", { class: "thumbs" }, thumb(part.positive_button, "good"), thumb(part.negative_button, "bad"));
   },
   static_select: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option)),
   overflow: (part, block, env) => chooser(part, block, env, (part.options ?? []).map(option), "⋯"),

@@ -1,6 +1,6 @@
 /* Messages: the list of a channel, and the thread beside it. */
 
-import { press, shortcut, tick } from "./act.js";
+import { press, shortcut, stop, tick } from "./act.js";
 import { blocks } from "./blocks.js";
 import { h, icon, seal } from "./dom.js";
 import { emoji } from "./emoji.js";
@@ -42,6 +42,23 @@ const replies = (root) => model.messages.filter((message) => isReply(message) &&
 
 /** What the bot says it is doing in a thread right now, or "". */
 export const doing = (root) => model.status.find(({ thread_ts }) => thread_ts === root)?.status ?? "";
+
+/** Whether the bot is at work on a thread, so that it can be stopped. */
+export const working = (root) => model.sessions.some((one) => one.thread_ts === root && one.status === "processing");
+
+/** What the bot is doing in a thread, with *Stop* while it is at work; null when there is nothing to say. */
+export function activity(root) {
+  const said = doing(root);
+  const busy = working(root);
+  if (!said && !busy) return null;
+  const button = () => h("button", { type: "button", class: "button stop", onclick: () => stop(root) }, h("span", {}, t("stop")));
+  const make = () => h("div", { class: "status", role: "status" }, h("span", {}, said || t("at_work")), busy && button());
+  return row(`status-${root}`, `${said} ${busy}`, make);
+}
+
+/** The threads of this place in which something goes on, oldest first. */
+export const busyThreads = () =>
+  [...new Set([...model.status, ...model.sessions].map(({ thread_ts }) => thread_ts))].sort().filter((root) => doing(root) || working(root));
 
 /** The thread in which the bot spoke last, or undefined. */
 export function liveliest() {

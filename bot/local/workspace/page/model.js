@@ -24,6 +24,8 @@ export const model = {
   messages: [],
   private: [],
   status: [],
+  sessions: [],
+  prompts: [],
   thread: null,
   view: null,
   home: null,
@@ -124,11 +126,11 @@ export const refresh = {
     },
   ),
   messages: current(
-    () => (model.channel === HOME ? { messages: [], private: [], status: [] } : get("messages", { ...who(), channel: model.channel })),
+    () => (model.channel === HOME || !model.channel ? { messages: [], private: [] } : get("messages", { ...who(), channel: model.channel })),
     (found) => {
       model.messages = found.messages;
       model.private = found.private;
-      model.status = found.status ?? [];
+      Object.assign(model, { status: found.status ?? [], sessions: found.sessions ?? [], prompts: found.prompts ?? [] });
       emit("messages");
     },
   ),
@@ -231,6 +233,7 @@ export async function become(id) {
   await refresh.state();
   emit("where");
   follow();
+  await opened();
   await Promise.all([refresh.messages(), refresh.view(), refresh.home(), refresh.others()]);
 }
 
@@ -243,6 +246,12 @@ export async function go(channel) {
     await post("home", { person: model.person });
     await refresh.home();
   } else {
+    await opened();
     await refresh.messages();
   }
+}
+
+/** Tells the bot that its DM is in front of somebody. */
+export async function opened() {
+  if (look.channel(model.channel)?.kind === "im") await post("open", { person: model.person });
 }

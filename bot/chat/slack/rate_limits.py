@@ -1,0 +1,32 @@
+"""A rate limit that a process keeps for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+
+
+class LocalRateLimiter:
+    """A rate limit within one process (GCRA): `burst` at once, then one every `spacing_ms`."""
+
+    def __init__(self, spacing_ms: int, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._spacing_s, self._clock, self._next = spacing_ms / 1000, clock, float("-inf")
+        self._burst, self._slack_s = burst, (burst - 1) * self._spacing_s
+
+    def count_free_slots(self) -> int:
+        """How many could be taken now without waiting."""
+        debt_s = max(0.0, self._next - self._clock())
+        return max(0, self._burst - math.ceil(debt_s / self._spacing_s))
+
+    async def wait_for_slot(self) -> None:
+        """Waits for the next slot."""
+        now = self._clock()
+        wait_s = self._next - self._slack_s - now
+        self._next = max(self._next, now) + self._spacing_s
+        await asyncio.sleep(max(0.0, wait_s))
+
+    async def apply_penalty(self, ms: int) -> None:
+        """Blocks all slots for `ms`."""
+        self._next = max(self._next, self._clock() + ms / 1000 + self._slack_s)

@@ -1,0 +1,95 @@
+"""What a *stop* ends besides the work of the moment, whether it was written or pressed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.agent.limits import StopReason
+from bot.approvals.stops import CardStopper
+from bot.chat.messages import Channel, ChatDirectory, Place, SessionStatus
+from bot.core.i18n import translate
+from bot.core.work_items import SessionStopped
+from bot.queue.lanes import Lease
+from bot.queue.writes import Write
+from bot.storage.history import HistoryStore
+from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+from tools.spec import Caller
+
+RECENT_ENTRIES = 20
+"""How many entries of a conversation are searched for a run that a *stop* ended."""
+SKEW_MS = 5_000
+"""How far the platform's clock may differ from ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopResult:
+    """What a stop has ended."""
+
+    cancelled_cards: int
+    is_empty: bool
+    """Nothing of this person's was at work or waited, and they may stop nobody else's."""
+    is_waiting: bool
+    """What others have asked for still waits for a card."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStopper:
+    runs: RunStore
+    history: HistoryStore
+    card_stopper: CardStopper
+
+    async def stop_waiting_runs(self, place: Place, caller: Caller, at: str) -> StopResult:
+        """Stops what waits for a card here: the caller's own, or everybody's for an administrator. What was at work
+        stopped before this was read. `at`: the platform's time of the stop."""
+        waiting = (await self.runs.load_conversation(place.conversation, self.history)).waiting
+        cancelled = await self.card_stopper.stop_waiting_runs(waiting, caller)
+        is_entitled = place.direct or caller.person.is_administrator
+        return StopResult(
+            cancelled_cards=cancelled,
+            is_empty=not (is_entitled or cancelled or await self._has_stopped_own_run(place, caller.id, at)),
+            is_waiting=not is_entitled and any(one.person != caller.id for one in waiting),
+        )
+
+    async def _has_stopped_own_run(self, place: Place, person: str, at: str) -> bool:
+        """True when this *stop* ended a run of its own author."""
+        entries = (await self.history.load_history(place.conversation)).entries[-RECENT_ENTRIES:]
+        runs = [await self.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
+        own_runs = [run for run in runs if run is not None and run.message.person == person]
+        said_ms = float(at) * 1000 if _is_timestamp(at) else 0.0
+        return any(
+            run.result is not None and run.result.stop_reason == StopReason.USER and run.ended_ms >= said_ms - SKEW_MS
+            for run in own_runs
+        )
+
+
+def _is_timestamp(at: str) -> bool:
+    return at.replace(".", "", 1).isdigit()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStopHandler:
+    chat: Channel
+    directory: ChatDirectory
+    run_stopper: RunStopper
+    journal: Journal
+
+    async def stop_session(self, lease: Lease, stop: SessionStopped) -> Sequence[Write]:
+        """The platform's own *Stop*: the run that it ended has said so by now, and so does each card. Only who could
+        stop nothing is told, and only they."""
+        caller = await self.directory.find_caller(stop.person)
+        if caller is None:
+            return []
+        result = await self.run_stopper.stop_waiting_runs(stop.place, caller, stop.at)
+        if result.is_empty:
+            text = translate("command.stopped_nothing", caller.person.language)
+            await self.chat.post_ephemeral(stop.place, stop.person, text)
+        status = SessionStatus.SUSPENDED if result.is_waiting else SessionStatus.ACTIVE
+        self.chat.set_session_status(stop.place, status)
+        await self.chat.wait_for_session(stop.place)
+        return [
+            self.journal.build_record_write(
+                lease.lane, "command", person=stop.person, channel=stop.place.channel, text="stop"
+            )
+        ]

@@ -1,0 +1,99 @@
+"""Sessions and prompts of Slack's: in order, within Slack's rate, and given up where Slack has none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bot.chat.messages import Place, SessionStatus, SuggestedPrompt
+from bot.chat.slack.agent_view import CALL_BURST, AgentView, OptionalFeature
+from bot.chat.slack.rate_limits import LocalRateLimiter
+from bot.local.workspace.driver import WorkspaceDriver
+from bot.local.workspace.server import serve_workspace
+from bot.local.workspace.workspace import Workspace
+from tests.local.workspace.hands import DM_ZHANG, ZHANG, setup, web_client
+
+SESSIONS = "agents.sessions.setStatus"
+
+
+@pytest.fixture
+async def driver() -> AsyncIterator[WorkspaceDriver]:
+    ws = Workspace(setup())
+    async with serve_workspace(ws):
+        yield WorkspaceDriver(ws)
+
+
+async def write(driver: WorkspaceDriver) -> Place:
+    ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
+    return Place(team="T", channel=DM_ZHANG, thread=ts, direct=True)
+
+
+async def test_none_overtakes_another_and_what_is_outdated_is_not_sent(driver: WorkspaceDriver) -> None:
+    view, place = AgentView(web_client(driver.ws)), await write(driver)
+    driver.delay_answers(0.1, SESSIONS)
+    for status in (SessionStatus.PROCESSING, SessionStatus.SUSPENDED, SessionStatus.PROCESSING, SessionStatus.ACTIVE):
+        view.set_session_status(place, status, person=ZHANG, title="hello " * 100)
+        await asyncio.sleep(0)
+    await view.wait_for_session(place)
+    asked = driver.list_call_arguments(SESSIONS)
+    assert [one["status"] for one in asked][-1] == "active" and len(asked) <= 2
+    assert len(asked[0]["title"]) <= 200
+
+
+async def test_in_a_flood_nothing_is_left_at_work_and_slacks_rate_is_kept(driver: WorkspaceDriver) -> None:
+    view = AgentView(web_client(driver.ws))
+    places = [await write(driver) for _ in range(40)]
+    for place in places:
+        view.set_session_status(place, SessionStatus.PROCESSING, person=ZHANG)
+        await asyncio.sleep(0.01)
+    for place in places:
+        view.set_session_status(place, SessionStatus.ACTIVE)
+    await asyncio.gather(*(view.wait_for_session(place) for place in places))
+    assert 0 < len(driver.list_call_arguments(SESSIONS)) <= CALL_BURST
+    assert {one["status"] for one in driver.ws.state.sessions.values()} == {"active"}
+
+
+async def test_a_process_that_did_not_begin_a_session_ends_it_all_the_same(driver: WorkspaceDriver) -> None:
+    place = await write(driver)
+    AgentView(client := web_client(driver.ws)).set_session_status(place, SessionStatus.PROCESSING)
+    await driver.wait_until(lambda: driver.ws.state.sessions)
+    other = AgentView(client)
+    other.set_session_status(place, SessionStatus.ACTIVE)
+    await other.wait_for_session(place)
+    assert driver.ws.state.sessions[place.channel, place.thread or ""]["status"] == "active"
+
+
+async def test_a_place_that_is_gone_switches_nothing_off(driver: WorkspaceDriver) -> None:
+    view, place = AgentView(web_client(driver.ws)), await write(driver)
+    gone = place.model_copy(update={"thread": "1.0"})
+    for one in (gone, place):
+        view.set_session_status(one, SessionStatus.ACTIVE)
+        await view.wait_for_session(one)
+    assert len(driver.ws.state.sessions) == 1
+    await view.suggest_prompts(place, [SuggestedPrompt("x" * 200, "hello")] * 9)
+    [asked] = driver.list_call_arguments("assistant.threads.setSuggestedPrompts")
+    assert len(asked["prompts"]) == 4 and "thread_ts" not in asked
+
+
+def test_a_refused_feature_is_tried_again_later() -> None:
+    now = 0.0
+    feature = OptionalFeature("sessions", lambda: now)
+    assert feature.is_available
+    feature.record_refusal("missing_scope")
+    assert not feature.is_available
+    now = 601.0
+    assert feature.is_available
+
+
+def test_free_slots_are_counted() -> None:
+    now = 0.0
+    limiter = LocalRateLimiter(1_000, 3, lambda: now)
+    assert limiter.count_free_slots() == 3
+    asyncio.run(limiter.wait_for_slot())
+    assert limiter.count_free_slots() == 2
+    now = 1.5
+    assert limiter.count_free_slots() == 3
+    asyncio.run(limiter.apply_penalty(10_000))
+    assert limiter.count_free_slots() == 0

@@ -1,0 +1,295 @@
+"""The bot as an agent of Slack's: prompts and a welcome in a DM that is opened, sessions and their *Stop*, and what
+people think of answers. And as a plain bot, where Slack has none of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bot.core.records import RunStatus
+from tests.harness.office import ADMIN, ANN, GENERAL, LI, WANG, ZHANG, Office, list_buttons, read_message_text
+from tests.stories.behind import kept, requests_of
+
+TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
+SESSIONS, PROMPTS = "agents.sessions.setStatus", "assistant.threads.setSuggestedPrompts"
+
+
+def titles(desk: Office, person: str) -> list[str]:
+    return [one["title"] for one in desk.driver.ws.state.prompts.get(desk.dm(person), [])]
+
+
+def sessions(desk: Office) -> list[str]:
+    return [one["status"] for one in desk.driver.ws.state.sessions.values()]
+
+
+def asked_statuses(desk: Office) -> list[str]:
+    return [args["status"] for args in desk.driver.list_call_arguments(SESSIONS)]
+
+
+def find_feedback(message: dict[str, Any]) -> dict[str, Any]:
+    return next(
+        element
+        for block in message["blocks"]
+        if block["type"] == "context_actions"
+        for element in block["elements"]
+        if element["type"] == "feedback_buttons"
+    )
+
+
+# A DM is opened
+
+
+async def test_prompts_are_by_language_and_by_what_somebody_is(desk: Office) -> None:
+    await desk.driver.open_messages(ZHANG)
+    assert await desk.until(lambda: titles(desk, ZHANG)) == ["请假", "报销", "我的申请到哪一步了", "我还有几天年假"]
+    await desk.driver.open_messages(ANN.id)
+    english = ["Ask for leave", "Claim an expense", "Where my requests are", "My leave balance"]
+    assert await desk.until(lambda: titles(desk, ANN.id)) == english
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    await desk.card(desk.dm(LI))
+    await desk.driver.open_messages(LI)
+    assert (await desk.until(lambda: titles(desk, LI)))[0] == "等我处理的事"
+    await desk.driver.open_messages(ADMIN)
+    assert (await desk.until(lambda: titles(desk, ADMIN)))[0] in ("现在的设置", "Current settings")
+    for args in desk.driver.list_call_arguments(PROMPTS):
+        assert "thread_ts" not in args and len(args["prompts"]) == 4
+
+
+@pytest.mark.parametrize("person", [ZHANG, ANN.id, ADMIN])
+async def test_what_is_suggested_works(desk: Office, person: str) -> None:
+    await desk.driver.open_messages(person)
+    await desk.until(lambda: titles(desk, person))
+    for one in list(desk.driver.ws.state.prompts[desk.dm(person)]):
+        before = len(desk.posts(desk.dm(person)))
+        await desk.says(person, one["message"])
+        await desk.until(lambda before=before: len(desk.posts(desk.dm(person))) > before)  # type: ignore[misc]
+        await desk.quiet()
+        said = "\n".join(read_message_text(m) for m in desk.posts(desk.dm(person))[before:])
+        assert "没听懂" not in said and "did not understand" not in said and "不懂" not in said, said
+
+
+async def test_a_welcome_comes_once_also_after_a_restart(empty: Office) -> None:
+    here = empty.dm(ZHANG)
+    for _ in range(2):
+        async with empty.opened():
+            for _ in range(2):
+                await empty.driver.open_messages(ZHANG)
+            await empty.until(lambda: titles(empty, ZHANG))
+            await empty.quiet()
+    assert len(empty.posts(here)) == 1 and "张三，您好" in empty.said(here)
+    async with empty.opened():
+        await empty.driver.open_messages(ANN.id)
+        await empty.until(lambda: "Hello Ann Smith" in empty.said(empty.dm(ANN.id)))
+
+
+async def test_who_has_talked_with_the_bot_before_is_not_welcomed(desk: Office) -> None:
+    await desk.answer(ZHANG, "年假可以结转吗")
+    await desk.quiet()
+    await desk.driver.open_messages(ZHANG)
+    await desk.until(lambda: titles(desk, ZHANG))
+    await desk.quiet()
+    assert "您好" not in desk.said(desk.dm(ZHANG))
+
+
+async def test_who_has_only_got_a_card_so_far_is_welcomed(desk: Office) -> None:
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    await desk.card(desk.dm(LI))
+    await desk.quiet()
+    await desk.driver.open_messages(LI)
+    await desk.until(lambda: "李四，您好" in desk.said(desk.dm(LI)) or "Hello 李四" in desk.said(desk.dm(LI)))
+
+
+# Sessions
+
+
+async def test_a_session_is_at_work_then_waits_then_has_answered(desk: Office) -> None:
+    here = desk.dm(ZHANG)
+    desk.answering.clear()
+    await desk.says(ZHANG, TWO_DAYS)
+    await desk.until(lambda: sessions(desk) == ["processing"])
+    [args] = desk.driver.list_call_arguments(SESSIONS)
+    assert args["initiator_user_id"] == ZHANG and args["title"] == TWO_DAYS and args["channel_id"] == here
+    desk.answering.set()
+    card = await desk.card(here)
+    await desk.until(lambda: sessions(desk) == ["suspended"])
+    await desk.press(ZHANG, card, "confirm")
+    await desk.until(lambda: "L-0001" in "".join(desk.finals(here)))
+    await desk.quiet()
+    assert sessions(desk) == ["active"]
+    assert asked_statuses(desk) == ["processing", "suspended", "processing", "active"]
+
+
+async def test_nothing_is_left_at_work_by_a_process_that_was_killed(empty: Office) -> None:
+    """Killed while it works, and as soon as its answer stands there: the next process sees to it."""
+    here = empty.dm(ZHANG)
+    async with empty.spawned() as bot:
+        empty.killing(bot, lambda: empty.finals(here))
+        await empty.says(ZHANG, "年假可以结转吗")
+        await empty.until(lambda: empty.finals(here))
+        await bot.child.wait()
+    assert sessions(empty) == ["processing"], "the control: it was killed in between"
+    async with empty.opened():
+        await empty.until(lambda: sessions(empty) == ["active"])
+        await empty.quiet()
+        assert len(empty.finals(here)) == 1
+
+
+async def test_slacks_own_stop_is_the_word(desk: Office) -> None:
+    here = desk.dm(ZHANG)
+    desk.answering.clear()
+    thread = await desk.says(ZHANG, TWO_DAYS)
+    await desk.until(lambda: sessions(desk) == ["processing"])
+    await desk.driver.stop_session(ZHANG, here, thread)
+    await desk.until(lambda: "已停下" in desk.said(here))
+    desk.answering.set()
+    await desk.quiet()
+    assert sessions(desk) == ["active"] and len(desk.posts(here)) == 1
+    [stopped] = await desk.journal(kinds=["run.stopped"])
+    assert stopped.more["why"] == "user"
+
+
+async def test_slacks_own_stop_cancels_a_card_that_waits(desk: Office) -> None:
+    """Pressed as long as the screen still shows it."""
+    here = desk.dm(ZHANG)
+    thread = await desk.says(ZHANG, TWO_DAYS)
+    card = kept(await desk.card(here))
+    await desk.quiet()
+    await desk.driver.stop_session(ZHANG, here, thread, force=True)
+    await desk.until(lambda: "张三 停下了这件事" in desk.said(here))
+    await desk.quiet()
+    assert sessions(desk) == ["active"] and not desk.cards(here)
+    await desk.press(ZHANG, card, "confirm", force=True)
+    await desk.quiet()
+    assert await requests_of(desk, ZHANG) == ()
+
+
+@pytest.mark.parametrize(("person", "is_stopped"), [(WANG, False), (ADMIN, True)])
+async def test_only_who_may_stop_today_stops_somebody_elses(desk: Office, person: str, is_stopped: bool) -> None:
+    await desk.answer(person, "帮助")  # known from now on
+    desk.answering.clear()
+    thread = await desk.says(ZHANG, "@Countersign 年假可以结转吗", channel=GENERAL)
+    await desk.until(lambda: sessions(desk) == ["processing"])
+    await desk.driver.stop_session(person, GENERAL, thread)
+    if is_stopped:
+        await desk.until(lambda: "已停下" in desk.said(GENERAL))
+    desk.answering.set()
+    await desk.quiet()
+    await desk.until(lambda: sessions(desk) == ["active"])
+    assert ("已停下" in desk.said(GENERAL)) is is_stopped
+    assert bool(desk.whispers(person)) is not is_stopped, "who could stop nothing is told, and only they"
+
+
+async def test_a_stop_that_came_twice_stops_once(desk: Office) -> None:
+    here = desk.dm(ZHANG)
+    thread = await desk.says(ZHANG, TWO_DAYS)
+    await desk.card(here)
+    await desk.quiet()
+    event = await desk.driver.stop_session(ZHANG, here, thread, force=True)
+    await desk.until(lambda: not desk.cards(here))
+    desk.driver.redeliver_event(event)
+    await desk.quiet()
+    assert len([one for one in await desk.journal(kinds=["command"])]) == 1
+
+
+# A plain bot
+
+
+@pytest.mark.parametrize("refusal", ["missing_scope", "unknown_method", "not_allowed"])
+async def test_where_slack_has_none_of_it_everything_else_is_as_ever(desk: Office, refusal: str) -> None:
+    here = desk.dm(ZHANG)
+    for method in (SESSIONS, PROMPTS):
+        desk.driver.fail_next_call(method, refusal, 100)
+    for _ in range(3):
+        await desk.driver.open_messages(ZHANG)
+        await desk.until(lambda: [one for one in desk.driver.calls if one.method == PROMPTS])
+        await desk.quiet()
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    await desk.answer(ZHANG, "年假可以结转吗")
+    await desk.quiet()
+    assert [one.method for one in desk.driver.calls].count(SESSIONS) == 1, "it is not asked for again and again"
+    assert [one.method for one in desk.driver.calls].count(PROMPTS) == 1
+    assert "张三，您好" in desk.said(here) and not await desk.dead()
+
+
+async def test_an_installation_without_the_feature(empty: Office) -> None:
+    ws = empty.driver.ws
+    ws.setup = replace(ws.setup, is_agent=False, scopes=ws.setup.scopes - {"assistant:write"})
+    async with empty.opened():
+        await empty.driver.open_messages(ZHANG)
+        await empty.until(lambda: "张三，您好" in empty.said(empty.dm(ZHANG)))
+        await empty.request_leave(ZHANG, TWO_DAYS)
+        await empty.quiet()
+        assert not sessions(empty) and not titles(empty, ZHANG) and not await empty.dead()
+
+
+# What people think of an answer
+
+
+async def test_a_press_under_an_answer_is_kept_counted_and_taken_back(empty: Office) -> None:
+    here = empty.dm(ZHANG)
+
+    async def press(rating: str) -> None:
+        before = len(empty.driver.list_ephemerals(ZHANG))
+        [answer] = [m for m in empty.posts(here) if ":final" in str(m.get("metadata"))]
+        buttons = find_feedback(answer)
+        value = buttons[f"{rating}_button"]["value"]
+        assert (await empty.driver.click_button(ZHANG, here, answer["ts"], "cs:feedback", value=value)).ok
+        await empty.until(lambda: len(empty.driver.list_ephemerals(ZHANG)) > before)
+        await empty.quiet()
+
+    async def counted() -> tuple[int, int]:
+        assert empty.bot is not None
+        rows = await empty.usage_rows()
+        return sum(row.good for row in rows), sum(row.bad for row in rows)
+
+    async with empty.opened():
+        await empty.answer(ZHANG, "年假可以结转吗")
+        await press("positive")
+        await press("positive")
+        assert await counted() == (1, 0), "the same again is the same"
+        await press("negative")
+        assert await counted() == (0, 1), "another one takes its place"
+        assert "哪里不对" in empty.whispers(ZHANG)
+        assert [one.text for one in await empty.journal(kinds=["feedback"])] == ["good", "bad"]
+    async with empty.opened():
+        assert await counted() == (0, 1), "it is kept"
+
+
+async def test_greetings_stops_and_cards_are_not_rated(desk: Office) -> None:
+    here = desk.dm(ZHANG)
+    await desk.answer(ZHANG, "你好")
+    await desk.says(ZHANG, TWO_DAYS)
+    await desk.card(here)
+    await desk.quiet()
+    assert not any(block["type"] == "context_actions" for m in desk.posts(here) for block in m.get("blocks", []))
+
+
+async def test_somebody_elses_answer_in_a_dm_is_not_theirs_to_rate(desk: Office) -> None:
+    here = desk.dm(ZHANG)
+    await desk.answer(ZHANG, "年假可以结转吗")
+    await desk.answer(LI, "年假可以结转吗")
+    [mine] = [m for m in desk.posts(here) if ":final" in str(m.get("metadata"))]
+    [theirs] = [m for m in desk.posts(desk.dm(LI)) if ":final" in str(m.get("metadata"))]
+    value = find_feedback(mine)["positive_button"]["value"]
+    find_feedback(theirs)["positive_button"]["value"] = value  # forged: as if theirs were about mine
+    await desk.driver.click_button(LI, desk.dm(LI), theirs["ts"], "cs:feedback", value=value)
+    await desk.until(lambda: desk.whispers(LI))
+    await desk.quiet()
+    assert not await desk.journal(kinds=["feedback"])
+
+
+async def test_the_bot_reads_no_stop_without_slacks_shape(desk: Office) -> None:
+    thread = await desk.says(ZHANG, TWO_DAYS)
+    await desk.card(desk.dm(ZHANG))
+    await desk.quiet()
+    good = {"type": "agent_session_stopped", "user": ZHANG, "channel": desk.dm(ZHANG), "thread_ts": thread}
+    for bad in ({"user": ["U"]}, {"channel": None}, {"thread_ts": 5}, {"user": "x" * 5_000}):
+        desk.driver.inject_event("agent_session_stopped", {**good, "event_ts": "1.0", **bad})
+    await desk.quiet()
+    assert desk.cards(desk.dm(ZHANG)), "nothing was stopped"
+    run = (await desk.approvals.list_open_approvals())[0].run
+    found = await desk.runs.load_run(run)
+    assert found is not None and found.status is RunStatus.PAUSED
+    assert list(list_buttons(desk.cards(desk.dm(ZHANG))[0]))

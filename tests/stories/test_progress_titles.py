@@ -1,0 +1,135 @@
+"""The one message that shows a run: what its title and its steps say, while it works, waits, has ended, was killed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.agent.model import ModelReply
+from tests.harness.office import LI, ZHANG, Office
+from tests.harness.scripted_model import ScriptedModel
+from tests.stories.endpoint import Endpoint, called, message
+from tests.stories.script import DONE, calls, mail
+
+LOOK = calls(("list_people", {"name": "李四"}))
+SPINNING = ("in_progress",)
+
+
+def plans(desk: Office, person: str = ZHANG) -> list[dict[str, Any]]:
+    """The plans that this person sees in their DM."""
+    return [block for m in desk.posts(desk.dm(person)) for block in m.get("blocks", []) if block["type"] == "plan"]
+
+
+def statuses(plan: dict[str, Any]) -> list[str]:
+    return [task["status"] for task in plan["tasks"]]
+
+
+async def test_a_look_up_ends_as_the_time_it_took(empty: Office) -> None:
+    async with empty.opened(model=ScriptedModel([LOOK, DONE])):
+        await empty.answer(ZHANG, "李四是谁")
+        await empty.quiet()
+        [plan] = plans(empty)
+        assert plan["title"] == "用时 1 秒" and statuses(plan) == ["complete"]
+        assert plan["tasks"][0]["title"].startswith("查")
+
+
+@pytest.mark.parametrize(
+    ("choice", "status", "words"), [("send", "complete", "已办好"), ("cancel", "error", "已取消，没有办")]
+)
+async def test_a_write_waits_and_then_says_what_became_of_it(
+    empty: Office, choice: str, status: str, words: str
+) -> None:
+    here = empty.dm(ZHANG)
+    async with empty.opened(model=ScriptedModel([LOOK, mail(), DONE])):
+        await empty.says(ZHANG, "给李四发邮件")
+        card = await empty.card(here)
+        await empty.quiet()
+        [plan] = plans(empty)
+        assert plan["title"] == "等待决定" and statuses(plan) == ["complete", "pending"]
+        assert "等待按钮确认" in plan["tasks"][1]["title"]
+        await empty.press(ZHANG, card, choice)
+        await empty.until(lambda: empty.finals(here))
+        await empty.quiet()
+        [plan] = plans(empty)
+        assert plan["title"].startswith("用时") and statuses(plan) == ["complete", status]
+        assert words in plan["tasks"][1]["title"] and "等待" not in plan["tasks"][1]["title"]
+
+
+async def test_a_stop_while_a_card_waits_ends_the_message_too(empty: Office) -> None:
+    async with empty.opened(model=ScriptedModel([LOOK, mail(), DONE])):
+        await empty.says(ZHANG, "给李四发邮件")
+        await empty.card(empty.dm(ZHANG))
+        await empty.quiet()
+        await empty.answer(ZHANG, "停")
+        await empty.quiet()
+        [plan] = plans(empty)
+        assert plan["title"] == "已停止" and statuses(plan) == ["complete", "error"]
+
+
+async def test_the_same_call_again_says_so(empty: Office) -> None:
+    async with empty.opened(model=ScriptedModel([LOOK, LOOK, DONE])):
+        await empty.answer(ZHANG, "李四是谁")
+        await empty.quiet()
+        [plan] = plans(empty)
+        assert "（第 2 次）" in plan["tasks"][1]["title"] and "第" not in plan["tasks"][0]["title"]
+
+
+async def test_what_goes_wrong_ends_as_an_error_and_says_what_was_done_and_what_to_do(
+    empty: Office, model: Endpoint
+) -> None:
+    model.then(called(("list_people", '{"reason": "看看", "name": "李四"}')), *[message(content="")] * 3)
+    async with empty.opened():
+        told = await empty.answer(ZHANG, "李四是谁")
+        await empty.quiet()
+        [plan] = plans(empty)
+        assert plan["title"] == "出错了" and statuses(plan) == ["complete"]
+        assert "没有办完" in told and "没有做任何改动" in told and "再试一次" in told
+
+
+async def test_a_step_that_failed_is_marked_and_the_rest_is_not(empty: Office) -> None:
+    wrong = calls(("request_status", {"request_id": "L-9999"}))
+    async with empty.opened(model=ScriptedModel([LOOK, wrong, DONE])):
+        await empty.answer(ZHANG, "L-9999 到哪一步了")
+        await empty.quiet()
+        [plan] = plans(empty)
+        assert statuses(plan) == ["complete", "error"]
+
+
+async def test_killed_in_the_middle_nothing_is_left_at_work(empty: Office) -> None:
+    """Killed when the message has just appeared, and the person says stop to the next process."""
+    async with empty.spawned() as bot:
+        empty.driver.delay_answers(3.2, "users.info")  # so slow that steps are shown while it works
+        empty.killing(bot, lambda: plans(empty))
+        await empty.says(ZHANG, "我的申请到哪一步了，再看看李四是谁")
+        await empty.until(lambda: plans(empty), 40)
+        await bot.child.wait()
+    empty.driver.ws.faults.delays_s.clear()
+    async with empty.opened():
+        await empty.until(lambda: empty.finals(empty.dm(ZHANG)), 40)
+        await empty.quiet()
+    [plan] = plans(empty)
+    assert plan["title"].startswith("用时") and not set(statuses(plan)) & set(SPINNING)
+
+
+async def test_what_is_given_up_ends_as_an_error(empty: Office) -> None:
+    """The answer cannot be posted however often it is tried."""
+    async with empty.opened(model=ScriptedModel([LOOK, mail(), DONE, DONE]), tuned={"backoff_ms": 1}):
+        here = empty.dm(ZHANG)
+        await empty.says(ZHANG, "给李四发邮件")
+        card = await empty.card(here)
+        await empty.quiet()
+        assert plans(empty)[0]["title"] == "等待决定"
+        empty.driver.fail_next_call("chat.postMessage", "fatal", 6)
+        await empty.press(ZHANG, card, "send")
+        await empty.until(lambda: plans(empty)[0]["title"] == "出错了", 40)
+        await empty.quiet()
+    assert not any(set(statuses(plan)) & {"pending", *SPINNING} for plan in plans(empty))
+
+
+async def test_in_english_and_in_an_approvers_dm(empty: Office) -> None:
+    async with empty.opened(model=ScriptedModel([LOOK, ModelReply(text="It is he.")])):
+        await empty.says(LI, "who is Li Si")
+        await empty.until(lambda: empty.finals(empty.dm(LI)))
+        await empty.quiet()
+        assert plans(empty, LI)[0]["title"] in ("用时 1 秒", "Worked for 1 s")
