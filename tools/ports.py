@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from tools.spec import Person, TextRef
+from tools.spec import AttachedFile, Person, TextRef
 
 
 class Directory(Protocol):
@@ -31,6 +31,13 @@ class CardService(Protocol):
 
     async def cancel_card(self, card: str, person: str) -> bool:
         """Cancels a card for its requester. False if it is not theirs or not open."""
+
+
+class AttachedFiles(Protocol):
+    """The files that people have sent."""
+
+    async def find_files(self, person: str, ids: Sequence[str]) -> Mapping[str, AttachedFile]:
+        """By id, those that this person has sent; nobody can name somebody else's."""
 
 
 class TextRenderer(Protocol):

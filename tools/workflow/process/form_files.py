@@ -1,0 +1,48 @@
+"""The files of a form: those that its attachment fields name, and where one has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tools.spec import AttachedFile, ToolError
+from tools.workflow.bpmn.expressions import Value
+from tools.workflow.engine.state import FilledForm
+from tools.workflow.process.forms import FILE, FieldKind, Form, FormField, list_file_ids
+
+MAX_LENGTH = 4_000
+"""Characters of a value in which files are looked for."""
+
+
+def list_named_files(form: Form, values: Mapping[str, str]) -> tuple[str, ...]:
+    """Every id of a file in the attachment fields, as they were typed."""
+    typed = [values.get(f.name, "")[:MAX_LENGTH] for f in form.fields if f.kind is FieldKind.ATTACHMENT]
+    return tuple(dict.fromkeys(id for text in typed for id in FILE.findall(text)))
+
+
+def find_file_errors(form: Form, filled: FilledForm, files: Mapping[str, AttachedFile]) -> Iterator[ToolError]:
+    """A file that its author has not sent, and a field that has to have a file and has none: an address proves
+    nothing."""
+    conditions: Mapping[str, Value] = {**filled.values, **filled.numbers}
+    asked = {row.field for row in form.requires if row.is_condition_met(conditions)}
+    for field in form.fields:
+        if field.kind is FieldKind.ATTACHMENT:
+            ids = list_file_ids(filled.values.get(field.name, ""))
+            yield from (_build_unknown_file_error(field, id) for id in ids if id not in files)
+            if not ids and (field.name in asked or field.required) and filled.values.get(field.name):
+                message = f"{field.name}: an address is not enough here; ask them to send the file itself"
+                yield ToolError(
+                    "file_needed", message, needs_person=True, field=field.name, label=field.label.by_language
+                )
+
+
+def attach_files(form: Form, filled: FilledForm, files: Mapping[str, AttachedFile]) -> FilledForm:
+    """The form with the files that it names."""
+    named = [
+        id for f in form.fields if f.kind is FieldKind.ATTACHMENT for id in list_file_ids(filled.values.get(f.name, ""))
+    ]
+    return filled.model_copy(update={"files": tuple(files[id] for id in dict.fromkeys(named) if id in files)})
+
+
+def _build_unknown_file_error(field: FormField, id: str) -> ToolError:
+    message = f"{field.name}: {id} is no file that they have sent here; ask them to send it"
+    return ToolError("unknown_file", message, needs_person=True, field=field.name, label=field.label.by_language)
