@@ -109,7 +109,8 @@ FORM = (
     "in_the_past", "too_far_ahead", "end_before_start", "span_too_long", "zero_days", "zero_days_estimated",
     "bad_amount", "big_amount", "too_precise", "two_currencies", "too_long", "own_approver", "own_level", "no_level",
     "other_approver", "no_approver",
-    "bad_number", "bad_days", "days_differ", "bad_attachment", "unknown_file", "file_needed", "too_many_files", "overlap", "no_balance", "own_person", "too_many",
+    "bad_number", "bad_days", "days_differ", "bad_attachment", "unknown_file", "file_needed", "too_many_files",
+    "overlap", "no_balance", "own_person", "too_many",
 )  # fmt: skip
 """Errors of filling in a form."""
 ENGINE = (

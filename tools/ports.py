@@ -40,6 +40,12 @@ class AttachedFiles(Protocol):
         """By id, those that this person has sent; nobody can name somebody else's."""
 
 
+class FileClaims(Protocol):
+    """The part of an engine that knows which requests have a file."""
+
+    async def list_requests_with_file(self, sha256: str) -> Sequence[object]: ...
+
+
 class TextRenderer(Protocol):
     def __call__(self, note: TextRef, language: str, /) -> str:
         """The text of a note in a language (`zh`, `en`)."""

@@ -227,6 +227,8 @@ class Proposal(FrozenModel):
     """Id of the request, task or person concerned."""
     body: str = ""
     """Longer literal text under the fields (an email's text)."""
+    files: tuple[AttachedFile, ...] = ()
+    """What those who decide are shown beside the card."""
     privacy: Privacy | None = None
     """The privacy of title and arguments. None: the highest privacy of its tool."""
 

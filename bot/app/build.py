@@ -10,6 +10,7 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import cast
 
 from redis.asyncio import Redis
@@ -36,10 +37,12 @@ from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.work_kinds import WorkHandlers
 from bot.approvals.dialogs import CardDialogs
+from bot.approvals.file_copies import FileCleaner, FileCopier
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.slack import app as slack
 from bot.conversation.diagrams import DiagramPoster
+from bot.conversation.file_intake import FileIntake
 from bot.conversation.home import HomeBuilder
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster
@@ -82,7 +85,7 @@ async def build_app(
     says how to fix it."""
     async with (
         open_resources(settings, services, timing, model) as base,
-        open_engine_from_settings(settings, base.stores.redis, base.platform.directory) as engine,
+        open_engine_from_settings(settings, base.stores.redis, base.platform.directory, base.platform.files) as engine,
     ):
         parts = Foundation(
             resources=base,
@@ -91,6 +94,12 @@ async def build_app(
             memory=ConversationMemory(history=base.stores.history, runs=base.stores.runs, clock=base.timing.clock),
             ingress_gate=IngressGate(),
             overflows=LaneOverflows(base.stores.redis, base.stores.keys),
+            file_intake=FileIntake(
+                source=base.platform.file_source,
+                files=base.platform.files,
+                clock=base.timing.clock,
+                max_bytes=int(settings.files_mb * 1_000_000),
+            ),
         )
         approvals, outbox = build_approvals(parts), _build_outbox(parts)
         loop = _build_agent_loop(parts, await _choose_reply_formats(base))
@@ -198,6 +207,9 @@ def _build_work_handlers(
             journal=stores.journal,
         ),
         request_forms=forms,
+        file_copier=FileCopier(
+            poster=platform.channel, files=platform.files, directory=platform.directory, journal=stores.journal
+        ),
         suggestion_handler=build_suggestion_handler(parts, approvals) if base.settings.advice == "on" else None,
     )
 
@@ -210,6 +222,12 @@ def _build_worker(parts: Foundation, handlers: WorkHandlers) -> Worker:
         clock=timing.clock,
         away_ms=int(timing.outage_retry_s * 1000),
     )
+    cleaner = FileCleaner(
+        files=base.platform.files,
+        claims=parts.tool_services.engine,
+        clock=timing.clock,
+        kept_for=timedelta(days=base.settings.files_days),
+    )
     timers = TimerJob(tool_services=parts.tool_services, clock=timing.clock, pause_s=timing.timer_pause_s)
     return Worker(
         stores.lanes,
@@ -221,6 +239,7 @@ def _build_worker(parts: Foundation, handlers: WorkHandlers) -> Worker:
         jobs=(
             handlers.outbox.relay_events,
             timers.run_timers,
+            cleaner.delete_old_files,
             base.platform.directory.keep_up_to_date,
             *base.services.upkeep_jobs,
         ),

@@ -23,6 +23,7 @@ from bot.chat.slack import app as slack
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.channel_readers import SlackReaderClassifier
 from bot.chat.slack.directory import FRESH_S, SlackDirectory
+from bot.chat.slack.files import SlackFileSource
 from bot.chat.slack.listeners import BotIdentity
 from bot.conversation.reply import MessageDelivery
 from bot.core import logs
@@ -36,6 +37,8 @@ from bot.redis.check import require_fit_redis
 from bot.redis.connect import connect_redis
 from bot.storage.approvals import ApprovalStore
 from bot.storage.cache import TextCache
+from bot.storage.file_bytes import FileBytes, FolderBytes
+from bot.storage.files import FileStore
 from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
 from bot.storage.members import RedisMemberStore
@@ -77,6 +80,7 @@ class Stores:
     history: HistoryStore
     journal: Journal
     usage: UsageStore
+    file_bytes: FileBytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,9 @@ class SlackPlatform:
     directory: SlackDirectory
     delivery: MessageDelivery
     """Posts text where it may be shown."""
+    file_source: SlackFileSource
+    files: FileStore
+    """What people have sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +166,7 @@ async def _open_stores(settings: Settings, services: Services, timing: Timing) -
             ),
             journal=Journal(redis, keys),
             usage=UsageStore(redis, keys, clock=timing.clock, zone=ZoneInfo(settings.company_timezone)),
+            file_bytes=FolderBytes((settings.files_dir or settings.data_dir / "files").absolute()),
         )
     finally:
         await redis.aclose()
@@ -184,6 +192,8 @@ async def _open_slack(
                 delivery=MessageDelivery(
                     chat=chat, reader_classifier=SlackReaderClassifier(client, directory), directory=directory
                 ),
+                file_source=SlackFileSource(client),
+                files=FileStore(stores.redis, stores.keys, me.team, stores.file_bytes),
             )
         finally:
             await chat.stop_statuses()

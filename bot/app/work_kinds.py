@@ -14,6 +14,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 from pydantic import Field, TypeAdapter
 
 from bot.approvals.authorization import RETRY_CHOICE
+from bot.approvals.file_copies import FileCopier
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
@@ -45,6 +46,7 @@ from bot.core.work_items import (
     RemindDeciders,
     RenderDiagram,
     ResumeRun,
+    ShowFiles,
     ShowSuggestion,
 )
 from bot.queue.lanes import LaneItem, Lease
@@ -67,6 +69,8 @@ class WorkHandlers:
     memory: ConversationMemory
     notices: NoticePoster
     request_forms: RequestForms
+    file_copier: FileCopier | None = None
+    """None: nobody is shown files."""
     suggestion_handler: SuggestionHandler | None = None
     """None: no model is asked for suggestions."""
 
@@ -108,6 +112,10 @@ async def _draft_suggestion(to: WorkHandlers, lease: Lease, work: DraftSuggestio
 
 async def _show_suggestion(to: WorkHandlers, lease: Lease, work: ShowSuggestion) -> Sequence[Write]:
     return await to.suggestion_handler.show_suggestion(lease, work) if to.suggestion_handler else []
+
+
+async def _show_files(to: WorkHandlers, lease: Lease, work: ShowFiles) -> Sequence[Write]:
+    return await to.file_copier.show_files(lease, work) if to.file_copier else []
 
 
 async def _relay_event(to: WorkHandlers, lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:
@@ -174,6 +182,7 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
     # The rest
     WorkKind(model=NotifyPerson, handle=lambda to, lease, work: to.notices.notify_person(lease, work)),
     WorkKind(model=RenderDiagram, handle=lambda to, lease, work: to.diagram_poster.post_diagram(lease, work)),
+    WorkKind(model=ShowFiles, handle=_show_files),
     WorkKind(model=RelayEngineEvent, handle=_relay_event),
 )
 _BY_MODEL: Mapping[type[FrozenModel], WorkKind[Any]] = {kind.model: kind for kind in WORK_KINDS}

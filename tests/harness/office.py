@@ -95,6 +95,8 @@ class Office:
     """How long one model call may take."""
     clock: AdjustableClock = field(default_factory=AdjustableClock)
     directory_file: Path = DEMO
+    files_dir: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="files")))
+    """Where the bot keeps what people send."""
     bot: Application | None = None
 
     def outside(self) -> Services:
@@ -120,7 +122,7 @@ class Office:
         self, *, model: Model | None = None, tuned: Tuned | None = None, **changes: Any
     ) -> AsyncIterator[Application]:
         """The bot at work in this process."""
-        settings = quick_settings(**{"reply_seconds": self.reply_s, **changes})
+        settings = quick_settings(**{"reply_seconds": self.reply_s, "files_dir": self.files_dir, **changes})
         tuning = replace(QUICK, **{"clock": Clock(read_now=self.clock, read_today=lambda: TODAY), **(tuned or {})})
         async with (
             build_app(settings, self.outside(), timing=tuning, model=model) as bot,
@@ -156,6 +158,7 @@ class Office:
             "REDIS_URL": self.redis_url,
             "SMTP_URL": self.smtp_url,
             "DIRECTORY_FILE": str(self.directory_file),
+            "FILES_DIR": str(self.files_dir),
             "POST_SPACING_MS": "1",
             "LEASE_SECONDS": "1.5",
             **changes,
@@ -198,9 +201,11 @@ class Office:
     def dm(self, person: str) -> str:
         return self.driver.get_dm_id(person)
 
-    async def says(self, person: str, text: str, *, channel: str = "", thread: str | None = None) -> str:
-        """Somebody writes to the bot; the thread it will answer in."""
-        ts = await self.driver.send_message(person, channel or self.dm(person), text, thread)
+    async def says(
+        self, person: str, text: str, *, channel: str = "", thread: str | None = None, files: Sequence[str] = ()
+    ) -> str:
+        """Somebody writes to the bot; the thread it will answer in. `files`: ids of what they have uploaded."""
+        ts = await self.driver.send_message(person, channel or self.dm(person), text, thread, files=files)
         return thread or ts
 
     async def answer(self, person: str, text: str, *, channel: str = "", thread: str | None = None) -> str:
@@ -381,6 +386,7 @@ async def office(
                     address,
                     f"smtp://127.0.0.1:{smtp_port}",
                     directory_file=_directory(Path(files.name)),
+                    files_dir=Path(files.name) / "files",
                 )
             finally:
                 answering.set()

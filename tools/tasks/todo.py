@@ -145,6 +145,7 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
         own_title=TextRef(key="title.own", params=params) if watched else None,
         choices=await _list_choices(context, process, assigned),
         subject=task.id,
+        files=request.filled.files if watched else (),
     )
 
 
