@@ -18,7 +18,13 @@ def png(text: str = "") -> bytes:
 
     head = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
     said = chunk(b"tEXt", b"Comment\x00" + text.encode()) if text else b""
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + said + chunk(b"IDAT", zlib.compress(b"\0\0")) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + said
+        + chunk(b"IDAT", zlib.compress(b"\0\0"))
+        + chunk(b"IEND", b"")
+    )
 
 
 def pdf(text: str = "") -> bytes:
