@@ -99,6 +99,7 @@ async def build_app(
                 files=base.platform.files,
                 clock=base.timing.clock,
                 max_bytes=int(settings.files_mb * 1_000_000),
+                patience_ms=int(base.timing.file_patience_s * 1000),
             ),
         )
         approvals, outbox = build_approvals(parts), _build_outbox(parts)

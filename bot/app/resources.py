@@ -62,6 +62,8 @@ class Timing:
     outage_retry_s: float = 5.0
     person_max_age_s: float = FRESH_S
     """The maximum age of a person's data when they press."""
+    file_patience_s: float = 60.0
+    """How long a message waits for a file that the platform does not deliver."""
     max_tries: int = 5
     max_lane_items: int = 500
     backoff_ms: int = 500

@@ -27,8 +27,8 @@ MAX_SENT = 20
 """Most files that are fetched for one message; the others are said."""
 AT_ONCE = 3
 """Downloads of one message at the same time."""
-PATIENCE = 3
-"""Tries of a message after which a file that the platform does not deliver is given up."""
+PATIENCE_MS = 60_000
+"""How long a message waits for a file that the platform does not deliver."""
 
 
 class PictureReader(Protocol):
@@ -51,6 +51,7 @@ class FileIntake:
     files: FileStore
     clock: Clock
     max_bytes: int
+    patience_ms: int = PATIENCE_MS
     reader: PictureReader | None = None
     """None: no model sees pictures."""
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2 * AT_ONCE))
@@ -79,7 +80,7 @@ class FileIntake:
 
     async def take_files(self, lease: Lease, person: str, sent: Sequence[SentFile]) -> list[TakenFile]:
         """Each one, in its order. Raises `ChatUnavailableError` while the platform cannot be reached."""
-        at_once, is_last_try = asyncio.Semaphore(AT_ONCE), lease.item.tries >= PATIENCE
+        at_once, is_last_try = asyncio.Semaphore(AT_ONCE), self._compute_age_ms(lease) > self.patience_ms
 
         async def take(number: int, one: SentFile) -> TakenFile:
             async with at_once:
@@ -87,10 +88,16 @@ class FileIntake:
 
         tasks = [asyncio.ensure_future(take(number, one)) for number, one in enumerate(sent)]
         try:
-            return list(await asyncio.gather(*tasks))
+            taken = list(await asyncio.gather(*tasks))
         finally:
             for task in tasks:
                 task.cancel()
+        refused = [one.refused for one in taken if one.refused]
+        log.info("files.taken", person=person, count=len(taken), refused=",".join(sorted(set(refused))))
+        return taken
+
+    def _compute_age_ms(self, lease: Lease) -> int:
+        return self.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
 
     async def _take_file(self, lane: str, person: str, sent: SentFile, number: int, *, is_last_try: bool) -> TakenFile:
         file = describe_sent_file(sent)
@@ -123,7 +130,6 @@ class FileIntake:
         return TakenFile(await self.files.keep_file(person, file, content, self.clock.now_ms()))
 
     async def _refuse_file(self, person: str, file: AttachedFile, reason: str) -> TakenFile:
-        log.info("file.refused", person=person, file=file.id, reason=reason)
         if file.id:
             await self.files.refuse_file(person, file, reason)
         return TakenFile(file, reason)

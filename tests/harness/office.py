@@ -71,7 +71,7 @@ LATE_S = float(os.environ.get("LATE_ANSWERS_S", "0"))
 """How long every answer of the workspace is on its way: `LATE_ANSWERS_S=0.4` plays stories on a slow platform."""
 TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
 """A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day they are told."""
-QUICK = Timing(poll_s=0.1, relay_pause_s=0.05, timer_pause_s=0.05, outage_retry_s=0.2, grace_s=5)
+QUICK = Timing(poll_s=0.1, relay_pause_s=0.05, timer_pause_s=0.05, outage_retry_s=0.2, grace_s=5, file_patience_s=2)
 Tuned = Mapping[str, Any]
 T = TypeVar("T")
 

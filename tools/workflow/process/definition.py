@@ -147,7 +147,7 @@ def fill_form(
     filled = apply_balance(form, filled, calendar, earlier_requests)
     filled = apply_bounds(form, filled, earlier_requests, today, initiator.zone)
     if files is not None:
-        raise_errors(list(find_file_errors(form, filled, files)))
+        raise_errors(list(find_file_errors(form, filled, files, is_complete=True)))
         filled = attach_files(form, filled, files)
     rows = [row for row in policy if row.process == process.key]
     return assign_people(form, process.definition, filled, people, initiator, rows)

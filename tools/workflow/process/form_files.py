@@ -19,17 +19,20 @@ def list_named_files(form: Form, values: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(id for text in typed for id in FILE.findall(text)))
 
 
-def find_file_errors(form: Form, filled: FilledForm, files: Mapping[str, AttachedFile]) -> Iterator[ToolError]:
-    """A file that its author has not sent, and a field that has to have a file and has none: an address proves
-    nothing."""
+def find_file_errors(
+    form: Form, filled: FilledForm, files: Mapping[str, AttachedFile], *, is_complete: bool
+) -> Iterator[ToolError]:
+    """A file that its author has not sent, and a field that has to have a file and has none: an address proves nothing.
+    `is_complete`: what is empty is missing."""
     conditions: Mapping[str, Value] = {**filled.values, **filled.numbers}
     asked = {row.field for row in form.requires if row.is_condition_met(conditions)}
     for field in form.fields:
         if field.kind is FieldKind.ATTACHMENT:
             ids = list_file_ids(filled.values.get(field.name, ""))
             yield from (_build_unknown_file_error(field, id) for id in ids if id not in files)
-            if not ids and (field.name in asked or field.required) and filled.values.get(field.name):
-                message = f"{field.name}: an address is not enough here; ask them to send the file itself"
+            is_needed = field.name in asked or field.required
+            if not ids and is_needed and (is_complete or filled.values.get(field.name)):
+                message = f"{field.name}: needs a file, not an address; ask them to send it here"
                 yield ToolError(
                     "file_needed", message, needs_person=True, field=field.name, label=field.label.by_language
                 )

@@ -71,7 +71,7 @@ def preview_form(
     if all(bound.field in filled.numbers for bound in form.bounds):
         filled = apply_bounds(form, filled, earlier_requests, today, initiator.zone)
     if files is not None:
-        errors += find_file_errors(form, filled, files)
+        errors += find_file_errors(form, filled, files, is_complete=False)
         filled = attach_files(form, filled, files)
     rows = [row for row in policy if row.process == process.key]
     found = preview_people(form, process.definition, filled, people, initiator, rows)
