@@ -75,6 +75,7 @@ class Application:
     ingress_gate: IngressGate
     mcp_tools: Mapping[str, Tool]
     """Tools of MCP servers, by name."""
+    file_cleaner: FileCleaner
 
 
 @asynccontextmanager
@@ -107,7 +108,8 @@ async def build_app(
         turn_handler = build_turn_handler(parts, loop, await _build_company_rules(settings, engine))
         forms = _build_request_forms(parts)
         handlers = _build_work_handlers(parts, approvals, turn_handler=turn_handler, outbox=outbox, forms=forms)
-        worker = _build_worker(parts, handlers)
+        cleaner = _build_file_cleaner(parts)
+        worker = _build_worker(parts, handlers, cleaner)
         ingress = _build_ingress(parts, worker, approvals.dialogs, forms)
         yield Application(
             bolt_app=_build_slack_app(base, ingress),
@@ -117,6 +119,7 @@ async def build_app(
             ingress=ingress,
             ingress_gate=parts.ingress_gate,
             mcp_tools=base.mcp_tools,
+            file_cleaner=cleaner,
         )
 
 
@@ -215,19 +218,23 @@ def _build_work_handlers(
     )
 
 
-def _build_worker(parts: Foundation, handlers: WorkHandlers) -> Worker:
+def _build_file_cleaner(parts: Foundation) -> FileCleaner:
+    base = parts.resources
+    return FileCleaner(
+        files=base.platform.files,
+        claims=parts.tool_services.engine,
+        clock=base.timing.clock,
+        kept_for=timedelta(days=base.settings.files_days),
+    )
+
+
+def _build_worker(parts: Foundation, handlers: WorkHandlers, cleaner: FileCleaner) -> Worker:
     base, stores, timing = parts.resources, parts.resources.stores, parts.resources.timing
     dispatcher = WorkDispatcher(
         handlers=handlers,
         journal=stores.journal,
         clock=timing.clock,
         away_ms=int(timing.outage_retry_s * 1000),
-    )
-    cleaner = FileCleaner(
-        files=base.platform.files,
-        claims=parts.tool_services.engine,
-        clock=timing.clock,
-        kept_for=timedelta(days=base.settings.files_days),
     )
     timers = TimerJob(tool_services=parts.tool_services, clock=timing.clock, pause_s=timing.timer_pause_s)
     return Worker(
@@ -257,6 +264,7 @@ def _build_request_forms(parts: Foundation) -> RequestForms:
         keys=base.stores.keys,
         journal=base.stores.journal,
         clock=base.timing.clock,
+        file_intake=parts.file_intake,
     )
 
 
@@ -268,6 +276,7 @@ def _build_ingress(parts: Foundation, worker: Worker, dialogs: CardDialogs, form
         dialogs=dialogs,
         home_builder=HomeBuilder(tool_services=parts.tool_services, directory=platform.directory, clock=clock),
         request_forms=forms,
+        files=platform.files,
         history=stores.history,
         runs=stores.runs,
         delivery=platform.delivery,

@@ -35,6 +35,7 @@ from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import Worker
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.storage.approvals import ApprovalStore, Verdict
+from bot.storage.files import FileStore
 from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
@@ -52,6 +53,7 @@ class LaneIngress:
     dialogs: CardDialogs
     home_builder: HomeBuilder
     request_forms: RequestForms
+    files: FileStore
     history: HistoryStore
     runs: RunStore
     delivery: MessageDelivery
@@ -137,16 +139,20 @@ class LaneIngress:
         return await self.dialogs.build_dialog(click)
 
     async def check_dialog(self, click: Click) -> dict[str, str]:
+        await self.files.announce_files(click.person, click.files)
         return await self.dialogs.check_dialog(click)
 
     async def build_home(self, person: str) -> HomeView | None:
         return await self.home_builder.build_home(person)
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
+        await self.files.announce_files(form.person, form.files)
         return await self.request_forms.build_form(form)
 
     async def submit_form(self, form: FormSubmission) -> FormAnswer:
-        """A form takes the lane of the card that it becomes: no conversation holds it up."""
+        """A form takes the lane of the card that it becomes: no conversation holds it up, nor do its files, which are
+        fetched there."""
+        await self.files.announce_files(form.person, form.files)
         answer = await self.request_forms.check_form(form)
         if answer.problems or answer.next_page:
             return answer

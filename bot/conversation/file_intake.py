@@ -19,7 +19,7 @@ from bot.core.media import detect_media
 from bot.queue.lanes import Lease
 from bot.storage.files import FileStore, WaitingFile, build_waiting_write, describe_sent_file
 from tools.cards.files import describe_files
-from tools.spec import AttachedFile
+from tools.spec import AttachedFile, Caller
 
 log = logs.get_logger(__name__)
 
@@ -96,6 +96,13 @@ class FileIntake:
         log.info("files.taken", person=person, count=len(taken), refused=",".join(sorted(set(refused))))
         return taken
 
+    async def take_named_files(self, lease: Lease, person: str, ids: Sequence[str]) -> list[TakenFile]:
+        """Those that this person has chosen in a dialog and that are still to be fetched."""
+        records = [await self.files.find_record(person, id) for id in ids]
+        chosen = [one for one in records if one is not None and not one.file.sha256]
+        sent = [SentFile(id=one.file.id, name=one.file.name, size=one.file.size) for one in chosen]
+        return await self.take_files(lease, person, sent) if sent else []
+
     def _compute_age_ms(self, lease: Lease) -> int:
         return self.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
 
@@ -133,6 +140,13 @@ class FileIntake:
         if file.id:
             await self.files.refuse_file(person, file, reason)
         return TakenFile(file, reason)
+
+
+async def take_chosen_files(intake: FileIntake, lease: Lease, caller: Caller, ids: Sequence[str]) -> str:
+    """Fetches what somebody has chosen in the dialog of a card. Returns what could not be taken, in words."""
+    taken = await intake.take_named_files(lease, caller.id, ids)
+    refused = describe_refused_files(taken, caller.person.language)
+    return translate("file.not_pressed", caller.person.language, files=refused) if refused else ""
 
 
 def describe_refused_files(taken: Sequence[TakenFile], language: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from bot.chat.messages import Click, Message, MessageRef, Place, SentFile
+from bot.chat.messages import Click, Message, MessageRef, Place
 from bot.core.records import CardSummary
 from bot.core.run_state import CallStatus
 from tools.spec import AttachedFile, Privacy, ReceiptLine, StoredModel, TextRef
@@ -39,8 +39,6 @@ class FormSubmitted(StoredModel):
     """Key of the process."""
     values: dict[str, str]
     """Field → text, as typed."""
-    files: tuple[SentFile, ...] = ()
-    """What was chosen in the dialog and is to be fetched; `values` has the ids."""
 
 
 class ResumeRun(StoredModel):

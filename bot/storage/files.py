@@ -85,6 +85,9 @@ class FileStore:
 
     async def announce_files(self, person: str, files: Iterable[SentFile]) -> None:
         """Somebody has chosen these in a dialog: they may be named, and are fetched later."""
+        files = [one for one in files if one.id]
+        if not files:
+            return
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=False) as pipe:
                 for one in files:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
 from bot.evaluation.shown_blocks import read_message_text
@@ -206,23 +209,23 @@ async def test_a_redirect_elsewhere_is_not_followed(desk: Office) -> None:
 
 async def test_the_same_bytes_on_another_claim_are_told_to_both_approvers(desk: Office) -> None:
     """Under another name, another id, by somebody else, before another approver."""
-    first = await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "a.png", png("same")))
     again = desk.driver.upload_file(LI, "b.png", png("same"))
-    other = await requested(desk, LI, "报销 320 元打车费，见客户，审批人王五", again, approver=WANG)
+    first = await requested(desk, LI, "报销 320 元打车费，见客户，审批人王五", again, approver=WANG)
+    other = await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "a.png", png("same")))
     assert first != other
-    seen = read_message_text(await desk.card(desk.dm(WANG), other))
-    assert "Same file" in seen and first in seen and "张三" in seen
-    told = await desk.until(lambda: [t for t in desk.said(desk.dm(LI)).splitlines() if other in t and first in t])
-    assert "a.png" in told[0] and "一模一样" in told[0]
+    seen = read_message_text(await desk.card(desk.dm(LI), other))
+    assert "相同的文件" in seen and first in seen and "李四" in seen
+    told = await desk.until(lambda: [t for t in desk.said(desk.dm(WANG)).splitlines() if other in t and first in t])
+    assert "b.png" in told[0] and "very same file" in told[0]
     await desk.quiet()
-    assert desk.said(desk.dm(LI)).count("一模一样") == 1
+    assert len([m for m in desk.posts(desk.dm(WANG)) if "very same file" in read_message_text(m)]) == 1
 
 
 async def test_other_bytes_are_flagged_nowhere(desk: Office) -> None:
-    await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "a.png", png("one")))
-    other = desk.driver.upload_file(LI, "a.png", png("another"))
-    await requested(desk, LI, "报销 320 元打车费，见客户，审批人王五", other, approver=WANG)
-    assert "Same file" not in desk.said(desk.dm(WANG)) and "一模一样" not in desk.said(desk.dm(LI))
+    one = desk.driver.upload_file(LI, "a.png", png("one"))
+    await requested(desk, LI, "报销 320 元打车费，见客户，审批人王五", one, approver=WANG)
+    await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "a.png", png("another")))
+    assert "相同的文件" not in desk.said(desk.dm(LI)) and "same file" not in desk.said(desk.dm(WANG))
 
 
 async def test_an_author_is_not_told_of_somebody_elses_claim(desk: Office) -> None:
@@ -273,7 +276,7 @@ async def test_killed_between_download_and_record_nothing_is_lost_or_doubled(emp
     """The process ends when the bytes are on the disk and no record knows of them."""
     receipt = empty.driver.upload_file(ZHANG, "r.png", png("r"))
     async with empty.spawned() as process:
-        fetched = lambda: list(empty.files_dir.glob("*/*"))  # noqa: E731
+        fetched = lambda: [p for p in empty.files_dir.glob("*/*") if p.suffix != ".part"]  # noqa: E731
         empty.driver.ws.changes.listeners.append(lambda _: fetched() and process.child.send_signal(9))
         await empty.says(ZHANG, CLAIM, files=[receipt])
         await process.child.wait()
@@ -283,3 +286,121 @@ async def test_killed_between_download_and_record_nothing_is_lost_or_doubled(emp
         assert read_message_text(card).count("r.png") == 1 and len(fetched()) == 1
         await empty.press(ZHANG, card, "confirm")
         await empty.until(lambda: shared(empty, empty.dm(LI)))
+
+
+# Dialogs
+
+
+async def open_dialog(office: Office, person: str, command: str) -> dict[str, Any]:
+    await office.driver.run_slash_command(person, office.dm(person), command, "")
+    return await office.until(lambda: office.driver.find_top_view(person))
+
+
+def find_input(view: dict[str, Any], name: str) -> dict[str, Any] | None:
+    return next((b["element"] for b in view["blocks"] if b["block_id"] == name and b["type"] == "input"), None)
+
+
+EXPENSE = {"amount": "320", "currency": "CNY", "category": "transport", "reason": "taxi"}
+
+
+async def test_a_file_chosen_in_a_form_is_on_its_card(desk: Office) -> None:
+    view = await open_dialog(desk, ZHANG, "/expense")
+    element = find_input(view, "receipt")
+    assert element is not None and element["type"] == "file_input"
+    receipt = desk.driver.upload_file(ZHANG, "taxi.png", png("t"))
+    values = {**EXPENSE, "receipt": [receipt]}
+    assert (await desk.driver.submit_view(ZHANG, view["id"], values)).ok
+    card = await desk.card(desk.dm(ZHANG))
+    assert "taxi.png（PNG" in read_message_text(card)
+    await desk.press(ZHANG, card, "confirm")
+    assert "taxi.png" in read_message_text(await desk.card(desk.dm(LI)))
+    await desk.until(lambda: shared(desk, desk.dm(LI)))
+
+
+async def test_a_form_asks_for_a_receipt_once_the_amount_is_large(desk: Office) -> None:
+    view = await open_dialog(desk, ZHANG, "/expense")
+    await desk.driver.submit_view(ZHANG, view["id"], {**EXPENSE, "amount": "6000"})
+    await desk.quiet()
+    assert not desk.cards(desk.dm(ZHANG)) and desk.driver.find_top_view(ZHANG), "it is not taken without one"
+    await desk.driver.change_input(ZHANG, view["id"], "amount", "6000")
+    changed = await desk.until(lambda: find_required(desk, "receipt"))
+    receipt = desk.driver.upload_file(ZHANG, "flight.pdf", pdf("f"))
+    values = {**EXPENSE, "amount": "6000", "receipt": [receipt]}
+    assert (await desk.driver.submit_view(ZHANG, changed["id"], values)).ok
+    assert "flight.pdf" in read_message_text(await desk.card(desk.dm(ZHANG)))
+
+
+def find_required(office: Office, name: str) -> dict[str, Any] | None:
+    view = office.driver.find_top_view(ZHANG)
+    block = next((b for b in (view or {}).get("blocks", []) if b["block_id"] == name), None)
+    return view if block and not block.get("optional") else None
+
+
+async def test_what_a_form_could_not_take_is_said_and_its_card_comes_without_it(desk: Office) -> None:
+    view = await open_dialog(desk, ZHANG, "/expense")
+    good = desk.driver.upload_file(ZHANG, "good.png", png("g"))
+    bad = desk.driver.upload_file(ZHANG, "bad.png", b"MZ" + b"\0" * 40)
+    await desk.driver.submit_view(ZHANG, view["id"], {**EXPENSE, "receipt": [good, bad]})
+    card = read_message_text(await desk.card(desk.dm(ZHANG)))
+    assert "good.png" in card and "bad.png" not in card
+    await desk.until(lambda: "bad.png" in desk.said(desk.dm(ZHANG)))
+
+
+async def test_edit_leaves_a_file_out_and_adds_another(desk: Office) -> None:
+    await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "wrong.png", png("w"))])
+    card = await desk.card(desk.dm(ZHANG))
+    await desk.press(ZHANG, card, "edit")
+    view = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
+    boxes = find_input(view, "field_receipt~2")
+    assert boxes is not None and "wrong.png" in boxes["options"][0]["text"]["text"]
+    right = desk.driver.upload_file(ZHANG, "right.png", png("r"))
+    values = {"field_receipt": [right], "field_receipt~2": []}
+    assert (await desk.driver.submit_view(ZHANG, view["id"], values)).ok
+    changed = read_message_text(await desk.card(desk.dm(ZHANG), "right.png"))
+    assert "wrong.png" not in changed
+
+
+async def test_edit_with_nothing_chosen_keeps_what_is_there(desk: Office) -> None:
+    await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "kept.png", png("k"))])
+    await desk.press(ZHANG, await desk.card(desk.dm(ZHANG)), "edit")
+    view = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
+    await desk.driver.submit_view(ZHANG, view["id"], {"field_reason": "另一个客户"})
+    assert "kept.png" in read_message_text(await desk.card(desk.dm(ZHANG), "另一个客户"))
+
+
+async def test_a_rejected_request_goes_on_with_another_file(desk: Office) -> None:
+    await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "blurred.png", png("b")))
+    await desk.press(LI, await desk.card(desk.dm(LI)), "reject")
+    await desk.fill(LI, opinion="看不清")
+    card = await desk.card(desk.dm(ZHANG), "驳回")
+    await desk.press(ZHANG, card, "resubmit")
+    view = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
+    sharp = desk.driver.upload_file(ZHANG, "sharp.png", png("s"))
+    assert (await desk.driver.submit_view(ZHANG, view["id"], {"field_receipt": [sharp]})).ok
+    task = read_message_text(await desk.card(desk.dm(LI), "sharp.png"))
+    assert "blurred.png" in task, "what was kept stays"
+
+
+# Retention
+
+
+async def test_files_go_when_their_time_is_over_and_their_names_stay(desk: Office) -> None:
+    request = await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "on.png", png("on")))
+    await desk.says(ZHANG, "", files=[desk.driver.upload_file(ZHANG, "off.png", png("off"))])
+    await desk.until(lambda: "off.png" in desk.said(desk.dm(ZHANG)))
+    await desk.quiet()
+    assert desk.bot is not None
+    cleaner = desk.bot.file_cleaner
+    assert await cleaner.delete_due_files() == 0 and count_files(desk) == 2
+    desk.clock.ahead(timedelta(days=31))
+    assert await cleaner.delete_due_files() == 1 and count_files(desk) == 1, "what is on no request goes first"
+    desk.clock.ahead(timedelta(days=730))
+    assert await cleaner.delete_due_files() == 1 and count_files(desk) == 0
+    told = await desk.answer(ZHANG, f"{request} 到哪了")
+    assert request in told
+    found = await desk.bot.ingress.request_forms.tool_services.engine.get_request(request)
+    assert [one.name for one in found.filled.files] == ["on.png"] and found.filled.files[0].sha256
+
+
+def count_files(office: Office) -> int:
+    return len([p for p in office.files_dir.glob("*/*") if p.suffix != ".part"])

@@ -18,7 +18,7 @@ from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import APPROVAL_DECISIONS, FilledForm, Opinion, Request, format_decimal
 from tools.workflow.process.definition import Process, find_passing_rule, format_values
 from tools.workflow.process.form_preview import FormPreview
-from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, RollingLimit
+from tools.workflow.process.forms import FILE, PERSONS, FieldKind, Form, FormField, RollingLimit
 from tools.workflow.process.rolling_limits import COUNT_PREFIX
 
 CONFIRM = CardChoice(name="confirm", style="primary")
@@ -215,14 +215,14 @@ def _build_file_field(field: FormField, value: str, files: Sequence[AttachedFile
     """Files to choose, and those that are there to leave out. With an address among them it is a line of text."""
     names = {file.id: describe_file(file) for file in files}
     kept = [part for part in value.split(",") if part]
-    is_only_files = all(part in names for part in kept)
+    is_only_files = all(FILE.fullmatch(part) for part in kept)
     return DialogField(
         name=FIELD_PREFIX + field.name,
         label=field.label.by_language,
         kind="file" if is_only_files else "text",
         value=value,
         required=field.required,
-        choices=tuple((id, names[id]) for id in kept) if is_only_files else (),
+        choices=tuple((id, names[id]) for id in kept if id in names) if is_only_files else (),
         max_length=3000,
     )
 

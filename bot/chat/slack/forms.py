@@ -11,7 +11,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bot.chat.messages import FormDialog, FormInput, FormProblem, FormSubmission
-from bot.chat.slack.dialogs import LABEL, OPTION, TITLE, VALUE, build_short_text, parse_view_state, render_inputs
+from bot.chat.slack.dialogs import (
+    LABEL,
+    OPTION,
+    TITLE,
+    VALUE,
+    build_short_text,
+    list_chosen_files,
+    parse_view_state,
+    render_inputs,
+)
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import count_utf16_units
 
@@ -115,6 +124,7 @@ def parse_form(body: Mapping[str, Any]) -> FormSubmission | None:
             page=page,
             earlier=tuple(carried),
             has_choice=bool(about["choice"]),
+            files=list_chosen_files(view["state"]["values"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None

@@ -270,17 +270,19 @@ def keep_known_values(ws: Workspace, view: Json) -> dict[str, Json]:
 def share_chosen_files(ws: Workspace, who: WorkspaceMember, view: Json, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Values by block in which files that were chosen by id stand as the platform writes them; the app sees them from
     here on."""
-    asked = {
-        one["block_id"]
-        for one in view["blocks"]
-        if one["type"] == "input"
-        and one["element"]["type"] == "file_input"
-        and isinstance(values.get(one["block_id"]), list)
-    }
     shown = dict(values)
-    for block in asked:
-        chosen = [methods_files.get_own_file(ws, str(id), who.id) for id in values[block]]
-        shown[block] = [methods_files.build_file_object(ws, file, None) for file in chosen]
+    for block in view["blocks"]:
+        name = block["block_id"]
+        if block["type"] != "input" or block["element"]["type"] != "file_input" or name not in values:
+            continue
+        put = values[name]
+        for key in (block["element"]["action_id"], "files"):
+            put = put[key] if isinstance(put, Mapping) and key in put else put
+        if not isinstance(put, list):
+            raise WorkspaceError("invalid_arguments")
+        ids = [str(one.get("id") if isinstance(one, Mapping) else one) for one in put]
+        chosen = [methods_files.get_own_file(ws, id, who.id) for id in ids]
+        shown[name] = [methods_files.build_file_object(ws, file, None) for file in chosen]
         for file in chosen:
             file.is_in_dialog = True
     return shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tools.spec import AttachedFile, ToolError
 from tools.workflow.bpmn.expressions import Value
@@ -17,6 +17,15 @@ def list_named_files(form: Form, values: Mapping[str, str]) -> tuple[str, ...]:
     """Every id of a file in the attachment fields, as they were typed."""
     typed = [values.get(f.name, "")[:MAX_LENGTH] for f in form.fields if f.kind is FieldKind.ATTACHMENT]
     return tuple(dict.fromkeys(id for text in typed for id in FILE.findall(text)))
+
+
+def remove_files(values: Mapping[str, str], ids: Sequence[str]) -> dict[str, str]:
+    """The values without these files."""
+    gone = {*ids}
+    return {
+        name: ",".join(part for part in text.split(",") if part not in gone) if any(id in text for id in gone) else text
+        for name, text in values.items()
+    }
 
 
 def find_file_errors(
