@@ -392,9 +392,9 @@ async def test_files_go_when_their_time_is_over_and_their_names_stay(desk: Offic
     assert desk.bot is not None
     cleaner = desk.bot.file_cleaner
     assert await cleaner.delete_due_files() == 0 and count_files(desk) == 2
-    desk.clock.ahead(timedelta(days=31))
+    desk.clock.offset += timedelta(days=31)
     assert await cleaner.delete_due_files() == 1 and count_files(desk) == 1, "what is on no request goes first"
-    desk.clock.ahead(timedelta(days=730))
+    desk.clock.offset += timedelta(days=730)
     assert await cleaner.delete_due_files() == 1 and count_files(desk) == 0
     told = await desk.answer(ZHANG, f"{request} 到哪了")
     assert request in told
