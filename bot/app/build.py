@@ -23,6 +23,7 @@ from bot.agent.fallback import FallbackModel
 from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
 from bot.agent.model import MeteredModel, Model
+from bot.agent.picture_reader import ReceiptReader
 from bot.agent.probe import choose_formats
 from bot.agent.reply_format import ReplyFormat
 from bot.app.build_approvals import Approvals, build_approvals, build_suggestion_handler
@@ -46,6 +47,7 @@ from bot.conversation.file_intake import FileIntake
 from bot.conversation.home import HomeBuilder
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster
+from bot.conversation.picture_reading import PictureReading
 from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
 from bot.conversation.turn import TurnHandler
@@ -95,13 +97,7 @@ async def build_app(
             memory=ConversationMemory(history=base.stores.history, runs=base.stores.runs, clock=base.timing.clock),
             ingress_gate=IngressGate(),
             overflows=LaneOverflows(base.stores.redis, base.stores.keys),
-            file_intake=FileIntake(
-                source=base.platform.file_source,
-                files=base.platform.files,
-                clock=base.timing.clock,
-                max_bytes=int(settings.files_mb * 1_000_000),
-                patience_ms=int(base.timing.file_patience_s * 1000),
-            ),
+            file_intake=_build_file_intake(base),
         )
         approvals, outbox = build_approvals(parts), _build_outbox(parts)
         loop = _build_agent_loop(parts, await _choose_reply_formats(base))
@@ -133,6 +129,23 @@ def _build_tool_services(resources: Resources, engine: Engine) -> ToolServices:
         render_text=render_value,
         calendar=load_calendar(settings),
         handbook=open_handbook(resources.services.handbook_dir),
+    )
+
+
+def _build_file_intake(resources: Resources) -> FileIntake:
+    """Pictures are shown to the model if the settings say that it sees them; the rehearsal model sees none."""
+    settings, platform = resources.settings, resources.platform
+    sees = settings.openai_vision == "on" and "model" not in resources.services.standins
+    reader = PictureReading(
+        reader=ReceiptReader(resources.model), spending=resources.stores.usage, prices=resources.prices
+    )
+    return FileIntake(
+        source=platform.file_source,
+        files=platform.files,
+        clock=resources.timing.clock,
+        max_bytes=int(settings.files_mb * 1_000_000),
+        patience_ms=int(resources.timing.file_patience_s * 1000),
+        reader=reader if sees else None,
     )
 
 

@@ -34,7 +34,8 @@ PATIENCE_MS = 60_000
 class PictureReader(Protocol):
     """Reads amount, date and merchant from a picture."""
 
-    async def read_picture(self, lane: str, person: str, content: bytes, media: str) -> dict[str, str]: ...
+    async def read_picture(self, person: str, content: bytes, media: str) -> dict[str, str]:
+        """What was read, by name; empty for what is no picture, and when nothing can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class FileIntake:
 
         async def take(number: int, one: SentFile) -> TakenFile:
             async with at_once:
-                return await self._take_file(lease.lane, person, one, number, is_last_try=is_last_try)
+                return await self._take_file(person, one, number, is_last_try=is_last_try)
 
         tasks = [asyncio.ensure_future(take(number, one)) for number, one in enumerate(sent)]
         try:
@@ -106,7 +107,7 @@ class FileIntake:
     def _compute_age_ms(self, lease: Lease) -> int:
         return self.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
 
-    async def _take_file(self, lane: str, person: str, sent: SentFile, number: int, *, is_last_try: bool) -> TakenFile:
+    async def _take_file(self, person: str, sent: SentFile, number: int, *, is_last_try: bool) -> TakenFile:
         file = describe_sent_file(sent)
         if number >= MAX_SENT:
             return await self._refuse_file(person, file, "too_many")
@@ -115,7 +116,7 @@ class FileIntake:
             return TakenFile(known.file, known.refused)
         try:
             async with self.turns:
-                return await self._fetch_and_keep(lane, person, sent, file)
+                return await self._fetch_and_keep(person, sent, file)
         except FileRefusedError as refused:
             return await self._refuse_file(person, file, refused.reason)
         except ChatUnavailableError:
@@ -123,17 +124,15 @@ class FileIntake:
                 raise
             return TakenFile(file, "unreachable")
 
-    async def _fetch_and_keep(self, lane: str, person: str, sent: SentFile, file: AttachedFile) -> TakenFile:
+    async def _fetch_and_keep(self, person: str, sent: SentFile, file: AttachedFile) -> TakenFile:
         content = await self.source.fetch_file(sent, self.max_bytes)
         if not content:
             raise FileRefusedError("empty")
         media = detect_media(content)
         if not media:
             raise FileRefusedError("unknown_type")
-        file = file.model_copy(update={"media": media})
-        if self.reader is not None:
-            reading = await self.reader.read_picture(lane, person, content, media)
-            file = file.model_copy(update={"reading": reading})
+        reading = await self.reader.read_picture(person, content, media) if self.reader else {}
+        file = file.model_copy(update={"media": media, "reading": reading})
         return TakenFile(await self.files.keep_file(person, file, content, self.clock.now_ms()))
 
     async def _refuse_file(self, person: str, file: AttachedFile, reason: str) -> TakenFile:

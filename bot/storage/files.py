@@ -128,12 +128,6 @@ class FileStore:
         )  # they may have gone with the last of the others just now
         return kept
 
-    async def save_reading(self, person: str, file: AttachedFile) -> None:
-        """The same file with what was read from it."""
-        with translate_redis_errors():
-            key = self._build_key("file", person, file.id)
-            await self.redis.set(key, FileRecord(file=file).model_dump_json(), xx=True)
-
     async def refuse_file(self, person: str, file: AttachedFile, reason: str) -> None:
         record = FileRecord(file=file, refused=reason)
         with translate_redis_errors():

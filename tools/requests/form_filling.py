@@ -14,7 +14,7 @@ from tools.tool import ToolContext
 from tools.workflow.engine.assignment import MissingApproverError
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.definition import Process
-from tools.workflow.process.forms import DAYS, MAX_FILES, FieldKind, FormField
+from tools.workflow.process.forms import DAYS, MAX_FILES, FieldKind, FormField, list_file_ids
 
 SHAPE = frozenset(
     {
@@ -39,6 +39,7 @@ async def complete_form(
     """The form, completed with the people that the rules name where nobody was named: the card shows them. `request`:
     the request that the form changes. Raises `ToolError` with everything that is wrong."""
     form = _add_sent_files(context, process, form, request)
+    form = form if request else _add_read_values(context, process, form)
     whole = {
         **(_get_unchanged_values(process, request, form) if request else {}),
         **_resolve_manager(context, process, form),
@@ -83,6 +84,27 @@ def _add_sent_files(
     kept = request.filled.values.get(name, "").split(",") if request else []
     ids = [id for id in dict.fromkeys([*kept, *(file.id for file in context.files)]) if id]
     return {**form, name: ",".join(ids[:MAX_FILES])}
+
+
+def _add_read_values(context: ToolContext, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:
+    """What a model has read from the one picture on the form stands where the person said nothing. The card says where
+    it is from."""
+    fields = process.form.fields
+    named = {id for f in fields if f.kind is FieldKind.ATTACHMENT for id in list_file_ids(form.get(f.name, ""))}
+    readings = [file.reading for file in context.files if file.id in named and file.reading]
+    if len(readings) != 1:
+        return form
+    read, added = readings[0], dict[str, str]()
+    amount = next((f for f in fields if f.kind is FieldKind.MONEY), None)
+    reason = next((f for f in fields if f.kind is FieldKind.TEXT and f.required), None)
+    if amount is not None and read.get("amount") and not form.get(amount.name, "").strip():
+        added[amount.name] = read["amount"]
+        currency = process.form.find_field(amount.currency)
+        if currency and currency.find_option(read.get("currency", "")) and not form.get(currency.name, "").strip():
+            added[currency.name] = read["currency"]
+    if reason is not None and read.get("merchant") and not form.get(reason.name, "").strip():
+        added[reason.name] = " ".join(filter(None, (read["merchant"], read.get("date", ""))))
+    return {**form, **added}
 
 
 def _resolve_manager(context: ToolContext, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:

@@ -112,7 +112,7 @@ class SlackFileSource:
     async def _follow(self, url: str, max_bytes: int) -> bytes:
         for _ in range(REDIRECTS + 1):
             if not self._may_have_token(url):
-                log.warning("a file is not fetched: it lies outside of Slack", host=urlsplit(url).hostname)
+                log.warning("a file is not fetched: it lies outside of Slack")
                 raise FileRefusedError("elsewhere")
             headers = {"Authorization": f"Bearer {self._token}", "Accept-Encoding": "identity"}
             wait = ClientTimeout(total=FETCH_S, sock_read=30)
@@ -120,7 +120,7 @@ class SlackFileSource:
                 url, headers=headers, allow_redirects=False, proxy=self._client.proxy, timeout=wait
             ) as answer:
                 if answer.status in (301, 302, 303, 307, 308):
-                    url = urljoin(url, answer.headers.get("Location", ""))
+                    url = _join_address(url, answer.headers.get("Location", ""))
                     continue
                 return await _read_answer(answer, max_bytes)
         raise FileRefusedError("elsewhere")
@@ -144,6 +144,14 @@ class SlackFileSource:
             return at.scheme == "https" or _is_loopback(at)
         is_slack = any(at.hostname == host or at.hostname.endswith(f".{host}") for host in HOSTS)
         return at.scheme == "https" and port in (None, 443) and is_slack
+
+
+def _join_address(url: str, location: str) -> str:
+    """Where a redirect leads; empty if it leads nowhere."""
+    try:
+        return urljoin(url, location[:4_000])
+    except ValueError:
+        return ""
 
 
 def _is_loopback(at: SplitResult) -> bool:
