@@ -32,7 +32,7 @@ from bot.queue.writes import HDel, HSet, Write
 from bot.redis.connect import translate_redis_errors
 from bot.storage.file_bytes import FileBytes
 from tools.characters import remove_invisible
-from tools.spec import AttachedFile, FrozenModel, StoredModel
+from tools.spec import AttachedFile, StoredModel
 
 WAITING_MS = 7 * 24 * 3_600_000
 ANNOUNCED_MS = 24 * 3_600_000
@@ -49,7 +49,7 @@ class FileRecord(StoredModel):
     """Why it was not taken: `file.<reason>`."""
 
 
-class WaitingFile(FrozenModel):
+class WaitingFile(StoredModel):
     """A file that was sent in a conversation and is on no request yet."""
 
     file: AttachedFile

@@ -27,6 +27,7 @@ from bot.core.records import Approval, Run
 from bot.queue.keys import Keys
 from bot.queue.writes import HSet
 from bot.storage.approvals import ApprovalStore
+from bot.storage.files import FileRecord, WaitingFile
 from tests.golden.pinned import compare_json
 from tools.spec import StoredModel
 from tools.workflow.engine.commands import RequestEvent
@@ -40,6 +41,7 @@ STORED: Mapping[str, type[BaseModel]] = {
     for model in (
         *(kind.model for kind in WORK_KINDS),
         *(Run, Approval, Request, RequestEvent, Delegation, OutboxEvent, CommandRecord, MemberRecord),
+        *(FileRecord, WaitingFile),
     )
 }
 APPROVALS = ApprovalStore(FakeAsyncRedis(decode_responses=True), Keys("cs", 1))
