@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from bot.chat.messages import (
     Message,
     Place,
     Post,
+    SentFile,
 )
 from bot.conversation import commands
 from bot.conversation.home import HomeBuilder
@@ -53,13 +54,14 @@ class LaneIngress:
     dialogs: CardDialogs
     home_builder: HomeBuilder
     request_forms: RequestForms
-    files: FileStore
     history: HistoryStore
     runs: RunStore
     delivery: MessageDelivery
     directory: ChatDirectory
     overflows: LaneOverflows
     journal: Journal
+    files: FileStore | None = None
+    """None: dialogs take no files."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     """What goes on after the platform was answered."""
 
@@ -139,20 +141,25 @@ class LaneIngress:
         return await self.dialogs.build_dialog(click)
 
     async def check_dialog(self, click: Click) -> dict[str, str]:
-        await self.files.announce_files(click.person, click.files)
+        await self._announce_files(click.person, click.files)
         return await self.dialogs.check_dialog(click)
+
+    async def _announce_files(self, person: str, files: Sequence[SentFile]) -> None:
+        """What was chosen may be named from now on; it is fetched when the dialog is handled."""
+        if self.files is not None:
+            await self.files.announce_files(person, files)
 
     async def build_home(self, person: str) -> HomeView | None:
         return await self.home_builder.build_home(person)
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
-        await self.files.announce_files(form.person, form.files)
+        await self._announce_files(form.person, form.files)
         return await self.request_forms.build_form(form)
 
     async def submit_form(self, form: FormSubmission) -> FormAnswer:
         """A form takes the lane of the card that it becomes: no conversation holds it up, nor do its files, which are
         fetched there."""
-        await self.files.announce_files(form.person, form.files)
+        await self._announce_files(form.person, form.files)
         answer = await self.request_forms.check_form(form)
         if answer.problems or answer.next_page:
             return answer
