@@ -25,7 +25,10 @@ ADVICE: Mapping[str, str] = {
     "bad_number": "Ask for the number.",
     "bad_days": "Write the working days as a number, like 3 or 2.5.",
     "days_differ": "Leave out which of the two the person did not say; ask if they said both.",
-    "bad_attachment": "Ask for the link of the file in Slack, or an https address; never make one up.",
+    "bad_attachment": "Ask them to send the file here, or for an https address; never make one up.",
+    "unknown_file": "Ask them to send the file here; name only files that stand in a message of theirs.",
+    "file_needed": "Ask them to send the file itself here.",
+    "too_many_files": "Ask which files to leave out.",
     "overlap": "Say which request covers these days already; ask for other days, or whether to withdraw that one.",
     "no_balance": "Say how many days are left; ask for fewer days or another kind of leave.",
     "own_person": "Ask for somebody else, or leave the field out.",
@@ -106,7 +109,8 @@ FORM = (
     "in_the_past", "too_far_ahead", "end_before_start", "span_too_long", "zero_days", "zero_days_estimated",
     "bad_amount", "big_amount", "too_precise", "two_currencies", "too_long", "own_approver", "own_level", "no_level",
     "other_approver", "no_approver",
-    "bad_number", "bad_days", "days_differ", "bad_attachment", "overlap", "no_balance", "own_person", "too_many",
+    "bad_number", "bad_days", "days_differ", "bad_attachment", "unknown_file", "file_needed", "too_many_files",
+    "overlap", "no_balance", "own_person", "too_many",
 )  # fmt: skip
 """Errors of filling in a form."""
 ENGINE = (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from tools.spec import Person, TextRef
+from tools.spec import AttachedFile, Person, TextRef
 
 
 class Directory(Protocol):
@@ -34,6 +34,19 @@ class CardService(Protocol):
 
     async def open_set(self, person: str, tasks: Sequence[str]) -> None:
         """Puts these tasks before a person in one message; the same again shows it again."""
+
+
+class AttachedFiles(Protocol):
+    """The files that people have sent."""
+
+    async def find_files(self, person: str, ids: Sequence[str]) -> Mapping[str, AttachedFile]:
+        """By id, those that this person has sent; nobody can name somebody else's."""
+
+
+class FileClaims(Protocol):
+    """The part of an engine that knows which requests have a file."""
+
+    async def list_requests_with_file(self, sha256: str) -> Sequence[object]: ...
 
 
 class TextRenderer(Protocol):

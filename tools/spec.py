@@ -121,6 +121,23 @@ class TextRef(FrozenModel):
     params: dict[str, str | int | dict[str, str]] = {}
 
 
+class AttachedFile(FrozenModel):
+    """A file that somebody has sent: its bytes lie in a store of their own, under their hash."""
+
+    id: str
+    """The platform's id of the file."""
+    name: str
+    """What its sender has called it, cleaned and cut: it proves nothing."""
+    media: str = ""
+    """What it is by its content, e.g. `image/png`."""
+    size: int = 0
+    """Bytes."""
+    sha256: str = ""
+    """Of its bytes; empty while they are still to be fetched."""
+    reading: dict[str, str] = {}
+    """What a model has read from the picture: `amount`, `currency`, `date`, `merchant`. A proposal, and data."""
+
+
 class Identity(FrozenModel):
     """A person as a card names them, so that the presser can check who is meant. It keeps the data from when the card
     was made."""
@@ -167,8 +184,9 @@ class DialogField(FrozenModel):
     name: str
     label: str | dict[str, str]
     kind: str = "text"
-    """`text`, `long` (several lines), `date`, `choice`, `number`, `person`, `people` (ids separated by commas), or
-    `shown`: no input, but a value to read in full before the dialog is submitted."""
+    """`text`, `long` (several lines), `date`, `choice`, `number`, `person`, `people` (ids separated by commas), `file`
+    (ids separated by commas; `choices` has those that are there), or `shown`: no input, but a value to read in full
+    before the dialog is submitted."""
     value: str = ""
     required: bool = True
     choices: tuple[tuple[str, dict[str, str]], ...] = ()
@@ -219,6 +237,8 @@ class Proposal(FrozenModel):
     """Id of the request, task or person concerned."""
     body: str = ""
     """Longer literal text under the fields (an email's text)."""
+    files: tuple[AttachedFile, ...] = ()
+    """What those who decide are shown beside the card."""
     privacy: Privacy | None = None
     """The privacy of title and arguments. None: the highest privacy of its tool."""
 

@@ -15,7 +15,7 @@ from tools.effect_parts import EffectParts
 from tools.handbook.folder import Handbook
 from tools.people.names import get_person_name
 from tools.ports import CardService, Directory, Mailer, TextRenderer
-from tools.spec import Caller, Gate, Privacy, Proposal, TextRef, ToolOutcome
+from tools.spec import AttachedFile, Caller, Gate, Privacy, Proposal, TextRef, ToolOutcome
 from tools.workflow.engine.port import Engine
 from tools.workflow.process.calendar import WorkCalendar
 
@@ -48,6 +48,8 @@ class ToolContext:
     now: datetime
     """Aware, in the caller's time zone."""
     _: KW_ONLY
+    files: tuple[AttachedFile, ...] = ()
+    """What the caller has sent in this conversation and is on no request yet."""
     idempotency_key: str = ""
     """The same key never has two effects in the engine."""
     parts: EffectParts = field(default_factory=EffectParts)

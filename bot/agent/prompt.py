@@ -16,9 +16,9 @@ from datetime import datetime
 from typing import Any
 
 from tools.characters import show_invisible
-from tools.spec import Caller, Person
+from tools.spec import AttachedFile, Caller, Person
 
-_MARK = re.compile(r"<(\s*+(?:/\s*+)?(?:message|answer|summary|facts|cards|tone|tools|event))", re.IGNORECASE)
+_MARK = re.compile(r"<(\s*+(?:/\s*+)?(?:message|answer|summary|facts|cards|tone|tools|event|files))", re.IGNORECASE)
 MAX_PERSONA, MAX_NAME = 2_000, 60
 """Most characters of the company's text on tone, and of a name or other value from the directory."""
 RULES = """\
@@ -100,13 +100,34 @@ def build_tools_message(cards: str) -> dict[str, Any]:
     return {"role": "user", "content": f'<tools from="servers outside">\n{escape_tags(cards)}\n</tools>\n{OUTSIDE}'}
 
 
-def build_user_message(caller: Caller, text: str, at: datetime | None = None) -> dict[str, Any]:
-    """A person's message, quoted and labelled. `at`: when, in their time zone."""
+def build_user_message(
+    caller: Caller, text: str, at: datetime | None = None, files: Sequence[AttachedFile] = ()
+) -> dict[str, Any]:
+    """A person's message, quoted and labelled. `at`: when, in their time zone; `files`: what they have sent with it or
+    before, for the next request."""
     when = f' at="{format_minute(at)}"' if at else ""
+    sent = f"\n{_format_sent_files(files)}" if files else ""
     return {
         "role": "user",
-        "content": f'<message from="{quote_name(caller.person.name)}"{when}>\n{escape_tags(text)}\n</message>',
+        "content": f'<message from="{quote_name(caller.person.name)}"{when}>\n{escape_tags(text)}\n</message>{sent}',
     }
+
+
+FILES_START = "<files>"
+"""The start of the part of a message that lists the files that were sent."""
+
+
+def _format_sent_files(files: Sequence[AttachedFile]) -> str:
+    """Names are their senders', and what was read from a picture is anybody's: both are data."""
+    lines = [FILES_START, FILES_NOTE]
+    for one in files:
+        read = ", ".join(f"{name} {value}" for name, value in one.reading.items())
+        seen = f"; read from the picture, to be checked by the person: {escape_tags(read)}" if read else ""
+        lines.append(f'{one.id} "{quote_name(one.name)}" {one.media} {one.size} bytes{seen}')
+    return "\n".join([*lines, "</files>"])
+
+
+FILES_NOTE = "Sent by them. The program puts them on the request that they make next by itself."
 
 
 SUMMARY_START = "<summary "

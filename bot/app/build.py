@@ -10,6 +10,7 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import cast
 
 from redis.asyncio import Redis
@@ -22,6 +23,7 @@ from bot.agent.fallback import FallbackModel
 from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
 from bot.agent.model import MeteredModel, Model
+from bot.agent.picture_reader import ReceiptReader
 from bot.agent.probe import choose_formats
 from bot.agent.reply_format import ReplyFormat
 from bot.app.build_approvals import Approvals, build_approvals, build_suggestion_handler
@@ -36,6 +38,7 @@ from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.work_kinds import WorkHandlers
 from bot.approvals.delivery import CardDelivery
+from bot.approvals.file_copies import FileCleaner, FileCopier
 from bot.approvals.morning_lists import MorningLists
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
@@ -44,12 +47,14 @@ from bot.chat.slack.home_listeners import SlackHome
 from bot.conversation.approver_answers import ApproverAnswerHandler
 from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.feedback import FeedbackHandler
+from bot.conversation.file_intake import FileIntake
 from bot.conversation.home import HomeBuilder
 from bot.conversation.home_actions import HomeActions
 from bot.conversation.home_refresh import HomeRefresher
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster
 from bot.conversation.operations import OperationsReader
+from bot.conversation.picture_reading import PictureReading
 from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
 from bot.conversation.turn import TurnHandler
@@ -84,6 +89,7 @@ class Application:
     ingress_gate: IngressGate
     mcp_tools: Mapping[str, Tool]
     """Tools of MCP servers, by name."""
+    file_cleaner: FileCleaner
 
 
 @asynccontextmanager
@@ -94,7 +100,7 @@ async def build_app(
     says how to fix it."""
     async with (
         open_resources(settings, services, timing, model) as base,
-        open_engine_from_settings(settings, base.stores.redis, base.platform.directory) as engine,
+        open_engine_from_settings(settings, base.stores.redis, base.platform.directory, base.platform.files) as engine,
     ):
         parts = Foundation(
             resources=base,
@@ -103,6 +109,7 @@ async def build_app(
             memory=ConversationMemory(history=base.stores.history, runs=base.stores.runs, clock=base.timing.clock),
             ingress_gate=IngressGate(),
             overflows=LaneOverflows(base.stores.redis, base.stores.keys),
+            file_intake=_build_file_intake(base),
         )
         approvals = build_approvals(parts)
         outbox = _build_outbox(parts, approvals)
@@ -113,7 +120,8 @@ async def build_app(
             parts, approvals, turn_handler=turn_handler, outbox=outbox, forms=forms, welcomer=welcomer
         )
         home_builder = _build_home(parts, approvals.card_delivery)
-        worker = _build_worker(parts, handlers, _build_home_refresher(parts, home_builder))
+        cleaner = _build_file_cleaner(parts)
+        worker = _build_worker(parts, handlers, _build_home_refresher(parts, home_builder), cleaner)
         ingress = _build_ingress(parts, worker, approvals, forms, home_builder, welcomer)
         yield Application(
             bolt_app=_build_slack_app(base, ingress),
@@ -124,6 +132,7 @@ async def build_app(
             morning_lists=approvals.morning_lists,
             ingress_gate=parts.ingress_gate,
             mcp_tools=base.mcp_tools,
+            file_cleaner=cleaner,
         )
 
 
@@ -137,6 +146,23 @@ def _build_tool_services(resources: Resources, engine: Engine) -> ToolServices:
         render_text=render_value,
         calendar=load_calendar(settings),
         handbook=open_handbook(resources.services.handbook_dir),
+    )
+
+
+def _build_file_intake(resources: Resources) -> FileIntake:
+    """Pictures are shown to the model if the settings say that it sees them; the rehearsal model sees none."""
+    settings, platform = resources.settings, resources.platform
+    sees = settings.openai_vision == "on" and "model" not in resources.services.standins
+    reader = PictureReading(
+        reader=ReceiptReader(resources.model), spending=resources.stores.usage, prices=resources.prices
+    )
+    return FileIntake(
+        source=platform.file_source,
+        files=platform.files,
+        clock=resources.timing.clock,
+        max_bytes=int(settings.files_mb * 1_000_000),
+        patience_ms=int(resources.timing.file_patience_s * 1000),
+        reader=reader if sees else None,
     )
 
 
@@ -236,11 +262,24 @@ def _build_work_handlers(
             journal=stores.journal,
         ),
         request_forms=forms,
+        file_copier=FileCopier(
+            poster=platform.channel, files=platform.files, directory=platform.directory, journal=stores.journal
+        ),
         suggestion_handler=build_suggestion_handler(parts, approvals) if base.settings.advice == "on" else None,
     )
 
 
-def _build_worker(parts: Foundation, handlers: WorkHandlers, homes: HomeRefresher) -> Worker:
+def _build_file_cleaner(parts: Foundation) -> FileCleaner:
+    base = parts.resources
+    return FileCleaner(
+        files=base.platform.files,
+        claims=parts.tool_services.engine,
+        clock=base.timing.clock,
+        kept_for=timedelta(days=base.settings.files_days),
+    )
+
+
+def _build_worker(parts: Foundation, handlers: WorkHandlers, homes: HomeRefresher, cleaner: FileCleaner) -> Worker:
     base, stores, timing = parts.resources, parts.resources.stores, parts.resources.timing
     dispatcher = WorkDispatcher(
         handlers=handlers,
@@ -260,6 +299,7 @@ def _build_worker(parts: Foundation, handlers: WorkHandlers, homes: HomeRefreshe
             handlers.outbox.relay_events,
             timers.run_timers,
             handlers.morning_lists.plan_mornings,
+            cleaner.delete_old_files,
             base.platform.directory.keep_up_to_date,
             homes.refresh_changed_homes,
             *base.services.upkeep_jobs,
@@ -277,6 +317,7 @@ def _build_request_forms(parts: Foundation) -> RequestForms:
         keys=base.stores.keys,
         journal=base.stores.journal,
         clock=base.timing.clock,
+        file_intake=parts.file_intake,
     )
 
 
@@ -354,6 +395,7 @@ def _build_ingress(
         home_actions=_build_home_actions(home_builder),
         request_forms=forms,
         welcomer=welcomer,
+        files=platform.files,
         history=stores.history,
         runs=stores.runs,
         delivery=platform.delivery,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from bot.agent.suggester import Suggester
 from bot.app.foundation import Foundation
@@ -19,6 +20,7 @@ from bot.approvals.openings import CardOpener
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
 from bot.approvals.suggestions import SuggestionHandler
+from bot.conversation.file_intake import take_chosen_files
 from bot.storage.approval_sets import ApprovalSetStore
 from bot.storage.morning_preferences import MorningPreferenceStore
 
@@ -146,6 +148,7 @@ def _build_press_handler(
         card_editor=card_editor,
         effect_runner=effect_runner,
         clock=clock,
+        take_files=partial(take_chosen_files, parts.file_intake),
     )
 
 

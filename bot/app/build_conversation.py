@@ -70,6 +70,7 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, company_rules: str) -
         replies=replies,
         run_recorder=run_recorder,
         clock=clock,
+        file_intake=parts.file_intake,
         ingress_gate=parts.ingress_gate,
         budget=budget,
         down_ms=int(base.timing.outage_retry_s * 1000),

@@ -54,7 +54,7 @@ SCOPES = frozenset(
     {
         *("app_mentions:read", "channels:history", "channels:read", "chat:write", "commands", "groups:history"),
         "groups:read",
-        *("files:write", "im:history", "im:write", "users:read", "users:read.email"),
+        *("files:read", "files:write", "im:history", "im:write", "users:read", "users:read.email"),
     }
 )
 """Scopes in the manifest that the bot cannot work without."""

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from bot.app.company_files import build_form_numbers, load_calendar, load_policy
 from bot.app.settings import Settings
 from bot.core.errors import SettingsError
-from tools.ports import Directory
+from tools.ports import AttachedFiles, Directory
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.enrich import CommandEnricher, RequestLists
 from tools.workflow.engine.port import Engine
@@ -23,7 +23,9 @@ from tools.workflow.remote.open_engine import EngineAddress, open_engine
 
 
 @asynccontextmanager
-async def open_engine_from_settings(settings: Settings, redis: Redis, directory: Directory) -> AsyncIterator[Engine]:
+async def open_engine_from_settings(
+    settings: Settings, redis: Redis, directory: Directory, files: AttachedFiles | None = None
+) -> AsyncIterator[Engine]:
     """The engine, while the context is open. Raises `SettingsError`."""
     processes = load_shipped_processes()
     calendar, numbers = load_calendar(settings), build_form_numbers(settings)
@@ -33,11 +35,15 @@ async def open_engine_from_settings(settings: Settings, redis: Redis, directory:
     )  # deployed ones too
     policy = load_policy(settings, [process.form for process in known])
     if address is None:
-        yield EmbeddedEngine(store, processes, directory, calendar=calendar, numbers=numbers, policy=policy)
+        yield EmbeddedEngine(
+            store, processes, directory, calendar=calendar, numbers=numbers, policy=policy, files=files
+        )
         return
 
     def build_enricher(lists: RequestLists) -> CommandEnricher:
-        return CommandEnricher(lists=lists, directory=directory, calendar=calendar, numbers=numbers, policy=policy)
+        return CommandEnricher(
+            lists=lists, directory=directory, calendar=calendar, numbers=numbers, policy=policy, files=files
+        )
 
     try:
         async with open_engine(address, RedisKeyValueStore(redis), processes, directory, build_enricher) as engine:

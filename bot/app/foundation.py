@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bot.app.resources import Resources
 from bot.chat.ingress_gate import IngressGate
+from bot.conversation.file_intake import FileIntake
 from bot.conversation.memory import ConversationMemory
 from bot.queue.overflow import LaneOverflows
 from tools.tool import Tool, ToolServices
@@ -21,3 +22,4 @@ class Foundation:
     memory: ConversationMemory
     ingress_gate: IngressGate
     overflows: LaneOverflows
+    file_intake: FileIntake

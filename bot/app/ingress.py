@@ -25,6 +25,7 @@ from bot.chat.messages import (
     Message,
     Place,
     Post,
+    SentFile,
     SuggestedPrompt,
 )
 from bot.conversation import commands
@@ -54,6 +55,7 @@ from bot.queue.overflow import LaneOverflows
 from bot.queue.worker import Worker
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.storage.approvals import ApprovalStore, Verdict, derive_task_card_id
+from bot.storage.files import FileStore
 from bot.storage.history import HistoryStore
 from bot.storage.homes import HomePlace
 from bot.storage.journal import Journal
@@ -81,6 +83,8 @@ class LaneIngress:
     directory: ChatDirectory
     overflows: LaneOverflows
     journal: Journal
+    files: FileStore | None = None
+    """None: dialogs take no files."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     """What goes on after the platform was answered."""
 
@@ -174,7 +178,13 @@ class LaneIngress:
     async def check_dialog(self, click: Click) -> dict[str, str]:
         if click.choice in SET_CHOICES:
             return self.approval_sets.check_dialog(click)
+        await self._announce_files(click.person, click.files)
         return await self.dialogs.check_dialog(click)
+
+    async def _announce_files(self, person: str, files: Sequence[SentFile]) -> None:
+        """What was chosen may be named from now on; it is fetched when the dialog is handled."""
+        if self.files is not None:
+            await self.files.announce_files(person, files)
 
     async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
         if is_opened:
@@ -206,10 +216,13 @@ class LaneIngress:
             await self.worker.accept_item(lane, f"welcome:{person}", work.model_dump_json(), person=person)
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
+        await self._announce_files(form.person, form.files)
         return await self.request_forms.build_form(form)
 
     async def submit_form(self, form: FormSubmission) -> FormAnswer:
-        """A form takes the lane of the card that it becomes: no conversation holds it up."""
+        """A form takes the lane of the card that it becomes: no conversation holds it up, nor do its files, which are
+        fetched there."""
+        await self._announce_files(form.person, form.files)
         answer = await self.request_forms.check_form(form)
         if answer.problems or answer.next_page:
             return answer

@@ -23,6 +23,7 @@ from bot.chat.slack import app as slack
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.channel_readers import SlackReaderClassifier
 from bot.chat.slack.directory import FRESH_S, SlackDirectory
+from bot.chat.slack.files import SlackFileSource
 from bot.chat.slack.listeners import BotIdentity
 from bot.conversation.reply import MessageDelivery
 from bot.core import logs
@@ -36,6 +37,8 @@ from bot.redis.check import require_fit_redis
 from bot.redis.connect import connect_redis
 from bot.storage.approvals import ApprovalStore
 from bot.storage.cache import TextCache
+from bot.storage.file_bytes import FileBytes, FolderBytes
+from bot.storage.files import FileStore
 from bot.storage.history import HistoryStore
 from bot.storage.homes import HomeStore
 from bot.storage.journal import Journal
@@ -61,6 +64,8 @@ class Timing:
     outage_retry_s: float = 5.0
     person_max_age_s: float = FRESH_S
     """The maximum age of a person's data when they press."""
+    file_patience_s: float = 60.0
+    """How long a message waits for a file that the platform does not deliver."""
     max_tries: int = 5
     max_lane_items: int = 500
     backoff_ms: int = 500
@@ -81,6 +86,7 @@ class Stores:
     usage: UsageStore
     homes: HomeStore
     preferences: PreferenceStore
+    file_bytes: FileBytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +99,9 @@ class SlackPlatform:
     directory: SlackDirectory
     delivery: MessageDelivery
     """Posts text where it may be shown."""
+    file_source: SlackFileSource
+    files: FileStore
+    """What people have sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +176,7 @@ async def _open_stores(settings: Settings, services: Services, timing: Timing) -
             usage=UsageStore(redis, keys, clock=timing.clock, zone=ZoneInfo(settings.company_timezone)),
             homes=HomeStore(redis, keys),
             preferences=preferences,
+            file_bytes=FolderBytes((settings.files_dir or settings.data_dir / "files").absolute()),
         )
     finally:
         await redis.aclose()
@@ -199,6 +209,8 @@ async def _open_slack(
                 delivery=MessageDelivery(
                     chat=chat, reader_classifier=SlackReaderClassifier(client, directory), directory=directory
                 ),
+                file_source=SlackFileSource(client),
+                files=FileStore(stores.redis, stores.keys, me.team, stores.file_bytes),
             )
         finally:
             await chat.stop_statuses()

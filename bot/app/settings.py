@@ -142,6 +142,17 @@ class Settings(BaseSettings):
     """Folder of Markdown files (`.md`, UTF-8; at most 200 of 256 KiB): the company's rules. The model searches and
     reads them, and a suggestion weighs a request against them. Changes are read at once; hidden files are skipped, and
     links out of the folder refused. The local workspace has one of its own."""
+    files_dir: Path | None = None
+    """Where the files that people send are kept, each under its SHA-256: one folder for all processes. Empty: the
+    folder `files` in `DATA_DIR`."""
+    files_mb: float = Field(default=20, gt=0, le=100)
+    """The largest file that is taken (MB)."""
+    files_days: int = Field(default=730, ge=1)
+    """How long a file is kept (days); its name, size and hash stay in the request's record. What is on no request after
+    30 days goes then."""
+    openai_vision: Literal["off", "on"] = "off"
+    """`on`: the model sees pictures (PNG, JPEG, GIF, WebP): it is shown those that people send, and what it reads of
+    amount, date and merchant is proposed, marked as read from the picture."""
     think_tool: Literal["off", "on"] = "off"
     """`on`: the model has a tool to write a thought down with, which has no effect; it stays in the run's record."""
     mcp_file: Path | None = None

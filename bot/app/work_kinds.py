@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter
 
 from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.authorization import FEEDBACK_CHOICES, RETRY_CHOICE
+from bot.approvals.file_copies import FileCopier
 from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
 from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener
@@ -57,6 +58,7 @@ from bot.core.work_items import (
     RenderDiagram,
     ResumeRun,
     SessionStopped,
+    ShowFiles,
     ShowSuggestion,
     StartMorning,
     StopOpenCard,
@@ -88,6 +90,8 @@ class WorkHandlers:
     memory: ConversationMemory
     notices: NoticePoster
     request_forms: RequestForms
+    file_copier: FileCopier | None = None
+    """None: nobody is shown files."""
     suggestion_handler: SuggestionHandler | None = None
     """None: no model is asked for suggestions."""
 
@@ -138,6 +142,10 @@ async def _draft_suggestion(to: WorkHandlers, lease: Lease, work: DraftSuggestio
 
 async def _show_suggestion(to: WorkHandlers, lease: Lease, work: ShowSuggestion) -> Sequence[Write]:
     return await to.suggestion_handler.show_suggestion(lease, work) if to.suggestion_handler else []
+
+
+async def _show_files(to: WorkHandlers, lease: Lease, work: ShowFiles) -> Sequence[Write]:
+    return await to.file_copier.show_files(lease, work) if to.file_copier else []
 
 
 async def _relay_event(to: WorkHandlers, lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:
@@ -224,6 +232,7 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
     # The rest
     WorkKind(model=NotifyPerson, handle=lambda to, lease, work: to.notices.notify_person(lease, work)),
     WorkKind(model=RenderDiagram, handle=lambda to, lease, work: to.diagram_poster.post_diagram(lease, work)),
+    WorkKind(model=ShowFiles, handle=_show_files),
     WorkKind(model=RelayEngineEvent, handle=_relay_event),
 )
 _BY_MODEL: Mapping[type[FrozenModel], WorkKind[Any]] = {kind.model: kind for kind in WORK_KINDS}

@@ -9,6 +9,7 @@ from datetime import timedelta
 from bot.approvals import suggestions
 from bot.approvals.delivery import CardDelivery, DeliveredCard
 from bot.approvals.events import ApprovalEffects, CardRedrafted, CardRequested, WaiterAdded
+from bot.approvals.file_copies import build_show_writes
 from bot.approvals.lifecycle import ApprovalLifecycle, build_event_writes
 from bot.approvals.opinion_drafts import get_draft, has_new_draft
 from bot.approvals.state import transition
@@ -58,6 +59,7 @@ class CardOpener:
             *self.approvals.build_home_marks(card.approval),
             journal_write,
             *suggestion_request,
+            *build_show_writes(approval, card.approval),
             *events,
             *self.lifecycle.build_refresh_request(lease.item, card),
         ]

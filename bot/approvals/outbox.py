@@ -22,6 +22,7 @@ from bot.storage.approvals import derive_task_card_id
 from tools.cards.fields import build_mail_draft
 from tools.mail.send_email import SendEmailArgs, prepare_send_email
 from tools.people.names import PERSON, format_stand_in, get_names_by_language
+from tools.requests.duplicates import list_claims_with_file
 from tools.spec import Caller, Gate, Person, TextRef, ToolError
 from tools.tasks.todo import DECIDE_TASK, propose_decision
 from tools.tool import ToolContext, ToolServices
@@ -77,6 +78,7 @@ class OutboxRelay:
         match event.kind:
             case "assigned" | "deputy":
                 await self._enqueue_task_card(event)
+                await self._notify_of_same_files(event)
             case "urged":
                 await self._enqueue_task_card(
                     event, TextRef(key="card.urged", params={"by": await self._describe_actor(event.data)})
@@ -203,6 +205,33 @@ class OutboxRelay:
         said = "said" if opinion.text else "silent"
         params: NoticeParams = {"name": {**by, PERSON: opinion.by}, "text": _flatten_text(opinion.text)}
         return TextRef(key=f"fact.{said}_{opinion.decision}", params=params)
+
+    async def _notify_of_same_files(self, event: OutboxEvent) -> None:
+        """A request with a file that is on another claim too has come to somebody: they see it on the card; whoever has
+        decided, or has to decide, on the other one is told. Of two claims at once, the later relay sees both."""
+        if event.kind != "assigned":
+            return
+        engine, directory = self.tool_services.engine, self.directory
+        try:
+            assigned = await engine.get_task(event.data["task"])
+        except ToolError:
+            return
+        request, task = assigned.request, assigned.task
+        is_first = task.kind is TaskKind.APPROVE and not any(t.outcome for t in request.tasks if t.round == task.round)
+        for file in request.filled.files if is_first else ():
+            for other in await list_claims_with_file(engine, file, request.id):
+                same = next(one for one in other.filled.files if one.sha256 == file.sha256)
+                params: NoticeParams = {
+                    "request": other.id,
+                    "file": same.name,
+                    "other": request.id,
+                    "requester": await get_names_by_language(directory, request.initiator),
+                }
+                deciders = {t.by or t.assignee for t in other.tasks if t.kind is TaskKind.APPROVE}
+                for person in sorted(deciders - {request.initiator, other.initiator}):
+                    notice = NotifyPerson(person=person, text=TextRef(key="file.same_elsewhere", params=params))
+                    id = f"same_file:{request.id}:{other.id}:{file.sha256[:16]}:{person}"
+                    await self._enqueue_work(f"notice:{person}", id, notice)
 
     async def _build_notice_params(self, event: OutboxEvent) -> NoticeParams:
         """What a notice may say about its request, and who acted."""

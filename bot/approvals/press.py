@@ -7,8 +7,9 @@ result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from bot.agent.proposals import clean_form, count_removed_characters
 from bot.approvals import render
@@ -38,11 +39,16 @@ from bot.queue.writes import EnqueueItem, Write
 from bot.storage.approvals import ApprovalStore
 from tools.spec import Caller, CardChoice, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
+from tools.workflow.process.forms import list_file_ids
 
 CHOICES_WITHOUT_DECISION = RENEWAL_CHOICES | DIAGRAM_CHOICES | RECOVERY_CHOICES
 """Presses that decide nothing about an open card."""
 UNAUTHORIZED_CODES = frozenset({"not_named", "nobody_named"})
 """Codes of `Tool.authorize` for a person whom the rules no longer name. The effect reports any other code."""
+
+
+FileTaker: TypeAlias = Callable[[Lease, Caller, Sequence[str]], Awaitable[str]]
+"""(lease, who has chosen them, ids) → what could not be taken, in their language; empty: all of it is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +63,8 @@ class PressHandler:
     card_editor: CardEditor
     effect_runner: EffectRunner
     clock: Clock
+    take_files: FileTaker | None = None
+    """None: dialogs take no files."""
 
     async def handle_press(self, lease: Lease, click: Click) -> Sequence[Write]:
         """From a click to the writes that end it."""
@@ -82,11 +90,22 @@ class PressHandler:
         if choice.fields and click.form is None:
             return await self._refuse_press(lease, click, approval, "no_form")
         click = click.with_form(read_form_answers(approval.proposal, choice, click))
+        if refused := await self._take_files(lease, person, choice, click):
+            await self.card_delivery.post_ephemeral(click, refused)
+            return []
         if choice.edits:
             return await self.card_editor.edit_card(lease, approval, person, click)
         if choice.executes and (refusal := await self._check_authorization(approval, person, choice, click)):
             return await self.refuser.refuse_press(lease, click, approval, refusal)
         return await self._decide_approval(lease, approval, choice, click)
+
+    async def _take_files(self, lease: Lease, person: Caller, choice: CardChoice, click: Click) -> str:
+        """Fetches what was chosen in the dialog; what cannot be taken, in words: then nothing is changed."""
+        named = [(click.form or {}).get(field.name, "") for field in choice.inputs if field.kind == "file"]
+        ids = [id for text in named for id in list_file_ids(text)]
+        if self.take_files is None or not ids:
+            return ""
+        return await self.take_files(lease, person, ids)
 
     async def _read_pressed_card(self, lease: Lease, click: Click) -> tuple[Approval | None, frozenset[str]]:
         """The card as it is now, and the people the presser is a deputy for."""

@@ -34,6 +34,16 @@ class Place(FrozenModel):
         return base if self.direct else f"{base}:{self.thread}"
 
 
+class SentFile(FrozenModel):
+    """A file beside a message or in a dialog, as the platform names it: what it is, its bytes say."""
+
+    id: str
+    """The platform's id of the file; empty where its payload has none."""
+    name: str = ""
+    size: int = 0
+    """Bytes, as the platform says; 0: it does not."""
+
+
 class Message(FrozenModel):
     """Something a person wrote to the bot, from a verified payload."""
 
@@ -49,6 +59,9 @@ class Message(FrozenModel):
     """A slash command: `text` is what follows the command's name."""
     unread: int = 0
     """Length of a message that was too long to read, as the platform counts characters; then `text` is empty."""
+    files: tuple[SentFile, ...] = ()
+    has_unlisted_files: bool = False
+    """The payload does not say whether there are files: the message has to be looked up."""
 
     @property
     def thread_place(self) -> Place:
@@ -82,6 +95,8 @@ class Click(FrozenModel):
     """The message with the button, if the platform says so."""
     in_set: str = ""
     """The set whose button decides several cards, this one among them; empty: the card's own button."""
+    files: tuple[SentFile, ...] = ()
+    """What was chosen in the dialog; `form` has the ids."""
 
     def with_form(self, form: dict[str, str]) -> Click:
         """The same press with these values of the dialog."""
@@ -106,6 +121,8 @@ class FormSubmission(FrozenModel):
     """The fields of the pages before."""
     has_choice: bool = False
     """They may change to the form of another process."""
+    files: tuple[SentFile, ...] = ()
+    """What was chosen on this page; `values` has the ids."""
 
     def turn_page(self) -> FormSubmission:
         """The same with the next page in front of them."""
@@ -419,6 +436,27 @@ class Channel(Protocol):
 
     def find_rate_slot(self, place: Place) -> RateSlot | None:
         """The rate limit for posts to this place, if any."""
+
+
+class FileSource(Protocol):
+    """Where the files of messages lie."""
+
+    async def list_message_files(self, place: Place, at: str) -> tuple[SentFile, ...]:
+        """The files of the message with this timestamp. Raises `ChatError`."""
+
+    async def fetch_file(self, file: SentFile, max_bytes: int) -> bytes:
+        """Its bytes. Raises `FileRefusedError`, or `ChatUnavailableError` if the platform cannot be reached now."""
+
+
+class FilePoster(Protocol):
+    """The part of a platform's channel that shows files to people."""
+
+    async def open_dm(self, person: str) -> Place: ...
+
+    async def upload_files(
+        self, place: Place, files: Sequence[tuple[str, bytes]], *, comment: str, key: str, again: bool = False
+    ) -> None:
+        """Posts files, (name, bytes) each, in one message. `key`, `again`: as for `Channel.post_message`."""
 
 
 class ChannelReaders(StrEnum):

@@ -28,18 +28,24 @@ class RunReplies:
     delivery: MessageDelivery
     directory: ChatDirectory
 
-    async def post_notice(self, lease: Lease, message: Message, text: str, *, key: str) -> None:
-        """Posts a sentence of ours that says nothing about anybody. `key`: names the sentence among those about this
-        message."""
+    async def post_notice(
+        self, lease: Lease, message: Message, text: str, *, key: str, privacy: Privacy = Privacy.PUBLIC
+    ) -> None:
+        """Posts a sentence of ours. `key`: names the sentence among those about this message; `privacy`: of what it
+        says."""
         again, key = lease.item.is_redelivery, f"{message.id}:{key}"
-        await self.delivery.deliver_message(message.place, message.person, Post(text), key=key, again=again)
+        post = Post(text, plain=privacy is not Privacy.PUBLIC)
+        await self.delivery.deliver_message(message.place, message.person, post, privacy, key=key, again=again)
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
         """The rate limit for the run's answer."""
         return self.chat.find_rate_slot(run.message.place)
 
-    async def post_run_result(self, run: Run, result: RunResult, *, again: bool, wait_ms: int | None) -> DeliveryResult:
-        """Posts the answer: in the conversation if what the run has seen may be shown there."""
+    async def post_run_result(
+        self, run: Run, result: RunResult, *, again: bool, wait_ms: int | None, files: str = ""
+    ) -> DeliveryResult:
+        """Posts the answer: in the conversation if what the run has seen may be shown there. `files`: what is kept and
+        on no request yet."""
         place, privacy, key = run.message.place, get_result_privacy(run, result), f"{run.id}:final"
         here, aside = await self.delivery.can_show_in(place, privacy), render_receipt(run, in_channel=True)
         in_channel = here and not place.direct
@@ -50,6 +56,8 @@ class RunReplies:
             manager = await find_manager(self.directory, run.message.person)
             button = (build_approver_button(run, manager),) if manager else ()
             post = replace(post, buttons=(*post.buttons, *button), picker=build_approver_picker(run))
+        if files:
+            post = replace(post, receipt="\n".join(filter(None, (post.receipt, files))))
         return await self.delivery.deliver_message(
             place, run.message.person, post, privacy, key=key, again=again, wait_ms=wait_ms, receipt=aside
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from bot.agent.proposals import propose_call
 from bot.approvals.render import render_limit
 from bot.chat.messages import ChatDirectory, FormAnswer, FormDialog, FormInput, FormProblem, FormSubmission
+from bot.conversation.file_intake import FileIntake, TakenFile, describe_refused_files
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import ChatError
@@ -35,6 +36,7 @@ from tools.requests.processes import START_PROCESS
 from tools.spec import Caller, DialogField, TextRef, ToolError
 from tools.tool import ToolContext, ToolServices
 from tools.workflow.process.definition import Process
+from tools.workflow.process.form_files import list_named_files, remove_files
 from tools.workflow.process.forms import FieldKind
 
 log = logs.get_logger(__name__)
@@ -51,6 +53,8 @@ class RequestForms:
     keys: Keys
     journal: Journal
     clock: Clock
+    file_intake: FileIntake | None = None
+    """None: files are not taken."""
 
     # Dialogs
 
@@ -139,11 +143,16 @@ class RequestForms:
         caller = await self.directory.find_caller(form.person)
         if caller is None:
             return [self._build_journal_write(lease.item, form, "not a member who can be served")]
+        taken = await self._take_files(lease, form)
+        refused = [one for one in taken if one.refused]
+        if refused:
+            form = form.model_copy(update={"values": remove_files(form.values, [one.file.id for one in refused])})
+        told = [self._build_file_notice(lease.item, form, refused)] if refused else []
         try:
             args = {"process": form.process, "form": dict(form.values)}
             proposal = await propose_call(START_PROCESS, self._build_context(caller), args)
         except ToolError as error:
-            return self._build_refusal(lease.item, form, error)
+            return [*told, *self._build_refusal(lease.item, form, error)]
         card = OpenCard(
             approval=lease.lane,
             tool=START_PROCESS.name,
@@ -153,9 +162,23 @@ class RequestForms:
             place=None,
         )
         return [
+            *told,
             EnqueueItem(card.approval, f"open:{form.dialog}", card.model_dump_json()),
             self._build_journal_write(lease.item, form),
         ]
+
+    async def _take_files(self, lease: Lease, form: FormSubmitted) -> list[TakenFile]:
+        process = _find_process(await self.tool_services.engine.list_processes(), form.process)
+        if self.file_intake is None or process is None:
+            return []
+        ids = list_named_files(process.form, form.values)
+        return await self.file_intake.take_named_files(lease, form.person, ids) if ids else []
+
+    def _build_file_notice(self, item: LaneItem, form: FormSubmitted, refused: Sequence[TakenFile]) -> Write:
+        """What of the form's files could not be taken, by name: the card comes without them."""
+        files = {language: describe_refused_files(refused, language) for language in LANGUAGES}
+        notice = NotifyPerson(person=form.person, text=TextRef(key="file.notice", params={"files": files}))
+        return EnqueueItem(f"notice:{form.person}", f"{item.id}:files", notice.model_dump_json())
 
     async def give_up_form(self, item: LaneItem, form: FormSubmitted) -> Sequence[Write]:
         """It failed every time: its person is told."""

@@ -11,6 +11,7 @@ from bot.agent.loop import AgentLoop
 from bot.chat.messages import Message
 from bot.conversation.recent import RecentConversation
 from bot.conversation.turn_context import TurnContext
+from bot.conversation.waiting_files import list_usable_files
 from bot.core.clock import Clock
 from bot.core.logs import bind_context
 from bot.core.records import Run, RunStatus
@@ -56,7 +57,8 @@ class RunLoader:
         run.state.offered_tools = self.loop.selector.choose_offered_tools(
             message.text, RecentConversation(conversation.history)
         )
-        run.state.append_message(prompt.build_user_message(caller, message.text, self.clock.today(person.zone)))
+        files = list_usable_files(run, conversation.files)
+        run.state.append_message(prompt.build_user_message(caller, message.text, self.clock.today(person.zone), files))
         return run
 
     async def refresh_start_tools(self) -> None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from bot.chat.messages import ChatDirectory, Message
 from bot.conversation.commands import CommandHandler
 from bot.conversation.endings import RunReplies
+from bot.conversation.file_intake import TakenFile, describe_kept_files
 from bot.conversation.run_recorder import RunRecorder
 from bot.core.i18n import translate
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
-from tools.spec import Caller
+from tools.spec import Caller, Privacy
 
 TEXT_MAX = 12_000
 """Longest message, in characters."""
@@ -34,15 +35,31 @@ class MessageTriage:
         why = "not a member who can be served"
         return [self.run_recorder.build_journal_write(message, "message.ignored", text=why)]
 
-    async def answer_without_model(self, lease: Lease, message: Message, caller: Caller) -> Sequence[Write] | None:
-        """The writes of a message that code answers. None for a message that needs the model."""
+    async def answer_without_model(
+        self, lease: Lease, message: Message, caller: Caller, files: Sequence[TakenFile] = ()
+    ) -> Sequence[Write] | None:
+        """The writes of a message that code answers. None for a message that needs the model. `files`: what came with
+        it; what is kept of them is said here too."""
+        language = caller.person.language
+        kept = [one.file for one in files if not one.refused]
+        if files and not kept and not message.text.strip():  # it was said why
+            return [self.run_recorder.build_journal_write(message, "message.empty")]
+        writes = await self._answer_without_model(lease, message, caller, has_files=bool(kept))
+        if writes is not None and kept:
+            text = describe_kept_files(kept, language)
+            await self.replies.post_notice(lease, message, text, key="kept", privacy=Privacy.OWN_TEXT)
+        return writes
+
+    async def _answer_without_model(
+        self, lease: Lease, message: Message, caller: Caller, *, has_files: bool
+    ) -> Sequence[Write] | None:
         language = caller.person.language
         if (answer := await self.commands.answer_command(message, caller)) is not None:
             await self.replies.post_notice(lease, message, answer.text, key="command")
             return [*answer.writes, self.run_recorder.build_journal_write(message, "command", text=answer.command)]
         if message.unread:
             return await self._refuse_long_message(lease, message, message.unread, language)
-        if not message.text.strip():
+        if not message.text.strip() and not has_files:
             await self.replies.post_notice(lease, message, translate("turn.empty", language), key="empty")
             return [self.run_recorder.build_journal_write(message, "message.empty")]
         if len(message.text) > TEXT_MAX:

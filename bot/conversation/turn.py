@@ -20,6 +20,7 @@ from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import ChatDirectory, Message
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.endings import RunReplies
+from bot.conversation.file_intake import FileIntake, TakenFile, describe_kept_files, describe_refused_files
 from bot.conversation.progress import ProgressReporter, describe_stop
 from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.reply import DeliveryResult
@@ -27,6 +28,13 @@ from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
 from bot.conversation.triage import MessageTriage
 from bot.conversation.turn_context import TurnContext
+from bot.conversation.waiting_files import (
+    build_hold_writes,
+    build_release_writes,
+    list_left_files,
+    list_usable_files,
+    note_used_files,
+)
 from bot.core.clock import Clock
 from bot.core.errors import NEEDS_ADMINISTRATOR, ModelUnavailableError
 from bot.core.i18n import translate
@@ -35,6 +43,7 @@ from bot.core.records import STOPPED_CHOICE, OpenCard, Run, RunResult, RunStatus
 from bot.core.work_items import ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
+from tools.spec import Caller, Privacy
 from tools.tool import ToolContext, ToolServices
 
 DOWN_MAX_MS = 300_000
@@ -55,6 +64,8 @@ class TurnHandler:
     replies: RunReplies
     run_recorder: RunRecorder
     clock: Clock
+    file_intake: FileIntake | None = None
+    """None: files are not taken."""
     ingress_gate: IngressGate = field(default_factory=IngressGate)
     budget: DailyBudget = field(default_factory=DailyBudget)
     down_ms: int = 5_000
@@ -72,12 +83,25 @@ class TurnHandler:
         caller = await self.directory.find_caller(message.person)
         if caller is None:
             return await self.triage.refuse_stranger(lease, message)
-        writes = await self.triage.answer_without_model(lease, message, caller)
+        message, taken = await self._take_files(lease, message, caller)
+        writes = await self.triage.answer_without_model(lease, message, caller, taken)
         if writes is not None:
             return writes
         context = await self.run_loader.load_or_start_run(lease, message, caller)
         bind_context(run=context.run.id)
         return await self._run_agent(context)
+
+    async def _take_files(self, lease: Lease, message: Message, caller: Caller) -> tuple[Message, list[TakenFile]]:
+        """The message with its files, and what became of each; what could not be taken is said at once, by name."""
+        if self.file_intake is None:
+            return message, []
+        message = await self.file_intake.find_message_files(message)
+        if not message.files:
+            return message, []
+        taken = await self.file_intake.take_message_files(lease, message)
+        if refused := describe_refused_files(taken, caller.person.language):
+            await self.replies.post_notice(lease, message, refused, key="files", privacy=Privacy.OWN_TEXT)
+        return message, taken
 
     async def resume_run(self, lease: Lease, resume: ResumeRun) -> Sequence[Write]:
         """Continues a paused run: the result of its call is now an observation."""
@@ -91,8 +115,10 @@ class TurnHandler:
         caller = await self.directory.find_caller(run.message.person)
         if caller is None:
             return self.run_recorder.build_leaver_writes(run)
-        await self.run_loader.refresh_start_tools()
         context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
+        if resume.is_silent:
+            return [*self.run_recorder.build_cancel_writes(run), *build_release_writes(self.run_loader.keys, context)]
+        await self.run_loader.refresh_start_tools()
         if is_new:
             await self.run_recorder.checkpoint_run(context, f"resume:{resume.uid}")
         with self.progress.remove_status_after(run.message):
@@ -111,6 +137,7 @@ class TurnHandler:
         if not self.loop.settle_call(run.state, resume.uid, resume.status, resume.observation, resume.privacy):
             return False
         self.progress.settle_step(run, resume.uid, resume.status)
+        note_used_files(run, resume.status)
         run.status, run.requested_card, run.card_summary, run.has_reported_outage = RunStatus.RUNNING, None, None, False
         run.receipt_lines += [resume.receipt_line] if resume.receipt_line else []
         return True
@@ -124,7 +151,7 @@ class TurnHandler:
             if run.requested_card is not None:  # the crash may have come before this was said
                 await self._post_card_location(context, run.requested_card)
             await self.progress.settle_session(run, is_waiting=True)
-            return self.run_recorder.build_pause_writes(run)
+            return self._build_pause_writes(context)
         if run.result is not None:
             return await self._post_run_result(context, run.result, None)
         self.progress.show_working(run)
@@ -152,7 +179,8 @@ class TurnHandler:
     async def _start_loop(self, context: TurnContext) -> AsyncGenerator[RunEvent, None]:
         """The loop, with the prompt head and the rest of the person's budget for today."""
         run, caller, used = context.run, context.caller, context.conversation.usage
-        use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
+        files = list_usable_files(run, context.conversation.files)
+        use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone), files=files)
         head, grounds = await self.prompt_heads.build_prompt_head(context)
         return self.loop.run(
             run.id,
@@ -187,7 +215,11 @@ class TurnHandler:
         await self.progress.flush_lines(run, again=context.is_redelivery)
         await self._post_card_location(context, requested_card)
         await self.progress.settle_session(run, is_waiting=True)
-        return self.run_recorder.build_pause_writes(run)
+        return self._build_pause_writes(context)
+
+    def _build_pause_writes(self, context: TurnContext) -> Sequence[Write]:
+        pause_writes = self.run_recorder.build_pause_writes(context.run)
+        return [*pause_writes, *build_hold_writes(self.run_loader.keys, context)]
 
     async def _post_card_location(self, context: TurnContext, requested_card: OpenCard) -> None:
         quiet = self.progress.get_display(context.run) != "replies"
@@ -208,9 +240,13 @@ class TurnHandler:
     async def _post_run_result(self, context: TurnContext, result: RunResult, wait_ms: int | None) -> Sequence[Write]:
         run = context.run
         await self.progress.flush_lines(run, again=context.is_redelivery)
-        delivery_result = await self.replies.post_run_result(run, result, again=context.is_redelivery, wait_ms=wait_ms)
+        left = describe_kept_files(list_left_files(context), run.language)
+        delivery_result = await self.replies.post_run_result(
+            run, result, again=context.is_redelivery, wait_ms=wait_ms, files=left
+        )
         await self.progress.settle_session(run, is_waiting=context.is_other_run_waiting)
-        return self.run_recorder.build_finish_writes(context, result, delivery_result)
+        finish_writes = self.run_recorder.build_finish_writes(context, result, delivery_result)
+        return [*finish_writes, *build_release_writes(self.run_loader.keys, context)]
 
     async def _handle_model_outage(self, context: TurnContext, outage: ModelUnavailableError) -> None:
         """The message stays queued. The outage is told to the person once and journalled once, with its cause."""

@@ -12,6 +12,7 @@ CountersignError
 │   ├── ChatUnavailableError         the chat platform cannot be reached now
 │   │   └── ChatAccountError         it takes nothing from this installation until somebody mends it
 │   └── PlaceClosedError         it lets the bot say nothing in this place
+├── FileRefusedError    a file cannot be taken
 └── LocalStartError          a local stand-in could not start
 """
 
@@ -108,6 +109,14 @@ class ChatAccountError(ChatUnavailableError):
 
 class PlaceClosedError(ChatError):
     """The platform lets the bot say nothing in this place; elsewhere it may."""
+
+
+class FileRefusedError(CountersignError):
+    """A file cannot be taken. `reason` names the words for it: `file.<reason>`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class LocalStartError(CountersignError):

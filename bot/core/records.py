@@ -151,6 +151,8 @@ class Run(BaseModel):
     """How it ends. Stored before it is posted."""
     retry_press: str = ""
     """Id of the press that retried its message."""
+    used_files: tuple[str, ...] = ()
+    """Ids of the files that are on a request which this run has started or changed."""
     stored_messages: int = Field(default=0, exclude=True)
     """How many of its messages Redis holds in a separate list."""
 

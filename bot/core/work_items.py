@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from bot.chat.messages import Click, Message, Place
+from bot.chat.messages import Click, Message, MessageRef, Place
 from bot.core.records import CardSummary
 from bot.core.run_state import CallStatus
-from tools.spec import Privacy, ReceiptLine, StoredModel, TextRef
+from tools.spec import AttachedFile, Privacy, ReceiptLine, StoredModel, TextRef
 from tools.workflow.engine.store import OutboxEvent
 
 
@@ -202,6 +202,18 @@ class RenderDiagram(StoredModel):
     """Where it is shown; None: in the person's DM."""
     name: str
     """Number of a request, or name of a process."""
+
+
+class ShowFiles(StoredModel):
+    """Somebody has got a card: the files of its request are shown under it."""
+
+    kind: Literal["show_files"] = "show_files"
+    person: str
+    card: MessageRef
+    """In their DM."""
+    files: tuple[AttachedFile, ...]
+    subject: str
+    """The task of the card."""
 
 
 class RelayEngineEvent(StoredModel):

@@ -207,7 +207,7 @@ def _build_timing(scenario: Scenario, clock: AdjustableClock) -> Timing:
 @contextlib.asynccontextmanager
 async def serve_workspace_and_model(workspace: Workspace, *middlewares: Middleware) -> AsyncIterator[str]:
     """The workspace's address; the rehearsal model answers there too."""
-    app = web.Application(client_max_size=16 * 1024 * 1024, middlewares=middlewares)
+    app = web.Application(client_max_size=32 * 1024 * 1024, middlewares=middlewares)
     app.add_routes([*server.build_routes(workspace), *RehearsalEndpoint().build_routes()])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
     await runner.setup()

@@ -34,7 +34,7 @@ from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis
 from bot.storage.journal import Journal, JournalRecord
 
-LARGEST = 16 * 1024 * 1024
+LARGEST = 32 * 1024 * 1024
 """Bytes of one request: a long conversation sent to the model, or a file."""
 AGAIN_S = 1.0
 """How long to wait before an unreachable journal is tried again."""

@@ -12,7 +12,7 @@ KINDS = frozenset(
         *(f"effect.{state.value}" for state in EffectState if state),
         "chat.refused",
         "command",
-        "feedback",
+        *("feedback", "files.shown"),
         *("form.refused", "form.submitted"),
         *("history.folded", "history.not_folded"),
         *("item.dead", "item.newer", "item.retried"),

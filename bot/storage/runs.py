@@ -19,6 +19,7 @@ from bot.core.run_state import RunState
 from bot.queue.keys import Keys
 from bot.queue.writes import Delete, HDel, HSet, RPush, Set, Write
 from bot.redis.connect import translate_redis_errors
+from bot.storage.files import WaitingFile, parse_waiting_files, queue_waiting_reads
 from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.spending import DailyUsage, DailyUsageQuery
 
@@ -38,6 +39,8 @@ class ConversationState:
     history: ConversationHistory
     usage: DailyUsage = field(default_factory=DailyUsage)
     """Its person's usage of the model today, if it was requested."""
+    files: tuple[WaitingFile, ...] = ()
+    """What was sent in it and is on no request yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +77,19 @@ class RunStore:
             async with self.redis.pipeline(transaction=False) as all_of_it:
                 history.queue_reads(all_of_it, conversation)
                 all_of_it.hgetall(self._build_paused_key(conversation))
+                queue_waiting_reads(all_of_it, self.keys, conversation)
                 if run:
                     self._queue_run_reads(all_of_it, run)
                 if today:
                     today.queue_reads(all_of_it)
-                entries, calls, waiting, *values = await all_of_it.execute()
+                entries, calls, waiting, files, *values = await all_of_it.execute()
         read, used = (_parse_run(*values[:3]), values[3:]) if run else (None, values)
         return ConversationState(
             run=read,
             waiting=_parse_paused_runs(waiting),
             history=history.parse_reads(entries, calls),
             usage=today.parse_reads(used) if today else DailyUsage(),
+            files=parse_waiting_files(files),
         )
 
     def build_save_writes(self, run: Run) -> tuple[Write, ...]:

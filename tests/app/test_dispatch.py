@@ -25,7 +25,7 @@ NEW = [
     {"kind": "huddle", "call": "R1"},
     {**MESSAGE, "urgent": True},
     {**MESSAGE, "v": 2},
-    {**MESSAGE, "message": {**MESSAGE["message"], "files": ["F1"]}},  # type: ignore[dict-item]
+    {**MESSAGE, "message": {**MESSAGE["message"], "reactions": ["R1"]}},  # type: ignore[dict-item]
     {"kind": "resume_run", "run": "R1", "uid": "u", "status": "vetoed", "observation": {}},
 ]
 RUBBISH = [

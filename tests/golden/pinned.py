@@ -34,6 +34,7 @@ _PLACEHOLDERS = tuple(
     for pattern, placeholder in (
         (rf"\b{re.escape(socket.gethostname())}-[0-9a-f]{{8}}\b", "<process>"),
         (r"https?://127\.0\.0\.1:\d+", "<address>"),
+        (r"/[^\s\"]*/office\w+/files", "<files>"),
         (r"(?<![0-9A-Za-z])[A-Z]\d\d[0-9a-f]{12}(?![0-9A-Za-z])", lambda found: f"<{found[0][0]}-id>"),
         (r"\{q\d\d\}", "{q}"),
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),

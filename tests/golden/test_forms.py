@@ -28,6 +28,7 @@ from bot.core.records import Approval, Run
 from bot.queue.keys import Keys
 from bot.queue.writes import HSet
 from bot.storage.approvals import ApprovalStore
+from bot.storage.files import FileRecord, WaitingFile
 from bot.storage.homes import HomePlace
 from bot.storage.preferences import Preferences
 from tests.golden.pinned import compare_json
@@ -44,6 +45,7 @@ STORED: Mapping[str, type[BaseModel]] = {
         *(kind.model for kind in WORK_KINDS),
         *(Run, Approval, ApprovalSet, Request, RequestEvent, Delegation, OutboxEvent, CommandRecord, MemberRecord),
         *(HomePlace, Preferences),
+        *(FileRecord, WaitingFile),
     )
 }
 APPROVALS = ApprovalStore(FakeAsyncRedis(decode_responses=True), Keys("cs", 1))

@@ -47,6 +47,7 @@ from bot.chat.messages import (
     MessageRef,
     Place,
     Post,
+    SentFile,
     SessionStatus,
     SuggestedPrompt,
 )
@@ -57,6 +58,7 @@ from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.endings import RunReplies
 from bot.conversation.feedback import FeedbackHandler
+from bot.conversation.file_intake import FileIntake
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster
 from bot.conversation.progress import Display, ProgressReporter
@@ -312,10 +314,12 @@ class Lab:
         notes: Iterable[Scripted] = (),
         history_tokens: int = 8_000,
         wall: type[Wall] = Wall,
+        files: Callable[[Lab], FileIntake] | None = None,
     ) -> None:
         """`script`: what the model answers to people; `advice`: what it thinks of requests, if it is asked; `house`:
         what the company adds to the rules; `styles`: the first is that of fresh runs; `more`: tools of servers;
-        `notes`: how it puts older turns in short; `wall`: the channel."""
+        `notes`: how it puts older turns in short; `wall`: the channel; `files`: makes what takes files, if any are
+        taken."""
         more = {} if more is None else more
         known = ChainMap({tool.name: tool for tool in tools}, cast(dict[str, Tool], more))
         self.over: list[Run] = []
@@ -331,7 +335,9 @@ class Lab:
             Journal(redis, self.keys),
         )
         self.store = MemoryStore()
-        self.engine = EmbeddedEngine(self.store, load_shipped_processes(), self.staff)
+        self.intake = files(self) if files else None
+        kept = self.intake.files if self.intake else None
+        self.engine = EmbeddedEngine(self.store, load_shipped_processes(), self.staff, files=kept)
         cards = CardActions(lanes=self.lanes, approvals=self.approvals, clock=self.clock)
         self.desk = ToolServices(
             directory=self.staff,
@@ -378,7 +384,7 @@ class Lab:
                 keys=self.keys, chat=self.wall, delivery=self.telling, replies=replies, tool_services=self.desk,
                 clock=self.clock,
             ),
-            clock=self.clock, budget=budget or DailyBudget(), down_ms=0,
+            clock=self.clock, budget=budget or DailyBudget(), down_ms=0, file_intake=self.intake,
         )  # fmt: skip
         self.opinions = ScriptedModel(list(advice or ()))
         self.notes = ScriptedModel(list(notes))
@@ -477,8 +483,10 @@ class Lab:
         """What requests are stamped with."""
         return TODAY + self.days
 
-    async def says(self, text: str, person: str = "U1", id: str = "Ev1", place: Place = DM) -> None:
-        message = Message(id=id, place=place, person=person, text=text, at=f"1.{id}")
+    async def says(
+        self, text: str, person: str = "U1", id: str = "Ev1", place: Place = DM, files: Sequence[SentFile] = ()
+    ) -> None:
+        message = Message(id=id, place=place, person=person, text=text, at=f"1.{id}", files=tuple(files))
         await self.lanes.enqueue(place.conversation, id, MessageReceived(message=message).model_dump_json())
 
     async def presses(

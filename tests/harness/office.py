@@ -74,7 +74,7 @@ LATE_S = float(os.environ.get("LATE_ANSWERS_S", "0"))
 """How long every answer of the workspace is on its way: `LATE_ANSWERS_S=0.4` plays stories on a slow platform."""
 TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
 """A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day they are told."""
-QUICK = Timing(poll_s=0.1, relay_pause_s=0.05, timer_pause_s=0.05, outage_retry_s=0.2, grace_s=5)
+QUICK = Timing(poll_s=0.1, relay_pause_s=0.05, timer_pause_s=0.05, outage_retry_s=0.2, grace_s=5, file_patience_s=2)
 Tuned = Mapping[str, Any]
 T = TypeVar("T")
 
@@ -98,6 +98,8 @@ class Office:
     """How long one model call may take."""
     clock: AdjustableClock = field(default_factory=AdjustableClock)
     directory_file: Path = DEMO
+    files_dir: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="files")))
+    """Where the bot keeps what people send."""
     bot: Application | None = None
 
     def outside(self) -> Services:
@@ -123,7 +125,7 @@ class Office:
         self, *, model: Model | None = None, tuned: Tuned | None = None, **changes: Any
     ) -> AsyncIterator[Application]:
         """The bot at work in this process."""
-        settings = quick_settings(**{"reply_seconds": self.reply_s, **changes})
+        settings = quick_settings(**{"reply_seconds": self.reply_s, "files_dir": self.files_dir, **changes})
         tuning = replace(QUICK, **{"clock": Clock(read_now=self.clock, read_today=lambda: TODAY), **(tuned or {})})
         async with (
             build_app(settings, self.outside(), timing=tuning, model=model) as bot,
@@ -159,6 +161,7 @@ class Office:
             "REDIS_URL": self.redis_url,
             "SMTP_URL": self.smtp_url,
             "DIRECTORY_FILE": str(self.directory_file),
+            "FILES_DIR": str(self.files_dir),
             "POST_SPACING_MS": "1",
             "LEASE_SECONDS": "1.5",
             **changes,
@@ -201,9 +204,11 @@ class Office:
     def dm(self, person: str) -> str:
         return self.driver.get_dm_id(person)
 
-    async def says(self, person: str, text: str, *, channel: str = "", thread: str | None = None) -> str:
-        """Somebody writes to the bot; the thread it will answer in."""
-        ts = await self.driver.send_message(person, channel or self.dm(person), text, thread)
+    async def says(
+        self, person: str, text: str, *, channel: str = "", thread: str | None = None, files: Sequence[str] = ()
+    ) -> str:
+        """Somebody writes to the bot; the thread it will answer in. `files`: ids of what they have uploaded."""
+        ts = await self.driver.send_message(person, channel or self.dm(person), text, thread, files=files)
         return thread or ts
 
     async def answer(self, person: str, text: str, *, channel: str = "", thread: str | None = None) -> str:
@@ -390,6 +395,7 @@ async def office(
                     address,
                     f"smtp://127.0.0.1:{smtp_port}",
                     directory_file=_directory(Path(files.name)),
+                    files_dir=Path(files.name) / "files",
                 )
             finally:
                 answering.set()

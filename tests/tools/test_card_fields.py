@@ -78,7 +78,7 @@ async def test_what_people_wrote_is_never_a_placeholder() -> None:
 def test_the_dialog_asks_for_people_and_numbers_as_such_and_needs_no_more_than_the_form() -> None:
     inputs = {f.name.removeprefix("field_"): f for f in build_dialog_fields(TRIP, {"cc": "U5,U3"})}
     assert {n: inputs[n].kind for n in ("approver", "cc", "travellers", "attachment", "kind", "start_date")} == {
-        "approver": "person", "cc": "people", "travellers": "number", "attachment": "text", "kind": "choice",
+        "approver": "person", "cc": "people", "travellers": "number", "attachment": "file", "kind": "choice",
         "start_date": "date",
     }  # fmt: skip
     assert inputs["cc"].value == "U5,U3"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tools.cards.files import build_reading_fields, describe_file, describe_references
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names, format_stand_in, get_names_by_language
 from tools.ports import Directory
-from tools.spec import CardChoice, CardField, DialogField, Identities, TextRef
+from tools.spec import AttachedFile, CardChoice, CardField, DialogField, Identities, TextRef
 from tools.workflow.bpmn.graph import ServiceTopic
 from tools.workflow.engine.assignment import ROLE_PREFIX
 from tools.workflow.engine.balance import get_balance_label, list_remaining_days
@@ -17,7 +18,7 @@ from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import APPROVAL_DECISIONS, FilledForm, Opinion, Request, format_decimal
 from tools.workflow.process.definition import Process, find_passing_rule, format_request_line, format_values
 from tools.workflow.process.form_preview import FormPreview
-from tools.workflow.process.forms import PERSONS, FieldKind, Form, FormField, RollingLimit
+from tools.workflow.process.forms import FILE, PERSONS, FieldKind, Form, FormField, RollingLimit
 from tools.workflow.process.rolling_limits import COUNT_PREFIX
 
 CONFIRM = CardChoice(name="confirm", style="primary")
@@ -35,6 +36,7 @@ INPUTS: Mapping[FieldKind, str] = {
     FieldKind.MONEY: "number",
     FieldKind.PERSON: "person",
     FieldKind.PEOPLE: "people",
+    FieldKind.ATTACHMENT: "file",
 }
 """Kind of a form field → kind of a dialog's input. Any other kind is a line of text."""
 
@@ -47,12 +49,13 @@ async def build_form_card_fields(directory: Directory, process: Process, filled:
     fields = [
         CardField(
             label=f.label.by_language,
-            value=await _build_field_value(directory, process, f, filled.values),
+            value=await _build_field_value(directory, process, f, filled),
             tells_others=f.name in process.deciding_names,
         )
         for f in form.fields
         if filled.values.get(f.name) and f.name not in companion_fields
     ]
+    fields += build_reading_fields(form, filled)
     fields += _build_length_fields(form, filled)
     levels = [*list_approval_levels(process, filled), ("cc", _list_copied_people(process, filled))]
     chosen = [(label, people) for label, people in levels if people]
@@ -206,12 +209,16 @@ async def _build_opinion_field(directory: Directory, opinion: Opinion) -> CardFi
     return CardField(label=label, value=await identify_people(directory, people, note))
 
 
-def build_dialog_fields(process: Process, values: Mapping[str, str]) -> tuple[DialogField, ...]:
-    """The whole form as a dialog, filled with the present values."""
-    return tuple(_build_dialog_field(process, f, values.get(f.name, "")) for f in process.form.fields)
+def build_dialog_fields(
+    process: Process, values: Mapping[str, str], files: Sequence[AttachedFile] = ()
+) -> tuple[DialogField, ...]:
+    """The whole form as a dialog, filled with the present values. `files`: those that it has."""
+    return tuple(_build_dialog_field(process, f, values.get(f.name, ""), files) for f in process.form.fields)
 
 
-def _build_dialog_field(process: Process, field: FormField, value: str) -> DialogField:
+def _build_dialog_field(process: Process, field: FormField, value: str, files: Sequence[AttachedFile]) -> DialogField:
+    if field.kind is FieldKind.ATTACHMENT:
+        return _build_file_field(field, value, files)
     return DialogField(
         name=FIELD_PREFIX + field.name,
         label=field.label.by_language,
@@ -223,10 +230,29 @@ def _build_dialog_field(process: Process, field: FormField, value: str) -> Dialo
     )
 
 
+def _build_file_field(field: FormField, value: str, files: Sequence[AttachedFile]) -> DialogField:
+    """Files to choose, and those that are there to leave out. With an address among them it is a line of text."""
+    names = {file.id: describe_file(file) for file in files}
+    kept = [part for part in value.split(",") if part]
+    is_only_files = all(FILE.fullmatch(part) for part in kept)
+    return DialogField(
+        name=FIELD_PREFIX + field.name,
+        label=field.label.by_language,
+        kind="file" if is_only_files else "text",
+        value=value,
+        required=field.required,
+        choices=tuple((id, names[id]) for id in kept if id in names) if is_only_files else (),
+        max_length=3000,
+    )
+
+
 async def _build_field_value(
-    directory: Directory, process: Process, field: FormField, values: Mapping[str, str]
+    directory: Directory, process: Process, field: FormField, filled: FilledForm
 ) -> str | dict[str, str] | TextRef | Identities:
+    values = filled.values
     value = values[field.name]
+    if field.kind is FieldKind.ATTACHMENT:
+        return describe_references(value, filled.files)
     option = field.find_option(value)
     half = process.form.find_field(field.half) if field.half else None
     if field.kind in PERSONS:

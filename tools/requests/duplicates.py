@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
-from tools.spec import CardField, TextRef
+from tools.people.names import get_person_name
+from tools.spec import AttachedFile, CardField, TextRef
 from tools.tool import ToolContext
-from tools.workflow.engine.duplicates import list_identical_requests, list_same_file_requests
+from tools.workflow.engine.duplicates import (
+    CLAIMING_STATUSES,
+    list_identical_requests,
+    list_same_file_requests,
+)
+from tools.workflow.engine.port import Engine
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind
@@ -36,6 +43,47 @@ async def build_identical_fields(
             context, process, filled, request_id, [one for one in own_requests if one not in alike]
         ),
     )
+
+
+async def build_same_bytes_fields(
+    context: ToolContext, filled: FilledForm, author: str, request_id: str = ""
+) -> tuple[CardField, ...]:
+    """Other claims with a file of the very same bytes, whatever it is called there and whoever made them. The author is
+    told of their own only."""
+    fields = list[CardField]()
+    for file in filled.files:
+        others = await list_claims_with_file(context.services.engine, file, request_id)
+        shown = [one for one in others if one.initiator == author or context.caller.id != author]
+        if shown:
+            params: dict[str, Any] = {"file": file.name, "requests": await _describe_claims(context, shown)}
+            fields.append(CardField(label="same_file", value=TextRef(key="fact.same_file", params=params)))
+    return tuple(fields)
+
+
+async def list_claims_with_file(engine: Engine, file: AttachedFile, request_id: str) -> list[Request]:
+    """Other requests that count as a claim and have a file of these bytes, oldest first."""
+    found = await engine.list_requests_with_file(file.sha256) if file.sha256 else ()
+    return [
+        one
+        for one in found
+        if one.id != request_id
+        and one.status in CLAIMING_STATUSES
+        and any(other.sha256 == file.sha256 for other in one.filled.files)
+    ]
+
+
+async def _describe_claims(context: ToolContext, requests: Sequence[Request]) -> dict[str, str]:
+    """Each with its author and where it stands; the newest."""
+    described = dict[str, str]()
+    names = {one.initiator: await get_person_name(context.services.directory, one.initiator) for one in requests}
+    newest = sorted(requests, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
+    described["zh"] = "、".join(
+        f"{one.id}（{names[one.initiator]}，{_format_standing(context, one, 'zh')}）" for one in newest
+    )
+    described["en"] = ", ".join(
+        f"{one.id} ({names[one.initiator]}, {_format_standing(context, one, 'en').lower()})" for one in newest
+    )
+    return described
 
 
 def _build_same_file_fields(

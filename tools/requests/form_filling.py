@@ -14,12 +14,12 @@ from tools.tool import ToolContext
 from tools.workflow.engine.assignment import MissingApproverError
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.definition import Process
-from tools.workflow.process.forms import DAYS, FieldKind, FormField
+from tools.workflow.process.forms import DAYS, MAX_FILES, FieldKind, FormField, list_file_ids
 
 SHAPE = frozenset(
     {
         *("unknown_field", "missing_field", "bad_choice", "bad_date", "bad_number", "bad_days", "days_differ"),
-        *("bad_amount", "too_precise", "bad_attachment"),
+        *("bad_amount", "too_precise", "bad_attachment", "unknown_file", "file_needed"),
     }
 )
 """What the form itself answers."""
@@ -38,6 +38,8 @@ async def complete_form(
 ) -> FilledForm:
     """The form, completed with the people that the rules name where nobody was named: the card shows them. `request`:
     the request that the form changes. Raises `ToolError` with everything that is wrong."""
+    form = _add_sent_files(context, process, form, request)
+    form = form if request else _add_read_values(context, process, form)
     whole = {
         **(_get_unchanged_values(process, request, form) if request else {}),
         **_resolve_manager(context, process, form),
@@ -64,6 +66,45 @@ def _get_unchanged_values(process: Process, request: Request, changed: Mapping[s
     if span is None or not process.form.can_take_days or not changed.get(DAYS, "").strip():
         return values
     return {name: text for name, text in values.items() if name not in (span.end, span.end_half)}
+
+
+def _add_sent_files(
+    context: ToolContext, process: Process, form: Mapping[str, str], request: Request | None
+) -> Mapping[str, str]:
+    """What was sent in the conversation belongs to the request that is made there: it joins the first attachment field,
+    unless the form names files itself. A file may be meant by its name."""
+    fields = [f for f in process.form.fields if f.kind is FieldKind.ATTACHMENT]
+    if not fields or not context.files:
+        return form
+    by_name = {fold_text(file.name): file.id for file in context.files}
+    named = {f.name: by_name.get(fold_text(form[f.name]), form[f.name]) for f in fields if form.get(f.name, "").strip()}
+    if named:
+        return {**form, **named}
+    name = fields[0].name
+    kept = request.filled.values.get(name, "").split(",") if request else []
+    ids = [id for id in dict.fromkeys([*kept, *(file.id for file in context.files)]) if id]
+    return {**form, name: ",".join(ids[:MAX_FILES])}
+
+
+def _add_read_values(context: ToolContext, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:
+    """What a model has read from the one picture on the form stands where the person said nothing. The card says where
+    it is from."""
+    fields = process.form.fields
+    named = {id for f in fields if f.kind is FieldKind.ATTACHMENT for id in list_file_ids(form.get(f.name, ""))}
+    readings = [file.reading for file in context.files if file.id in named and file.reading]
+    if len(readings) != 1:
+        return form
+    read, added = readings[0], dict[str, str]()
+    amount = next((f for f in fields if f.kind is FieldKind.MONEY), None)
+    reason = next((f for f in fields if f.kind is FieldKind.TEXT and f.required), None)
+    if amount is not None and read.get("amount") and not form.get(amount.name, "").strip():
+        added[amount.name] = read["amount"]
+        currency = process.form.find_field(amount.currency)
+        if currency and currency.find_option(read.get("currency", "")) and not form.get(currency.name, "").strip():
+            added[currency.name] = read["currency"]
+    if reason is not None and read.get("merchant") and not form.get(reason.name, "").strip():
+        added[reason.name] = " ".join(filter(None, (read["merchant"], read.get("date", ""))))
+    return {**form, **added}
 
 
 def _resolve_manager(context: ToolContext, process: Process, form: Mapping[str, str]) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from tools.spec import CardField, DialogField, TextRef, ToolError
 from tools.tool import ToolContext
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_preview import FormPreview, list_errors
-from tools.workflow.process.forms import FormField, check_missing_fields
+from tools.workflow.process.forms import FieldKind, FormField, check_missing_fields
 
 PAGE = 6
 """Inputs of one page."""
@@ -102,11 +102,13 @@ def _build_initial_values(process: Process, values: Mapping[str, str]) -> Mappin
 
 def _split_fields(process: Process, preview: FormPreview | None) -> tuple[list[FormField], list[FormField]]:
     """What this form needs, with the currency of an amount beside it, and what may be left out. A field that decides is
-    asked for as long as it may be needed; the rules fill it in where it stays empty."""
+    asked for as long as it may be needed; the rules fill it in where it stays empty. The file by which a claim is known
+    stands beside what is needed."""
     form = process.form
     unneeded = preview.unneeded_fields if preview else frozenset[str]()
     asked = preview.needed_fields if preview else frozenset[str]()
     needed = {f.name for f in form.fields if f.name in asked or (f.required and not f.default)}
+    needed |= {f.name for f in form.fields if f.kind is FieldKind.ATTACHMENT and f.name in form.identical}
     needed |= {f.currency for f in form.fields if f.name in needed and f.currency}
     offered = [f for f in form.fields if f.name not in unneeded]
     return [f for f in offered if f.name in needed], [f for f in offered if f.name not in needed]

@@ -21,7 +21,7 @@ from tools.error_advice import FORM, select_advice
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names
 from tools.privacy import classify_card, classify_form, classify_request
-from tools.requests.duplicates import build_identical_fields
+from tools.requests.duplicates import build_identical_fields, build_same_bytes_fields
 from tools.requests.form_filling import complete_form
 from tools.requests.status import find_process, require_readable_request
 from tools.spec import (
@@ -121,8 +121,9 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
         fields=(
             *await build_form_card_fields(context.services.directory, process, filled),
             *await build_identical_fields(context, process, filled, context.caller.id, context.now),
+            *await build_same_bytes_fields(context, filled, context.caller.id),
         ),
-        inputs=build_dialog_fields(process, filled.values),
+        inputs=build_dialog_fields(process, filled.values, filled.files),
         privacy=classify_form(process, filled),
         scope=build_scope(process, filled),
     )
@@ -183,7 +184,7 @@ async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestAr
         title=TextRef(key="title.resubmit", params={"process": process.form.name.by_language, "request": request.id}),
         fields=fields,
         subject=request.id,
-        inputs=build_dialog_fields(process, filled.values),
+        inputs=build_dialog_fields(process, filled.values, filled.files),
         privacy=choose_most_private(await classify_card(context, request), classify_form(process, filled)),
         scope=build_scope(process, filled),
     )

@@ -19,7 +19,7 @@ from tools.error_advice import FORM, select_advice
 from tools.paging import PAGE
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names, get_names_by_language, resolve_person
-from tools.requests.duplicates import build_identical_fields
+from tools.requests.duplicates import build_identical_fields, build_same_bytes_fields
 from tools.requests.status import can_read_request, format_request_summary
 from tools.requests.task_lookup import is_waiting_for_caller, resolve_task
 from tools.requests.timeline import MODES
@@ -141,6 +141,7 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
             *await build_identical_fields(
                 context, process, request.filled, request.initiator, request.started, request.id
             ),
+            *await build_same_bytes_fields(context, request.filled, request.initiator, request.id),
             *await _build_extra_fields(context, assigned),
         ),
         deciders=(task.assignee,),
@@ -149,6 +150,7 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
         choices=await _list_choices(context, process, assigned),
         subject=task.id,
         scope=build_scope(process, request.filled),
+        files=request.filled.files if watched else (),
     )
 
 
@@ -174,7 +176,8 @@ async def _build_extra_fields(context: ToolContext, assigned: AssignedTask) -> l
 async def _list_choices(context: ToolContext, process: Process, assigned: AssignedTask) -> tuple[CardChoice, ...]:
     match assigned.task.kind:
         case TaskKind.REVISE:
-            inputs = build_dialog_fields(process, assigned.request.filled.values)
+            filled = assigned.request.filled
+            inputs = build_dialog_fields(process, filled.values, filled.files)
             return _build_choice(Decision.RESUBMIT, *inputs, style="primary"), _build_choice(Decision.WITHDRAW)
         case TaskKind.REVOKE:
             return _build_verdict_choices()

@@ -224,6 +224,22 @@ class SlackChannel:
             place, {"files": [file], "initial_comment": escape_text(truncate_text(alt, MAX_ALT_LENGTH))}, name
         )
 
+    async def upload_files(
+        self, place: Place, files: Sequence[tuple[str, bytes]], *, comment: str, key: str, again: bool = False
+    ) -> None:
+        """See `FilePoster.upload_files`."""
+        names = [_build_file_name(name, f"{key}:{number}") for number, (name, _) in enumerate(files)]
+        if again and await self._has_posted_file(place, names[0]):
+            return
+        uploaded = list[dict[str, str]]()
+        for shown, (name, content) in zip(names, files, strict=True):
+            wanted = {"filename": shown, "length": len(content)}
+            given = await call_slack(self._client.files_getUploadURLExternal, wanted, before_each_try=assert_lease_held)
+            await upload_content(self._client, str(given["upload_url"]), content)
+            uploaded.append({"id": str(given["file_id"]), "title": name})
+        about = {"files": uploaded, "initial_comment": escape_text(truncate_text(comment, MAX_ALT_LENGTH))}
+        await self._complete_upload(place, about, names[0])
+
     async def _complete_upload(self, place: Place, about: dict[str, Any], name: str) -> None:
         """The last step shows the file. If its answer is lost, the file may be there: then searches for it."""
         thread, slot = {"thread_ts": place.thread} if place.thread else {}, self.find_rate_slot(place)

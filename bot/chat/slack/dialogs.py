@@ -13,8 +13,9 @@ from datetime import date
 from itertools import zip_longest
 from typing import Any
 
-from bot.chat.messages import Card, Click, Dialog, MessageRef, Place
+from bot.chat.messages import Card, Click, Dialog, MessageRef, Place, SentFile
 from bot.chat.slack.blocks import format_bold, render_card_content, render_card_title, render_literal
+from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.text import count_utf16_units, format_plain_label, replace_surrogates
 from tools.spec import DialogField
 
@@ -22,6 +23,8 @@ CALLBACK = "cs:dialog"
 INPUT, MORE, BUTTON_ROW = "cs:input", "cs:dialog:more", "cs:form:buttons"
 TITLE, LABEL, OPTION, VALUE, LONGEST, OPTIONS = 24, 150, 75, 150, 3000, 100
 """Characters in a title, a label (Slack takes 2,000), an option, its value, an input; options of a choice."""
+MAX_FILES = 10
+"""Files of one input: as many as Slack takes."""
 VALUE_MAX = 60_000
 """Longest value that is read, in characters. No field takes nearly as much, so a longer one is refused as too long."""
 
@@ -111,6 +114,9 @@ def build_button_row(label: str, action: str) -> View:
 
 
 def render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
+    if field.kind == "file":
+        yield from _render_file_inputs(field, label, options)
+        return
     values = list(_split_for_inputs(field.value)) if field.kind in ("text", "long") else [field.value]
     for number, value in enumerate(values, 1):
         count = f" ({number}/{len(values)})" if len(values) > 1 else ""
@@ -120,6 +126,29 @@ def render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str]
             "label": build_short_text(label, LABEL, count),
             "optional": not field.required or number > 1,
             "element": _build_element(field, value, options),
+        }
+
+
+def _render_file_inputs(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
+    """Files to choose; and those that are there already, all on, each of which can be left out. The two are one value,
+    as several inputs of a long text are."""
+    chosen = {"type": "file_input", "action_id": INPUT, "max_files": MAX_FILES}
+    yield {
+        "type": "input",
+        "block_id": field.name,
+        "label": build_short_text(label, LABEL),
+        "optional": not field.required or bool(options),
+        "element": chosen,
+    }
+    shown = [{"text": build_short_text(name, OPTION), "value": id} for id, name in options[:MAX_FILES]]
+    if shown:
+        boxes = {"type": "checkboxes", "action_id": INPUT, "options": shown, "initial_options": shown}
+        yield {
+            "type": "input",
+            "block_id": f"{field.name}~2",
+            "label": build_short_text(label, LABEL, " (2/2)"),
+            "optional": True,
+            "element": boxes,
         }
 
 
@@ -195,6 +224,7 @@ def parse_submission(body: Mapping[str, Any]) -> Click | None:
             place=Place(**about["place"]),
             form={**carried, **parse_view_state(view["state"]["values"]), **_read_kept_values(about)},
             card=MessageRef(**about["card"]) if about.get("card") else None,
+            files=list_chosen_files(view["state"]["values"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
@@ -214,7 +244,17 @@ def parse_view_state(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> di
     return form
 
 
+def list_chosen_files(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> tuple[SentFile, ...]:
+    """What was chosen in the file inputs of a view."""
+    rows = [element.get("files") for block in state.values() for element in block.values()]
+    return tuple(file for row in rows for file in parse_sent_files(row))
+
+
 def _read_input_value(element: Mapping[str, Any]) -> str:
+    if element.get("type") == "file_input":
+        return "".join(f"{file.id}," for file in parse_sent_files(element.get("files")))
+    if element.get("type") == "checkboxes":
+        return "".join(f"{option.get('value')}," for option in element.get("selected_options") or ())
     chosen = (element.get("selected_option") or {}).get("value")
     picked = element.get("selected_date") or element.get("selected_user")
     several = ",".join(element.get("selected_users") or ())

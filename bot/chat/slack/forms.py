@@ -20,6 +20,7 @@ from bot.chat.slack.dialogs import (
     VALUE,
     build_button_row,
     build_short_text,
+    list_chosen_files,
     list_input_blocks,
     parse_view_state,
     render_inputs,
@@ -120,6 +121,7 @@ def parse_form(body: Mapping[str, Any]) -> FormSubmission | None:
             page=page,
             earlier=tuple(carried),
             has_choice=bool(about["choice"]),
+            files=list_chosen_files(view["state"]["values"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None

@@ -18,9 +18,10 @@ from weakref import WeakValueDictionary
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, Ingress, Message, MessageRef, Place
+from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, Ingress, Message, MessageRef, Place, SentFile
 from bot.chat.slack import dialogs, home
 from bot.chat.slack.blocks import build_tick_prefix
+from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import count_utf16_units, parse_message_text
 from bot.chat.slack.web_api import call_slack
@@ -78,6 +79,8 @@ class RawMessage:
     ts: str
     is_reply: bool = False
     """It is in a thread that began earlier."""
+    files: tuple[SentFile, ...] = ()
+    has_unlisted_files: bool = False
 
 
 class SlackListeners:
@@ -141,7 +144,16 @@ class SlackListeners:
             return None
         shared = bool(body.get("is_ext_shared_channel"))
         place = self._build_place(channel, thread or self._choose_thread(channel, ts, kind), kind, shared=shared)
-        return RawMessage(id=id_, place=place, person=person, raw=raw, ts=ts, is_reply=bool(thread))
+        return RawMessage(
+            id=id_,
+            place=place,
+            person=person,
+            raw=raw,
+            ts=ts,
+            is_reply=bool(thread),
+            files=parse_sent_files(event.get("files")),
+            has_unlisted_files=event["type"] == "app_mention" and "files" not in event,
+        )
 
     def _to_message(self, raw_message: RawMessage, *, command: bool = False) -> Message:
         """Parses only messages to the bot, and only a bounded part of each."""
@@ -155,6 +167,8 @@ class SlackListeners:
             at=raw_message.ts,
             command=command,
             unread=unread,
+            files=raw_message.files,
+            has_unlisted_files=raw_message.has_unlisted_files,
         )
 
     async def _accept_follow_up(self, message: RawMessage) -> None:

@@ -50,6 +50,8 @@ def plan_reply(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[st
     scene = read_scene(messages, tools)
     if any(len(turn.text) > READ_MAX for turn in scene.turns[-1:]):
         return tell.build_phrase_reply(scene, "unknown")
+    if scene.turns and scene.turns[-1].has_only_files:
+        return tell.build_phrase_reply(scene, "file_received")
     dialogue = read_dialogue(scene.turns)
     # A name alone, given as an answer, does not change the language; the words that began it tell.
     scene = replace(scene, language=detect_language(dialogue.current.texts, scene.language))

@@ -18,6 +18,7 @@ SPEAKER = re.compile(r"You speak with [^\n]{0,80}?\bid\W{1,9}+(?:is )?(?P<id>\w+
 MANAGER = re.compile(r"^manager: (?P<name>.+)$", re.M)
 OPEN_CARD = re.compile(r"^- (A\w++(?:…\w*+)?): (\w+)", re.M)
 CARDS = "<cards "
+FILES = "</message>\n<files>"
 OF_THE_LOOP = ("[system] ", "<facts ", "<summary ", "<tools ", "<event ", CARDS)
 """Starts a user message that the program wrote, not the person."""
 NAMED = re.compile(r"\b([a-z_]{3,40}+) \(")
@@ -37,6 +38,8 @@ class PersonTurn:
     is_answer: bool
     name: str = ""
     """Who wrote it, as the prompt labels the message."""
+    has_only_files: bool = False
+    """They sent files, and wrote nothing."""
     is_after_start: bool = False
     """Our answer before it told of a request that is under way."""
 
@@ -106,8 +109,15 @@ class SceneReader:
         if content.startswith(OF_THE_LOOP):
             return
         name = parse_writer_name(content)
-        before = self.said.get(name, "")
-        self.turns.append(PersonTurn(unwrap_message(content), has_question(before), name, bool(STARTED.search(before))))
+        before, text = self.said.get(name, ""), unwrap_message(content)
+        asked = next((turn for turn in reversed(self.turns) if turn.name == name), None)
+        if not text and FILES in content:
+            if asked is not None and has_question(before):  # what was asked for: it goes on where it was held up
+                self.turns.append(asked)
+            else:
+                self.turns.append(PersonTurn("", False, name, has_only_files=True))
+        else:
+            self.turns.append(PersonTurn(text, has_question(before), name, is_after_start=bool(STARTED.search(before))))
         self.seen, self.waiting, self.said[name] = [], {}, ""
 
     def read_assistant_message(self, message: Mapping[str, Any]) -> None:

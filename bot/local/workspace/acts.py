@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.local.workspace import answers, posting, views
+from bot.local.workspace import answers, methods_files, posting, views
 from bot.local.workspace.delivery import Kind, NotAcknowledgedError
 from bot.local.workspace.fields import (
     VALUE_OF,
@@ -56,14 +56,28 @@ def encode_typed_text(ws: Workspace, text: str, encoded: bool) -> str:
 
 
 def send_message(
-    ws: Workspace, person: str, channel: str, text: str, thread_ts: str | None = None, *, encoded: bool = False
+    ws: Workspace,
+    person: str,
+    channel: str,
+    text: str,
+    thread_ts: str | None = None,
+    *,
+    encoded: bool = False,
+    files: Sequence[str] = (),
 ) -> str:
-    """Somebody writes a message; its timestamp. `encoded`: as a client sends it, not as it was typed."""
+    """Somebody writes a message; its timestamp. `encoded`: as a client sends it, not as it was typed. `files`: ids of
+    what they have uploaded for it; with files a message may say nothing."""
     who = ws.get_person(person)
     room = ws.get_room(channel, who.id)
-    marked = encode_typed_text(ws, text, encoded)
-    blocks = build_rich_text(marked, posting.create_short_id())
-    message = {"user": who.id, "text": marked, "client_msg_id": str(uuid.uuid4()), "blocks": blocks}
+    shared = [methods_files.get_own_file(ws, id, who.id) for id in files]
+    marked = encode_typed_text(ws, text, encoded) if text.strip() or not shared else ""
+    blocks = {"blocks": build_rich_text(marked, posting.create_short_id())} if marked else {}
+    message: Json = {"user": who.id, "text": marked, "client_msg_id": str(uuid.uuid4()), **blocks}
+    if shared:
+        message |= {"subtype": "file_share", "upload": False}
+        message["files"] = [methods_files.build_file_object(ws, file, None) for file in shared]
+        for file in shared:
+            file.rooms.add(room.id)
     ts = str(posting.post_message(ws, room, message, thread_ts)["ts"])
     ws.state.prompts.pop(channel, None)
     mark_read(ws, person, channel)
@@ -240,7 +254,8 @@ async def click_view_button(
     if found is None:
         raise WorkspaceError("action_not_found")
     pressed = build_action(ws, *found, value, False)
-    state = build_state_values(view["blocks"], keep_known_values(ws, view) if values is None else values)
+    given = keep_known_values(ws, view) if values is None else share_chosen_files(ws, who, view, values)
+    state = build_state_values(view["blocks"], given)
     if view_id in ws.state.views:
         ws.state.typed[view_id] = state
     payload = {
@@ -259,6 +274,7 @@ async def change_input(ws: Workspace, person: str, view_id: str, block_id: str, 
     if block is None:
         raise WorkspaceError("invalid_block_id")
     element = block["element"]
+    value = share_chosen_files(ws, ws.get_person(person), view, {block_id: value})[block_id]
     values = {**keep_known_values(ws, view), block_id: {element["action_id"]: build_state_entry(element, value)}}
     ws.state.typed[view_id] = build_state_values(view["blocks"], values)
     if not block.get("dispatch_action"):
@@ -269,6 +285,27 @@ async def change_input(ws: Workspace, person: str, view_id: str, block_id: str, 
 def keep_known_values(ws: Workspace, view: Json) -> dict[str, Json]:
     """What its person has put into a view, as far as it still asks for it."""
     return keep_typed_values(view["blocks"], ws.state.typed.get(view["id"], {}))
+
+
+def share_chosen_files(ws: Workspace, who: WorkspaceMember, view: Json, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Values by block in which files that were chosen by id stand as the platform writes them; the app sees them from
+    here on."""
+    shown = dict(values)
+    for block in view["blocks"]:
+        name = block["block_id"]
+        if block["type"] != "input" or block["element"]["type"] != "file_input" or name not in values:
+            continue
+        put = values[name]
+        for key in (block["element"]["action_id"], "files"):
+            put = put[key] if isinstance(put, Mapping) and key in put else put
+        if not isinstance(put, list):
+            raise WorkspaceError("invalid_arguments")
+        ids = [str(one.get("id") if isinstance(one, Mapping) else one) for one in put]
+        chosen = [methods_files.get_own_file(ws, id, who.id) for id in ids]
+        shown[name] = [methods_files.build_file_object(ws, file, None) for file in chosen]
+        for file in chosen:
+            file.is_in_dialog = True
+    return shown
 
 
 def get_own_view(ws: Workspace, person: str, view_id: str) -> Json:
@@ -285,7 +322,8 @@ async def submit_view(
 ) -> ActResult:
     """Submit the dialog in front. `values` by block_id. Without `force`, what the composer refuses is not sent."""
     who, view = ws.get_person(person), views.get_top_view(ws, person, view_id)
-    state = build_state_values(view["blocks"], {**keep_known_values(ws, view), **values})
+    given = share_chosen_files(ws, who, view, values)
+    state = build_state_values(view["blocks"], {**keep_known_values(ws, view), **given})
     if not force and (problems := check_input_values(view["blocks"], state)):
         return ActResult("invalid_input", problems)
     done = await send_interaction(

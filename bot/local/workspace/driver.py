@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from bot.local.workspace import acts, views
+from bot.local.workspace import acts, methods_files, views
 from bot.local.workspace.acts import ActResult
 from bot.local.workspace.faults import Outcome
 from bot.local.workspace.sockets import EnvelopeAck
@@ -26,13 +26,22 @@ class WorkspaceDriver:
 
     # What people do
 
-    async def send_message(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> str:
-        """Type a message; its timestamp. Typed `<`, `>`, `&` arrive escaped; `@Countersign` becomes a mention."""
-        return acts.send_message(self.ws, user, channel, text, thread_ts)
+    async def send_message(
+        self, user: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
+    ) -> str:
+        """Type a message; its timestamp. Typed `<`, `>`, `&` arrive escaped; `@Countersign` becomes a mention. `files`:
+        ids of what was uploaded for it."""
+        return acts.send_message(self.ws, user, channel, text, thread_ts, files=files)
 
-    async def mention_bot(self, user: str, channel: str, text: str, thread_ts: str | None = None) -> str:
+    async def mention_bot(
+        self, user: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
+    ) -> str:
         """The same, addressed to the bot: `@Countersign text`."""
-        return await self.send_message(user, channel, f"@{self.ws.app.real_name} {text}", thread_ts)
+        return await self.send_message(user, channel, f"@{self.ws.app.real_name} {text}", thread_ts, files=files)
+
+    def upload_file(self, user: str, name: str, content: bytes, *, is_external: bool = False) -> str:
+        """Choose a file in the composer or a dialog; its id. `is_external`: one that lies with another service."""
+        return methods_files.upload_file(self.ws, user, name, content, is_external=is_external).id
 
     async def edit_message(self, user: str, channel: str, ts: str, text: str) -> None:
         acts.edit_message(self.ws, user, channel, ts, text)

@@ -28,9 +28,10 @@ VALUE_OF = {
     "checkboxes": "selected_options",
     "multi_static_select": "selected_options",
     "multi_users_select": "selected_users",
+    "file_input": "files",
 }
 """Element type → the field its value travels in."""
-SEVERAL = ("selected_options", "selected_users")
+SEVERAL = ("selected_options", "selected_users", "files")
 """Fields that hold a list."""
 INITIAL_OF = {
     "value": "initial_value",
@@ -44,6 +45,7 @@ INITIAL_OF = {
     "selected_channel": "initial_channel",
     "selected_option": "initial_option",
     "selected_options": "initial_options",
+    "files": "",
 }
 
 
@@ -135,7 +137,8 @@ def _drop_missing_options(element: Json, entry: Json) -> Json:
 
 
 def check_input_values(blocks: list[Json], values: Json) -> dict[str, str]:
-    """What the composer itself says before it submits: block_id → `required`, `too_short` or `too_long`."""
+    """What the composer itself says before it submits: block_id → `required`, `too_short`, `too_long` or
+    `too_many_files`."""
     found: dict[str, str] = {}
     for block in blocks:
         if block["type"] != "input":
@@ -148,4 +151,6 @@ def check_input_values(blocks: list[Json], values: Json) -> dict[str, str]:
             found[block["block_id"]] = "too_short"
         elif isinstance(value, str) and len(value) > element.get("max_length", 3000):
             found[block["block_id"]] = "too_long"
+        elif element["type"] == "file_input" and len(value) > element.get("max_files", 10):
+            found[block["block_id"]] = "too_many_files"
     return found

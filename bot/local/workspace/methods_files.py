@@ -1,10 +1,14 @@
-"""Web API: uploading a file in three steps (get a URL, put the bytes there, complete), and showing it on the page.
+"""Files: uploaded in three steps by the app (get a URL, put the bytes there, complete) or chosen on the page; looked
+up; downloaded with the token of the app; and shown on the page.
 
 Files are kept in memory only: after a restart their messages are still there, with what the files are called."""
 
 from __future__ import annotations
 
+import hmac
+import mimetypes
 import secrets
+from urllib.parse import quote
 
 from aiohttp import web
 
@@ -15,12 +19,18 @@ from bot.local.workspace.refused import WorkspaceError
 from bot.local.workspace.workspace import SharedFile, Workspace
 from bot.local.workspace.world import Json
 
-MOST_BYTES = 1_000_000
-MOST_FILES = 50
+MOST_BYTES = 30_000_000
+KEPT_BYTES = 200_000_000
+"""Bytes of all files together: the oldest go first."""
+MOST_FILES = 500
 ALT_CHARS = 1_000
 PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 """How the files begin that the page shows; every other one is only named."""
 OTHER = "application/octet-stream"
+SIGN_IN = (
+    "<!DOCTYPE html><html><head><title>Sign in | Slack</title></head><body>Sign in to your workspace</body></html>"
+)
+"""What the platform answers, with status 200, to a download without the right to it."""
 
 
 def files_get_upload_url_external(ws: Workspace, args: MethodArguments) -> Json:
@@ -31,11 +41,34 @@ def files_get_upload_url_external(ws: Workspace, args: MethodArguments) -> Json:
     )
     if len(alt) > ALT_CHARS:
         raise WorkspaceError("alt_txt_too_large")
-    if len(ws.files) >= MOST_FILES:
-        ws.files.pop(next(iter(ws.files)))
-    file = SharedFile(name, length, alt)
-    ws.files[file.id] = file
+    file = keep_file(ws, SharedFile(name, length, alt))
     return {"upload_url": f"{ws.address}/upload/{file.key}", "file_id": file.id}
+
+
+def keep_file(ws: Workspace, file: SharedFile) -> SharedFile:
+    """The same file, known from here on; the oldest ones go when there are too many."""
+    ws.files[file.id] = file
+    while len(ws.files) > 1 and (
+        len(ws.files) > MOST_FILES or sum(one.length for one in ws.files.values()) > KEPT_BYTES
+    ):
+        ws.files.pop(next(iter(ws.files)))
+    return file
+
+
+def upload_file(ws: Workspace, person: str, name: str, content: bytes, *, is_external: bool = False) -> SharedFile:
+    """Somebody has chosen a file in the composer or in a dialog. Nobody else sees it yet."""
+    if not name.strip() or len(content) > MOST_BYTES:
+        raise WorkspaceError("file_upload_failed")
+    known = SharedFile(name, len(content), "", content=content, user=person, is_external=is_external)
+    return keep_file(ws, known)
+
+
+def get_own_file(ws: Workspace, id: str, person: str) -> SharedFile:
+    """A file that this person has uploaded."""
+    file = ws.files.get(id)
+    if file is None or file.user != person:
+        raise WorkspaceError("file_not_found")
+    return file
 
 
 class FileUploadApi:
@@ -68,7 +101,7 @@ def files_complete_upload_external(ws: Workspace, args: MethodArguments) -> Json
     if not isinstance(wanted, list) or not wanted:
         raise WorkspaceError("invalid_arguments", ["[ERROR] missing required field: files"])
     chosen = [(get_complete_file(ws, one), one) for one in wanted]
-    files = [build_file_object(file, one.get("title")) for file, one in chosen]
+    files = [build_file_object(ws, file, one.get("title")) for file, one in chosen]
     if args.read_text("channel_id"):
         room = get_bot_room(ws, args.read_text("channel_id"))
         message = {"text": args.read_text("initial_comment"), "files": files, **posting.build_bot_fields(ws)}
@@ -85,23 +118,76 @@ def get_complete_file(ws: Workspace, wanted: object) -> SharedFile:
     return file
 
 
+def files_info(ws: Workspace, args: MethodArguments) -> Json:
+    file = ws.files.get(args.require_text("file"))
+    if file is None or not is_visible_to_app(ws, file):
+        raise WorkspaceError("file_not_found")
+    return {"file": build_file_object(ws, file, None), "comments": []}
+
+
+def is_visible_to_app(ws: Workspace, file: SharedFile) -> bool:
+    return not file.user or file.is_in_dialog or any(ws.app.user in ws.state.rooms[room].members for room in file.rooms)
+
+
+class FileDownloadApi:
+    """`GET /files-pri/{id}/…`: the bytes, for the app's token with `files:read`. Everybody else is shown a page to sign
+    in on, with status 200."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.ws = workspace
+
+    async def handle_request(self, request: web.Request) -> web.Response:
+        ws = self.ws
+        fault = ws.faults.take_fault("files-pri")
+        if fault in ("drop", "drop_after") and request.transport is not None:
+            request.transport.abort()
+        if isinstance(fault, int):
+            return web.Response(status=fault, text="no")
+        if ws.file_redirect:
+            raise web.HTTPFound(ws.file_redirect)
+        file = ws.files.get(request.match_info["id"].rpartition("-")[2])
+        bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        is_app = hmac.compare_digest(bearer.encode(), ws.setup.bot_token.encode())
+        if not is_app or "files:read" not in ws.setup.scopes or file is None or not is_visible_to_app(ws, file):
+            return web.Response(text=SIGN_IN, content_type="text/html")
+        return web.Response(body=file.content or b"", content_type=guess_mime_type(file))
+
+
+def guess_mime_type(file: SharedFile) -> str:
+    """By its name, as the platform guesses."""
+    return mimetypes.guess_type(file.name)[0] or OTHER
+
+
 def detect_mime_type(file: SharedFile) -> str:
     """By what is in it, whatever its name says."""
     return next((kind for head, kind in PICTURES.items() if (file.content or b"").startswith(head)), OTHER)
 
 
-def build_file_object(file: SharedFile, title: object) -> Json:
-    shown = {"id": file.id, "name": file.name, "title": str(title or file.name), "size": file.length}
-    return {**shown, "mimetype": detect_mime_type(file), **({"alt_txt": file.alt} if file.alt else {})}
+def build_file_object(ws: Workspace, file: SharedFile, title: object) -> Json:
+    kind = detect_mime_type(file) if not file.user else guess_mime_type(file)
+    place = f"{ws.address}/files-pri/{ws.app.team}-{file.id}"
+    name = quote(file.name, safe="")
+    shown = {
+        "id": file.id,
+        "name": file.name,
+        "title": str(title or file.name),
+        "mimetype": kind,
+        "filetype": file.name.rpartition(".")[2].lower() or "binary",
+        "user": file.user or ws.app.user,
+        "size": file.length,
+        "mode": "external" if file.is_external else "hosted",
+        "is_external": file.is_external,
+        "file_access": "visible",
+        "url_private": "https://drive.example.com/open" if file.is_external else f"{place}/{name}",
+        "permalink": f"https://{ws.app.domain}.slack.com/files/{file.user or ws.app.user}/{file.id}/{name}",
+    }
+    download = {} if file.is_external else {"url_private_download": f"{place}/download/{name}"}
+    return {**shown, **download, **({"alt_txt": file.alt} if file.alt else {})}
 
 
-def get_shared_picture(ws: Workspace, id: str, person: str) -> SharedFile:
-    """A picture that was shared where this person is. `WorkspaceError` for any other file."""
+def get_shared_file(ws: Workspace, id: str, person: str) -> SharedFile:
+    """A file that was shared where this person is, or that is their own."""
     file = ws.files.get(id)
-    if (
-        file is None
-        or detect_mime_type(file) == OTHER
-        or not any(person in ws.state.rooms[room].members for room in file.rooms)
-    ):
+    if file is None or not (file.user == person or any(person in ws.state.rooms[room].members for room in file.rooms)):
         raise WorkspaceError("file_not_found")
     return file

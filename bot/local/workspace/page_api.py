@@ -36,7 +36,8 @@ class PageApi:
             web.get("/page/{file:.+}", self.serve_static_file),
             web.get("/local/feed", self.serve_feed),
             web.get("/local/texts", self.serve_texts),
-            web.get("/local/file/{id}", self.serve_picture),
+            web.get("/local/file/{id}", self.serve_file),
+            web.post("/local/upload", self.receive_file),
             web.get("/local/{what}", self.serve_look),
             web.post("/local/{what}", self.handle_act),
         ]
@@ -74,14 +75,27 @@ class PageApi:
         except WorkspaceError as refused:
             return build_json_response(refused.to_body(), 404)
 
-    async def serve_picture(self, request: web.Request) -> web.Response:
-        """`?person=`: a picture that was shared where they are."""
+    async def serve_file(self, request: web.Request) -> web.Response:
+        """`?person=`: a file that was shared where they are; what is no picture only to be saved, never shown as a page
+        of ours."""
         require_own_page(request)
         try:
-            file = methods_files.get_shared_picture(self.ws, request.match_info["id"], self.get_viewer(request).id)
+            file = methods_files.get_shared_file(self.ws, request.match_info["id"], self.get_viewer(request).id)
         except WorkspaceError as refused:
             return build_json_response(refused.to_body(), 404)
-        return web.Response(body=file.content, content_type=methods_files.detect_mime_type(file), headers=HEADERS)
+        kind = methods_files.detect_mime_type(file)
+        saved = {"Content-Disposition": "attachment"} if kind == methods_files.OTHER else {}
+        return web.Response(body=file.content or b"", content_type=kind, headers={**HEADERS, **saved})
+
+    async def receive_file(self, request: web.Request) -> web.Response:
+        """`?person=&name=`: the bytes of a file that they have chosen; answers with its id."""
+        require_own_page(request)
+        try:
+            person, name = self.get_viewer(request), request.query.get("name", "")
+            file = methods_files.upload_file(self.ws, person.id, name, await request.read())
+        except WorkspaceError as refused:
+            return build_json_response(refused.to_body(), 400)
+        return build_json_response({"ok": True, "id": file.id, "name": file.name, "size": file.length})
 
     async def handle_act(self, request: web.Request) -> web.Response:
         require_own_page(request)
@@ -189,7 +203,9 @@ LOOKS: dict[str, Look] = {
 
 
 async def act_say(api: PageApi, args: MethodArguments) -> Json:
-    thread = args.read_text("thread_ts") or None
+    thread, files = args.read_text("thread_ts") or None, args.read_json("files") or []
+    if not isinstance(files, list):
+        raise WorkspaceError("invalid_arguments")
     return {
         "ts": acts.send_message(
             api.ws,
@@ -198,6 +214,7 @@ async def act_say(api: PageApi, args: MethodArguments) -> Json:
             args.read_text("text"),
             thread,
             encoded=True,
+            files=[str(id) for id in files],
         )
     }
 

@@ -110,8 +110,9 @@ def build_message_event(message: Json, room: WorkspaceRoom) -> Json:
 
 
 def build_mention_event(message: Json, room: WorkspaceRoom) -> Json:
-    """The second event of a mention: the same ts, no channel_type."""
-    return {**drop_metadata(message), "type": "app_mention", "channel": room.id, "event_ts": message["ts"]}
+    """The second event of a mention: the same ts, no channel_type, and no files, whatever the message has."""
+    shown = {name: value for name, value in drop_metadata(message).items() if name not in ("files", "subtype")}
+    return {**shown, "type": "app_mention", "channel": room.id, "event_ts": message["ts"]}
 
 
 def build_message_changed_event(message: Json, previous: Json, room: WorkspaceRoom, stamp: str) -> Json:

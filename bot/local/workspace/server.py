@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from bot.local.workspace.answers import ResponseUrlApi
-from bot.local.workspace.methods_files import MOST_BYTES, FileUploadApi
+from bot.local.workspace.methods_files import MOST_BYTES, FileDownloadApi, FileUploadApi
 from bot.local.workspace.page_api import PageApi
 from bot.local.workspace.webapi import WebApi
 from bot.local.workspace.workspace import Workspace
@@ -25,6 +25,7 @@ def build_routes(workspace: Workspace) -> list[web.RouteDef]:
         web.get("/link/", workspace.sockets.handle_request),
         web.post("/response/{key}", ResponseUrlApi(workspace).handle_request),
         web.post("/upload/{key}", FileUploadApi(workspace).handle_request),
+        web.get("/files-pri/{id}/{name:.+}", FileDownloadApi(workspace).handle_request),
         *PageApi(workspace).build_routes(),
     ]
 
@@ -32,7 +33,7 @@ def build_routes(workspace: Workspace) -> list[web.RouteDef]:
 @asynccontextmanager
 async def serve_workspace(workspace: Workspace) -> AsyncIterator[str]:
     """Serve the workspace alone, on any free port; the address. Closes the workspace in the end."""
-    app = web.Application(client_max_size=3 * MOST_BYTES)
+    app = web.Application(client_max_size=MOST_BYTES + 1_000_000)
     app.add_routes(build_routes(workspace))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
     await runner.setup()

@@ -87,6 +87,7 @@ METHODS: dict[str, WebApiMethod] = {
     "views.push": WebApiMethod(methods_views.views_push),
     "views.update": WebApiMethod(methods_views.views_update),
     "views.publish": WebApiMethod(methods_views.views_publish),
+    "files.info": WebApiMethod(methods_files.files_info, "files:read"),
     "files.getUploadURLExternal": WebApiMethod(methods_files.files_get_upload_url_external, "files:write"),
     "files.completeUploadExternal": WebApiMethod(methods_files.files_complete_upload_external, "files:write"),
 }

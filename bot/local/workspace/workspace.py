@@ -34,6 +34,7 @@ SCOPES = frozenset(
             "channels:read",
             "chat:write",
             "commands",
+            "files:read",
             "files:write",
         ),
         *("groups:history", "groups:read", "im:history", "im:read", "im:write", "reactions:read"),
@@ -117,6 +118,12 @@ class SharedFile:
     """What the upload URL ends in: nobody else knows it."""
     content: bytes | None = None
     rooms: set[str] = field(default_factory=set)
+    user: str = ""
+    """Who uploaded it; empty: the app."""
+    is_external: bool = False
+    """It lies with another service: the platform knows its name, and has no bytes."""
+    is_in_dialog: bool = False
+    """It was handed to the app in a dialog."""
 
 
 class MailSource(Protocol):
@@ -165,6 +172,8 @@ class Workspace:
         """The latest log lines."""
         self.line_listeners: list[Callable[[Json], None]] = []
         self.files: dict[str, SharedFile] = {}
+        self.file_redirect = ""
+        """Where downloads are sent on to: only tests say so."""
         self.feeds: set[web.WebSocketResponse] = set()
         """Open live feeds of pages."""
         self.changes, self.faults = ChangeNotifier(), PlannedFaults()

@@ -22,6 +22,7 @@ NEEDED_BY = {
     "channels:read": "conversations.info, conversations.members",
     "chat:write": "chat.postMessage, chat.update, chat.postEphemeral",
     "commands": "slash command",
+    "files:read": "files.info, downloads",
     "files:write": "files.getUploadURLExternal, files.completeUploadExternal",
     "groups:history": "event message.groups, conversations.replies",
     "groups:read": "conversations.info, conversations.members",

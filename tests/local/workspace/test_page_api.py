@@ -223,12 +223,36 @@ async def test_a_picture_is_shown_where_it_was_shared(workspace: Workspace, http
     async with http.get(f"/local/file/{picture}", params={"person": ZHANG}) as response:
         assert (response.status, response.content_type) == (200, "image/png")
         assert response.headers["X-Content-Type-Options"] == "nosniff"
-    for id, person in ((picture, LI), (page, ZHANG), ("F0", ZHANG), (picture, "U0BOGUS")):
+    async with http.get(f"/local/file/{page}", params={"person": ZHANG}) as response:
+        assert response.content_type == "application/octet-stream", "what is no picture is saved, and never runs here"
+        assert response.headers["Content-Disposition"] == "attachment"
+        assert response.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    for id, person in ((picture, LI), (page, LI), ("F0", ZHANG), (picture, "U0BOGUS")):
         async with http.get(f"/local/file/{id}", params={"person": person}) as response:
             assert response.status == 404, (id, person)
     path = f"/local/file/{picture}?person={ZHANG}"
     async with http.get(path, headers={"Host": "evil.example"}) as response:
         assert response.status == 403
+
+
+async def test_a_file_is_chosen_sent_and_seen_where_it_was_sent(
+    workspace: Workspace, http: aiohttp.ClientSession
+) -> None:
+    asked = {"person": ZHANG, "name": "票据.pdf"}
+    async with http.post("/local/upload", params=asked, data=b"%PDF-1.4", headers=GUARD) as response:
+        file = await response.json()
+    assert (file["name"], file["size"]) == ("票据.pdf", 8)
+    for person in (LI, ZHANG):  # nobody sends what somebody else has chosen
+        said = {"person": person, "channel": GENERAL, "text": "", "files": [file["id"]]}
+        async with http.post("/local/say", json=said, headers=GUARD) as response:
+            assert (await response.json())["ok"] is (person == ZHANG)
+    [message] = workspace.state.rooms[GENERAL].messages.values()
+    assert (message["subtype"], message["files"][0]["name"]) == ("file_share", "票据.pdf")
+    async with http.get(f"/local/file/{file['id']}", params={"person": LI}) as response:
+        assert await response.read() == b"%PDF-1.4"
+    for headers, name in (({}, "a.pdf"), (GUARD, "")):
+        async with http.post("/local/upload", params={"person": ZHANG, "name": name}, headers=headers) as response:
+            assert response.status in (400, 403)
 
 
 async def test_page_files(workspace: Workspace, http: aiohttp.ClientSession) -> None:

@@ -292,7 +292,7 @@ async def test_only_what_was_announced_is_taken_and_only_once(client: AsyncWebCl
                 assert response.status == status, content
     [shown] = (await client.files_completeUploadExternal(files=file, channel_id=GENERAL))["files"]
     assert (shown["title"], shown["alt_txt"], shown["size"]) == ("a.png", "three", 3)
-    assert await error_of(client.files_getUploadURLExternal(filename="a", length=1_000_001)) == "invalid_arguments"
+    assert await error_of(client.files_getUploadURLExternal(filename="a", length=30_000_001)) == "invalid_arguments"
     assert await error_of(client.files_getUploadURLExternal(filename="a", length=0)) == "invalid_arguments"
     long = client.files_getUploadURLExternal(filename="a", length=1, alt_txt="x" * 1_001)
     assert await error_of(long) == "alt_txt_too_large"

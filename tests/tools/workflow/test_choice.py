@@ -213,7 +213,7 @@ def test_the_rule_off_is_found_by_the_property() -> None:
 
 
 def test_levels_follow_the_authors_chain() -> None:
-    long = {**LONG, "end_date": "2026-12-07"}
+    long = {**LONG, "end_date": "2026-12-07", "attachment": "F0SICKNOTE"}
     chain = [
         ZHANG,
         LI,

@@ -29,7 +29,13 @@ LEAVE, EXPENSE = load_shipped_processes()
 MOST = 30
 """Decisions of one case."""
 FORMS = {
-    LEAVE.key: (SICK, LONG, SHORT, {**SICK, "end_half": "am"}, {**SICK, "end_date": "2026-12-18"}),
+    LEAVE.key: (
+        SICK,
+        LONG,
+        SHORT,
+        {**SICK, "end_half": "am"},
+        {**SICK, "end_date": "2026-12-18", "attachment": "F0SICKNOTE"},
+    ),
     EXPENSE.key: tuple({**TAXI, "amount": amount} for amount in ("86", "999.99", "1000", "5000")),
 }
 LIKELY = {

@@ -213,7 +213,7 @@ def test_finance_is_never_the_author_or_the_first_approver() -> None:
 
 
 def test_more_than_ten_days_need_a_third_level() -> None:
-    very_long = {**LONG, "end_date": "2026-12-07"}
+    very_long = {**LONG, "end_date": "2026-12-07", "attachment": "F0SICKNOTE"}
     assert refused(LEAVE, very_long).code == "no_level", "nobody is above 王五, and no other director"
     boss = Person(id="U7", name="周总", roles=frozenset({"director"}))
     found = filled(LEAVE, very_long, people=(*PEOPLE, boss))
@@ -228,6 +228,28 @@ def test_everybody_of_finance_is_asked_and_who_is_named_is_told() -> None:
     assert (leave.people, find_passing_rule(LEAVE, leave)) == ({"cc_approved": ("U2", "U5")}, "short_leave")
 
 
+def test_a_large_expense_needs_a_receipt_and_a_long_sick_leave_a_note() -> None:
+    for amount, currency in (("5000.01", "CNY"), ("5000.01", "USD"), ("100001", "JPY")):
+        large = {**TAXI, "amount": amount, "currency": currency}
+        assert (refused(EXPENSE, large).code, refused(EXPENSE, large).field) == ("missing_field", "receipt")
+        assert filled(EXPENSE, {**large, "receipt": "F0RECEIPT1"})
+    for amount, currency in (("5000", "CNY"), ("100000", "KRW")):
+        assert filled(EXPENSE, {**TAXI, "amount": amount, "currency": currency})
+    boss = (*PEOPLE, Person(id="U7", name="周总", roles=frozenset({"director"})))
+    long = {**LONG, "end_date": "2026-12-07"}
+    with pytest.raises(ToolError, match="missing: attachment"):
+        filled(LEAVE, long, people=boss)
+    assert filled(LEAVE, {**long, "leave_type": "personal"}, people=boss)
+
+
+def test_several_files_and_addresses_stand_in_one_field() -> None:
+    several = "F0RECEIPT1, https://files.example.com/a,b.pdf、F0RECEIPT2,F0RECEIPT1,"
+    found = filled(EXPENSE, {**TAXI, "receipt": several}).values["receipt"]
+    assert found == "F0RECEIPT1,https://files.example.com/a,b.pdf,F0RECEIPT2"
+    many = ",".join(f"F0RECEIPT{number}" for number in range(11))
+    assert refused(EXPENSE, {**TAXI, "receipt": many}).code == "too_many_files"
+
+
 def test_control_characters_do_not_get_in() -> None:
     assert filled(LEAVE, {**SICK, "reason": "a\x00b\x1b[31m\nc"}).values["reason"] == "ab[31m\nc"
 
@@ -235,7 +257,7 @@ def test_control_characters_do_not_get_in() -> None:
 @settings(deadline=None)
 @given(st.decimals("0.01", "999999999.99", places=2))
 def test_every_amount_survives_exactly(amount: Decimal) -> None:
-    found = filled(EXPENSE, {**TAXI, "amount": f"{amount:,}"})
+    found = filled(EXPENSE, {**TAXI, "amount": f"{amount:,}", "receipt": "F0RECEIPT1"})
     assert Decimal(found.values["amount"]) == amount == found.numbers["amount"]
     assert FilledForm.model_validate_json(found.model_dump_json()) == found
 

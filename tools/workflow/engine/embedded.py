@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
 from tools.people.names import get_person_name
-from tools.ports import Directory
+from tools.ports import AttachedFiles, Directory
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
 from tools.workflow.engine.authority import can_be_asked, reject_bad_delegation, reject_unseen_form, require_task
@@ -67,6 +67,8 @@ MAX_TRIES = 100
 """How often a command is retried against other writers; in each round at least one of them succeeds."""
 MAX_DUE_TIMERS = 100
 """Timers fired in one round."""
+MAX_SAME_FILE = 50
+"""Most requests with the same file that are read: the newest."""
 POSTPONEMENT = timedelta(hours=1)
 """How long the timer of an unreadable request is postponed: it neither blocks others nor is lost."""
 
@@ -93,10 +95,16 @@ class EmbeddedEngine:
         calendar: WorkCalendar | None = None,
         numbers: Mapping[str, Decimal] | None = None,
         policy: Sequence[PolicyRow] = (),
+        files: AttachedFiles | None = None,
     ) -> None:
         self._store, self._directory = store, directory
         self._enricher = CommandEnricher(
-            lists=store, directory=directory, calendar=calendar or WorkCalendar(), numbers=numbers or {}, policy=policy
+            lists=store,
+            directory=directory,
+            calendar=calendar or WorkCalendar(),
+            numbers=numbers or {},
+            policy=policy,
+            files=files,
         )
         self._versions = ProcessVersions(store, processes)
 
@@ -125,6 +133,10 @@ class EmbeddedEngine:
 
     async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
         return await self._enricher.list_balances(await self.list_processes(), person, year)
+
+    async def list_requests_with_file(self, sha256: str) -> tuple[Request, ...]:
+        named = await self._store.list_members("same_file", sha256)
+        return await self._store.load_requests([request for request, _ in named[-MAX_SAME_FILE:]])
 
     # Commands
 

@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import NoReturn, Protocol, TypeVar
 
 from tools.people.names import get_names_by_language, join_in_both_languages, list_names_by_language
-from tools.ports import Directory
-from tools.spec import Person, ToolError
+from tools.ports import AttachedFiles, Directory
+from tools.spec import AttachedFile, Person, ToolError
 from tools.workflow.bpmn.graph import ProcessDefinition
 from tools.workflow.engine import authority
 from tools.workflow.engine.assignment import find_successors
@@ -31,6 +31,7 @@ from tools.workflow.engine.port import Act
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status, Task
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import Process, fill_form
+from tools.workflow.process.form_files import list_named_files
 from tools.workflow.process.form_preview import FormPreview, preview_form
 from tools.workflow.process.policy import AssigneeResolver, PolicyRow
 
@@ -62,8 +63,9 @@ class CommandEnricher:
         calendar: WorkCalendar,
         numbers: Mapping[str, Decimal],
         policy: Sequence[PolicyRow],
+        files: AttachedFiles | None = None,
     ) -> None:
-        self._lists, self._directory = lists, directory
+        self._lists, self._directory, self._files = lists, directory, files
         self._calendar, self._numbers, self._policy = calendar, numbers, policy
 
     async def fill_form(
@@ -74,9 +76,11 @@ class CommandEnricher:
         now: datetime,
         excluded_request: str = "",
         known_requests: Sequence[str] | None = None,
+        known_files: Sequence[AttachedFile] = (),
     ) -> FilledForm:
         """The form, checked and completed. `excluded_request`: the request that it belongs to, which does not count as
-        another one. `known_requests`: the author's requests, if they are already loaded."""
+        another one. `known_requests`: the author's requests, if they are already loaded; `known_files`: those that the
+        request has already."""
         people = await self._directory.list_people()
         author = _require_author(people, initiator)
         other_requests = (
@@ -92,7 +96,19 @@ class CommandEnricher:
             number_overrides=self._numbers,
             policy=self._policy,
             earlier_requests=[r for r in other_requests if r.process == process.key and r.id != excluded_request],
+            files=await self._find_files(process, form, initiator, known_files),
         )
+
+    async def _find_files(
+        self, process: Process, form: Mapping[str, str], author: str, known: Sequence[AttachedFile] = ()
+    ) -> Mapping[str, AttachedFile] | None:
+        """The files that a form names, if its author has sent them; None where nobody keeps any."""
+        if self._files is None:
+            return None
+        ids = list_named_files(process.form, form)
+        kept = {file.id: file for file in known}
+        sought = [id for id in ids if id not in kept]
+        return {**(await self._files.find_files(author, sought) if sought else {}), **kept}
 
     async def preview_form(
         self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
@@ -112,6 +128,7 @@ class CommandEnricher:
             number_overrides=self._numbers,
             policy=self._policy,
             earlier_requests=[r for r in others if r.process == process.key],
+            files=await self._find_files(process, form, initiator),
         )
 
     async def list_balances(self, processes: Sequence[Process], person: str, year: int) -> tuple[YearBalance, ...]:
@@ -236,7 +253,13 @@ class CommandEnricher:
             return None
         changed = {**request.filled.values, **(form or {})}
         return await self.fill_form(
-            process, changed, request.initiator, now, excluded_request=request.id, known_requests=own
+            process,
+            changed,
+            request.initiator,
+            now,
+            excluded_request=request.id,
+            known_requests=own,
+            known_files=request.filled.files,
         )
 
     async def _add_delegation(self, request: Request, command: Tasked, now: datetime) -> Tasked:

@@ -164,6 +164,9 @@ class Engine(Protocol):
     async def list_recent_requests(self, person: str, most: int, skip: int = 0) -> RequestList:
         """A person's own requests, newest first, at most `most` after the first `skip`."""
 
+    async def list_requests_with_file(self, sha256: str) -> tuple[Request, ...]:
+        """Everybody's requests with a file of these bytes, oldest first; none where the engine keeps no files."""
+
     async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
         """The rest of a person's yearly allowances, for every process with a balance."""
 

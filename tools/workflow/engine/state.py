@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tools.spec import FrozenModel
+from tools.spec import AttachedFile, FrozenModel
 from tools.workflow.bpmn.graph import VotingMode
 
 SYSTEM = "system:"
@@ -78,7 +78,7 @@ class CompactRecord(CompactModel):
     v: Literal[1] = 1
 
 
-LATER_FIELDS = ("exceptions", "exceeded")
+LATER_FIELDS = ("exceptions", "exceeded", "files")
 """Fields of `FilledForm` that the first version did not have."""
 
 
@@ -98,6 +98,8 @@ class FilledForm(CompactModel):
     that permits it. None: a version without rules for person fields filled it in."""
     exceeded: tuple[str, ...] = ()
     """Bounds (`forms.RollingLimit`) that this request reaches together with the author's earlier ones."""
+    files: tuple[AttachedFile, ...] = ()
+    """The files that its attachment fields name: what they are called, and the hash of their bytes."""
 
     def resolve_people(self, name: str) -> tuple[str, ...]:
         """The people of a name in the process."""

@@ -14,6 +14,7 @@ All keys share the hash tag `{wf}`:
 `cs:{wf}:forms`                 hash: person → how often they handed in a form; one that depends on their others is
                                 stored only if this is unchanged since they were read
 `cs:{wf}:told:<person>`         sorted set: request they got a copy of (cc) → when (ms)
+`cs:{wf}:same_file:<sha256>`    sorted set: request with this file → when (ms)
 `cs:{wf}:timers`                sorted set: `task|timer` or `away|person|delegation` → due (ms)
 `cs:{wf}:away:<person>`         hash: delegation → JSON, by the absent person
 `cs:{wf}:deputy:<person>`       hash: the same, by the deputy
@@ -89,6 +90,10 @@ class RequestChange:
         yield ListUpdate("changed", "", self.after.id, changed_ms)
         if self.before is None:
             yield ListUpdate("mine", self.after.initiator, self.after.id, changed_ms)
+        has_had = {file.sha256 for file in self.before.filled.files} if self.before else set[str]()
+        for file in self.after.filled.files:
+            if file.sha256 and file.sha256 not in has_had:
+                yield ListUpdate("same_file", file.sha256, self.after.id, changed_ms)
         for person in self.after.cc[len(self.before.cc) if self.before else 0 :]:
             yield ListUpdate("told", person, self.after.id, changed_ms)
         before = {t.id: t for t in self.before.tasks} if self.before else {}
@@ -118,7 +123,8 @@ class RequestChange:
 
 @dataclass(frozen=True, slots=True)
 class ListUpdate:
-    """Adds a member to a list, or removes it if `score` is None. `person` is empty for a list of all."""
+    """Adds a member to a list, or removes it if `score` is None. `person` is empty for a list of all, and the hash of a
+    file for its requests."""
 
     list_name: str
     person: str

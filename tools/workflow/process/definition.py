@@ -16,7 +16,7 @@ from importlib import resources
 
 from pydantic import ValidationError
 
-from tools.spec import Person, ToolError
+from tools.spec import AttachedFile, Person, ToolError, raise_errors
 from tools.workflow.bpmn.expressions import list_variables, parse_expression
 from tools.workflow.bpmn.graph import InvalidDefinitionError, NodeKind, ProcessDefinition
 from tools.workflow.bpmn.reader import compile_bpmn
@@ -26,6 +26,7 @@ from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.checks import check_form, check_nodes
+from tools.workflow.process.form_files import attach_files, find_file_errors
 from tools.workflow.process.form_input import compute_length, parse_form_input
 from tools.workflow.process.forms import DAYS, LENGTH, NUMBERS, PERIOD, DaySpan, Form
 from tools.workflow.process.policy import ConditionalRow, PolicyRow, describe_validation_error
@@ -125,10 +126,12 @@ def fill_form(
     number_overrides: Mapping[str, Decimal],
     policy: Sequence[PolicyRow] = (),
     earlier_requests: Sequence[Request] = (),
+    files: Mapping[str, AttachedFile] | None = None,
 ) -> FilledForm:
     """The form, checked, with people and levels chosen. `today`: the author's; `number_overrides` replace the form's
     own (thresholds); `policy`: rows of the policy file; `earlier_requests`: the author's other requests of this
-    process. Raises `ToolError`, which names the field and the fix."""
+    process; `files`: those that the author has sent, by id, None where nobody keeps any. Raises `ToolError`, which
+    names the field and the fix."""
     form = process.form
     canonical = parse_form_input(form, values, today, process.deciding_names, calendar)
     length = compute_length(form, canonical, calendar)
@@ -143,6 +146,9 @@ def fill_form(
     )
     filled = apply_balance(form, filled, calendar, earlier_requests)
     filled = apply_bounds(form, filled, earlier_requests, today, initiator.zone)
+    if files is not None:
+        raise_errors(list(find_file_errors(form, filled, files, is_complete=True)))
+        filled = attach_files(form, filled, files)
     rows = [row for row in policy if row.process == process.key]
     return assign_people(form, process.definition, filled, people, initiator, rows)
 

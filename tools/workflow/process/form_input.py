@@ -17,7 +17,16 @@ from tools.spec import ToolError, raise_errors
 from tools.workflow.engine.state import format_decimal
 from tools.workflow.process.calendar import MAX_SPAN, WorkCalendar, WorkingTime
 from tools.workflow.process.day_lengths import fill_end_date, parse_days
-from tools.workflow.process.forms import DAYS, FieldKind, Form, FormField, check_missing_fields, clean_form_text
+from tools.workflow.process.forms import (
+    DAYS,
+    FILE,
+    MAX_FILES,
+    FieldKind,
+    Form,
+    FormField,
+    check_missing_fields,
+    clean_form_text,
+)
 
 CNY = "CNY"
 YEN_SIGN = "¥"
@@ -32,8 +41,8 @@ MAX_NAMES = 5
 """Most unknown names in an error."""
 MAX_DIGITS = 12
 MAX_DECIMALS = 6
-FILE = re.compile(r"F[A-Z0-9]{6,20}")
-"""Slack's id of a file."""
+FILE_SEPARATOR = re.compile(r"(?<![,，、\s])[,，、\s]++(?=F[A-Z0-9]{6,20}(?:[,，、\s]|$)|<?https://)")
+"""Between two files, or addresses, of one field."""
 LINK = re.compile(r"https://[^\s<>\"'|\\^`{}@]+")
 """An address without blanks, quotes, or a user name and password."""
 
@@ -175,11 +184,20 @@ def _parse_number_field(field: FormField, text: str) -> str:
 
 
 def _parse_attachment_field(field: FormField, text: str) -> str:
-    """The id of a file in Slack, or an https address. The file is not read."""
+    """Ids of files, and https addresses, with commas between. No address is read."""
+    named = dict.fromkeys(_parse_reference(field, part) for part in FILE_SEPARATOR.split(text.strip(" ,，、")) if part)
+    if len(named) > MAX_FILES:
+        message = f"{field.name}: {len(named)} files, at most {MAX_FILES}"
+        label = field.label.by_language
+        raise ToolError("too_many_files", message, needs_person=True, field=field.name, label=label, most=MAX_FILES)
+    return ",".join(named)
+
+
+def _parse_reference(field: FormField, text: str) -> str:
     address = text.removeprefix("<").removesuffix(">").partition("|")[0]
     if FILE.fullmatch(address) or (len(address) <= field.max_length and _is_https_address(address)):
         return address
-    message = f"{field.name}: give the link or the id of a file in Slack, or an https:// address"
+    message = f"{field.name}: ask for the file itself, sent here, or for an https:// address"
     raise ToolError("bad_attachment", message, needs_person=True, field=field.name, label=field.label.by_language)
 
 

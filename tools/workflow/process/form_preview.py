@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from tools.spec import InvalidFieldsError, Person, ToolError
+from tools.spec import AttachedFile, InvalidFieldsError, Person, ToolError
 from tools.workflow.engine.assignment import preview_people
 from tools.workflow.engine.balance import apply_balance, reject_overlap
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.calendar import WorkCalendar, WorkingTime
 from tools.workflow.process.definition import Process, collect_numbers, find_passing_rule
+from tools.workflow.process.form_files import attach_files, find_file_errors
 from tools.workflow.process.form_input import compute_length, parse_form_input
 from tools.workflow.process.forms import Form
 from tools.workflow.process.policy import PolicyRow
@@ -49,6 +50,7 @@ def preview_form(
     number_overrides: Mapping[str, Decimal],
     policy: Sequence[PolicyRow] = (),
     earlier_requests: Sequence[Request] = (),
+    files: Mapping[str, AttachedFile] | None = None,
 ) -> FormPreview:
     """The arguments are those of `fill_form`; nothing is raised."""
     form, errors = process.form, list[ToolError]()
@@ -68,6 +70,9 @@ def preview_form(
         filled = _apply_balance(form, filled, calendar, earlier_requests, errors)
     if all(bound.field in filled.numbers for bound in form.bounds):
         filled = apply_bounds(form, filled, earlier_requests, today, initiator.zone)
+    if files is not None:
+        errors += find_file_errors(form, filled, files, is_complete=False)
+        filled = attach_files(form, filled, files)
     rows = [row for row in policy if row.process == process.key]
     found = preview_people(form, process.definition, filled, people, initiator, rows)
     filled = filled.model_copy(update={"values": {**filled.values, **found.values}})

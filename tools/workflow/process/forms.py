@@ -6,6 +6,7 @@ some days."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from decimal import Decimal
 from enum import StrEnum
@@ -18,6 +19,10 @@ from tools.spec import FrozenModel, ToolError
 from tools.workflow.bpmn.expressions import Type
 from tools.workflow.process.policy import ConditionalRow, PeopleSelector, PolicyRow
 
+FILE = re.compile(r"F[A-Z0-9]{6,20}")
+"""Slack's id of a file."""
+MAX_FILES = 10
+"""Most files of one field."""
 NAME = r"^[a-z][a-z_]{0,30}$"
 DAYS = "days"
 """The name of a length in working days among the values of a form."""
@@ -37,7 +42,7 @@ class FieldKind(StrEnum):
     PEOPLE = "people"
     """Several persons."""
     ATTACHMENT = "attachment"
-    """A reference to a file: shown, never fetched."""
+    """Files that the author has sent, or addresses, which are shown and never fetched."""
 
 
 PERSONS = frozenset({FieldKind.PERSON, FieldKind.PEOPLE})
@@ -235,6 +240,11 @@ class Form(FrozenModel):
     def get_rule_text(self, node: str) -> dict[str, str]:
         """The words of a rule; empty words for none."""
         return next((r.words.by_language for r in self.rules if r.node == node), {"zh": "", "en": ""})
+
+
+def list_file_ids(value: str) -> tuple[str, ...]:
+    """The files among what an attachment field names."""
+    return tuple(dict.fromkeys(part for part in value.split(",") if FILE.fullmatch(part)))
 
 
 def check_missing_fields(fields: Iterable[FormField], hint: str = "") -> ToolError | None:

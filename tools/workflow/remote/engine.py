@@ -130,6 +130,9 @@ class RemoteEngine:
     ) -> FormPreview:
         return await self._build_enricher().preview_form(process, form, initiator, now)
 
+    async def list_requests_with_file(self, sha256: str) -> tuple[Request, ...]:
+        return ()
+
     async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
         return await self._build_enricher().list_balances(await self.list_processes(), person, year)
 

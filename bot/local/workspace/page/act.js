@@ -84,8 +84,8 @@ function encode(written) {
   return text;
 }
 
-/** Says something, or runs a slash command. True when it arrived. */
-export function say(written, thread) {
+/** Says something, with files or without, or runs a slash command. True when it arrived. */
+export function say(written, thread, files = []) {
   const { person, channel } = model;
   const [head] = written.split(/\s/, 1);
   if (head.startsWith("/") && /^\/[a-z_-]+$/.test(head)) {
@@ -96,7 +96,8 @@ export function say(written, thread) {
     return attempt(() => post("slash", { person, channel, command: head, text: encode(written).slice(head.length).trim() }));
   }
   return attempt(async () => {
-    await post("say", { person, channel, text: encode(written), ...(thread ? { thread_ts: thread } : {}) });
+    const sent = files.length ? { files: files.map(({ id }) => id) } : {};
+    await post("say", { person, channel, text: encode(written), ...(thread ? { thread_ts: thread } : {}), ...sent });
     await refresh.messages();
   });
 }

@@ -35,6 +35,14 @@ export const get = (path, query = {}) => request(`${path}?${new URLSearchParams(
 
 export const post = (path, body) => request(path, { method: "POST", headers: HEADERS, body: JSON.stringify(body) });
 
+/** Puts a file into the workspace for somebody: {id, name, size}. Nobody sees it until it is sent. */
+export const upload = (person, file) =>
+  request(`upload?${new URLSearchParams({ person, name: file.name })}`, {
+    method: "POST",
+    headers: { ...HEADERS, "Content-Type": "application/octet-stream" },
+    body: file,
+  });
+
 /** The live feed of one person. Reconnects with growing pauses until `close`. */
 export class Feed {
   /** `on` = {frame(data), up(), down()}; at `up` look at everything: what came before it was told to nobody. */

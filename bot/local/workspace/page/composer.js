@@ -1,6 +1,7 @@
 /* Where people write: Enter sends, Shift+Enter breaks the line, `@` and `/` offer what can follow. */
 
 import { say, shortcut } from "./act.js";
+import { chosenFile, uploadAll } from "./files.js";
 import { avatar } from "./messages.js";
 import { h, icon } from "./dom.js";
 import { model } from "./model.js";
@@ -24,17 +25,46 @@ export function composer({ place, placeholder, sent }) {
     autocomplete: "off",
   });
   const button = h("button", { type: "submit", class: "send" }, icon("send"));
-  const form = h("form", { class: "composer" }, list, field, button);
+  const picker = h("input", { type: "file", multiple: true, hidden: true, tabindex: -1, "aria-hidden": "true" });
+  const attach = h("button", { type: "button", class: "attach quiet", onclick: () => picker.click() }, icon("clip"));
+  const chosen = h("ul", { class: "chosen-files", hidden: true });
+  const form = h("form", { class: "composer" }, list, chosen, attach, picker, field, button);
+  let files = [];
   const offers = offering(field, list);
+
+  const show = () => {
+    chosen.hidden = !files.length;
+    form.classList.toggle("with-files", files.length > 0);
+    chosen.replaceChildren(...files.map((one) => chosenFile(one, () => {
+      files = files.filter((other) => other !== one);
+      show();
+    })));
+  };
+  const add = async (picked) => {
+    if (!picked.length) return;
+    attach.setAttribute("aria-busy", "true");
+    const sent = await uploadAll([...picked]);
+    files = [...files, ...sent];
+    attach.removeAttribute("aria-busy");
+    show();
+    field.focus();
+  };
 
   const submit = async () => {
     const written = field.value.trim();
-    if (!written || form.getAttribute("aria-busy")) return;
+    if ((!written && !files.length) || form.getAttribute("aria-busy")) return;
     const { key, thread } = place();
     form.setAttribute("aria-busy", "true");
     field.value = "";
     drafts.delete(key);
-    const went = await say(written, thread);
+    const sending = files;
+    files = [];
+    show();
+    const went = await say(written, thread, sending);
+    if (!went) {
+      files = [...sending, ...files];
+      show();
+    }
     form.removeAttribute("aria-busy");
     if (went) sent();
     else if (!field.value && place().key === key) field.value = written;
@@ -44,6 +74,20 @@ export function composer({ place, placeholder, sent }) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     submit();
+  });
+  picker.addEventListener("change", async () => {
+    await add(picker.files);
+    picker.value = "";
+  });
+  form.addEventListener("dragover", (event) => event.preventDefault());
+  form.addEventListener("drop", (event) => {
+    event.preventDefault();
+    add(event.dataTransfer?.files ?? []);
+  });
+  field.addEventListener("paste", (event) => {
+    if (!event.clipboardData?.files.length) return;
+    event.preventDefault();
+    add(event.clipboardData.files);
   });
   field.addEventListener("keydown", (event) => {
     if (event.isComposing || event.keyCode === 229 || offers.key(event)) return;
@@ -68,6 +112,8 @@ export function composer({ place, placeholder, sent }) {
       field.setAttribute("aria-label", placeholder());
       button.setAttribute("aria-label", t("send"));
       button.title = t("send_hint");
+      attach.setAttribute("aria-label", t("attach"));
+      attach.title = t("attach");
       field.value = drafts.get(place().key) ?? "";
       grow(field);
       offers.close();

@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { words } from "./emoji.js";
+import { chosenFile, uploadAll } from "./files.js";
 import { t } from "./words.js";
 
 let count = 0;
@@ -124,6 +125,32 @@ function choices(kind, part, { id, kept }) {
   return { node, group: true, picked: () => boxes.filter((box) => box.checked).map((box) => box.option) };
 }
 
+/** Files: each is uploaded when it is chosen, and can be taken off again. */
+function files(part, { id, kept }) {
+  let chosen = [...(kept?.files ?? [])];
+  const most = part.max_files ?? 10;
+  const control = h("input", { id, class: "control", type: "file", multiple: most > 1 });
+  const list = h("ul", { class: "chosen-files" });
+  const node = h("div", { class: "box" }, control, list);
+  const show = () => list.replaceChildren(...chosen.map((one) => chosenFile(one, () => {
+    chosen = chosen.filter((other) => other !== one);
+    show();
+    control.dispatchEvent(new Event("change", { bubbles: true }));
+  })));
+  control.addEventListener("change", async (event) => {
+    if (!control.files?.length) return;
+    event.stopImmediatePropagation();
+    const picked = [...control.files].slice(0, most - chosen.length);
+    node.setAttribute("aria-busy", "true");
+    chosen = [...chosen, ...(await uploadAll(picked))];
+    control.value = "";
+    node.removeAttribute("aria-busy");
+    show();
+  });
+  show();
+  return { node, read: () => ({ files: chosen }) };
+}
+
 const people = (look) =>
   look.people().map(({ id, name, title }) => ({ value: id, label: title ? `${name} · ${title}` : name }));
 
@@ -156,6 +183,7 @@ const CONTROLS = {
     const made = choices("radio", part, at);
     return { ...made, read: () => ({ selected_option: made.picked()[0] ?? null }) };
   },
+  file_input: (part, at) => files(part, at),
   checkboxes(part, at) {
     const made = choices("checkbox", part, at);
     return { ...made, read: () => ({ selected_options: made.picked() }) };

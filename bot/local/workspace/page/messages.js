@@ -4,6 +4,7 @@ import { press, shortcut, stop, tick } from "./act.js";
 import { blocks } from "./blocks.js";
 import { h, icon, seal } from "./dom.js";
 import { emoji } from "./emoji.js";
+import { files } from "./files.js";
 import { look, model } from "./model.js";
 import { gist, mrkdwn } from "./mrkdwn.js";
 import { clock, day, dayName, full, millis, t } from "./words.js";
@@ -167,17 +168,6 @@ function content(message) {
   if (own) return h("div", { class: "content" }, blocks(message.blocks, env));
   const node = h("div", { class: "content prose" }, mrkdwn(message.text ?? "", look));
   return node.textContent.length > LONG ? folded(node) : node;
-}
-
-/** Pictures are shown, and open in full when pressed; other files are only named. */
-function files({ files: list }) {
-  return list?.length ? h("div", { class: "files" }, list.map(file)) : null;
-}
-
-function file({ id, title, alt_txt: alt, mimetype }) {
-  if (!mimetype?.startsWith("image/")) return h("span", { class: "note" }, title);
-  const address = `/local/file/${encodeURIComponent(id)}?${new URLSearchParams({ person: model.me.id })}`;
-  return h("a", { class: "picture", href: address, target: "_blank", rel: "noopener", title }, h("img", { src: address, alt: alt || title }));
 }
 
 function folded(node) {

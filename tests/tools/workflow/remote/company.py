@@ -53,7 +53,7 @@ SICK = {"leave_type": "sick", "start_date": "2026-11-23", "end_date": "2026-11-2
 """Two working days: one level."""
 LONG = {**SICK, "end_date": "2026-11-27"}
 """Five: two levels."""
-VERY_LONG = {**SICK, "end_date": "2026-12-11"}
+VERY_LONG = {**SICK, "end_date": "2026-12-11", "attachment": "F0SICKNOTE"}
 """Fifteen: three levels."""
 SHORT = {"leave_type": "personal", "start_date": "2026-11-23", "end_date": "2026-11-23", "reason": "搬家"}
 """One: passes by rule."""

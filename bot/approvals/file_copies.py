@@ -1,0 +1,124 @@
+"""Shows the files of a request to those who decide on it, and deletes files when their time is over.
+
+A file lies in a DM between its author and the bot, where nobody else can open it: so each approver gets a copy, under
+their card in their own DM, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from bot.chat.messages import ChatDirectory, FilePoster, MessageRef, Place
+from bot.core import logs
+from bot.core.clock import Clock
+from bot.core.errors import CountersignError
+from bot.core.i18n import translate
+from bot.core.records import Approval
+from bot.core.work_items import ShowFiles
+from bot.queue.lanes import Lease
+from bot.queue.writes import EnqueueItem, Write
+from bot.storage.files import FileStore
+from bot.storage.journal import Journal
+from tools.cards.files import describe_files
+from tools.ports import FileClaims
+from tools.spec import AttachedFile, Gate
+
+log = logs.get_logger(__name__)
+
+UNUSED = timedelta(days=30)
+"""How long a file is kept that is on no request."""
+PAUSE_S = 3_600.0
+ORPHAN_S = 3_600.0
+"""Bytes without a record are deleted when they are so old: before, the record may be on its way."""
+PAGE = 200
+
+
+def build_show_writes(previous: Approval, current: Approval) -> list[Write]:
+    """The files of a card for everybody who has got it now: once a copy."""
+    files = current.proposal.files
+    if not files or current.gate is not Gate.APPROVE or current.place is not None:
+        return []
+    fresh = [copy for copy in current.copies if copy not in previous.copies]
+    return [_build_show_write(current, reader, ref) for reader, ref in fresh]
+
+
+def _build_show_write(approval: Approval, reader: str, ref: MessageRef) -> Write:
+    work = ShowFiles(person=reader, card=ref, files=approval.proposal.files, subject=approval.proposal.subject)
+    return EnqueueItem(f"files:{ref.channel}:{ref.ts}", f"files:{ref.ts}", work.model_dump_json())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCopier:
+    poster: FilePoster
+    files: FileStore
+    directory: ChatDirectory
+    journal: Journal
+
+    async def show_files(self, lease: Lease, work: ShowFiles) -> Sequence[Write]:
+        """Posts the files under the card, in the DM of its reader. Wherever else a card may stand, nothing is."""
+        caller = await self.directory.find_caller(work.person)
+        direct = await self.poster.open_dm(work.person) if caller else None
+        if caller is None or direct is None or direct.channel != work.card.channel:
+            return []
+        found = [(one, await self.files.load_content(one.sha256)) for one in work.files]
+        there = [(one.name, content) for one, content in found if content is not None]
+        comment = self._describe(work, [one for one, content in found if content is None], caller.person.language)
+        place = Place(team=direct.team, channel=direct.channel, thread=work.card.ts, direct=True)
+        if there:
+            await self.poster.upload_files(
+                place, there, comment=comment, key=f"files:{work.card.ts}", again=lease.item.is_redelivery
+            )
+        return [
+            self.journal.build_record_write(
+                lease.lane, "files.shown", person=work.person, channel=direct.channel, text=work.subject
+            )
+        ]
+
+    def _describe(self, work: ShowFiles, deleted: Sequence[AttachedFile], language: str) -> str:
+        request = work.subject.rpartition("-")[0] or work.subject
+        lines = [translate("file.attached", language, request=request)]
+        if deleted:
+            lines.append(translate("file.deleted", language, files=describe_files(deleted)[language]))
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCleaner:
+    """Deletes what has been kept long enough. Any number of processes may run it: what is gone is gone."""
+
+    files: FileStore
+    claims: FileClaims
+    clock: Clock
+    kept_for: timedelta
+
+    async def delete_old_files(self) -> None:
+        """Runs until the process stops."""
+        while True:
+            try:
+                await self.delete_due_files()
+            except CountersignError as failed:
+                log.warning("files.not_deleted", reason=str(failed))
+            await asyncio.sleep(PAUSE_S)
+
+    async def delete_due_files(self) -> int:
+        """What is older than the setting, and what is older than `UNUSED` and on no request. Returns how many."""
+        now_ms, count = self.clock.now_ms(), 0
+        for member in await self._list_older(now_ms, self.kept_for):
+            await self.files.delete_file(member)
+            count += 1
+        for member in await self._list_older(now_ms, UNUSED):
+            person, _, id = member.partition(":")
+            record = await self.files.find_record(person, id)
+            if record is None or not await self.claims.list_requests_with_file(record.file.sha256):
+                await self.files.delete_file(member)
+                count += 1
+        return count + await self.files.delete_orphans(ORPHAN_S)
+
+    async def _list_older(self, now_ms: int, age: timedelta) -> list[str]:
+        before = now_ms - int(age.total_seconds() * 1000)
+        found = list[str]()
+        while page := await self.files.list_kept_before(before, PAGE, skipped=len(found)):
+            found += page
+        return found

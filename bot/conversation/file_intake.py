@@ -1,0 +1,164 @@
+"""Takes the files beside a message or in a dialog: fetched, told by their content, kept under their hash.
+
+What is taken is known by its id from then on; what is not, is said by name. Taken twice, a file is one: the platform's
+id names the record, and the hash names the bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bot.chat.messages import FileSource, Message, SentFile
+from bot.core import logs
+from bot.core.clock import Clock
+from bot.core.errors import ChatError, ChatUnavailableError, FileRefusedError
+from bot.core.i18n import translate
+from bot.core.media import detect_media
+from bot.queue.lanes import Lease
+from bot.storage.files import FileStore, WaitingFile, build_waiting_write, describe_sent_file
+from tools.cards.files import describe_files
+from tools.spec import AttachedFile, Caller
+
+log = logs.get_logger(__name__)
+
+MAX_SENT = 20
+"""Most files that are fetched for one message; the others are said."""
+AT_ONCE = 3
+"""Downloads of one message at the same time."""
+PATIENCE_MS = 60_000
+"""How long a message waits for a file that the platform does not deliver."""
+
+
+class PictureReader(Protocol):
+    """Reads amount, date and merchant from a picture."""
+
+    async def read_picture(self, person: str, content: bytes, media: str) -> dict[str, str]:
+        """What was read, by name; empty for what is no picture, and when nothing can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenFile:
+    """What became of one file. `refused` is empty for one that was kept."""
+
+    file: AttachedFile
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileIntake:
+    source: FileSource
+    files: FileStore
+    clock: Clock
+    max_bytes: int
+    patience_ms: int = PATIENCE_MS
+    reader: PictureReader | None = None
+    """None: no model sees pictures."""
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2 * AT_ONCE))
+    """Downloads of this process at the same time: each may fill the memory up to the limit."""
+
+    async def find_message_files(self, message: Message) -> Message:
+        """The message with its files, if its payload did not say which it has."""
+        if not message.has_unlisted_files:
+            return message
+        try:
+            found = await self.source.list_message_files(message.place, message.at)
+        except ChatUnavailableError:
+            raise
+        except ChatError as failed:
+            log.warning("a message is not looked up", code=failed.code, channel=message.place.channel)
+            found = ()
+        return message.model_copy(update={"files": found, "has_unlisted_files": False})
+
+    async def take_message_files(self, lease: Lease, message: Message) -> list[TakenFile]:
+        """Takes what came with a message; from then on it waits in the conversation for its request."""
+        taken = await self.take_files(lease, message.person, message.files)
+        kept = [WaitingFile(file=one.file, person=message.person) for one in taken if not one.refused]
+        if kept:
+            await lease.checkpoint("files", *build_waiting_write(self.files.keys, message.place.conversation, kept))
+        return taken
+
+    async def take_files(self, lease: Lease, person: str, sent: Sequence[SentFile]) -> list[TakenFile]:
+        """Each one, in its order. Raises `ChatUnavailableError` while the platform cannot be reached."""
+        at_once, is_last_try = asyncio.Semaphore(AT_ONCE), self._compute_age_ms(lease) > self.patience_ms
+
+        async def take(number: int, one: SentFile) -> TakenFile:
+            async with at_once:
+                return await self._take_file(person, one, number, is_last_try=is_last_try)
+
+        tasks = [asyncio.ensure_future(take(number, one)) for number, one in enumerate(sent)]
+        try:
+            taken = list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+        refused = [one.refused for one in taken if one.refused]
+        log.info("files.taken", person=person, count=len(taken), refused=",".join(sorted(set(refused))))
+        return taken
+
+    async def take_named_files(self, lease: Lease, person: str, ids: Sequence[str]) -> list[TakenFile]:
+        """Those that this person has chosen in a dialog and that are still to be fetched."""
+        records = [await self.files.find_record(person, id) for id in ids]
+        chosen = [one for one in records if one is not None and not one.file.sha256]
+        sent = [SentFile(id=one.file.id, name=one.file.name, size=one.file.size) for one in chosen]
+        return await self.take_files(lease, person, sent) if sent else []
+
+    def _compute_age_ms(self, lease: Lease) -> int:
+        return self.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
+
+    async def _take_file(self, person: str, sent: SentFile, number: int, *, is_last_try: bool) -> TakenFile:
+        file = describe_sent_file(sent)
+        if number >= MAX_SENT:
+            return await self._refuse_file(person, file, "too_many")
+        known = await self.files.find_record(person, sent.id) if sent.id else None
+        if known is not None and (known.file.sha256 or known.refused):
+            return TakenFile(known.file, known.refused)
+        try:
+            async with self.turns:
+                return await self._fetch_and_keep(person, sent, file)
+        except FileRefusedError as refused:
+            return await self._refuse_file(person, file, refused.reason)
+        except ChatUnavailableError:
+            if not is_last_try:
+                raise
+            return TakenFile(file, "unreachable")
+
+    async def _fetch_and_keep(self, person: str, sent: SentFile, file: AttachedFile) -> TakenFile:
+        content = await self.source.fetch_file(sent, self.max_bytes)
+        if not content:
+            raise FileRefusedError("empty")
+        media = detect_media(content)
+        if not media:
+            raise FileRefusedError("unknown_type")
+        reading = await self.reader.read_picture(person, content, media) if self.reader else {}
+        file = file.model_copy(update={"media": media, "reading": reading})
+        return TakenFile(await self.files.keep_file(person, file, content, self.clock.now_ms()))
+
+    async def _refuse_file(self, person: str, file: AttachedFile, reason: str) -> TakenFile:
+        if file.id:
+            await self.files.refuse_file(person, file, reason)
+        return TakenFile(file, reason)
+
+
+async def take_chosen_files(intake: FileIntake, lease: Lease, caller: Caller, ids: Sequence[str]) -> str:
+    """Fetches what somebody has chosen in the dialog of a card. Returns what could not be taken, in words."""
+    taken = await intake.take_named_files(lease, caller.id, ids)
+    refused = describe_refused_files(taken, caller.person.language)
+    return translate("file.not_pressed", caller.person.language, files=refused) if refused else ""
+
+
+def describe_refused_files(taken: Sequence[TakenFile], language: str) -> str:
+    """What could not be taken, by name, and why; empty if there is nothing."""
+    by_reason: dict[str, list[str]] = {}
+    for one in taken:
+        if one.refused:
+            by_reason.setdefault(one.refused, []).append(one.file.name)
+    comma = translate("card.comma", language)
+    lines = [f"• {comma.join(names)}: {translate(f'file.{reason}', language)}" for reason, names in by_reason.items()]
+    return "\n".join([translate("file.refused", language), *lines]) if lines else ""
+
+
+def describe_kept_files(files: Sequence[AttachedFile], language: str) -> str:
+    """What is kept and on no request yet; empty if there is nothing."""
+    return translate("file.kept", language, files=describe_files(files)[language]) if files else ""

@@ -1,0 +1,101 @@
+"""The bytes of files, under their SHA-256, in a folder that all processes share."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from bot.core.errors import StoreUnavailableError
+
+T = TypeVar("T")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+FOLDER, FILE = 0o700, 0o600
+
+
+class FileBytes(Protocol):
+    """A store of bytes. Every call may raise StoreUnavailableError, and may be repeated."""
+
+    async def save_bytes(self, sha256: str, content: bytes) -> None:
+        """Keeps the bytes; those that are there already stay."""
+
+    async def load_bytes(self, sha256: str) -> bytes | None:
+        """None if they are not there, or not what was kept."""
+
+    async def delete_bytes(self, sha256: str) -> None: ...
+
+    async def list_hashes(self, older_than_s: float) -> list[str]:
+        """What is there and was kept at least so long ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderBytes:
+    """Implements `FileBytes`. The folder is made with the first file, for the one who runs the bot alone."""
+
+    folder: Path
+
+    async def save_bytes(self, sha256: str, content: bytes) -> None:
+        await asyncio.to_thread(self._try, self._save, sha256, content)
+
+    async def load_bytes(self, sha256: str) -> bytes | None:
+        content = await asyncio.to_thread(self._try, self._load, sha256)
+        return content if content is not None and hashlib.sha256(content).hexdigest() == sha256 else None
+
+    async def delete_bytes(self, sha256: str) -> None:
+        await asyncio.to_thread(self._try, lambda: self._get_path(sha256).unlink(missing_ok=True))
+
+    async def list_hashes(self, older_than_s: float) -> list[str]:
+        return await asyncio.to_thread(self._try, lambda: list(self._list_old(older_than_s)))
+
+    def _get_path(self, sha256: str) -> Path:
+        """Only a hash ever becomes a path."""
+        if not _SHA256.fullmatch(sha256):
+            raise ValueError("not a SHA-256")
+        return self.folder / sha256[:2] / sha256
+
+    def _save(self, sha256: str, content: bytes) -> None:
+        """A file has its name only once it is whole and on the disk."""
+        path = self._get_path(sha256)
+        if path.exists() and path.stat().st_size == len(content):
+            os.utime(path)
+            return
+        for folder in (self.folder, path.parent):
+            folder.mkdir(parents=True, exist_ok=True, mode=FOLDER)
+        part = path.with_name(f"{sha256}.{os.getpid()}.{time.monotonic_ns()}.part")
+        try:
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE), "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _load(self, sha256: str) -> bytes | None:
+        try:
+            return self._get_path(sha256).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def _list_old(self, older_than_s: float) -> Iterator[str]:
+        """Also removes what a killed process has left half written."""
+        before = time.time() - older_than_s
+        for path in self.folder.glob("??/*") if self.folder.is_dir() else ():
+            if not path.is_file() or path.is_symlink() or path.stat().st_mtime > before:
+                continue
+            if _SHA256.fullmatch(path.name):
+                yield path.name
+            elif path.name.endswith(".part"):
+                path.unlink(missing_ok=True)
+
+    def _try(self, act: Callable[..., T], *args: object) -> T:
+        try:
+            return act(*args)
+        except OSError as error:
+            raise StoreUnavailableError(f"FILES_DIR: {self.folder}: {error.strerror}") from error

@@ -1,0 +1,207 @@
+"""Files of Slack: what payloads say of them, where the token may go, and what is not taken for a file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.chat.messages import Place, SentFile
+from bot.chat.slack.files import SlackFileSource, parse_sent_files
+from bot.core.errors import ChatUnavailableError, FileRefusedError
+from tests.harness.files import HTML, png
+
+FILE = SentFile(id="F0123ABCD", name="r.png")
+HERE = Place(team="T1", channel="C1", thread="1.0")
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def slack(about: dict[str, Any], answer: Answer) -> AsyncIterator[tuple[SlackFileSource, list[web.Request]]]:
+    """A source whose API says this of the file, and whose server answers downloads so."""
+    seen: list[web.Request] = []
+
+    async def info(request: web.Request) -> web.Response:
+        return web.json_response(
+            {"ok": True, "file": {k: str(v).replace("{at}", at) if isinstance(v, str) else v for k, v in about.items()}}
+        )
+
+    async def download(request: web.Request) -> web.StreamResponse:
+        seen.append(request)
+        return await answer(request)
+
+    app = web.Application()
+    app.router.add_route("*", "/api/files.info", info)
+    app.router.add_route("*", "/{rest:.*}", download)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    at = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with ClientSession() as session:
+            yield SlackFileSource(AsyncWebClient("xoxb-secret", base_url=f"{at}/api/", session=session)), seen
+    finally:
+        await runner.cleanup()
+
+
+async def give_png(request: web.Request) -> web.Response:
+    return web.Response(body=png())
+
+
+async def reason_of(about: dict[str, Any], answer: Answer = give_png, most: int = 1_000) -> str:
+    async with slack(about, answer) as (source, _):
+        with pytest.raises(FileRefusedError) as refused:
+            await source.fetch_file(FILE, most)
+        return refused.value.reason
+
+
+async def test_a_file_is_fetched_with_the_token_from_the_server_of_the_api() -> None:
+    async with slack({"url_private_download": "{at}/files/r.png"}, give_png) as (source, seen):
+        assert await source.fetch_file(FILE, 1_000) == png()
+    assert seen[0].headers["Authorization"] == "Bearer xoxb-secret"
+
+
+FOREIGN = (
+    "http://files.slack.com/x",
+    "https://files.slack.com.evil.example/x",
+    "https://evilslack.com/x",
+    "https://slack.com@evil.example/x",
+    "https://files.slack.com:8443/x",
+    "https://127.0.0.1/x",
+    "http://localhost:1/x",
+    "http://169.254.169.254/latest/meta-data",
+    "file:///etc/passwd",
+    "//evil.example/x",
+    "https://[::1",
+    "ftp://files.slack.com/x",
+    "",
+)
+
+
+@pytest.mark.parametrize("url", FOREIGN)
+async def test_the_token_goes_to_nobody_else(url: str) -> None:
+    assert await reason_of({"url_private": url}) == "elsewhere"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://files.slack.com/files-pri/T1-F1/r.png", "https://acme.slack.com/x", "https://files.slack-gov.com/x"],
+)
+def test_slack_itself_gets_it(url: str) -> None:
+    assert SlackFileSource(AsyncWebClient("xoxb-secret"))._may_have_token(url)
+
+
+async def test_a_redirect_takes_the_token_nowhere_else() -> None:
+    stolen: list[str] = []
+
+    async def thief(request: web.Request) -> web.Response:
+        stolen.append(request.headers.get("Authorization", ""))
+        return web.Response(body=png())
+
+    other = web.AppRunner(evil := web.Application())
+    evil.router.add_route("*", "/{rest:.*}", thief)
+    await other.setup()
+    await web.TCPSite(other, "127.0.0.1", 0).start()
+    target = f"http://127.0.0.1:{other.addresses[0][1]}/x"
+
+    async def redirect(request: web.Request) -> web.Response:
+        raise web.HTTPFound(target)
+
+    try:
+        assert await reason_of({"url_private": "{at}/x"}, redirect) == "elsewhere" and stolen == []
+        with pytest.MonkeyPatch.context() as unsafe:  # negative control: without the check the token is gone
+            unsafe.setattr(SlackFileSource, "_may_have_token", lambda self, url: True)
+            async with slack({"url_private": "{at}/x"}, redirect) as (source, _):
+                await source.fetch_file(FILE, 1_000)
+        assert stolen == ["Bearer xoxb-secret"]
+    finally:
+        await other.cleanup()
+
+
+@pytest.mark.parametrize("location", ["/x", "https://[::1", "", "//evil.example"])
+async def test_a_redirect_in_a_circle_or_to_nowhere_ends(location: str) -> None:
+    async def redirect(request: web.Request) -> web.Response:
+        return web.Response(status=302, headers={"Location": location})
+
+    assert await reason_of({"url_private": "{at}/x"}, redirect) == "elsewhere"
+
+
+async def test_a_page_to_sign_in_on_is_no_file() -> None:
+    async def sign_in(request: web.Request) -> web.Response:
+        return web.Response(body=HTML, content_type="text/html")
+
+    assert await reason_of({"url_private": "{at}/x", "mimetype": "image/png"}, sign_in) == "no_scope"
+
+
+async def test_a_file_is_not_read_further_than_its_limit() -> None:
+    written = 0
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        nonlocal written
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        while written < 50_000_000:
+            await answer.write(b"x" * 65_536)
+            written += 65_536
+        return answer
+
+    assert await reason_of({"url_private": "{at}/x", "size": 10}, endless, 100_000) == "too_large"
+    assert written < 20_000_000, "nobody goes on reading"
+    assert await reason_of({"url_private": "{at}/x", "size": 100_001}, endless, 100_000) == "too_large"
+
+
+@pytest.mark.parametrize(
+    ("about", "reason"),
+    [
+        ({"is_external": True, "url_private": "{at}/x"}, "external"),
+        ({"mode": "external", "url_private": "{at}/x"}, "external"),
+        ({"mode": "tombstone"}, "gone"),
+        ({"mode": "hidden_by_limit"}, "gone"),
+        ({"file_access": "access_denied", "url_private": "{at}/x"}, "gone"),
+        ({}, "gone"),
+        ({"url_private": 5}, "gone"),
+    ],
+)
+async def test_what_slack_does_not_show_is_named(about: dict[str, Any], reason: str) -> None:
+    assert await reason_of(about) == reason
+
+
+@pytest.mark.parametrize(("status", "reason"), [(403, "no_scope"), (404, "gone"), (410, "gone")])
+async def test_a_refused_download_says_why(status: int, reason: str) -> None:
+    async def refuse(request: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    assert await reason_of({"url_private": "{at}/x"}, refuse) == reason
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_an_outage_is_no_refusal(status: int) -> None:
+    async def fail(request: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    async with slack({"url_private": "{at}/x"}, fail) as (source, _):
+        with pytest.raises(ChatUnavailableError):
+            await source.fetch_file(FILE, 1_000)
+
+
+def test_every_file_of_a_payload_is_named_whatever_its_shape() -> None:
+    rows = [{"id": "F1", "name": "a.png", "size": 3}, {"name": "b"}, {"id": 5, "title": "c"}, {"id": "F2"}, "x", None]
+    assert parse_sent_files(rows) == (
+        SentFile(id="F1", name="a.png", size=3), SentFile(id="", name="b"), SentFile(id="", name="c"), SentFile(id="F2")
+    )  # fmt: skip
+    assert parse_sent_files({"id": "F1"}) == parse_sent_files(None) == ()
+    assert parse_sent_files([{"id": "F1", "size": -1, "name": "n" * 5_000}])[0].size == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["aa\u202egnp.exe", "a\nb.png", "\u200b", "", "x" * 300 + ".pdf", "<!channel>.png", "../../etc/passwd"]
+)
+def test_a_name_is_one_visible_line(name: str) -> None:
+    from bot.storage.files import NAME, clean_file_name
+
+    clean = clean_file_name(name, "F1")
+    assert clean and len(clean) <= NAME and clean.isprintable() and "\n" not in clean

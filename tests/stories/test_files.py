@@ -1,0 +1,406 @@
+"""Files: what somebody sends belongs to the request that they make, is seen by who decides, and is never dropped."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.evaluation.shown_blocks import read_message_text
+from bot.local.workspace.methods_files import SIGN_IN
+from bot.local.workspace.workspace import SCOPES
+from bot.queue.keys import Keys
+from bot.storage.files import build_waiting_key
+from tests.harness.files import HTML, archive, ofd, pdf, png
+from tests.harness.office import GENERAL, LI, WANG, ZHANG, ZHAO, Office, found_request
+
+CLAIM = "报销 320 元打车费，去客户那里，审批人李四"
+
+
+def shared(office: Office, channel: str) -> list[dict[str, object]]:
+    """The bot's messages with files in a channel."""
+    return [m for m in office.posts(channel) if m.get("files")]
+
+
+async def requested(office: Office, person: str, text: str, *files: str, approver: str = LI) -> str:
+    """From a message with files to a request that waits for its approver; its number."""
+    before = len(office.cards(office.dm(approver)))
+    await office.says(person, text, files=files)
+    await office.press(person, await office.card(office.dm(person), text.split("，")[1]), "confirm")
+    await office.until(lambda: len(office.cards(office.dm(approver))) > before)
+    await office.quiet()
+    return found_request(office.said(office.dm(person)))
+
+
+async def waiting(office: Office, channel: str) -> dict[str, str]:
+    """The files that wait in a conversation."""
+    assert office.bot is not None
+    key = build_waiting_key(Keys(), f"slack:{office.driver.ws.app.team}:{channel}")
+    return dict(await office.bot.redis.hgetall(key))
+
+
+# On the request, with the approver
+
+
+async def test_a_receipt_sent_with_the_message_is_on_the_card_and_with_the_approver(desk: Office) -> None:
+    receipt = desk.driver.upload_file(ZHANG, "打车票.png", png("taxi"))
+    await desk.says(ZHANG, CLAIM, files=[receipt])
+    card = await desk.card(desk.dm(ZHANG))
+    assert "打车票.png（PNG" in read_message_text(card)
+    await desk.press(ZHANG, card, "confirm")
+    task = await desk.card(desk.dm(LI))
+    assert "打车票.png（PNG" in read_message_text(task)
+    shown = await desk.until(lambda: shared(desk, desk.dm(LI)))
+    assert shown[0]["thread_ts"] == task["ts"] and shown[0]["files"][0]["title"] == "打车票.png"  # type: ignore[index]
+    copy = desk.driver.ws.files[shown[0]["files"][0]["id"]]  # type: ignore[index]
+    assert copy.content == png("taxi"), "the approver sees the very bytes"
+    await desk.quiet()
+    assert not await waiting(desk, desk.dm(ZHANG)), "it is on the request"
+    assert not any(shared(desk, channel) for channel in desk.channels() if channel != desk.dm(LI))
+
+
+async def test_a_receipt_sent_first_alone_waits_for_the_request(desk: Office) -> None:
+    receipt = desk.driver.upload_file(ZHANG, "hotel.pdf", pdf("hotel"))
+    answer = await desk.answer(ZHANG, "你好")
+    await desk.says(ZHANG, "", files=[receipt])
+    await desk.until(lambda: "hotel.pdf" in desk.said(desk.dm(ZHANG)))
+    assert answer and len(await waiting(desk, desk.dm(ZHANG))) == 1
+    await desk.says(ZHANG, CLAIM)
+    assert "hotel.pdf" in read_message_text(await desk.card(desk.dm(ZHANG)))
+
+
+async def test_a_receipt_is_not_forgotten_over_a_question(desk: Office) -> None:
+    receipt = desk.driver.upload_file(ZHANG, "r.png", png("r"))
+    await desk.says(ZHANG, "报销 320 元打车费，去客户那里", files=[receipt])
+    await desk.until(lambda: "请谁审批" in desk.said(desk.dm(ZHANG)))
+    await desk.says(ZHANG, "李四")
+    assert "r.png" in read_message_text(await desk.card(desk.dm(ZHANG)))
+
+
+async def test_a_mention_carries_no_files_so_the_message_is_looked_up(desk: Office) -> None:
+    receipt = desk.driver.upload_file(ZHANG, "r.png", png("r"))
+    mentions_only = desk.driver.ws.setup.events - {"message.channels"}
+    object.__setattr__(desk.driver.ws.setup, "events", mentions_only)
+    await desk.driver.mention_bot(ZHANG, GENERAL, CLAIM, files=[receipt])
+    assert "r.png" in read_message_text(await desk.card(desk.dm(ZHANG)))
+    assert "r.png" not in desk.said(GENERAL), "nothing of it is said in the channel"
+
+
+async def test_a_file_in_a_thread_of_a_channel_belongs_to_its_sender_alone(desk: Office) -> None:
+    thread = await desk.driver.mention_bot(ZHANG, GENERAL, "报销 320 元打车费，去客户那里")
+    await desk.until(lambda: "请谁审批" in desk.said(GENERAL) + desk.said(desk.dm(ZHANG)))
+    other = desk.driver.upload_file(WANG, "private.png", png("wang"))
+    await desk.driver.send_message(WANG, GENERAL, "看看这个", thread, files=[other])
+    await desk.quiet()
+    own = desk.driver.upload_file(ZHANG, "own.png", png("zhang"))
+    await desk.driver.send_message(ZHANG, GENERAL, "李四", thread, files=[own])
+    card = read_message_text(await desk.card(desk.dm(ZHANG)))
+    assert "own.png" in card and "private.png" not in card
+
+
+async def test_a_file_is_free_again_when_its_card_is_cancelled_and_not_while_it_waits(desk: Office) -> None:
+    receipt = desk.driver.upload_file(ZHANG, "r.png", png("r"))
+    await desk.says(ZHANG, CLAIM, files=[receipt])
+    first = await desk.card(desk.dm(ZHANG))
+    await desk.says(ZHANG, "报销 45 元停车费，去机场，审批人李四")
+    second = await desk.card(desk.dm(ZHANG), "45")
+    assert "r.png" not in read_message_text(second), "it is on the first card"
+    await desk.press(ZHANG, first, "cancel")
+    await desk.press(ZHANG, second, "cancel")
+    await desk.quiet()
+    await desk.says(ZHANG, "报销 80 元餐费，和客户吃饭，审批人李四")
+    assert "r.png" in read_message_text(await desk.card(desk.dm(ZHANG), "80"))
+
+
+# Demanded
+
+
+async def test_a_large_expense_needs_a_receipt_and_a_link_is_none(desk: Office) -> None:
+    large = "报销 6000 元机票，去北京出差，审批人李四"
+    await desk.says(ZHANG, large)
+    await desk.until(lambda: "票据" in desk.said(desk.dm(ZHANG)))
+    assert not desk.cards(desk.dm(ZHANG))
+    receipt = desk.driver.upload_file(ZHANG, "flight.pdf", pdf("flight"))
+    await desk.says(ZHANG, "", files=[receipt])
+    assert "flight.pdf" in read_message_text(await desk.card(desk.dm(ZHANG)))
+
+
+# Said by name
+
+
+ODD: tuple[tuple[str, bytes], ...] = (
+    ("program.png", b"MZ\x90\x00" + b"\0" * 60),
+    ("page.pdf", HTML),
+    ("picture.svg", b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"),
+    ("archive.zip", archive("a.txt")),
+    ("macros.docx", archive("[Content_Types].xml", "word/document.xml", "word/vbaProject.bin")),
+    ("empty.png", b""),
+    ("text.txt", b"pay me"),
+    ("broken.zip", b"PK\x03\x04" + b"\0" * 30),
+    ("late.pdf", b"x" * 900 + b"%PDF-1.4"),
+)
+
+
+async def test_of_a_hundred_odd_files_none_is_dropped_silently(desk: Office) -> None:
+    """Every single one is on the card, or named among what was kept, or among what was refused and why."""
+    names = list[str]()
+    for batch in range(10):
+        files = list[str]()
+        for number in range(10):
+            kind, content = ODD[(batch + number) % len(ODD)] if number % 3 else ("fine.png", png(f"{batch} {number}"))
+            name = f"n{batch}{number}x{kind}"
+            files.append(desk.driver.upload_file(ZHANG, name, content, is_external=(batch, number) == (4, 4)))
+            names.append(name)
+        await desk.says(ZHANG, "收据" if batch % 2 else "", files=files)
+        await desk.until(lambda: names[-1] in desk.said(desk.dm(ZHANG)))
+    said = desk.said(desk.dm(ZHANG))
+    assert [name for name in names if name not in said] == []
+    assert "太大" not in said and "不是我能收的类型" in said and "是空文件" in said and "存放在别的服务上" in said
+
+
+async def test_more_files_than_are_fetched_at_once_are_said(desk: Office) -> None:
+    files = [desk.driver.upload_file(ZHANG, f"r{number}.png", png(str(number))) for number in range(100)]
+    await desk.says(ZHANG, "", files=files)
+    await desk.until(lambda: "r0.png" in desk.said(desk.dm(ZHANG)))
+    said = desk.said(desk.dm(ZHANG))
+    assert "一次发得太多" in said and [n for n in range(100) if f"r{n}.png" not in said] == []
+    assert len(await waiting(desk, desk.dm(ZHANG))) == 20
+
+
+async def test_a_name_says_nothing_about_what_a_file_is(desk: Office) -> None:
+    files = [
+        desk.driver.upload_file(ZHANG, "receipt.exe", png("x")),
+        desk.driver.upload_file(ZHANG, "发票\u202egnp.ofd", ofd()),
+    ]
+    await desk.says(ZHANG, CLAIM, files=files)
+    card = read_message_text(await desk.card(desk.dm(ZHANG)))
+    assert "receipt.exe（PNG" in card and "发票gnp.ofd（OFD" in card
+
+
+async def test_a_file_over_the_limit_is_refused_whatever_the_platform_says_of_its_size(empty: Office) -> None:
+    async with empty.opened(files_mb=0.001):
+        large = empty.driver.upload_file(ZHANG, "large.png", png() + b"\0" * 5_000)
+        lying = empty.driver.upload_file(ZHANG, "lying.png", png() + b"\0" * 5_000)
+        empty.driver.ws.files[lying].length = 10
+        await empty.says(ZHANG, "", files=[large, lying])
+        await empty.until(lambda: "太大了" in empty.said(empty.dm(ZHANG)))
+        assert "large.png" in empty.said(empty.dm(ZHANG)) and "lying.png" in empty.said(empty.dm(ZHANG))
+
+
+async def test_a_missing_scope_is_no_file(desk: Office) -> None:
+    """Slack answers a download without the right to it with status 200 and a page to sign in on."""
+    object.__setattr__(desk.driver.ws.setup, "scopes", SCOPES - {"files:read"})
+    await desk.says(ZHANG, "", files=[desk.driver.upload_file(ZHANG, "r.png", png())])
+    await desk.until(lambda: "files:read" in desk.said(desk.dm(ZHANG)))
+    assert "r.png" in desk.said(desk.dm(ZHANG)) and SIGN_IN not in desk.said(desk.dm(ZHANG))
+    assert not await waiting(desk, desk.dm(ZHANG))
+
+
+async def test_a_redirect_elsewhere_is_not_followed(desk: Office) -> None:
+    desk.driver.ws.file_redirect = "https://files.example.com/steal"
+    await desk.says(ZHANG, "", files=[desk.driver.upload_file(ZHANG, "r.png", png())])
+    await desk.until(lambda: "不在 Slack 上" in desk.said(desk.dm(ZHANG)))
+    assert not await waiting(desk, desk.dm(ZHANG))
+
+
+# The same bytes
+
+
+async def test_the_same_bytes_on_another_claim_are_told_to_both_approvers(desk: Office) -> None:
+    """Under another name, another id, by somebody else, before another approver."""
+    again = desk.driver.upload_file(LI, "b.png", png("same"))
+    first = await requested(desk, LI, "报销 320 元打车费，见客户，审批人王五", again, approver=WANG)
+    other = await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "a.png", png("same")))
+    assert first != other
+    seen = read_message_text(await desk.card(desk.dm(LI), other))
+    assert "相同的文件" in seen and first in seen and "李四" in seen
+    told = await desk.until(lambda: [t for t in desk.said(desk.dm(WANG)).splitlines() if other in t and first in t])
+    assert "b.png" in told[0] and "very same file" in told[0]
+    await desk.quiet()
+    assert len([m for m in desk.posts(desk.dm(WANG)) if "very same file" in read_message_text(m)]) == 1
+
+
+async def test_other_bytes_are_flagged_nowhere(desk: Office) -> None:
+    one = desk.driver.upload_file(LI, "a.png", png("one"))
+    await requested(desk, LI, "报销 320 元打车费，见客户，审批人王五", one, approver=WANG)
+    await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "a.png", png("another")))
+    assert "相同的文件" not in desk.said(desk.dm(LI)) and "same file" not in desk.said(desk.dm(WANG))
+
+
+async def test_an_author_is_not_told_of_somebody_elses_claim(desk: Office) -> None:
+    await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "a.png", png("same")))
+    await desk.says(ZHAO, CLAIM, files=[desk.driver.upload_file(ZHAO, "b.png", png("same"))])
+    await desk.quiet()
+    assert "相同的文件" not in desk.said(desk.dm(ZHAO))
+
+
+async def test_nobody_puts_somebody_elses_file_on_their_request(desk: Office) -> None:
+    secret = desk.driver.upload_file(LI, "secret.png", png("li"))
+    await desk.says(LI, "", files=[secret])
+    await desk.quiet()
+    await desk.says(ZHANG, f"{CLAIM}，票据 {secret}")
+    await desk.quiet()
+    assert "secret.png" not in desk.said(desk.dm(ZHANG))
+
+
+# Twice, and in between
+
+
+async def test_the_same_file_delivered_twice_is_one(desk: Office) -> None:
+    receipt = desk.driver.upload_file(ZHANG, "r.png", png("r"))
+    await desk.says(ZHANG, CLAIM, files=[receipt])
+    event = next(e for e in reversed(desk.driver.events) if e["event"].get("files"))
+    desk.driver.redeliver_event(event["event_id"])
+    card = await desk.card(desk.dm(ZHANG))
+    await desk.quiet()
+    assert read_message_text(card).count("r.png") == 1 and len(desk.cards(desk.dm(ZHANG))) == 1
+    assert len([p for p in desk.files_dir.glob("*/*")]) == 1
+
+
+@pytest.mark.parametrize("fault", ["drop", 500, 429])
+async def test_a_download_that_breaks_is_tried_again(desk: Office, fault: str | int) -> None:
+    desk.driver.fail_next_call("files-pri", fault)
+    await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "r.png", png("r"))])
+    assert "r.png" in read_message_text(await desk.card(desk.dm(ZHANG)))
+
+
+async def test_a_file_that_never_comes_is_said_and_its_message_is_answered(desk: Office) -> None:
+    desk.driver.fail_next_call("files-pri", 500, times=50)
+    await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "r.png", png("r"))])
+    card = await desk.card(desk.dm(ZHANG))
+    assert "r.png" not in read_message_text(card) and "取到" in desk.said(desk.dm(ZHANG))
+
+
+async def test_killed_between_download_and_record_nothing_is_lost_or_doubled(empty: Office) -> None:
+    """The process ends when the bytes are on the disk and no record knows of them."""
+    receipt = empty.driver.upload_file(ZHANG, "r.png", png("r"))
+    async with empty.spawned() as process:
+        fetched = lambda: [p for p in empty.files_dir.glob("*/*") if p.suffix != ".part"]  # noqa: E731
+        empty.driver.ws.changes.listeners.append(lambda _: fetched() and process.child.send_signal(9))
+        await empty.says(ZHANG, CLAIM, files=[receipt])
+        await process.child.wait()
+    empty.driver.ws.changes.listeners.clear()
+    async with empty.spawned():
+        card = await empty.card(empty.dm(ZHANG))
+        assert read_message_text(card).count("r.png") == 1 and len(fetched()) == 1
+        await empty.press(ZHANG, card, "confirm")
+        await empty.until(lambda: shared(empty, empty.dm(LI)))
+
+
+# Dialogs
+
+
+async def open_dialog(office: Office, person: str, command: str) -> dict[str, Any]:
+    await office.driver.run_slash_command(person, office.dm(person), command, "")
+    return await office.until(lambda: office.driver.find_top_view(person))
+
+
+def find_input(view: dict[str, Any], name: str) -> dict[str, Any] | None:
+    return next((b["element"] for b in view["blocks"] if b["block_id"] == name and b["type"] == "input"), None)
+
+
+EXPENSE = {"amount": "320", "currency": "CNY", "category": "transport", "reason": "taxi"}
+
+
+async def test_a_file_chosen_in_a_form_is_on_its_card(desk: Office) -> None:
+    view = await open_dialog(desk, ZHANG, "/expense")
+    element = find_input(view, "receipt")
+    assert element is not None and element["type"] == "file_input"
+    receipt = desk.driver.upload_file(ZHANG, "taxi.png", png("t"))
+    values = {**EXPENSE, "receipt": [receipt]}
+    assert (await desk.driver.submit_view(ZHANG, view["id"], values)).ok
+    card = await desk.card(desk.dm(ZHANG))
+    assert "taxi.png（PNG" in read_message_text(card)
+    await desk.press(ZHANG, card, "confirm")
+    assert "taxi.png" in read_message_text(await desk.card(desk.dm(LI)))
+    await desk.until(lambda: shared(desk, desk.dm(LI)))
+
+
+async def test_a_form_asks_for_a_receipt_once_the_amount_is_large(desk: Office) -> None:
+    view = await open_dialog(desk, ZHANG, "/expense")
+    await desk.driver.submit_view(ZHANG, view["id"], {**EXPENSE, "amount": "6000"})
+    await desk.quiet()
+    assert not desk.cards(desk.dm(ZHANG)) and desk.driver.find_top_view(ZHANG), "it is not taken without one"
+    await desk.driver.change_input(ZHANG, view["id"], "amount", "6000")
+    changed = await desk.until(lambda: find_required(desk, "receipt"))
+    receipt = desk.driver.upload_file(ZHANG, "flight.pdf", pdf("f"))
+    values = {**EXPENSE, "amount": "6000", "receipt": [receipt]}
+    assert (await desk.driver.submit_view(ZHANG, changed["id"], values)).ok
+    assert "flight.pdf" in read_message_text(await desk.card(desk.dm(ZHANG)))
+
+
+def find_required(office: Office, name: str) -> dict[str, Any] | None:
+    view = office.driver.find_top_view(ZHANG)
+    block = next((b for b in (view or {}).get("blocks", []) if b["block_id"] == name), None)
+    return view if block and not block.get("optional") else None
+
+
+async def test_what_a_form_could_not_take_is_said_and_its_card_comes_without_it(desk: Office) -> None:
+    view = await open_dialog(desk, ZHANG, "/expense")
+    good = desk.driver.upload_file(ZHANG, "good.png", png("g"))
+    bad = desk.driver.upload_file(ZHANG, "bad.png", b"MZ" + b"\0" * 40)
+    await desk.driver.submit_view(ZHANG, view["id"], {**EXPENSE, "receipt": [good, bad]})
+    card = read_message_text(await desk.card(desk.dm(ZHANG)))
+    assert "good.png" in card and "bad.png" not in card
+    await desk.until(lambda: "bad.png" in desk.said(desk.dm(ZHANG)))
+
+
+async def test_edit_leaves_a_file_out_and_adds_another(desk: Office) -> None:
+    await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "wrong.png", png("w"))])
+    card = await desk.card(desk.dm(ZHANG))
+    await desk.press(ZHANG, card, "edit")
+    view = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
+    boxes = find_input(view, "field_receipt~2")
+    assert boxes is not None and "wrong.png" in boxes["options"][0]["text"]["text"]
+    right = desk.driver.upload_file(ZHANG, "right.png", png("r"))
+    values = {"field_receipt": [right], "field_receipt~2": []}
+    assert (await desk.driver.submit_view(ZHANG, view["id"], values)).ok
+    changed = read_message_text(await desk.card(desk.dm(ZHANG), "right.png"))
+    assert "wrong.png" not in changed
+
+
+async def test_edit_with_nothing_chosen_keeps_what_is_there(desk: Office) -> None:
+    await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "kept.png", png("k"))])
+    await desk.press(ZHANG, await desk.card(desk.dm(ZHANG)), "edit")
+    view = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
+    await desk.driver.submit_view(ZHANG, view["id"], {"field_reason": "另一个客户"})
+    assert "kept.png" in read_message_text(await desk.card(desk.dm(ZHANG), "另一个客户"))
+
+
+async def test_a_rejected_request_goes_on_with_another_file(desk: Office) -> None:
+    await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "blurred.png", png("b")))
+    await desk.press(LI, await desk.card(desk.dm(LI)), "reject")
+    await desk.fill(LI, opinion="看不清")
+    card = await desk.card(desk.dm(ZHANG), "驳回")
+    await desk.press(ZHANG, card, "resubmit")
+    view = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
+    sharp = desk.driver.upload_file(ZHANG, "sharp.png", png("s"))
+    assert (await desk.driver.submit_view(ZHANG, view["id"], {"field_receipt": [sharp]})).ok
+    task = read_message_text(await desk.card(desk.dm(LI), "sharp.png"))
+    assert "blurred.png" in task, "what was kept stays"
+
+
+# Retention
+
+
+async def test_files_go_when_their_time_is_over_and_their_names_stay(desk: Office) -> None:
+    request = await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "on.png", png("on")))
+    await desk.says(ZHANG, "", files=[desk.driver.upload_file(ZHANG, "off.png", png("off"))])
+    await desk.until(lambda: "off.png" in desk.said(desk.dm(ZHANG)))
+    await desk.quiet()
+    assert desk.bot is not None
+    cleaner = desk.bot.file_cleaner
+    assert await cleaner.delete_due_files() == 0 and count_files(desk) == 2
+    desk.clock.offset += timedelta(days=31)
+    assert await cleaner.delete_due_files() == 1 and count_files(desk) == 1, "what is on no request goes first"
+    desk.clock.offset += timedelta(days=730)
+    assert await cleaner.delete_due_files() == 1 and count_files(desk) == 0
+    told = await desk.answer(ZHANG, f"{request} 到哪了")
+    assert request in told
+    found = await desk.bot.ingress.request_forms.tool_services.engine.get_request(request)
+    assert [one.name for one in found.filled.files] == ["on.png"] and found.filled.files[0].sha256
+
+
+def count_files(office: Office) -> int:
+    return len([p for p in office.files_dir.glob("*/*") if p.suffix != ".part"])

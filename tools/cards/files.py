@@ -1,0 +1,83 @@
+"""Files on cards and in dialogs: what each is called, what it is, how large, and what a model has read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tools.spec import AttachedFile, CardField, TextRef
+from tools.workflow.engine.state import FilledForm
+from tools.workflow.process.forms import FieldKind, Form
+
+MEDIA: Mapping[str, str] = {
+    "application/pdf": "PDF",
+    "application/ofd": "OFD",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "DOCX",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "XLSX",
+    "image/png": "PNG",
+    "image/jpeg": "JPEG",
+    "image/gif": "GIF",
+    "image/webp": "WebP",
+    "image/heic": "HEIC",
+    "image/tiff": "TIFF",
+}
+"""What a file is, in a word."""
+
+
+def format_size(size: int) -> str:
+    """`34 KB`, `1.2 MB`."""
+    return f"{max(1, round(size / 1000))} KB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+
+
+def describe_file(file: AttachedFile) -> dict[str, str]:
+    """Its name, what it is by its content, and its size."""
+    about = [*([MEDIA[file.media]] if file.media in MEDIA else []), *([format_size(file.size)] if file.size else [])]
+    if not about:
+        return {"zh": file.name, "en": file.name}
+    return {"zh": f"{file.name}（{'，'.join(about)}）", "en": f"{file.name} ({', '.join(about)})"}
+
+
+def describe_files(files: Iterable[AttachedFile]) -> dict[str, str]:
+    described = [describe_file(file) for file in files]
+    return {"zh": "、".join(one["zh"] for one in described), "en": ", ".join(one["en"] for one in described)}
+
+
+def describe_references(value: str, files: Sequence[AttachedFile]) -> str | dict[str, str]:
+    """What an attachment field names: files by what they are called, addresses as they are."""
+    by_id = {file.id: file for file in files}
+    parts = value.split(",")
+    if not any(part in by_id for part in parts):
+        return value
+    return describe_files(by_id.get(part, AttachedFile(id=part, name=part)) for part in parts)
+
+
+def build_reading_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
+    """What a model has read from a picture, and where the form says something else: for the eyes of who confirms, and
+    of who decides."""
+    for file in filled.files:
+        if not file.reading:
+            continue
+        parts = [file.reading[name] for name in ("merchant", "date") if file.reading.get(name)]
+        amount = " ".join(filter(None, (file.reading.get("amount", ""), file.reading.get("currency", ""))))
+        read = " · ".join(filter(None, (amount, *parts)))
+        if not read:
+            continue
+        differs = _is_other_amount(form, filled, file.reading)
+        key = "fact.read_otherwise" if differs else "fact.read_from_picture"
+        yield CardField(label="read_from_picture", value=TextRef(key=key, params={"file": file.name, "read": read}))
+
+
+def _is_other_amount(form: Form, filled: FilledForm, reading: Mapping[str, str]) -> bool:
+    """Only where one file stands for one amount: several receipts may add up to it."""
+    amounts = [f for f in form.fields if f.kind is FieldKind.MONEY and filled.numbers.get(f.name)]
+    if len(amounts) != 1 or len(filled.files) != 1 or not reading.get("amount"):
+        return False
+    said = filled.values.get(amounts[0].name, "")
+    currency = filled.values.get(amounts[0].currency, "") if amounts[0].currency else ""
+    other_currency = bool(currency and reading.get("currency")) and reading["currency"] != currency
+    return (
+        f"{filled.numbers[amounts[0].name]:f}" != said or not _is_same_amount(reading["amount"], said) or other_currency
+    )
+
+
+def _is_same_amount(one: str, other: str) -> bool:
+    return one.rstrip("0").rstrip(".") == other.rstrip("0").rstrip(".") if "." in one + other else one == other

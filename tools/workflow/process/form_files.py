@@ -1,0 +1,60 @@
+"""The files of a form: those that its attachment fields name, and where one has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tools.spec import AttachedFile, ToolError
+from tools.workflow.bpmn.expressions import Value
+from tools.workflow.engine.state import FilledForm
+from tools.workflow.process.forms import FILE, FieldKind, Form, FormField, list_file_ids
+
+MAX_LENGTH = 4_000
+"""Characters of a value in which files are looked for."""
+
+
+def list_named_files(form: Form, values: Mapping[str, str]) -> tuple[str, ...]:
+    """Every id of a file in the attachment fields, as they were typed."""
+    typed = [values.get(f.name, "")[:MAX_LENGTH] for f in form.fields if f.kind is FieldKind.ATTACHMENT]
+    return tuple(dict.fromkeys(id for text in typed for id in FILE.findall(text)))
+
+
+def remove_files(values: Mapping[str, str], ids: Sequence[str]) -> dict[str, str]:
+    """The values without these files."""
+    gone = {*ids}
+    return {
+        name: ",".join(part for part in text.split(",") if part not in gone) if any(id in text for id in gone) else text
+        for name, text in values.items()
+    }
+
+
+def find_file_errors(
+    form: Form, filled: FilledForm, files: Mapping[str, AttachedFile], *, is_complete: bool
+) -> Iterator[ToolError]:
+    """A file that its author has not sent, and a field that has to have a file and has none: an address proves nothing.
+    `is_complete`: what is empty is missing."""
+    conditions: Mapping[str, Value] = {**filled.values, **filled.numbers}
+    asked = {row.field for row in form.requires if row.is_condition_met(conditions)}
+    for field in form.fields:
+        if field.kind is FieldKind.ATTACHMENT:
+            ids = list_file_ids(filled.values.get(field.name, ""))
+            yield from (_build_unknown_file_error(field, id) for id in ids if id not in files)
+            is_needed = field.name in asked or field.required
+            if not ids and is_needed and (is_complete or filled.values.get(field.name)):
+                message = f"{field.name}: needs a file, not an address; ask them to send it here"
+                yield ToolError(
+                    "file_needed", message, needs_person=True, field=field.name, label=field.label.by_language
+                )
+
+
+def attach_files(form: Form, filled: FilledForm, files: Mapping[str, AttachedFile]) -> FilledForm:
+    """The form with the files that it names."""
+    named = [
+        id for f in form.fields if f.kind is FieldKind.ATTACHMENT for id in list_file_ids(filled.values.get(f.name, ""))
+    ]
+    return filled.model_copy(update={"files": tuple(files[id] for id in dict.fromkeys(named) if id in files)})
+
+
+def _build_unknown_file_error(field: FormField, id: str) -> ToolError:
+    message = f"{field.name}: {id} is no file that they have sent here; ask them to send it"
+    return ToolError("unknown_file", message, needs_person=True, field=field.name, label=field.label.by_language)
