@@ -34,8 +34,8 @@ from tools.people.names import get_person_language, get_person_name
 from tools.spec import Gate, Person
 from tools.tool import ToolServices
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import TaskKind
-from tools.workflow.process.definition import format_request_line
+from tools.workflow.engine.state import Request, TaskKind
+from tools.workflow.process.definition import Process, format_request_line
 
 log = logs.get_logger(__name__)
 
@@ -143,7 +143,8 @@ class ApprovalSets:
             return None
         process = await self.tool_services.engine.get_process(request)
         summary = {one: format_request_line(process, request.filled, one) for one in LANGUAGES}
-        details = set_render.describe_details(approval, person.id, summary)
+        whole = _has_whole_days(process, request)
+        details = set_render.describe_details(approval, person.id, summary, has_whole_days=whole)
         if any(len(text) > MAX_DETAILS for text in details.values()):
             return None
         named = {"request": request.id, "requester": await self._find_name(request.initiator)}
@@ -356,6 +357,12 @@ def _shows_request(approval: Approval, assigned: AssignedTask) -> bool:
     is_current = approval.proposal.args.get("form_sha") == assigned.request.filled.content_hash
     has_choices = all(find_choice(approval.proposal, one) for one in _CARD_CHOICES)
     return is_current and has_choices and compute_seal(approval.tool, approval.proposal) == approval.seal
+
+
+def _has_whole_days(process: Process, request: Request) -> bool:
+    """True for a length that begins with a morning and ends with an afternoon."""
+    span, values = process.form.days, request.filled.values
+    return span is not None and (values.get(span.start_half, "am"), values.get(span.end_half, "pm")) == ("am", "pm")
 
 
 def _count_bytes(entry: SetEntry) -> int:
