@@ -30,6 +30,7 @@ from bot.queue.writes import EnqueueItem, SetTimer, Write
 from bot.storage.approval_sets import ApprovalSetStore
 from bot.storage.approvals import ApprovalStore, derive_task_card_id
 from bot.storage.journal import Journal
+from tools.people.identities import identify_people
 from tools.people.names import get_person_language, get_person_name
 from tools.spec import Gate, Person
 from tools.tool import ToolServices
@@ -132,7 +133,8 @@ class ApprovalSets:
         )
 
     async def _build_entry(self, assigned: AssignedTask, person: Person) -> SetEntry | None:
-        """The line of a task. None where its own card is needed: it is not open, or has too much to read."""
+        """The line of a task. None where its own card is needed: it is not open, has too much to read, or its author
+        may be mistaken for somebody else, which a name alone does not show."""
         request, now_ms = assigned.request, self.clock.now_ms()
         approval = await self.approvals.load_approval(derive_task_card_id(self.keys, assigned.task.id))
         if approval is None or approval.gate is not Gate.APPROVE or not _shows_request(approval, assigned):
@@ -140,6 +142,9 @@ class ApprovalSets:
         standing = await self.card_delivery.list_represented(approval, person.id)
         may = [authorize_press(approval, person.id, c, approval.version, now_ms, standing) for c in _CARD_CHOICES]
         if any(may):
+            return None
+        (author,) = (await identify_people(self.tool_services.directory, [request.initiator])).people
+        if author.is_name_shared or author.is_name_misleading or author.is_in_directory is False:
             return None
         process = await self.tool_services.engine.get_process(request)
         summary = {one: format_request_line(process, request.filled, one) for one in LANGUAGES}

@@ -45,7 +45,13 @@ def _list_details(approval: Approval, person: str, summary: str, language: str, 
         if isinstance(field.label, str) and field.label in UNUSUAL:
             yield translate("set.unusual", language, value=value)
         elif not _is_said(field, value, summary, has_whole_days):
-            yield translate("set.detail", language, label=translate_label(field.label, language), value=value)
+            shown = _quote_text(value) if isinstance(field.value, str) else value
+            yield translate("set.detail", language, label=translate_label(field.label, language), value=shown)
+
+
+def _quote_text(text: str) -> str:
+    """What somebody wrote, so that it cannot pass for another fact of the same line."""
+    return "“" + text.replace("“", '"').replace("”", '"') + "”"
 
 
 def _is_said(field: CardField, value: str, summary: str, has_whole_days: bool) -> bool:
