@@ -59,7 +59,14 @@ def _is_said(field: CardField, value: str, summary: str, has_whole_days: bool) -
         return str(field.value.params["day"]) in summary
     is_level = isinstance(field.value, Identities) and field.value.text is None
     is_known = isinstance(field.label, str) and field.label in SAID_BY_SUMMARY
-    return is_known or is_level or value.casefold() in summary.casefold()
+    return is_known or is_level or value.casefold() in summary.casefold() or _is_said_amount(value, summary)
+
+
+def _is_said_amount(value: str, summary: str) -> bool:
+    """True for an amount with its currency's code, where the summary has that amount with the currency's name."""
+    amount, _, currency = value.partition(" ")
+    is_code = len(currency) == 3 and currency.isascii() and currency.isupper()
+    return is_code and amount in summary.split()
 
 
 def is_pressable(entry: SetEntry, approval: Approval | None, now_ms: int) -> bool:
