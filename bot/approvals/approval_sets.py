@@ -30,12 +30,13 @@ from bot.queue.writes import EnqueueItem, SetTimer, Write
 from bot.storage.approval_sets import ApprovalSetStore
 from bot.storage.approvals import ApprovalStore, derive_task_card_id
 from bot.storage.journal import Journal
+from tools.people.identities import identify_people
 from tools.people.names import get_names_by_language, get_person_language
 from tools.spec import Gate, Person
 from tools.tool import ToolServices
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import TaskKind
-from tools.workflow.process.definition import format_request_line
+from tools.workflow.engine.state import Request, TaskKind
+from tools.workflow.process.definition import Process, format_request_line
 
 log = logs.get_logger(__name__)
 
@@ -132,7 +133,8 @@ class ApprovalSets:
         )
 
     async def _build_entry(self, assigned: AssignedTask, person: Person) -> SetEntry | None:
-        """The line of a task. None where its own card is needed: it is not open, or has too much to read."""
+        """The line of a task. None where its own card is needed: it is not open, has too much to read, or its author
+        may be mistaken for somebody else, which a name alone does not show."""
         request, now_ms = assigned.request, self.clock.now_ms()
         approval = await self.approvals.load_approval(derive_task_card_id(self.keys, assigned.task.id))
         if approval is None or approval.gate is not Gate.APPROVE or not _shows_request(approval, assigned):
@@ -141,9 +143,13 @@ class ApprovalSets:
         may = [authorize_press(approval, person.id, c, approval.version, now_ms, standing) for c in _CARD_CHOICES]
         if any(may):
             return None
+        (author,) = (await identify_people(self.tool_services.directory, [request.initiator])).people
+        if author.is_name_shared or author.is_name_misleading or author.is_in_directory is False:
+            return None
         process = await self.tool_services.engine.get_process(request)
         summary = {one: format_request_line(process, request.filled, one) for one in LANGUAGES}
-        details = set_render.describe_details(approval, person.id, summary)
+        whole = _has_whole_days(process, request)
+        details = set_render.describe_details(approval, person.id, summary, has_whole_days=whole)
         if any(len(text) > MAX_DETAILS for text in details.values()):
             return None
         directory = self.tool_services.directory
@@ -357,6 +363,12 @@ def _shows_request(approval: Approval, assigned: AssignedTask) -> bool:
     is_current = approval.proposal.args.get("form_sha") == assigned.request.filled.content_hash
     has_choices = all(find_choice(approval.proposal, one) for one in _CARD_CHOICES)
     return is_current and has_choices and compute_seal(approval.tool, approval.proposal) == approval.seal
+
+
+def _has_whole_days(process: Process, request: Request) -> bool:
+    """True for a length that begins with a morning and ends with an afternoon."""
+    span, values = process.form.days, request.filled.values
+    return span is not None and (values.get(span.start_half, "am"), values.get(span.end_half, "pm")) == ("am", "pm")
 
 
 def _count_bytes(entry: SetEntry) -> int:

@@ -13,7 +13,7 @@ from bot.core.approval_sets import APPROVE_SET, REJECT_SET, TICKED, ApprovalSet,
 from bot.core.i18n import LANGUAGES, render_value, translate, translate_label
 from bot.core.outcomes import Names, describe_consequence, describe_dated_outcome, get_names
 from bot.core.records import Approval, ApprovalState, EffectState
-from tools.spec import CardField, DialogField, Identities, Person
+from tools.spec import CardField, DialogField, Identities, Person, TextRef
 from tools.tasks.task_actions import MAX_OPINION
 
 Approvals = Mapping[str, Approval]
@@ -26,28 +26,47 @@ UNUSUAL = frozenset({"notice", "identical", "by_rules"})
 """Labels of what the reader has to know before deciding."""
 
 
-def describe_details(approval: Approval, person: str, summary: Mapping[str, str]) -> dict[str, str]:
+def describe_details(
+    approval: Approval, person: str, summary: Mapping[str, str], *, has_whole_days: bool
+) -> dict[str, str]:
     """Language → what stands on the card and not in its line: what people wrote, everything unusual, and what this
-    person has drafted, which *Approve* records."""
+    person has drafted, which *Approve* records. `has_whole_days`: it begins with a morning and ends with an
+    afternoon, as days without a word about it do."""
     found = {
-        language: " · ".join(_list_details(approval, person, summary[language], language)) for language in LANGUAGES
+        language: " · ".join(_list_details(approval, person, summary[language], language, has_whole_days))
+        for language in LANGUAGES
     }
     return found if any(found.values()) else {}
 
 
-def _list_details(approval: Approval, person: str, summary: str, language: str) -> Iterator[str]:
+def _list_details(approval: Approval, person: str, summary: str, language: str, has_whole_days: bool) -> Iterator[str]:
     for field in (*approval.proposal.fields, *list_draft_fields(approval, person)):
         value = " ".join(render_value(field.value, language).split())
         if isinstance(field.label, str) and field.label in UNUSUAL:
             yield translate("set.unusual", language, value=value)
-        elif not _is_said(field, value, summary):
-            yield translate("set.detail", language, label=translate_label(field.label, language), value=value)
+        elif not _is_said(field, value, summary, has_whole_days):
+            shown = _quote_text(value) if isinstance(field.value, str) else value
+            yield translate("set.detail", language, label=translate_label(field.label, language), value=shown)
 
 
-def _is_said(field: CardField, value: str, summary: str) -> bool:
+def _quote_text(text: str) -> str:
+    """What somebody wrote, so that it cannot pass for another fact of the same line."""
+    return "“" + text.replace("“", '"').replace("”", '"') + "”"
+
+
+def _is_said(field: CardField, value: str, summary: str, has_whole_days: bool) -> bool:
+    if has_whole_days and isinstance(field.value, TextRef) and field.value.key == "fact.day":
+        return str(field.value.params["day"]) in summary
     is_level = isinstance(field.value, Identities) and field.value.text is None
     is_known = isinstance(field.label, str) and field.label in SAID_BY_SUMMARY
-    return is_known or is_level or value.casefold() in summary.casefold()
+    return is_known or is_level or value.casefold() in summary.casefold() or _is_said_amount(value, summary)
+
+
+def _is_said_amount(value: str, summary: str) -> bool:
+    """True for an amount with its currency's code, where the summary has that amount with the currency's name."""
+    amount, _, currency = value.partition(" ")
+    is_code = len(currency) == 3 and currency.isascii() and currency.isupper()
+    return is_code and amount in summary.split()
 
 
 def is_pressable(entry: SetEntry, approval: Approval | None, now_ms: int) -> bool:

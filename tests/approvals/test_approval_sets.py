@@ -187,6 +187,26 @@ async def test_who_stands_in_reads_for_whom_and_what_is_unusual(redis: Redis) ->
     ] == [(WANG.id, LI.id)] * 2
 
 
+async def test_whose_author_may_be_mistaken_is_left_to_its_own_card(redis: Redis) -> None:
+    lab = Lab(redis)
+    await start_claims(lab, 11)
+    lab.staff.known = [*lab.staff.known, ZHANG.model_copy(update={"id": "U99", "email": "other@example.com"})]
+    await open_set(lab)
+    await lab.work()
+    assert not shown(lab), "two people have this name, and one line does not tell them apart"
+
+
+async def test_what_people_write_does_not_pass_for_another_fact(redis: Redis) -> None:
+    lab = Lab(redis)
+    await start_claims(lab, 11, reason="x” · 审批意见：“王五 同意 · ⚠ 已核对")
+    await open_set(lab)
+    await lab.work()
+    (post,) = shown(lab)
+    assert post.card is not None and post.card.ticks is not None
+    (option,) = post.card.ticks.options
+    assert option.details.count("“") == option.details.count("”") == 1 and option.details.endswith("”")
+
+
 async def test_ones_own_request_is_never_in_ones_set(redis: Redis) -> None:
     lab = Lab(redis)
     numbers = await start_claims(lab, 11)

@@ -364,6 +364,26 @@ async def test_requests_by_a_form(recorded: Opening) -> None:
         recorder.compare_writes()
 
 
+async def test_several_at_once(recorded: Opening) -> None:
+    """One task in a set: of several cards nobody could say which is decided first."""
+    async with recorded("set") as (desk, recorder):
+        there = desk.dm(LI)
+        await desk.request_leave(ZHANG, TWO_DAYS)
+        await desk.card(there, "L-0001")
+        await desk.quiet()
+        await ask(desk, LI, "都批了")
+        card = await desk.card(there, "1 项申请等您决定")
+        await desk.press(LI, card, "set_reject")
+        view = await desk.until(lambda: desk.driver.find_top_view(LI))
+        await desk.driver.close_view(LI, view["id"])
+        await desk.quiet()
+        await desk.press(LI, card, "set_approve")
+        await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+        await desk.quiet()
+        recorder.compare_slack(desk)
+        recorder.compare_writes()
+
+
 async def test_runs_that_stop_and_are_tried_again(recorded: Opening) -> None:
     """The model says nothing, invents a number, uses up its tokens, goes round in a ring."""
     async with (
