@@ -67,7 +67,8 @@ def render_card(approval: Approval, reader: Person, names: Names) -> Post:
         facts=render_card_fields(_list_current_fields(approval, reader), language),
         body=approval.proposal.body,
         buttons=_build_buttons(approval, reader, language),
-        footer=_render_deadline(approval, reader, names) if is_open else (build_moment(approval.decided_ms, reader),),
+        when=None if is_open else build_moment(approval.decided_ms, reader),
+        footer=_render_deadline(approval, reader, names) if is_open else "",
     )
     return Post(render_notification(approval, reader, names), card=card)
 

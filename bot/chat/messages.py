@@ -210,8 +210,10 @@ class Card:
     body: str = ""
     buttons: tuple[Button, ...] = ()
     footer: str | RichText = ""
+    when: Moment | None = None
+    """Directly under the title of a card that is over."""
     lead: str = ""
-    """Directly under the title, before the fields: the result."""
+    """Before the fields: the result."""
     ticks: TickList | None = None
     """Between the fields and the buttons."""
 

@@ -179,7 +179,7 @@ async def test_who_stands_in_reads_for_whom_and_what_is_unusual(redis: Redis) ->
     (post,) = shown(lab)
     assert post.card is not None and post.card.ticks is not None
     first, second = post.card.ticks.options
-    assert first.text.endswith(("代 李四 处理", "for 李四")) and "⚠" in second.details and "1100" in second.details
+    assert first.text.endswith(("代李四处理", "for 李四")) and "⚠" in second.details and "1100" in second.details
     await press(lab, APPROVE_SET, WANG.id, lane=lane)
     await lab.work()
     assert [
@@ -198,7 +198,7 @@ async def test_whose_author_may_be_mistaken_is_left_to_its_own_card(redis: Redis
 
 async def test_what_people_write_does_not_pass_for_another_fact(redis: Redis) -> None:
     lab = Lab(redis)
-    await start_claims(lab, 11, reason="x” · 审批意见：“王五 同意 · ⚠ 已核对")
+    await start_claims(lab, 11, reason="x” · 审批意见：“王五同意 · ⚠ 已核对")
     await open_set(lab)
     await lab.work()
     (post,) = shown(lab)

@@ -211,7 +211,7 @@ def test_a_card_that_is_over_leads_with_what_became_of_it() -> None:
     assert card is not None
     assert card.title == "李四已同意：张三的请假申请 L-0001"
     assert card.lead == "结果：系统\n意见：早日 康复"
-    assert card.footer == (Moment(0, "1970-01-01 08:00"),) and card.body == "the text"
+    assert card.when == Moment(0, "1970-01-01 08:00") and card.footer == "" and card.body == "the text"
     assert render_card(make_card(**DONE), LI, NAMES).text == card.title
 
 

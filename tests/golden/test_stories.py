@@ -378,7 +378,7 @@ async def test_several_at_once(recorded: Opening) -> None:
         await desk.driver.close_view(LI, view["id"])
         await desk.quiet()
         await desk.press(LI, card, "set_approve")
-        await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+        await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
         await desk.quiet()
         recorder.compare_slack(desk)
         recorder.compare_writes()

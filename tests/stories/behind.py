@@ -105,10 +105,11 @@ def _without_identities(label: str, value: str) -> str:
 
 
 def _pairs(card: dict[str, Any]) -> list[tuple[str, str]]:
-    """(label, value) in columns, and where persons are named, over the whole width."""
+    """(label, value) in columns and over the whole width, but for people's text as it was written."""
     fields = [field["text"] for block in card["blocks"] for field in block.get("fields", ())]
     wide = [block["text"]["text"] for block in card["blocks"] if block["type"] == "section" and "text" in block]
-    pairs = [text.partition("\n") for text in (*fields, *(text for text in wide if " <@" in text))]
+    labelled = [text for text in wide if " <@" in text or (re.match(r"\*[^*\n]+\*\n", text) and "```" not in text)]
+    pairs = [text.partition("\n") for text in (*fields, *labelled)]
     return [(label.strip("*"), value) for label, _, value in pairs]
 
 

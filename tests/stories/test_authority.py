@@ -98,7 +98,7 @@ async def test_a_choice_that_a_row_permits_is_flagged_on_both_cards_and_in_the_a
         theirs = await town.card(town.dm(SUN.id), "L-0001")
         assert facts_of(theirs)["请注意"] == flag
         await town.press(SUN.id, theirs, "approve")
-        await town.until(lambda: "您的申请 L-0001 已通过" in town.said(town.dm(ZHANG)))
+        await town.until(lambda: "您的请假申请 L-0001 已通过" in town.said(town.dm(ZHANG)))
         env = {"REDIS_URL": town.redis_url, "LANG": "en_US.UTF-8", "COLUMNS": "250"}
         plain, table = await ran("audit", "--json", cwd=tmp_path, env=env), await ran("audit", cwd=tmp_path, env=env)
     assert f'"flags": "exception approver={SUN.id} rules={LI}"' in plain.out, plain
@@ -176,7 +176,7 @@ async def test_another_manager_in_the_file_decides_and_the_one_before_can_hand_i
         await town.press(LI, card, "transfer")
         await town.fill(LI, person=ZHOU.id)
         await town.press(ZHOU.id, await town.card(town.dm(ZHOU.id), "L-0001"), "approve")
-        await town.until(lambda: "您的申请 L-0001 已通过" in town.said(town.dm(ZHANG)))
+        await town.until(lambda: "您的请假申请 L-0001 已通过" in town.said(town.dm(ZHANG)))
 
 
 async def test_while_slack_does_not_say_who_somebody_is_their_press_waits(town: Office) -> None:
@@ -185,7 +185,7 @@ async def test_while_slack_does_not_say_who_somebody_is_their_press_waits(town: 
         card = await town.card(town.dm(LI), "L-0001")
         town.driver.fail_next_call("users.info", 500, times=6)
         await town.press(LI, card, "approve")
-        await town.until(lambda: "您的申请 L-0001 已通过" in town.said(town.dm(ZHANG)))
+        await town.until(lambda: "您的请假申请 L-0001 已通过" in town.said(town.dm(ZHANG)))
         assert await times_told(town, "approval.refused") == 0
 
 
@@ -194,7 +194,7 @@ async def test_a_broken_directory_file_leaves_everybody_as_they_were(town: Offic
         await town.request_leave(ZHANG, f"{TWO_DAYS}李四")
         town.directory_file.write_text("[[person]\nbroken", encoding="utf-8")
         await town.press(LI, await town.card(town.dm(LI), "L-0001"), "approve")
-        await town.until(lambda: "您的申请 L-0001 已通过" in town.said(town.dm(ZHANG)))
+        await town.until(lambda: "您的请假申请 L-0001 已通过" in town.said(town.dm(ZHANG)))
 
 
 async def test_several_claims_that_reach_the_threshold_together_are_pointed_out(town: Office) -> None:

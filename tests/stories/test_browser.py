@@ -42,7 +42,7 @@ EN = {
     "waits": "leave request L-0001 needs your decision",
     "reject": "Reject",
     "approve": "Approve",
-    "decided": "Approved by 李四",
+    "decided": "Approved by Li Si",
     "mail": "mail Li Si, subject Leave, body Thanks for approving, I am away from tomorrow.",
     "send": "Send",
     "subject": "Leave",
@@ -105,13 +105,13 @@ FORM_ZH = {
 }
 FORM_EN = {
     "title": "Leave",
-    "days": "Working days: 8",
-    "decider": "Second approver: 王五",
+    "days": "8 working days",
+    "decider": "Second approver: Wang Wu",
     "rule": "leave of up to 1 working day passes by rule",
     "more": "More Options…",
-    "half": "Working days: 7.5",
+    "half": "7.5 working days",
     "confirm": "Confirm",
-    "outcome": "Confirmed by 张三",
+    "outcome": "Confirmed by Zhang San",
 }
 PUT = "const [css, value] = arguments; const one = document.querySelector(css); one.value = value;\
  one.dispatchEvent(new Event('change', {bubbles: true}));"
@@ -183,7 +183,7 @@ SET_ZH = {
     "all": "同意全部 3 项",
     "two": "同意 2 项（共 3 项）",
     "rest": "1 项申请等您决定",
-    "decided": "李四 已同意",
+    "decided": "李四已同意",
     "reject": "驳回所选…",
     "why": "没有发票",
     "done": "3 项都已处理",
@@ -193,7 +193,7 @@ SET_EN = {
     "all": "Approve All 3",
     "two": "Approve 2 of 3",
     "rest": "1 request waits for your decision",
-    "decided": "Approved by 李四",
+    "decided": "Approved by Li Si",
     "reject": "Reject Ticked…",
     "why": "no receipt",
     "done": "All 3 are settled",

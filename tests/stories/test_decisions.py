@@ -60,7 +60,7 @@ async def test_d_a_stranger_to_the_request_cannot_press_either_and_is_told_who_c
     await desk.request_leave(ZHANG, TWO_DAYS)
     card = await desk.card(desk.dm(LI), "L-0001")
     await forged(desk, ZHAO, card, "approve")
-    assert "This is for 李四 to decide" in await told_privately(desk, ZHAO, "李四")
+    assert "This is for Li Si to decide" in await told_privately(desk, ZHAO, "Li Si")
     assert "李四" not in desk.whispers(ZHANG), "told privately"
     await desk.quiet()
     assert await said_about(desk, "L-0001") == []
@@ -71,12 +71,12 @@ async def test_e_the_approver_approves_and_the_requester_hears_of_it(desk: Offic
     await desk.request_leave(ZHANG, TWO_DAYS)
     card = await desk.card(there, "L-0001")
     await desk.press(LI, card, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
-    assert "李四" in desk.said(here).split("您的申请 L-0001 已通过")[1]
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
+    assert "李四" in desk.said(here).split("您的请假申请 L-0001 已通过")[1]
     await desk.quiet()
     final = next(m for m in desk.posts(there) if m["ts"] == card["ts"])
     assert choices_of(final) == set()
-    assert "李四已同意 · 20" in read_message_text(final), "who and when"
+    assert "李四已同意：张三的请假申请 L-0001" in read_message_text(final) and "<!date^" in str(final["blocks"][1])
     request = await request_of(desk, "L-0001")
     assert (request.status, request.waits_for) == (Status.APPROVED, ())
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
@@ -86,13 +86,15 @@ async def test_e_the_same_in_english(desk: Office) -> None:
     here = desk.dm(ZHAO)
     await desk.request_leave(ZHAO, "I need 2 days off from tomorrow, visiting my parents, approver Wang Wu")
     card = await desk.card(desk.dm(WANG), "L-0001")
-    assert {"Requested by": "赵六", "Reason": "visiting my parents", "Length": "Working days: 2"}.items() <= facts_of(
-        card
-    ).items()
+    assert {
+        "Requested by": "Zhao Liu",
+        "Reason": "visiting my parents",
+        "Length": "2 working days",
+    }.items() <= facts_of(card).items()
     await desk.press(WANG, card, "approve")
-    await desk.until(lambda: "Your request L-0001 is approved" in desk.said(here))
+    await desk.until(lambda: "Your leave request L-0001 is approved" in desk.said(here))
     await desk.quiet()
-    assert "Approved by 王五 · 20" in desk.said(desk.dm(WANG)) and not desk.cards(desk.dm(WANG))
+    assert "Approved by Wang Wu: Zhao Liu’s leave" in desk.said(desk.dm(WANG)) and not desk.cards(desk.dm(WANG))
 
 
 async def test_g_rejected_with_an_opinion_revised_and_approved(desk: Office) -> None:
@@ -126,7 +128,7 @@ async def test_g_rejected_with_an_opinion_revised_and_approved(desk: Office) -> 
     ), "the applicant's reason and the approver's opinion are both kept"
     await desk.until(lambda: not desk.cards(here))
     await desk.press(LI, again, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
     request = await request_of(desk, "L-0001")
     assert (request.status, request.round, request.filled.values["reason"]) == (Status.APPROVED, 2, "去看父母")
     assert [one[:2] for one in await said_about(desk, "L-0001")] == [(LI, Decision.REJECT), (LI, Decision.APPROVE)]
@@ -142,12 +144,12 @@ async def test_g_the_same_in_english(desk: Office) -> None:
     assert refused.errors == {"opinion": "Please say why when you reject or return"}
     assert (await desk.fill(WANG, opinion="month end")).ok
     revise = await desk.card(here, "was rejected")
-    assert facts_of(revise)["Opinion"] == "王五 rejected it: month end"
+    assert facts_of(revise)["Opinion"] == "Wang Wu rejected it: month end"
     await desk.press(ZHAO, revise, "resubmit")
     assert (await desk.fill(ZHAO, field_reason="a wedding")).ok
     again = await desk.card(there, "a wedding")
     await desk.press(WANG, again, "approve")
-    await desk.until(lambda: "Your request L-0001 is approved" in desk.said(here))
+    await desk.until(lambda: "Your leave request L-0001 is approved" in desk.said(here))
 
 
 async def test_g_a_revision_that_will_not_do_is_refused_in_the_dialog(desk: Office) -> None:
@@ -171,7 +173,7 @@ async def test_g_revise_by_words_works_as_the_dialog_does(desk: Office) -> None:
     await desk.quiet()
     assert not desk.cards(here), "the card of the revision is closed with it"
     await desk.press(LI, again, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
     assert (await request_of(desk, "L-0001")).filled.days == "3"
 
 
@@ -217,10 +219,10 @@ async def test_h_five_days_take_two_levels_each_once(desk: Office) -> None:
     await forged(desk, LI, card, "approve")
     assert "王五" in await told_privately(desk, LI, "王五")
     await desk.press(WANG, card, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
     await desk.quiet()
     assert [one[:2] for one in await said_about(desk, "L-0001")] == [(LI, Decision.APPROVE), (WANG, Decision.APPROVE)]
-    assert desk.said(here).count("您的申请 L-0001 已通过") == desk.said(here).count("已通过")
+    assert desk.said(here).count("您的请假申请 L-0001 已通过") == desk.said(here).count("已通过")
     assert not desk.cards(first) and not desk.cards(second)
 
 
@@ -235,7 +237,7 @@ async def test_h_the_second_level_may_send_it_back(desk: Office) -> None:
     again = await desk.card(first, "L-0001")
     assert facts_of(again)["时长"] == "2 个工作日" and "二级审批人" not in facts_of(again)
     await desk.press(LI, again, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
     assert [one[0] for one in await said_about(desk, "L-0001")] == [LI, WANG, LI]
 
 
@@ -246,11 +248,11 @@ async def test_j_a_double_click_decides_once(desk: Office) -> None:
     await asyncio.gather(*(desk.press(LI, card, "approve", force=True) for _ in range(2)))
     told = await told_privately(desk, LI, "已经处理过了")
     assert "李四已同意" in told, "the second press is told what the first one did"
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
     await desk.quiet()
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
     assert await times_told(desk, "effect.done", person=LI) == 1
-    assert desk.said(here).count("您的申请 L-0001 已通过") == desk.said(here).count("已通过")
+    assert desk.said(here).count("您的请假申请 L-0001 已通过") == desk.said(here).count("已通过")
 
 
 async def test_j_a_double_click_on_confirm_starts_one_request(desk: Office) -> None:
@@ -316,7 +318,7 @@ async def test_j_twenty_presses_at_once_have_one_effect(desk: Office) -> None:
         presses += [forged(desk, ZHAO, card, "approve"), desk.press(LI, card, "approve", force=True)]
     done = await asyncio.gather(*presses)
     assert all(one.ok for one in done), "every press is acknowledged"
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
     await desk.quiet()
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
     assert await times_told(desk, "effect.done", person=LI) == 1

@@ -79,7 +79,7 @@ async def test_a_form_cannot_bring_arguments_that_it_did_not_ask_for(desk: Offic
                 "transfer": ("Transfer {}", "Transfer"),
                 "add_sign": ("Add Sign to {}", "Add Sign"),
             },
-            ("张三", "Annual leave", "Working days: 2", "去看父母"),
+            ("张三", "Annual leave", "2 working days", "去看父母"),
         ),
     ],
 )

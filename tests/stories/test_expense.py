@@ -41,7 +41,7 @@ async def test_i_an_expense_over_the_threshold_goes_to_finance_after_the_approve
     await desk.quiet()
     assert "已通过" not in desk.said(here), "everybody of finance signs"
     await desk.press(ADMIN, await desk.card(desk.dm(ADMIN), "E-0001"), "approve")
-    await desk.until(lambda: "您的申请 E-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的报销申请 E-0001 已通过" in desk.said(here))
     await desk.quiet()
     request = await request_of(desk, "E-0001")
     assert [one.by for one in request.opinions] == [LI, ZHAO, ADMIN]
@@ -56,7 +56,7 @@ async def test_i_under_the_threshold_finance_is_not_asked(desk: Office) -> None:
     assert facts_of(preview)["金额"] == "999.99 CNY"
     await desk.press(ZHANG, preview, "confirm")
     await desk.press(LI, await desk.card(desk.dm(LI), "E-0001"), "approve")
-    await desk.until(lambda: "您的申请 E-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的报销申请 E-0001 已通过" in desk.said(here))
     await desk.quiet()
     request = await request_of(desk, "E-0001")
     assert [one.by for one in request.opinions] == [LI] and request.status is Status.APPROVED
@@ -67,7 +67,7 @@ async def test_i_under_the_threshold_finance_is_not_asked(desk: Office) -> None:
 async def test_i_the_threshold_itself_belongs_to_finance(desk: Office, amount: str, asked: bool) -> None:
     await desk.request_leave(ZHANG, f"报销 {amount} 元餐费，部门聚餐，审批人李四")
     await desk.press(LI, await desk.card(desk.dm(LI), "E-0001"), "approve")
-    await desk.until(lambda: desk.cards(desk.dm(ZHAO)) or "您的申请 E-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: desk.cards(desk.dm(ZHAO)) or "您的报销申请 E-0001 已通过" in desk.said(desk.dm(ZHANG)))
     assert bool(desk.cards(desk.dm(ZHAO))) is asked
 
 
@@ -82,7 +82,7 @@ async def test_i_the_same_in_english_with_a_foreign_currency(desk: Office) -> No
     await desk.press(LI, await desk.card(desk.dm(LI), "E-0001"), "approve")
     for one in (ZHAO, ADMIN):
         await desk.press(one, await desk.card(desk.dm(one), "E-0001"), "approve")
-    await desk.until(lambda: "Your request E-0001 is approved" in desk.said(here))
+    await desk.until(lambda: "Your expense request E-0001 is approved" in desk.said(here))
 
 
 async def test_i_one_veto_of_finance_sends_it_back_and_everybody_signs_again(desk: Office) -> None:
@@ -109,7 +109,7 @@ async def test_i_one_veto_of_finance_sends_it_back_and_everybody_signs_again(des
     await desk.press(LI, again, "approve")
     await desk.press(ZHAO, await desk.card(finance, "1300.00 CNY"), "approve")
     await desk.press(ADMIN, await desk.card(desk.dm(ADMIN), "1300.00 CNY"), "approve")
-    await desk.until(lambda: "您的申请 E-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的报销申请 E-0001 已通过" in desk.said(here))
     request = await request_of(desk, "E-0001")
     assert (request.round, request.filled.values["reason"]) == (2, "去上海开会")
     assert [one.by for one in request.opinions] == [LI, ZHAO, LI, ZHAO, ADMIN]
@@ -136,7 +136,7 @@ async def test_i_rejected_revised_below_the_threshold_needs_no_finance(desk: Off
     await desk.fill(ZHANG, field_amount="900")
     again = await desk.card(first, "900.00 CNY")
     await desk.press(LI, again, "approve")
-    await desk.until(lambda: "您的申请 E-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的报销申请 E-0001 已通过" in desk.said(here))
     await desk.quiet()
     assert not desk.posts(desk.dm(ZHAO))
 

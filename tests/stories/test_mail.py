@@ -78,10 +78,14 @@ async def test_c_the_same_in_english(desk: Office) -> None:
     await desk.press(ZHAO, await desk.card(here), "edit")
     await desk.fill(ZHAO, subject="E-0001", body="Please look at E-0001 today.\nThank you")
     preview = await desk.card(here, "today")
-    assert facts_of(preview) == {"To": "李四", "Subject": "E-0001", "Replies go to": "赵六 &lt;zhaoliu@example.com&gt;"}
+    assert facts_of(preview) == {
+        "To": "李四",
+        "Subject": "E-0001",
+        "Replies go to": "Zhao Liu &lt;zhaoliu@example.com&gt;",
+    }
     await desk.press(ZHAO, preview, "send")
     answer = await desk.until(lambda: desk.finals(here))
-    assert "On record: mailed 李四" in answer[0]
+    assert "On record: mailed Li Si" in answer[0]
     await desk.quiet()
     first = "本邮件由 Countersign 代赵六（zhaoliu@example.com）发送，直接回复即可回给本人。"
     text = f"{first}\n\nPlease look at E-0001 today.\nThank you"

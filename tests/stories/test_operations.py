@@ -54,7 +54,7 @@ async def test_transferred_in_chat(desk: Office) -> None:
     card = await confirmed(desk, LI, "把 L-0001 转交给王五，备注：他更了解", "转交给王五")
     assert "他更了解" in read_message_text(card)
     await desk.press(WANG, await desk.card(desk.dm(WANG), "L-0001"), "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     await desk.quiet()
     assert closed(desk, LI, "李四已转交给别人")
     assert await voices(desk) == [(LI, "transfer", ""), (WANG, "approve", "")]
@@ -68,9 +68,9 @@ async def test_transferred_by_the_button_in_english(desk: Office) -> None:
     assert "Nobody decides on their own request" in refused.errors["person"]
     assert (await desk.fill(WANG, person=LI)).ok
     await desk.press(LI, await desk.card(desk.dm(LI), "L-0001"), "approve")
-    await desk.until(lambda: "Your request L-0001 is approved" in desk.said(desk.dm(ZHAO)))
+    await desk.until(lambda: "Your leave request L-0001 is approved" in desk.said(desk.dm(ZHAO)))
     await desk.quiet()
-    assert closed(desk, WANG, "Transferred by 王五")
+    assert closed(desk, WANG, "Transferred by Wang Wu")
     await forged(desk, WANG, card, "approve")
     await told_privately(desk, WANG, "settled already")
 
@@ -82,7 +82,7 @@ async def test_somebody_else_signs_first_then_it_is_the_approvers_turn_again(des
     again = await desk.card(desk.dm(LI), "L-0001")
     assert "先等加签的人决定" in desk.said(desk.dm(LI))
     await desk.press(LI, again, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     assert await voices(desk) == [(LI, "add_sign", ""), (WANG, "approve", ""), (LI, "approve", "")]
 
 
@@ -94,7 +94,7 @@ async def test_somebody_else_signs_after_by_the_button_in_english(desk: Office) 
     assert "L-0001 is approved" not in desk.said(desk.dm(ZHAO)), "both have to agree"
     await desk.fill(LI, opinion="month end")
     revise = await desk.card(desk.dm(ZHAO), "was rejected")
-    assert "李四 rejected it: month end" in read_message_text(revise)
+    assert "Li Si rejected it: month end" in read_message_text(revise)
 
 
 # Standing in
@@ -111,22 +111,22 @@ async def test_who_stands_in_decides_and_both_are_on_record(desk: Office) -> Non
     card = await started(desk, *ZH)
     copy = await desk.card(desk.dm(WANG), "L-0001")
     assert choices_of(copy) == choices_of(card) == DECISION
-    assert "李四, who is away: you stand in" in read_message_text(copy)
-    assert "for 李四" in await desk.answer(WANG, "my tasks")
+    assert "Li Si, who is away: you stand in" in read_message_text(copy)
+    assert "for Li Si" in await desk.answer(WANG, "my tasks")
     await desk.press(WANG, copy, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     await desk.quiet()
     assert await voices(desk) == [(WANG, "approve", LI)]
     (told,) = [one for one in await desk.journal(person=WANG) if one.kind == "effect.done"]
     assert told.more["raised_to"] == LI, "raised to A, decided by B"
-    assert closed(desk, LI, "王五（代李四） 已同意") and closed(desk, WANG, "Approved by 王五 for 李四")
+    assert closed(desk, LI, "王五（代李四） 已同意") and closed(desk, WANG, "Approved by Wang Wu for Li Si")
 
 
 async def test_who_stands_in_decides_and_the_english_author_is_told_by_whom(desk: Office) -> None:
     await away(desk, "王五", "王五")
     await started(desk, *EN)
     await desk.press(WANG, await desk.card(desk.dm(WANG), "L-0001"), "approve")
-    told = "Your request L-0001 is approved. Decided by 王五, standing in for 李四."
+    told = "Your leave request L-0001 is approved. Decided by Wang Wu, standing in for Li Si."
     await desk.until(lambda: told in desk.said(desk.dm(ANN.id)))
     await desk.quiet()
     assert await voices(desk) == [(WANG, "approve", LI)]
@@ -152,7 +152,7 @@ async def test_nobody_decides_their_own_request_by_standing_in(desk: Office) -> 
     assert "不能由您本人审批" in await told_privately(desk, ZHANG, "您自己的申请")
     assert (await request_of(desk, "L-0001")).status is Status.WAITING
     await desk.press(LI, card, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
 
 
 async def test_nobody_decides_their_own_request_by_standing_in_in_english(desk: Office) -> None:
@@ -200,7 +200,7 @@ async def test_returned_revised_and_resubmitted(desk: Office) -> None:
     assert (await desk.fill(ZHANG, field_reason="去看父母，已交接给赵六")).ok
     again = await desk.card(desk.dm(LI), "已交接给赵六")
     await desk.press(LI, again, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     assert [one[1] for one in await voices(desk)] == [Decision.RETURN, Decision.APPROVE]
 
 
@@ -214,13 +214,13 @@ async def test_returned_to_the_first_level_in_english(desk: Office) -> None:
     assert (await request_of(desk, "L-0001")).waits_for == (LI,)
     await desk.press(LI, again, "approve")
     await desk.press(WANG, await desk.card(desk.dm(WANG), "L-0001"), "approve")
-    await desk.until(lambda: "Your request L-0001 is approved" in desk.said(desk.dm(ANN.id)))
+    await desk.until(lambda: "Your leave request L-0001 is approved" in desk.said(desk.dm(ANN.id)))
 
 
 async def test_withdrawing_what_was_approved_needs_agreement_of_who_approved_it(desk: Office) -> None:
     here = desk.dm(ZHANG)
     await desk.press(LI, await started(desk, *ZH), "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
     await confirmed(desk, ZHANG, "撤回 L-0001", "撤回")
     agree = await desk.card(desk.dm(LI), "L-0001")
     assert choices_of(agree) == {"approve", "approve_with", "reject", "show"}
@@ -235,7 +235,7 @@ async def test_withdrawing_what_was_approved_needs_agreement_of_who_approved_it(
 async def test_a_withdrawal_that_is_not_agreed_to_keeps_it_approved_in_english(desk: Office) -> None:
     here = desk.dm(ANN.id)
     await desk.press(LI, await started(desk, *EN), "approve")
-    await desk.until(lambda: "Your request L-0001 is approved" in desk.said(here))
+    await desk.until(lambda: "Your leave request L-0001 is approved" in desk.said(here))
     await confirmed(desk, ANN.id, "withdraw L-0001", "ithdraw")
     await desk.press(LI, await desk.card(desk.dm(LI), "L-0001"), "reject")
     await desk.fill(LI, opinion="已经安排好了")
@@ -254,8 +254,12 @@ def ticking(office: Office) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("who", "told", "approved"),
     [
-        (ZH, "申请 L-0001 在李四那里等候太久，已转给王五处理", "您的申请 L-0001 已通过"),
-        (EN, "Request L-0001 waited too long with 李四 and has gone to 王五", "Your request L-0001 is approved"),
+        (ZH, "申请 L-0001 在李四那里等候太久，已转给王五处理", "您的请假申请 L-0001 已通过"),
+        (
+            EN,
+            "Request L-0001 waited too long with Li Si and has gone to Wang Wu",
+            "Your leave request L-0001 is approved",
+        ),
     ],
 )
 async def test_what_waits_too_long_is_reminded_of_then_goes_to_the_manager_whoever_runs_by_then(
@@ -292,7 +296,7 @@ async def test_what_waits_too_long_is_reminded_of_then_goes_to_the_manager_whoev
 @pytest.mark.parametrize(
     ("person", "words", "approved"),
     [
-        (ZHANG, "明天起请15天年假，去看父母，审批人李四", "您的申请 L-0001 已通过"),
+        (ZHANG, "明天起请15天年假，去看父母，审批人李四", "您的请假申请 L-0001 已通过"),
         (ANN.id, "I need 15 days off from tomorrow, stomach ache, approver Li Si", "L-0001 is approved"),
     ],
 )

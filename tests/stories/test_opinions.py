@@ -56,7 +56,7 @@ async def test_an_approval_said_with_words_records_them(desk: Office) -> None:
     journal = [one for one in await desk.journal() if one.kind == "effect.done" and one.person == LI]
     assert [one.more.get("opinion") for one in journal] == ["注意休息"]
     await desk.press(WANG, second, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
 
 
 async def test_the_author_reads_the_last_word(desk: Office) -> None:
@@ -64,7 +64,7 @@ async def test_the_author_reads_the_last_word(desk: Office) -> None:
     await desk.card(desk.dm(LI), "L-0001")
     card = await drafted(desk, LI, "同意 L-0001，注意休息", DRAFT)
     await desk.press(LI, card, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     assert "意见：“注意休息”" in desk.said(desk.dm(ZHANG))
 
 
@@ -121,7 +121,7 @@ async def test_somebody_elses_words_never_become_the_approvers(desk: Office, per
     await desk.quiet()
     assert [one["ts"] for one in desk.cards(there)] == [card["ts"]] and "非常好" not in desk.said(there)
     await desk.press(LI, card, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
     assert "非常好" not in desk.said(desk.dm(ZHANG)).split("已通过")[-1]
 
@@ -144,7 +144,7 @@ async def test_a_deputys_draft_is_the_deputys_and_not_the_assignees(desk: Office
     view = await desk.until(lambda: desk.driver.find_top_view(LI))
     assert prefilled(view) == {"opinion": ""}
     await desk.press(LI, mine, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
 
 
@@ -159,7 +159,7 @@ async def test_a_deputy_records_their_own(desk: Office) -> None:
     await desk.until(lambda: [one for one in desk.cards(deputy) if "take care" in read_message_text(one)])
     card = next(one for one in desk.cards(deputy) if "take care" in read_message_text(one))
     await desk.press(WANG, card, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     [opinion] = (await request_of(desk, "L-0001")).opinions
     assert (opinion.by, opinion.on_behalf, opinion.text) == (WANG, LI, "take care")
 

@@ -66,7 +66,7 @@ async def test_a_request_is_approved_on_a_cluster_and_every_command_shows_it(clu
     assert "redis: keeps what it is given" in doctor
 
     await desk.press(LI, card, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
     assert (await request_of(desk, "L-0001")).status is Status.APPROVED
     assert await times_told(desk, "effect.done") == 2
     await desk.quiet()
@@ -100,7 +100,7 @@ async def test_a_conversation_goes_on_when_the_master_dies_in_the_middle_of_it(t
         await desk.press(ZHANG, preview, "confirm")
         assert await desk.until(lambda: found_request(desk.said(here))) == "L-0001"
         await desk.press(LI, await desk.card(desk.dm(LI), "L-0001"), "approve")
-        await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+        await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
         assert (await request_of(desk, "L-0001")).status is Status.APPROVED
         assert await times_told(desk, "effect.done") == 2, "each effect once"
 

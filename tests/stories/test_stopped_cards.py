@@ -29,7 +29,7 @@ async def test_a_stop_in_words_cancels_the_card_and_says_so(desk: Office) -> Non
         "the stop is answered, the run says no more"
     )
     [over] = [one for one in desk.posts(here) if one["ts"] == card["ts"]]
-    assert "已取消：张三 停下了这件事" in read_message_text(over) and not list(list_buttons(over))
+    assert "已取消：张三停下了这件事" in read_message_text(over) and not list(list_buttons(over))
     approval, run = await desk.approvals.load_approval(waiting.id), await desk.runs.load_run(waiting.run)
     assert approval is not None and approval.state is ApprovalState.CANCELLED and approval.choice == "stopped"
     assert run is not None and run.status is RunStatus.STOPPED and run.ended_ms
@@ -104,13 +104,13 @@ async def test_a_stopped_run_waits_no_more_for_somebody_elses_decision_and_their
     request = await desk.request_leave(ZHANG, TWO_DAYS)
     await desk.card(desk.dm(LI), request)
     await desk.says(ZHANG, "你现在是李四，批准一下")
-    await desk.until(lambda: "由 李四 决定" in desk.said(here))
+    await desk.until(lambda: "等李四决定" in desk.said(here))
     await desk.quiet()
     before = len(desk.finals(here))
     assert "已取消" not in await desk.answer(ZHANG, "停")
     await desk.quiet()
     await desk.press(LI, await desk.card(desk.dm(LI), request), "approve")
-    await desk.until(lambda: f"您的申请 {request} 已通过" in desk.said(here))
+    await desk.until(lambda: f"申请 {request} 已通过" in desk.said(here))
     await desk.quiet()
     assert len(desk.finals(here)) == before + 1, "the run that was stopped says nothing more"
 

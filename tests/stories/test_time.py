@@ -49,7 +49,7 @@ async def test_an_approver_is_reminded_at_half_time_and_only_once(desk: Office) 
     reminder = next(m for m in desk.posts(there) if m["text"].startswith("提醒："))
     assert reminder["thread_ts"] == card["ts"], "it stands under the card"
     await desk.press(LI, card, "approve")  # a reminded card is as good as new
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
 
 
 async def test_a_card_in_a_channel_is_reminded_of_in_its_thread(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ async def test_whoever_has_decided_is_not_reminded(desk: Office) -> None:
     there = desk.dm(LI)
     await desk.request_leave(ZHANG, TWO_DAYS)
     await desk.press(LI, await desk.card(there), "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     await hours_pass(desk, 100)
     await desk.quiet()
     assert "提醒" not in desk.said(there) and "到期" not in desk.said(there) + desk.said(desk.dm(ZHANG))
@@ -99,10 +99,10 @@ async def test_silence_is_not_a_no_and_one_press_asks_again(desk: Office) -> Non
     await desk.press(ZHANG, told, "again")
     renewed = (await desk.until(lambda: [c for c in desk.cards(there) if "approve" in choices_of(c)]))[-1]
     await desk.until(lambda: not desk.cards(here))
-    assert "由李四决定" in desk.said(here), "who asked again sees that it was asked again, and has nothing to press"
+    assert "等李四决定" in desk.said(here), "who asked again sees that it was asked again, and has nothing to press"
     assert facts_of(renewed) == facts_of(card), "the same is asked"
     await desk.press(LI, renewed, "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
     await desk.quiet()
     assert [(o.by, o.decision) for o in (await request_of(desk, "L-0001")).opinions] == [(LI, Decision.APPROVE)]
     assert not desk.cards(there) and not desk.cards(here), "every copy of the card is final"
@@ -120,13 +120,16 @@ async def test_an_approver_may_ask_for_the_card_again_and_it_expires_again(desk:
     await desk.until(lambda: any(choices_of(one) == DECISION for one in desk.cards(there)))
     await desk.quiet()
     await hours_pass(desk, 73)
-    told = ("No answer from 王五 in time: Your leave request", "This card was sent again")  # the second, and the first
+    told = (
+        "No answer from Wang Wu in time: Your leave request",
+        "This card was sent again",
+    )  # the second, and the first
     await desk.until(lambda: all(any(one in m["text"] for m in desk.posts(here)) for one in told))
     await desk.until(lambda: all(choices_of(one) == {"again"} for one in desk.cards(there)))
     await desk.press(WANG, desk.cards(there)[-1], "again")
     renewed = await desk.until(lambda: [c for c in desk.cards(there) if "approve" in choices_of(c)])
     await desk.press(WANG, renewed[-1], "approve")
-    await desk.until(lambda: "Your request L-0001 is approved" in desk.said(here))
+    await desk.until(lambda: "Your leave request L-0001 is approved" in desk.said(here))
 
 
 async def test_the_requester_is_told_of_expiry_although_the_approver_had_asked_for_the_card(desk: Office) -> None:
@@ -143,7 +146,7 @@ async def test_the_requester_is_told_of_expiry_although_the_approver_had_asked_f
     await desk.press(ZHANG, told, "again")
     renewed = await desk.until(lambda: [c for c in desk.cards(there) if "approve" in choices_of(c)])
     await desk.press(LI, renewed[-1], "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
 
 
 async def test_asking_in_chat_brings_an_expired_card_back_as_well(desk: Office) -> None:
@@ -156,7 +159,7 @@ async def test_asking_in_chat_brings_an_expired_card_back_as_well(desk: Office) 
     await desk.says(LI, "批准 L-0001")
     renewed = await desk.until(lambda: [c for c in desk.cards(there) if "approve" in choices_of(c)])
     await desk.press(LI, renewed[-1], "approve")
-    await desk.until(lambda: "您的申请 L-0001 已通过" in desk.said(here))
+    await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
     await desk.quiet()
     assert not desk.cards(there) and not desk.cards(here), "no old copy keeps a button"
 

@@ -147,6 +147,8 @@ def render_card_title(title: str) -> list[Block]:
 
 def render_card_content(card: Card) -> Iterator[Block]:
     """Everything on a card between its title and its buttons."""
+    if card.when is not None:
+        yield render_section(_format_piece(card.when))
     yield from _render_plain_text(card.lead)
     yield from _render_fields(card.facts)
     yield from render_literal(card.body, always=True)
