@@ -135,7 +135,7 @@ async def test_a_card_about_a_poser_says_so(valkey: str) -> None:
         assert (id, checked) == (MALLORY, "\nmallory@example.com")
         text = read_message_text(kept(card))
         assert all(mark in text for mark in ("mallory@example.com", SHARED, MISLEADING, UNLISTED))
-        assert facts_of(card)["收件人"] == "lisi@example.com", "the control: by the name alone it would be believed"
+        assert facts_of(card)["收件人"] == "李四", "the control: by the name alone it would be believed"
         real = await there.propose(ZHANG, "send_email", "真的", to=LI, subject="工资", body="真的请看。")
         assert (
             SHARED in read_message_text(real)
