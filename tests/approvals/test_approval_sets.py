@@ -109,6 +109,22 @@ async def test_a_morning_list_killed_anywhere_is_posted_once(redis: Redis) -> No
     assert await every_edge(play) > 5
 
 
+async def test_everybody_has_their_own_morning(redis: Redis) -> None:
+    """Ten in Shanghai is nine in the evening in New York; eleven hours later it is their morning, and night here."""
+    lab = Lab(redis)
+    lab.staff.known = [
+        one.model_copy(update={"timezone": "America/New_York"}) if one.id == ZHANG.id else one
+        for one in lab.staff.known
+    ]
+    await start_claims(lab, 11)
+    for hours, whose in ((0, [LI.id]), (12, [LI.id, ZHANG.id]), (13, [LI.id, ZHANG.id])):
+        lab.days = timedelta(hours=hours)
+        await lab.mornings.plan_due_mornings()
+        await lab.work()
+        mornings = [one.place.channel[1:] for one in lab.wall.said if one.key.startswith("set:")]
+        assert mornings == whose
+
+
 async def test_what_has_changed_since_it_was_shown_is_skipped_and_said(redis: Redis) -> None:
     lab = Lab(redis)
     numbers = await start_claims(lab, 11, 12)
