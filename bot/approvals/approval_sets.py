@@ -91,7 +91,7 @@ class ApprovalSets:
         if approval_set is None:
             approval_set = await self._build_set(lease.lane, person, (), day=day)
             now = self.clock.today(person.zone)
-            if not (approval_set.entries or approval_set.left_out or await self.facts.list_facts(person, now)):
+            if not (approval_set.entries or approval_set.left_out or await self.facts.has_news(person, now)):
                 return []
         return await self._show_new_set(lease, approval_set, person)
 
