@@ -44,6 +44,8 @@ MAX_ENTRIES = 20
 """Most tasks of one set: two groups of boxes."""
 MAX_BYTES = 10_500
 """Most bytes of what the boxes say: a set is one message, which can be rewritten."""
+DAY_BYTES = 4_000
+"""Of these, what a morning list needs for all that it says besides."""
 ENTRY_BYTES, ENTRY_TIMES = 110, 2
 """Bytes of a box besides its words, and how often all of it is sent: as a box, and as one that is ticked."""
 MAX_DETAILS = 600
@@ -112,7 +114,8 @@ class ApprovalSets:
         listed = (await self.tool_services.engine.list_todo_tasks(person.id, self.clock.today())).tasks
         meant = [one for one in listed if one.task.kind is not TaskKind.REVISE and (not tasks or one.task.id in tasks)]
         entries, known = list(approval_set.entries), {one.approval for one in approval_set.entries}
-        room, left_out = MAX_BYTES - sum(map(_count_bytes, entries)), 0
+        most = MAX_BYTES - DAY_BYTES if approval_set.day else MAX_BYTES
+        room, left_out = most - sum(map(_count_bytes, entries)), 0
         for assigned in meant:
             if derive_task_card_id(self.keys, assigned.task.id) in known:
                 continue

@@ -291,3 +291,23 @@ async def test_whatever_stands_in_it_a_set_is_one_message_within_the_limits(redi
     assert count <= MAX_ENTRIES and f"还有 {25 - count} 项" in post.card.footer
     if reason == "x":
         assert count == MAX_ENTRIES
+
+
+async def test_a_full_morning_list_is_one_message_too(redis: Redis) -> None:
+    lab = Lab(redis)
+    await start_claims(lab, *range(100, 125), reason="从公司到客户现场")
+    for amount in range(200, 214):
+        form = {"amount": str(amount), "currency": "CNY", "category": "travel", "reason": "x", "approver": WANG.id}
+        await lab.engine.start_request("expense", form, LI.id, f"own{amount}", lab.today())
+    await lab.work()
+    await lab.mornings.plan_due_mornings()
+    await lab.work()
+    for press_id, form in (("", {}), ("p1", {TICKED: ",".join(map(str, range(12))), "opinion": "超出预算，" * 150})):
+        if press_id:
+            lane = build_set_id(LI.id, lab.today().date().isoformat())
+            await press(lab, REJECT_SET, form=form, lane=lane)
+            await lab.work()
+        (post,) = [one for one in shown(lab) if one.card and "早间清单" in one.card.title and one.card.ticks]
+        (page,) = render_post(post)
+        assert len(page.blocks) <= MAX_BLOCKS and "还有 4 项" in str(page.blocks) and "在 王五 那里" in str(page.blocks)
+    assert "超出预算" in str(page.blocks), "outcome and reason in place"
