@@ -184,10 +184,10 @@ class ApprovalSets:
             return await self._refuse_press(lease, click, "there")
         if approval_set.press_id == click.id:  # delivered again after a crash
             return await self._rewrite_set(lease.item, approval_set)
-        if click.version != approval_set.version:
-            return [] if click.choice == TICK else await self._refuse_press(lease, click, "stale")
         approvals = await self._load_approvals(approval_set)
         pressable = set_render.list_pressable(approval_set, approvals, self.clock.now_ms())
+        if click.version != approval_set.version or not pressable:  # all of it was decided meanwhile
+            return [] if click.choice == TICK else await self._refuse_press(lease, click, "stale")
         ticked = tuple(number for number in _read_ticks(click, approval_set) if number in pressable)
         if click.choice == TICK:
             return await self._save_ticks(lease, approval_set, ticked)
