@@ -10,7 +10,7 @@ from bot.agent.suggester import Suggester
 from bot.app.foundation import Foundation
 from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.card_editor import CardEditor
-from bot.approvals.day_facts import DayFacts
+from bot.approvals.day_facts import DayFacts, TeamIndex
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.dialogs import CardDialogs
 from bot.approvals.effect_runner import EffectRunner
@@ -87,7 +87,7 @@ def _build_approval_sets(parts: Foundation, card_delivery: CardDelivery) -> Appr
         card_delivery=card_delivery,
         directory=base.platform.directory,
         tool_services=parts.tool_services,
-        facts=DayFacts(tool_services=parts.tool_services, directory=base.platform.directory),
+        facts=DayFacts(tool_services=parts.tool_services, teams=TeamIndex(base.platform.directory)),
         journal=stores.journal,
         clock=base.timing.clock,
     )

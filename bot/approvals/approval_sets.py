@@ -44,6 +44,8 @@ MAX_ENTRIES = 20
 """Most tasks of one set: two groups of boxes."""
 MAX_BYTES = 10_500
 """Most bytes of what the boxes say: a set is one message, which can be rewritten."""
+DAY_BYTES = 4_000
+"""Of these, what a morning list needs for all that it says besides."""
 ENTRY_BYTES, ENTRY_TIMES = 110, 2
 """Bytes of a box besides its words, and how often all of it is sent: as a box, and as one that is ticked."""
 MAX_DETAILS = 600
@@ -91,7 +93,7 @@ class ApprovalSets:
         if approval_set is None:
             approval_set = await self._build_set(lease.lane, person, (), day=day)
             now = self.clock.today(person.zone)
-            if not (approval_set.entries or approval_set.left_out or await self.facts.list_facts(person, now)):
+            if not (approval_set.entries or approval_set.left_out or await self.facts.has_news(person, now)):
                 return []
         return await self._show_new_set(lease, approval_set, person)
 
@@ -112,7 +114,8 @@ class ApprovalSets:
         listed = (await self.tool_services.engine.list_todo_tasks(person.id, self.clock.today())).tasks
         meant = [one for one in listed if one.task.kind is not TaskKind.REVISE and (not tasks or one.task.id in tasks)]
         entries, known = list(approval_set.entries), {one.approval for one in approval_set.entries}
-        room, left_out = MAX_BYTES - sum(map(_count_bytes, entries)), 0
+        most = MAX_BYTES - DAY_BYTES if approval_set.day else MAX_BYTES
+        room, left_out = most - sum(map(_count_bytes, entries)), 0
         for assigned in meant:
             if derive_task_card_id(self.keys, assigned.task.id) in known:
                 continue
@@ -182,10 +185,10 @@ class ApprovalSets:
             return await self._refuse_press(lease, click, "there")
         if approval_set.press_id == click.id:  # delivered again after a crash
             return await self._rewrite_set(lease.item, approval_set)
-        if click.version != approval_set.version:
-            return [] if click.choice == TICK else await self._refuse_press(lease, click, "stale")
         approvals = await self._load_approvals(approval_set)
         pressable = set_render.list_pressable(approval_set, approvals, self.clock.now_ms())
+        if click.version != approval_set.version or not pressable:  # all of it was decided meanwhile
+            return [] if click.choice == TICK else await self._refuse_press(lease, click, "stale")
         ticked = tuple(number for number in _read_ticks(click, approval_set) if number in pressable)
         if click.choice == TICK:
             return await self._save_ticks(lease, approval_set, ticked)

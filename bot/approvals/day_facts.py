@@ -3,8 +3,9 @@ their team is away. For their DM only."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 from bot.chat.messages import ChatDirectory
@@ -16,13 +17,33 @@ from tools.workflow.engine.state import Request, Status
 from tools.workflow.process.definition import format_request_line
 
 MAX_REQUESTS, MAX_TEAM, MAX_AWAY = 10, 40, 15
-"""Own requests that are listed; colleagues who are looked at, and of whom are named."""
+"""Own requests that are listed; colleagues who are looked at, and who are named."""
+INDEX_S = 60.0
+
+
+@dataclass(slots=True)
+class TeamIndex:
+    """Who reports to whom, put together at most once a minute: thousands of lists are made at the same hour."""
+
+    directory: ChatDirectory
+    built_s: float = float("-inf")
+    by_manager: dict[str, list[Person]] = field(default_factory=dict)
+
+    async def list_reports(self, manager: str | None) -> Sequence[Person]:
+        now_s = time.monotonic()
+        if now_s - self.built_s > INDEX_S:
+            people: dict[str, list[Person]] = {}
+            for one in await self.directory.list_people():
+                if one.active and one.manager:
+                    people.setdefault(one.manager, []).append(one)
+            self.by_manager, self.built_s = people, now_s
+        return self.by_manager.get(manager, ()) if manager else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayFacts:
     tool_services: ToolServices
-    directory: ChatDirectory
+    teams: TeamIndex
 
     async def list_facts(self, person: Person, now: datetime) -> tuple[tuple[str, str], ...]:
         """(heading, lines) in the person's language; only headings with lines. `now`: in their time zone."""
@@ -34,6 +55,13 @@ class DayFacts:
             for name, lines in sections.items()
             if lines
         )
+
+    async def has_news(self, person: Person, now: datetime) -> bool:
+        """True if they wait for something, or somebody who reports to them is away."""
+        if any(one.is_running for one in await self.tool_services.engine.list_own_requests(person.id)):
+            return True
+        reports = await self.teams.list_reports(person.id)
+        return any([await self.is_away(one.id, now) for one in reports[:MAX_TEAM]])
 
     async def is_away(self, person: str, now: datetime) -> bool:
         return await self._find_last_day_away(person, now) is not None
@@ -59,11 +87,8 @@ class DayFacts:
 
     async def _list_away_colleagues(self, person: Person, now: datetime) -> AsyncIterator[str]:
         """Who reports to them, and who reports to the same manager. Not why they are away."""
-        team = [
-            one
-            for one in await self.directory.list_people()
-            if one.active and one.id != person.id and _is_in_team(one, person)
-        ]
+        reports, peers = [await self.teams.list_reports(one) for one in (person.id, person.manager)]
+        team = [one for one in (*reports, *peers) if one.id != person.id]
         found = 0
         for colleague in team[:MAX_TEAM]:
             last = await self._find_last_day_away(colleague.id, now)
@@ -88,10 +113,6 @@ class DayFacts:
                 if first and last and first <= today.isoformat() <= last:
                     lasts.append(date.fromisoformat(last))
         return max(lasts, default=None)
-
-
-def _is_in_team(one: Person, person: Person) -> bool:
-    return one.manager == person.id or (person.manager is not None and one.manager == person.manager)
 
 
 def format_day(day: date, language: str) -> str:

@@ -43,6 +43,7 @@ class PressRefuser:
             text=refusal.code,
             approval=click.approval,
             choice=click.choice,
+            **({"set": click.in_set} if click.in_set else {}),
         )
         if click.in_set:
             told = {"approval": click.approval, "code": refusal.code, "note": refusal.text}

@@ -10,7 +10,7 @@ from bot.approvals.opinion_drafts import list_draft_fields
 from bot.approvals.render import ADVICE_LABEL
 from bot.chat.messages import Button, Card, Dialog, MessageRef, Place, Post, TickList, TickOption
 from bot.core.approval_sets import APPROVE_SET, REJECT_SET, TICKED, ApprovalSet, SetEntry
-from bot.core.i18n import LANGUAGES, render_value, translate, translate_label
+from bot.core.i18n import LANGUAGES, render_value, shorten_text, translate, translate_label
 from bot.core.outcomes import Names, describe_consequence, describe_dated_outcome, get_names
 from bot.core.records import Approval, ApprovalState, EffectState
 from tools.spec import CardField, DialogField, Identities, Person, TextRef
@@ -22,6 +22,8 @@ SAID_BY_SUMMARY = frozenset(
     {"request", "process", "requester", "status", "days", "balance", "rule", "copied", "cc", "stand_in", ADVICE_LABEL}
 )
 """Labels of a card that its line in a set says already, or that no decision rests on."""
+MAX_OPINION_SHOWN = 100
+"""Characters of an opinion behind an outcome; the card has all of it."""
 UNUSUAL = frozenset({"notice", "identical", "by_rules"})
 """Labels of what the reader has to know before deciding."""
 
@@ -188,7 +190,8 @@ def _describe_entry(entry: SetEntry, approval: Approval | None, names: Names, re
         if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
             why = describe_consequence(approval, language)
             return translate("set.failed", language, outcome=outcome, why=why)
-        return outcome
+        opinion = shorten_text(approval.form.get("opinion", ""), MAX_OPINION_SHOWN)
+        return f"{outcome}\n{translate('card.opinion', language, opinion=opinion)}" if opinion else outcome
     if entry.refusal:
         return translate("set.skipped", language, why=_describe_refusal(entry, approval, names, language))
     return translate("set.changed", language)

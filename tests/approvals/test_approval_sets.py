@@ -109,6 +109,22 @@ async def test_a_morning_list_killed_anywhere_is_posted_once(redis: Redis) -> No
     assert await every_edge(play) > 5
 
 
+async def test_everybody_has_their_own_morning(redis: Redis) -> None:
+    """Ten in Shanghai is nine in the evening in New York; eleven hours later it is their morning, and night here."""
+    lab = Lab(redis)
+    lab.staff.known = [
+        one.model_copy(update={"timezone": "America/New_York"}) if one.id == ZHANG.id else one
+        for one in lab.staff.known
+    ]
+    await start_claims(lab, 11)
+    for hours, whose in ((0, [LI.id]), (12, [LI.id, ZHANG.id]), (13, [LI.id, ZHANG.id])):
+        lab.days = timedelta(hours=hours)
+        await lab.mornings.plan_due_mornings()
+        await lab.work()
+        mornings = [one.place.channel[1:] for one in lab.wall.said if one.key.startswith("set:")]
+        assert mornings == whose
+
+
 async def test_what_has_changed_since_it_was_shown_is_skipped_and_said(redis: Redis) -> None:
     lab = Lab(redis)
     numbers = await start_claims(lab, 11, 12)
@@ -275,3 +291,23 @@ async def test_whatever_stands_in_it_a_set_is_one_message_within_the_limits(redi
     assert count <= MAX_ENTRIES and f"还有 {25 - count} 项" in post.card.footer
     if reason == "x":
         assert count == MAX_ENTRIES
+
+
+async def test_a_full_morning_list_is_one_message_too(redis: Redis) -> None:
+    lab = Lab(redis)
+    await start_claims(lab, *range(100, 125), reason="从公司到客户现场")
+    for amount in range(200, 214):
+        form = {"amount": str(amount), "currency": "CNY", "category": "travel", "reason": "x", "approver": WANG.id}
+        await lab.engine.start_request("expense", form, LI.id, f"own{amount}", lab.today())
+    await lab.work()
+    await lab.mornings.plan_due_mornings()
+    await lab.work()
+    for press_id, form in (("", {}), ("p1", {TICKED: ",".join(map(str, range(12))), "opinion": "超出预算，" * 150})):
+        if press_id:
+            lane = build_set_id(LI.id, lab.today().date().isoformat())
+            await press(lab, REJECT_SET, form=form, lane=lane)
+            await lab.work()
+        (post,) = [one for one in shown(lab) if one.card and "早间清单" in one.card.title and one.card.ticks]
+        (page,) = render_post(post)
+        assert len(page.blocks) <= MAX_BLOCKS and "还有 4 项" in str(page.blocks) and "在 王五 那里" in str(page.blocks)
+    assert "超出预算" in str(page.blocks), "outcome and reason in place"

@@ -201,10 +201,10 @@ def authority(facts: Facts) -> Findings:
     for one in facts.approvals:
         if one.state is ApprovalState.DECIDED and one.decided_by not in one.proposal.deciders:
             yield f"{one.id} was decided by {one.decided_by}, who was not asked"
-    refused = sum(record.kind == "approval.refused" for record in facts.journal)
-    won = sum(
-        one.version for one in facts.approvals if one.press_id
-    )  # each recovery after the first press is a version
+    refused = sum(record.kind == "approval.refused" and "set" not in record.more for record in facts.journal)
+    won = sum(  # each recovery after the first press is a version; the first may have come from a set
+        one.version - one.press_id.endswith(f":{one.id}") for one in facts.approvals if one.press_id
+    )
     taken = facts.counts.get("presses taken", 0) + facts.counts.get("dialogs submitted", 0)
     if taken > refused + won:
         yield f"{taken} presses were taken, but only {refused} refused and {won} carried out"

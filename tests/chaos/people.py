@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -128,6 +128,8 @@ class People:
     """channel → the messages in it that are cards, of those that were looked at."""
     _looked: dict[str, str] = field(default_factory=dict)
     """channel → the newest message that was looked at."""
+    _asked: set[tuple[str, int]] = field(default_factory=set)
+    """(DM, tasks that wait there) for which its person has asked for a set."""
     _dialogs: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     # Writing
@@ -162,7 +164,7 @@ class People:
         mention = "" if talk.direct else f"@{self.out.ws.app.real_name} "
         ts = send_message(self.out.ws, line.person, talk.channel, mention + line.text, thread)
         given = list(self.out.ws.delivery.delivered_events)[-2:]
-        events = tuple(str(one["event_id"]) for one in given if one["event"]["ts"] == ts)
+        events = tuple(str(one["event_id"]) for one in given if one["event"].get("ts") == ts)
         spoken = Spoken(line, ts, thread or ts, talk.channel, events)
         self.spoken.append(spoken)
         self._writers[line.tag] = line.person
@@ -176,8 +178,10 @@ class People:
         while True:
             channels, self._dirty = self._dirty, set()
             for channel in channels:
-                for card in self.cards(channel):
+                found = self.cards(channel)
+                for card in found:
                     self._meet(card)
+                self._meet_sets(channel, sum("approve" in card.choices for card in found))
             await asyncio.sleep(LOOK_S)
 
     @property
@@ -207,9 +211,39 @@ class People:
         if not choice:
             self.counts["cards left alone"] += 1
             return
-        task = self.crew.create_task(self._deal(card, choice))
+        self._start(self._deal(card, choice))
+
+    def _meet_sets(self, channel: str, waiting: int) -> None:
+        """Of those for whom several tasks wait, some decide them at once: they ask on Home, and press twice what comes
+        of it, while their single cards are pressed too."""
+        for ts, message in self.out.ws.state.rooms[channel].messages.items():
+            key = str((message.get("metadata") or {}).get("event_payload", {}).get("key", ""))
+            own = buttons_of(message) if key.startswith("set:") else ()
+            if own and (channel, ts, own) not in self._seen:
+                self._seen.add((channel, ts, own))
+                self._start(self._press_set(Seen(channel, ts, text_of(message), own)))
+        if waiting > 1 and (channel, waiting) not in self._asked:
+            self._asked.add((channel, waiting))
+            self._start(self._ask_for_set(f"U{channel[1:]}"))
+
+    def _start(self, deed: Coroutine[Any, Any, None]) -> None:
+        task = self.crew.create_task(deed)
         self.at_work.add(task)
         task.add_done_callback(self.at_work.discard)
+
+    async def _ask_for_set(self, person: str) -> None:
+        with suppress(TimeoutError, WorkspaceError):
+            await self.out.driver.open_home(person)
+            home = await self.out.driver.wait_until(lambda: self.out.driver.homes.get(person), 5)
+            self.counts["sets asked for"] += (
+                await self.out.driver.click_view_button(person, home["id"], "cs:several")
+            ).ok
+
+    async def _press_set(self, card: Seen) -> None:
+        button = next(one for one in card.buttons if one.choice == "set_approve")
+        who = [self._reader(card), self._reader(card)]
+        for done in await asyncio.gather(*(self._click(one, card.channel, card.ts, button) for one in who)):
+            self.counts["presses of sets"] += done.ok
 
     async def _deal(self, card: Seen, choice: str) -> None:
         """Presses until the card is another one, as people do when nothing happens."""

@@ -33,6 +33,10 @@ def _rows(facts: Facts, seconds: float) -> Iterator[tuple[str, str]]:
     yield "told that the model is away", f"{sum(':down:' in one.key for one in facts.posts)}"
     yield "answers not to the point", f"{sum(bool(OFF.search(one.text)) for one in facts.posts)}"
     yield "presses taken, by others too", f"{facts.counts.get('presses taken', 0)}"
+    yield (
+        "sets asked for, and pressed",
+        f"{facts.counts.get('sets asked for', 0)}, {facts.counts.get('presses of sets', 0)}",
+    )
     yield "  refused", f"{sum(one.kind == 'approval.refused' for one in facts.journal)}"
     yield "  decided", f"{sum(bool(one.press_id) for one in facts.approvals)}"
     yield "  pressed again", f"{facts.counts.get('pressed again', 0)}"

@@ -25,7 +25,7 @@ from bot.app.ingress import CardActions
 from bot.app.work_kinds import WorkHandlers
 from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.card_editor import CardEditor
-from bot.approvals.day_facts import DayFacts
+from bot.approvals.day_facts import DayFacts, TeamIndex
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.dialogs import CardDialogs
 from bot.approvals.duplicates import DuplicateGuard
@@ -457,7 +457,7 @@ class Lab:
         self.sets = ApprovalSets(
             sets=ApprovalSetStore(self.redis, self.keys), approvals=self.approvals, keys=self.keys, chat=self.wall,
             card_delivery=delivery, directory=self.staff, tool_services=self.desk, journal=self.journal,
-            clock=self.clock, facts=DayFacts(tool_services=self.desk, directory=self.staff),
+            clock=self.clock, facts=DayFacts(tool_services=self.desk, teams=TeamIndex(self.staff)),
         )  # fmt: skip
         self.mornings = MorningLists(
             approval_sets=self.sets, facts=self.sets.facts, directory=self.staff, lanes=self.lanes, keys=self.keys,

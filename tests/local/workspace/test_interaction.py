@@ -345,3 +345,36 @@ async def test_buttons_for_some_people_only(
 async def test_unknown_response_url(workspace: Workspace) -> None:
     answer = await AsyncWebhookClient(f"{workspace.address}/response/guess").send(text="x")
     assert answer.status_code == 404
+
+
+def boxes(*values: str, ticked: tuple[str, ...] = ()) -> list[Json]:
+    options = [{"text": plain(one), "value": one} for one in values]
+    initial = {"initial_options": [one for one in options if one["value"] in ticked]} if ticked else {}
+    element = {"type": "checkboxes", "action_id": "tick", "options": options, **initial}
+    return [
+        {"type": "actions", "block_id": "t", "elements": [element]},
+        {"type": "actions", "block_id": "a", "elements": [button("go")]},
+    ]
+
+
+def chosen(app: Obedient) -> list[str]:
+    return [one["value"] for one in app.last["state"]["values"]["t"]["tick"]["selected_options"]]
+
+
+async def test_ticks_of_a_message_come_with_every_press_and_stay_while_it_is_rewritten(
+    driver: WorkspaceDriver, client: AsyncWebClient, app: Obedient
+) -> None:
+    sent = await client.chat_postMessage(
+        channel=DM_ZHANG, text="x", blocks=boxes("1", "2", "3", ticked=("1", "2", "3"))
+    )
+    ts = sent["ts"]
+    await driver.click_button(ZHANG, DM_ZHANG, ts, "go")
+    assert chosen(app) == ["1", "2", "3"], "as they are at first"
+    await driver.click_button(ZHANG, DM_ZHANG, ts, "tick", value=["1", "3"])
+    assert app.last["actions"][0]["selected_options"] == [{"text": plain(one), "value": one} for one in ("1", "3")]
+    assert chosen(app) == ["1", "3"]
+    await client.chat_update(channel=DM_ZHANG, ts=ts, text="x", blocks=boxes("2", "3", ticked=("2", "3")))
+    await driver.click_button(ZHANG, DM_ZHANG, ts, "go")
+    assert chosen(app) == ["3"], "what is not there any more is not ticked"
+    with pytest.raises(WorkspaceError, match="invalid_option"):
+        await driver.click_button(ZHANG, DM_ZHANG, ts, "tick", value=["1"])
