@@ -376,7 +376,7 @@ async def office(
     demo = read_world()
     workspace = Workspace(
         WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=DeliveryTiming(ack=1.0, redelivery=redelivery)),
-        world=replace(demo, people=(*demo.people, replace(ANN), *more)),
+        world=replace(demo, people=(*demo.people, *(replace(one) for one in (ANN, *more)))),  # of this office alone
         folder=folder,
         mailbox=mailbox,
     )

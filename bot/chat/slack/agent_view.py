@@ -89,7 +89,7 @@ class AgentView:
             await asyncio.wait({task}, timeout=WAIT_S)
 
     async def _send_statuses(self, channel: str, thread: str) -> None:
-        while (wanted := self._wanted.pop((channel, thread), None)) is not None:
+        while (wanted := self._wanted.pop((channel, thread), None)) is not None and self._sessions.is_available:
             session = {"channel_id": channel, "thread_ts": thread, **wanted}
             await self._call_feature(self._sessions, self._client.agents_sessions_setStatus, session)
 
