@@ -244,8 +244,8 @@ class SlackListeners:
     async def parse_click(self, body: Body) -> Click | None:
         """The click in a `block_actions` payload. None if it is malformed."""
         action = body["actions"][0]
-        named = action.get("value") or str(action.get("block_id") or "").removeprefix("cs:").rpartition(":")[0]
-        approval, dot, version = str(named).rpartition(".")
+        picked = action.get("selected_user")
+        approval, dot, version = _read_pressed_value(action).rpartition(".")
         if not dot or not (version.isascii() and version.isdecimal()):
             _log.warning("a press without an approval: %s", action.get("action_id"))
             return None
@@ -257,7 +257,7 @@ class SlackListeners:
             choice=action["action_id"].removeprefix("cs:"),
             person=person,
             place=await self._find_press_place(body, person),
-            form={"person": action["selected_user"]} if is_short_text(action.get("selected_user")) else None,
+            form={"person": picked} if is_short_text(picked) else None,
             card=_find_pressed_message(body, action),
         )
 
@@ -356,6 +356,13 @@ class SlackListeners:
 def _build_event_aliases(message: RawMessage) -> tuple[str, ...]:
     """The names that the two events of one mention share."""
     return (f"{message.place.channel}:{message.ts}",)
+
+
+def _read_pressed_value(action: Body) -> str:
+    """What a button names; a picker of people has no value, so its block's id does."""
+    if action.get("type") != "users_select":
+        return str(action.get("value") or "")
+    return str(action.get("block_id") or "").removeprefix("cs:").rpartition(":")[0]
 
 
 def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
