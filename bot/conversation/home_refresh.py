@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bot.chat.messages import HomeView
 from bot.conversation.home import HomeBuilder
 from bot.core import logs
-from bot.core.errors import ChatError, CountersignError
+from bot.core.errors import ChatError, StoreUnavailableError
 from bot.queue.rate_limits import RateLimiter
+from bot.redis.connect import UNAVAILABLE_ERRORS
 from bot.storage.homes import HomeStore
 
 log = logs.get_logger(__name__)
@@ -24,21 +25,25 @@ TAKEN = 20
 """People of one partition at one go."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class HomeRefresher:
     builder: HomeBuilder
     homes: HomeStore
     publish: Callable[[str, HomeView], Awaitable[None]]
     limits: RateLimiter
+    taken: dict[str, None] = field(default_factory=dict)
+    """People whose marks are taken and whose pages are not renewed yet: the store was away."""
 
     async def refresh_changed_homes(self) -> None:
         """One pass. A process that ends in the middle of it leaves pages as they were, until they are opened or change
         again."""
-        for person in await self.homes.take_changed_people(TAKEN):
-            if not await self.homes.claim_turn(person, RENEWED_MS):
-                await self.homes.mark_person(person)  # the next pass comes soon
-                continue
-            await self._refresh_home(person)
+        self.taken |= dict.fromkeys(await self.homes.take_changed_people(TAKEN))
+        for person in list(self.taken):
+            if await self.homes.claim_turn(person, RENEWED_MS):
+                await self._refresh_home(person)
+            else:  # it was renewed a moment ago: the next pass comes soon
+                await self.homes.mark_person(person)
+            self.taken.pop(person)
 
     async def _refresh_home(self, person: str) -> None:
         await asyncio.sleep(await self.limits.reserve_slot("views.publish", SPACING_MS, BURST) / 1000)
@@ -47,6 +52,7 @@ class HomeRefresher:
                 await self.publish(person, page)
         except ChatError as failed:
             log.warning("home.not_renewed", person=person, reason=str(failed))
-        except CountersignError:  # the store is away: later
-            await self.homes.mark_person(person)
+        except (StoreUnavailableError, *UNAVAILABLE_ERRORS):
             raise
+        except Exception:  # one page that cannot be built must not hold up the others
+            log.exception("home.not_built", person=person)

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from bot.approvals.authorization import RETRY_CHOICE
+from bot.conversation.approver_answers import MANAGER_CHOICE
 from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
 from bot.core.run_state import CallStatus
 from bot.storage.journal import JournalRecord
@@ -262,7 +263,7 @@ def cards(facts: Facts) -> Findings:
     approvals = {one.id: one for one in facts.approvals}
     shown: set[str] = set()
     for post in facts.posts:
-        for button in (one for one in post.buttons[:1] if one.choice != RETRY_CHOICE):
+        for button in (one for one in post.buttons[:1] if one.choice not in (RETRY_CHOICE, MANAGER_CHOICE)):
             one = approvals.get(button.approval)
             if one is None or not _waits(one):
                 yield f"a card with buttons is over: {_about(post, one)}"

@@ -14,7 +14,10 @@ from slack_sdk.models.views import View
 from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomePress, HomeSection, HomeView
 from bot.chat.slack.home import render_home_dialog, render_home_view
 from bot.conversation.home import PAGE
+from bot.conversation.home_refresh import HomeRefresher
+from bot.core.errors import ChatUnavailableError, StoreUnavailableError
 from bot.local.workspace.validate import check_view
+from bot.queue.rate_limits import RateLimiter
 from bot.storage.homes import HomePlace, HomeStore
 from tests.harness.homes import build_home_parts
 from tests.harness.lab import Lab
@@ -144,3 +147,42 @@ async def test_every_dialog_of_home_is_one_slack_takes_and_says_what_it_is(redis
                 assert view["submit"]["text"] not in ("提交", "Submit", "OK", "确定"), "the outcome's verb"
             made = {key: one for key, one in view.items() if key != "callback_id"}
             View(**made).validate_json()
+
+
+class Board:
+    """Shows pages, except while it is away."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.failing: list[Exception] = []
+
+    async def publish_home(self, person: str, page: HomeView) -> None:
+        if self.failing:
+            raise self.failing.pop()
+        self.shown.append(person)
+
+
+@pytest.mark.parametrize(
+    ("failure", "again"),
+    [
+        (StoreUnavailableError("away"), True),
+        (ChatUnavailableError("ratelimited", "x"), False),
+        (KeyError("odd"), False),
+    ],
+)
+async def test_what_the_store_interrupts_is_renewed_later(redis: Redis, failure: Exception, again: bool) -> None:
+    lab, board = Lab(redis), Board()
+    builder, _ = build_home_parts(lab)
+    limits = RateLimiter(lab.redis, lab.keys)
+    refresher = HomeRefresher(builder=builder, homes=builder.homes, publish=board.publish_home, limits=limits)
+    await builder.homes.save_place("U1", HomePlace())
+    for person in ("U1", "U2"):
+        await builder.homes.mark_person(person)
+    board.failing.append(failure)
+    if again:
+        with pytest.raises(StoreUnavailableError):
+            await refresher.refresh_changed_homes()
+        await lab.redis.delete(lab.keys.build_key(lab.keys.get_partition("U1"), "home_turn", "U1"))
+    await refresher.refresh_changed_homes()
+    assert board.shown == (["U1"] if again else []), "only who has theirs open; what Slack refuses is not repeated"
+    assert await builder.homes.take_changed_people(9) == []

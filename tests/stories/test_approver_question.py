@@ -83,6 +83,7 @@ async def test_nobody_answers_in_anothers_place_and_nothing_is_answered_twice(de
 async def test_after_the_conversation_has_gone_on_the_button_does_nothing(desk: Office) -> None:
     question = await ask(desk)
     await desk.answer(ZHANG, "年假可以结转吗")
+    await desk.quiet()
     await desk.driver.click_button(ZHANG, desk.dm(ZHANG), question["ts"], "cs:approver_manager")
     await desk.until(lambda: desk.whispers(ZHANG))
     await desk.quiet()

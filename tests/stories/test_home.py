@@ -171,6 +171,7 @@ async def test_an_expired_task_is_asked_for_again(desk: Office) -> None:
     desk.clock.offset = timedelta(hours=80)
     await desk.bot.ingress.lanes.enqueue(approval.id, "expired", ExpireCard(version=1).model_dump_json())
     await desk.card(desk.dm(ZHANG), "到期")
+    await desk.quiet()
     await open_home(desk, LI)
     assert "卡片已过期" in read_home(desk, LI) and "cs:approve" not in str(desk.driver.homes[LI])
     await press(desk, LI, "cs:again")
@@ -386,7 +387,7 @@ async def test_a_storm_of_changes_is_few_pages(desk: Office) -> None:
     homes, began = HomeStore(desk.bot.redis, desk.bot.ingress.lanes.keys), time.monotonic()
     before = len(desk.driver.list_call_arguments("views.publish"))
     while time.monotonic() - began < 3.0:
-        await asyncio.gather(*(homes.mark_person(LI) for _ in range(50)))
+        await asyncio.gather(*(homes.mark_person(LI) for _ in range(10)))
     published = len(desk.driver.list_call_arguments("views.publish")) - before
     assert 1 <= published <= 3, "one in two seconds"
 

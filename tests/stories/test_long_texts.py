@@ -140,8 +140,9 @@ def settings(world: World, tmp_path: Path) -> dict[str, Any]:
 
 
 def read(view: dict[str, Any]) -> str:
-    """What stands in a dialog, as people read it."""
-    texts = [block["text"]["text"] for block in view["blocks"]]
+    """What stands in a dialog below what it is about, as people read it."""
+    line = [block["type"] for block in view["blocks"]].index("divider")
+    texts = [block["text"]["text"] for block in view["blocks"][line + 1 :]]
     return "".join(unescape_text(text).split("```\n", 1)[1].removesuffix("\n```") for text in texts)
 
 

@@ -22,7 +22,9 @@ async def said_about(desk: Office, request: str) -> list[tuple[str, Decision, st
 
 def prefilled(view: dict[str, Any]) -> dict[str, str]:
     """What a dialog has in its fields when it opens."""
-    return {block["block_id"]: block["element"].get("initial_value", "") for block in view["blocks"]}
+    return {
+        block["block_id"]: block["element"].get("initial_value", "") for block in view["blocks"] if "element" in block
+    }
 
 
 async def drafted(desk: Office, person: str, words: str, label: str) -> dict[str, Any]:

@@ -397,6 +397,17 @@ def _build_event_aliases(message: RawMessage) -> tuple[str, ...]:
     return (f"{message.place.channel}:{message.ts}",)
 
 
+def _read_pressed_value(action: Body) -> str:
+    """Which card a button, a box or a picker belongs to. The last two say it in the id of their block."""
+    block = str(action.get("block_id") or "")
+    if action.get("type") == "checkboxes":
+        named = _TICKS.match(block)
+        return named[1] if named else ""
+    if action.get("type") == "users_select":
+        return block.removeprefix("cs:").rpartition(":")[0]
+    return str(action.get("value") or "")
+
+
 def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
     """The pressed message, if it has that very button. A view has no message, and a message that was updated meanwhile
     needs nothing."""
@@ -413,14 +424,6 @@ def _is_in_dialog(body: Body) -> bool:
     """True for a press inside a dialog of ours."""
     view = body.get("view")
     return isinstance(view, Mapping) and view.get("type") == "modal" and is_short_text(view.get("id"))
-
-
-def _read_pressed_value(action: Body) -> str:
-    """Which card a button, a box or a picker belongs to. The last two say it in the id of their block."""
-    named = _TICKS.match(str(action.get("block_id") or "")) if action.get("type") == "checkboxes" else None
-    if named:
-        return named[1]
-    return str(action.get("value") or str(action.get("block_id") or "").removeprefix("cs:").rpartition(":")[0])
 
 
 def _read_choice(body: Body, action: Body, approval: str, version: int) -> dict[str, str] | None:
