@@ -204,6 +204,24 @@ async def test_a_redirect_elsewhere_is_not_followed(desk: Office) -> None:
     assert not await waiting(desk, desk.dm(ZHANG))
 
 
+async def test_a_folder_that_takes_nothing_holds_up_nothing_else(desk: Office) -> None:
+    desk.files_dir.parent.mkdir(parents=True, exist_ok=True)
+    desk.files_dir.write_text("a file where the folder should be")
+    await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "r.png", png("r"))])
+    assert "r.png" not in read_message_text(await desk.card(desk.dm(ZHANG)))
+    assert "r.png: 我这边暂时存不下文件" in desk.said(desk.dm(ZHANG))
+
+
+async def test_forget_lets_go_of_what_waits(desk: Office) -> None:
+    await desk.says(ZHANG, "", files=[desk.driver.upload_file(ZHANG, "r.png", png("r"))])
+    await desk.until(lambda: "r.png" in desk.said(desk.dm(ZHANG)))
+    await desk.answer(ZHANG, "清除")
+    await desk.quiet()
+    assert not await waiting(desk, desk.dm(ZHANG))
+    await desk.says(ZHANG, CLAIM)
+    assert "r.png" not in read_message_text(await desk.card(desk.dm(ZHANG)))
+
+
 # The same bytes
 
 
