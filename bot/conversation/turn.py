@@ -109,13 +109,14 @@ class TurnHandler:
             return []
         run, conversation = paused
         is_new = self._settle_call(run, resume)
+        if resume.is_silent:
+            released = build_release_writes(self.run_loader.keys, run, conversation.files)
+            return [*self.run_recorder.build_cancel_writes(run), *released]
         caller = await self.directory.find_caller(run.message.person)
         if caller is None:
             return self.run_recorder.build_leaver_writes(run)
-        context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
-        if resume.is_silent:
-            return [*self.run_recorder.build_cancel_writes(run), *build_release_writes(self.run_loader.keys, context)]
         await self.run_loader.refresh_start_tools()
+        context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
         if is_new:
             await self.run_recorder.checkpoint_run(context, f"resume:{resume.uid}")
         with self.progress.remove_status_after(run.message):
@@ -230,7 +231,7 @@ class TurnHandler:
             run, result, again=context.is_redelivery, wait_ms=wait_ms, files=left
         )
         finish_writes = self.run_recorder.build_finish_writes(context, result, delivery_result)
-        return [*finish_writes, *build_release_writes(self.run_loader.keys, context)]
+        return [*finish_writes, *build_release_writes(self.run_loader.keys, run, context.conversation.files)]
 
     async def _handle_model_outage(self, context: TurnContext, outage: ModelUnavailableError) -> None:
         """The message stays queued. The outage is told to the person once and journalled once, with its cause."""
