@@ -158,7 +158,10 @@ def describe_refused_files(taken: Sequence[TakenFile], language: str) -> str:
         if one.refused:
             by_reason.setdefault(one.refused, []).append(one.file.name)
     comma = translate("card.comma", language)
-    lines = [f"• {comma.join(names)}: {translate(f'file.{reason}', language)}" for reason, names in by_reason.items()]
+    lines = [
+        translate("file.line", language, names=comma.join(names), why=translate(f"file.{reason}", language))
+        for reason, names in by_reason.items()
+    ]
     return "\n".join([translate("file.refused", language), *lines]) if lines else ""
 
 

@@ -209,7 +209,7 @@ async def test_a_folder_that_takes_nothing_holds_up_nothing_else(desk: Office) -
     desk.files_dir.write_text("a file where the folder should be")
     await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "r.png", png("r"))])
     assert "r.png" not in read_message_text(await desk.card(desk.dm(ZHANG)))
-    assert "r.png: 我这边暂时存不下文件" in desk.said(desk.dm(ZHANG))
+    assert "r.png：我这边暂时存不下文件" in desk.said(desk.dm(ZHANG))
 
 
 async def test_forget_lets_go_of_what_waits(desk: Office) -> None:
