@@ -10,8 +10,9 @@ from bot.agent.limits import DailyBudget
 from bot.agent.prices import PriceTable, parse_prices
 from bot.agent.prompt import MAX_PERSONA
 from bot.app.settings import Settings, load_environment
-from bot.core.errors import SettingsError
+from bot.core.errors import FilesUnavailableError, SettingsError
 from bot.core.redaction import MIN_SECRET_LENGTH, is_secret_name, read_url_secrets, remember_secrets
+from bot.storage.file_bytes import FolderBytes
 from tools.handbook.folder import Handbook, HandbookError
 from tools.mcp.config import McpServer, read_servers
 from tools.workflow.process.calendar import WorkCalendar, read_calendar
@@ -74,6 +75,15 @@ def build_daily_budget(settings: Settings) -> DailyBudget:
     """What one person may use in a day."""
     money = Decimal(settings.budget_per_day) if settings.budget_per_day else None
     return DailyBudget(settings.budget_tokens_per_day, money)
+
+
+def check_files_folder(settings: Settings) -> None:
+    """Raises SettingsError if what people send cannot be kept where the settings say."""
+    if settings.files_dir is not None:
+        try:
+            FolderBytes(settings.files_dir.absolute()).check_writable()
+        except FilesUnavailableError as failed:
+            raise SettingsError(str(failed)) from failed
 
 
 def open_handbook(folder: Path | None) -> Handbook:

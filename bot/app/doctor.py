@@ -16,7 +16,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.probe import FormatSetting, can_call_tools, choose_format_name, probe_model
-from bot.app.company_files import load_calendar, load_persona, load_policy, load_prices, open_handbook
+from bot.app.company_files import (
+    check_files_folder,
+    load_calendar,
+    load_persona,
+    load_policy,
+    load_prices,
+    open_handbook,
+)
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
 from bot.chat.directory_file import DirectoryFile, read_directory_file
@@ -112,6 +119,7 @@ def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
         ("DIRECTORY_FILE", settings.directory_file, lambda: read_directory_file(settings.directory_file)),
         ("CALENDAR_FILE", settings.calendar_file, lambda: load_calendar(settings)),
         ("HANDBOOK_DIR", settings.handbook_dir, lambda: open_handbook(settings.handbook_dir)),
+        ("FILES_DIR", settings.files_dir, lambda: check_files_folder(settings)),
         ("PERSONA_FILE", settings.persona_file, lambda: load_persona(settings)),
         ("PRICES_FILE", settings.prices_file, lambda: load_prices(settings)),
     )

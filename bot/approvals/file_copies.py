@@ -32,7 +32,6 @@ UNUSED = timedelta(days=30)
 PAUSE_S = 3_600.0
 ORPHAN_S = 3_600.0
 """Bytes without a record are deleted when they are so old: before, the record may be on its way."""
-PAGE = 200
 
 
 def build_show_writes(previous: Approval, current: Approval) -> list[Write]:
@@ -104,21 +103,19 @@ class FileCleaner:
 
     async def delete_due_files(self) -> int:
         """What is older than the setting, and what is older than `UNUSED` and on no request. Returns how many."""
-        now_ms, count = self.clock.now_ms(), 0
-        for member in await self._list_older(now_ms, self.kept_for):
+        count = 0
+        for member in await self.files.list_kept_before(self._compute_limit_ms(self.kept_for)):
             await self.files.delete_file(member)
             count += 1
-        for member in await self._list_older(now_ms, UNUSED):
+        for member in await self.files.list_kept_before(self._compute_limit_ms(UNUSED), unused=True):
             person, _, id = member.partition(":")
             record = await self.files.find_record(person, id)
-            if record is None or not await self.claims.list_requests_with_file(record.file.sha256):
-                await self.files.delete_file(member)
-                count += 1
+            if record is not None and await self.claims.list_requests_with_file(record.file.sha256):
+                await self.files.note_used_file(member)
+                continue
+            await self.files.delete_file(member)
+            count += 1
         return count + await self.files.delete_orphans(ORPHAN_S)
 
-    async def _list_older(self, now_ms: int, age: timedelta) -> list[str]:
-        before = now_ms - int(age.total_seconds() * 1000)
-        found = list[str]()
-        while page := await self.files.list_kept_before(before, PAGE, skipped=len(found)):
-            found += page
-        return found
+    def _compute_limit_ms(self, age: timedelta) -> int:
+        return self.clock.now_ms() - int(age.total_seconds() * 1000)

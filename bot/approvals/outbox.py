@@ -26,6 +26,7 @@ from tools.requests.duplicates import list_claims_with_file
 from tools.spec import Caller, Gate, Person, TextRef, ToolError
 from tools.tasks.todo import DECIDE_TASK, propose_decision
 from tools.tool import ToolContext, ToolServices
+from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import SYSTEM, Decision, Opinion, Request, TaskKind
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.process.definition import format_request_line
@@ -78,7 +79,6 @@ class OutboxRelay:
         match event.kind:
             case "assigned" | "deputy":
                 await self._enqueue_task_card(event)
-                await self._notify_of_same_files(event)
             case "urged":
                 await self._enqueue_task_card(
                     event, TextRef(key="card.urged", params={"by": await self._describe_actor(event.data)})
@@ -121,7 +121,8 @@ class OutboxRelay:
             await self._notify_requester_undelivered(event)
             return
         try:
-            kind = (await self.tool_services.engine.get_task(task)).task.kind
+            assigned = await self.tool_services.engine.get_task(task)
+            kind = assigned.task.kind
             proposal = await propose_decision(ToolContext(self.tool_services, reader, self.clock.today()), task)
         except ToolError as error:  # closed before its card was delivered
             log.info("outbox.no_card", task=task, code=error.code)
@@ -137,6 +138,8 @@ class OutboxRelay:
             follow_up=follow_up,
         )
         await self._enqueue_work(card, event.id, requested_card)
+        if event.kind == "assigned":
+            await self._notify_of_same_files(assigned)
 
     async def _enqueue_mail_cards(self, event: OutboxEvent) -> None:
         """Sends the cards of the emails that a process proposes. Their author sends, edits or rejects each one."""
@@ -206,16 +209,10 @@ class OutboxRelay:
         params: NoticeParams = {"name": {**by, PERSON: opinion.by}, "text": _flatten_text(opinion.text)}
         return TextRef(key=f"fact.{said}_{opinion.decision}", params=params)
 
-    async def _notify_of_same_files(self, event: OutboxEvent) -> None:
+    async def _notify_of_same_files(self, assigned: AssignedTask) -> None:
         """A request with a file that is on another claim too has come to somebody: they see it on the card; whoever has
         decided, or has to decide, on the other one is told. Of two claims at once, the later relay sees both."""
-        if event.kind != "assigned":
-            return
         engine, directory = self.tool_services.engine, self.directory
-        try:
-            assigned = await engine.get_task(event.data["task"])
-        except ToolError:
-            return
         request, task = assigned.request, assigned.task
         is_first = task.kind is TaskKind.APPROVE and not any(t.outcome for t in request.tasks if t.round == task.round)
         for file in request.filled.files if is_first else ():

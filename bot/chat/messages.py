@@ -123,6 +123,8 @@ class FormSubmission(FrozenModel):
     """They may change to the form of another process."""
     files: tuple[SentFile, ...] = ()
     """What was chosen on this page; `values` has the ids."""
+    kept: tuple[str, ...] = ()
+    """Ids of the files of the message that the form is about: they stand in the form, and can be left out."""
 
     def turn_page(self) -> FormSubmission:
         """The same with the next page in front of them."""
@@ -349,6 +351,8 @@ class FormDialog:
     """The button that leads to the fields that may be left out; empty: there are none."""
     choices: tuple[tuple[str, str], ...] = ()
     """(key, name) of the processes to choose from; empty: there is no choice."""
+    kept: tuple[str, ...] = ()
+    """As in `FormSubmission`."""
 
 
 @dataclass(frozen=True, slots=True)

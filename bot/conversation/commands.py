@@ -15,7 +15,8 @@ from bot.core.clock import Clock
 from bot.core.history_entries import HistoryEntry
 from bot.core.i18n import LANGUAGES, load_sentences, shorten_text, translate
 from bot.core.logs import redact_text
-from bot.queue.writes import Write
+from bot.queue.writes import Delete, Write
+from bot.storage.files import build_waiting_key
 from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.morning_preferences import MorningPreferenceStore
 from tools.people.names import get_person_name
@@ -158,7 +159,9 @@ class CommandHandler:
         return CommandReply("settings", _format_listing("own_settings", lines, language))
 
     async def _answer_forget(self, message: Message, caller: Caller) -> CommandReply:
-        writes = self.history.build_forget_writes(message.place.conversation)
+        conversation = message.place.conversation
+        waiting = Delete(build_waiting_key(self.history.keys, conversation)) if message.place.direct else None
+        writes = [*self.history.build_forget_writes(conversation), *([waiting] if waiting else [])]
         return CommandReply("forget", translate("command.forgotten", caller.person.language), tuple(writes))
 
     async def _answer_stop(self, message: Message, caller: Caller) -> CommandReply:

@@ -13,7 +13,7 @@ from typing import Protocol
 from bot.chat.messages import FileSource, Message, SentFile
 from bot.core import logs
 from bot.core.clock import Clock
-from bot.core.errors import ChatError, ChatUnavailableError, FileRefusedError
+from bot.core.errors import ChatError, ChatUnavailableError, FileRefusedError, FilesUnavailableError
 from bot.core.i18n import translate
 from bot.core.media import detect_media
 from bot.queue.lanes import Lease
@@ -123,6 +123,9 @@ class FileIntake:
             if not is_last_try:
                 raise
             return TakenFile(file, "unreachable")
+        except FilesUnavailableError as failed:
+            log.error("a file cannot be kept", reason=str(failed))
+            return TakenFile(file, "not_kept")
 
     async def _fetch_and_keep(self, person: str, sent: SentFile, file: AttachedFile) -> TakenFile:
         content = await self.source.fetch_file(sent, self.max_bytes)
@@ -155,7 +158,10 @@ def describe_refused_files(taken: Sequence[TakenFile], language: str) -> str:
         if one.refused:
             by_reason.setdefault(one.refused, []).append(one.file.name)
     comma = translate("card.comma", language)
-    lines = [f"• {comma.join(names)}: {translate(f'file.{reason}', language)}" for reason, names in by_reason.items()]
+    lines = [
+        translate("file.line", language, names=comma.join(names), why=translate(f"file.{reason}", language))
+        for reason, names in by_reason.items()
+    ]
     return "\n".join([translate("file.refused", language), *lines]) if lines else ""
 
 

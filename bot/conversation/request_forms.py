@@ -105,8 +105,11 @@ class RequestForms:
         self, caller: Caller, process: Process, processes: Sequence[Process], form: FormSubmission
     ) -> FormDialog:
         """Raises `FormTooLongError`, or `ToolError` for somebody who is not in the directory."""
-        language, values = caller.person.language, _add_said(process, form)
-        page = await build_form_page(self._build_context(caller), process, values, form.earlier)
+        language, values = caller.person.language, _add_kept(process, form, _add_said(process, form))
+        kept = await self.file_intake.files.find_files(caller.id, form.kept) if self.file_intake else {}
+        page = await build_form_page(
+            self._build_context(caller), process, values, form.earlier, files=list(kept.values())
+        )
         is_first, names = form.page == 0, {field.name for field in page.fields}
         has_more = page.has_more and form.page + 1 < PAGES
         others = [(one.key, one.form.title[language]) for one in processes] if form.has_choice and is_first else []
@@ -122,6 +125,7 @@ class RequestForms:
             warnings=tuple(dict.fromkeys(render_value(one, language) for one in page.problems)),
             more=translate("form.more", language) if has_more else "",
             choices=tuple(others) if len(others) > 1 else (),
+            kept=form.kept,
         )
 
     def _build_context(self, caller: Caller) -> ToolContext:
@@ -209,6 +213,14 @@ def _add_said(process: Process, form: FormSubmission) -> Mapping[str, str]:
     if text is None or not form.said.strip() or form.values.get(text.name):
         return form.values
     return {**form.values, text.name: form.said.strip()[: text.max_length]}
+
+
+def _add_kept(process: Process, form: FormSubmission, values: Mapping[str, str]) -> Mapping[str, str]:
+    """The values, with the files of the message that the form is about, until somebody leaves them out."""
+    field = next((f for f in process.form.fields if f.kind is FieldKind.ATTACHMENT), None)
+    if field is None or not form.kept or field.name in form.values:
+        return values
+    return {**values, field.name: ",".join(form.kept)}
 
 
 def _build_input(process: Process, field: DialogField, language: str) -> FormInput:

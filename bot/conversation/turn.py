@@ -111,14 +111,13 @@ class TurnHandler:
         run, conversation = paused
         is_new = self._settle_call(run, resume)
         if resume.is_silent:
-            return await self._end_silently(lease, run, resume)
+            released = build_release_writes(self.run_loader.keys, run, conversation.files)
+            return [*await self._end_silently(lease, run, resume), *released]
         caller = await self.directory.find_caller(run.message.person)
         if caller is None:
             return self.run_recorder.build_leaver_writes(run)
-        context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
-        if resume.is_silent:
-            return [*self.run_recorder.build_cancel_writes(run), *build_release_writes(self.run_loader.keys, context)]
         await self.run_loader.refresh_start_tools()
+        context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
         if is_new:
             await self.run_recorder.checkpoint_run(context, f"resume:{resume.uid}")
         with self.progress.remove_status_after(run.message):
@@ -246,7 +245,7 @@ class TurnHandler:
         )
         await self.progress.settle_session(run, is_waiting=context.is_other_run_waiting)
         finish_writes = self.run_recorder.build_finish_writes(context, result, delivery_result)
-        return [*finish_writes, *build_release_writes(self.run_loader.keys, context)]
+        return [*finish_writes, *build_release_writes(self.run_loader.keys, run, context.conversation.files)]
 
     async def _handle_model_outage(self, context: TurnContext, outage: ModelUnavailableError) -> None:
         """The message stays queued. The outage is told to the person once and journalled once, with its cause."""

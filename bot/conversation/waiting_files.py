@@ -46,12 +46,12 @@ def build_hold_writes(keys: Keys, context: TurnContext) -> list[Write]:
     """While a card waits, its files belong to it; what the run has used is gone."""
     run = context.run
     held = list_card_files(run.requested_card) if run.requested_card else ()
-    return _build_file_writes(keys, context, held)
+    return _build_file_writes(keys, run, context.conversation.files, held)
 
 
-def build_release_writes(keys: Keys, context: TurnContext) -> list[Write]:
+def build_release_writes(keys: Keys, run: Run, files: Sequence[WaitingFile]) -> list[Write]:
     """The run has ended."""
-    return _build_file_writes(keys, context, ())
+    return _build_file_writes(keys, run, files, ())
 
 
 def list_left_files(context: TurnContext) -> list[AttachedFile]:
@@ -60,9 +60,9 @@ def list_left_files(context: TurnContext) -> list[AttachedFile]:
     return [one for one in list_usable_files(context.run, context.conversation.files) if one.id in sent]
 
 
-def _build_file_writes(keys: Keys, context: TurnContext, held: Sequence[str]) -> list[Write]:
-    run, lane = context.run, context.run.message.place.conversation
-    own = [one for one in context.conversation.files if one.person == run.message.person]
+def _build_file_writes(keys: Keys, run: Run, files: Sequence[WaitingFile], held: Sequence[str]) -> list[Write]:
+    lane = run.message.place.conversation
+    own = [one for one in files if one.person == run.message.person]
     done = [one for one in own if one.file.id in run.used_files]
     changed = list[WaitingFile]()
     for one in own:

@@ -5,6 +5,7 @@ CountersignError
 ├── NoInstallationError                no bot has ever kept anything where this command looks
 ├── UnsafeStoreError           the Redis in use would lose data; the message says the way out
 ├── StoreUnavailableError            Redis cannot be reached now
+│   └── FilesUnavailableError        the store of files cannot be written or read now
 ├── LeaseLost            another process has taken the lane over; stop, write nothing
 ├── ModelUnavailableError            the model cannot be reached now; the message stays queued
 ├── ModelRejectedError         the model will not take this conversation
@@ -39,6 +40,10 @@ class UnsafeStoreError(CountersignError):
 
 class StoreUnavailableError(CountersignError):
     """Redis cannot be reached now."""
+
+
+class FilesUnavailableError(StoreUnavailableError):
+    """The store of files cannot be written or read now."""
 
 
 class LeaseLost(CountersignError):

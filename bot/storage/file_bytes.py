@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from bot.core.errors import StoreUnavailableError
+from bot.core.errors import FilesUnavailableError
 
 T = TypeVar("T")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -20,7 +20,7 @@ FOLDER, FILE = 0o700, 0o600
 
 
 class FileBytes(Protocol):
-    """A store of bytes. Every call may raise StoreUnavailableError, and may be repeated."""
+    """A store of bytes. Every call may raise FilesUnavailableError, and may be repeated."""
 
     async def save_bytes(self, sha256: str, content: bytes) -> None:
         """Keeps the bytes; those that are there already stay."""
@@ -52,6 +52,16 @@ class FolderBytes:
 
     async def list_hashes(self, older_than_s: float) -> list[str]:
         return await asyncio.to_thread(self._try, lambda: list(self._list_old(older_than_s)))
+
+    def check_writable(self) -> None:
+        """Raises FilesUnavailableError if nothing can be kept here."""
+
+        def write() -> None:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=FOLDER)
+            (self.folder / ".writable").touch()
+            (self.folder / ".writable").unlink(missing_ok=True)
+
+        self._try(write)
 
     def _get_path(self, sha256: str) -> Path:
         """Only a hash ever becomes a path."""
@@ -98,4 +108,4 @@ class FolderBytes:
         try:
             return act(*args)
         except OSError as error:
-            raise StoreUnavailableError(f"FILES_DIR: {self.folder}: {error.strerror}") from error
+            raise FilesUnavailableError(f"FILES_DIR: {self.folder}: {error.strerror}") from error

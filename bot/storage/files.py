@@ -5,6 +5,7 @@ The records share the hash tag `{files}` and name the workspace:
 =======================================  ==========================================================================
 `cs:{files}:<team>:file:<person>:<id>`   `FileRecord` as JSON, by who sent it: nobody can name somebody else's file
 `cs:{files}:<team>:kept`                 sorted set: `<person>:<id>` → when it was kept (ms)
+`cs:{files}:<team>:unused`               the same, of files that may be on no request
 `cs:{files}:<team>:bytes:<sha256>`       set: the records with these bytes, which go with the last of them
 =======================================  ==========================================================================
 
@@ -121,6 +122,7 @@ class FileStore:
             async with self.redis.pipeline(transaction=True) as pipe:
                 pipe.sadd(self._build_key("bytes", kept.sha256), member)
                 pipe.zadd(self._build_key("kept"), {member: now_ms})
+                pipe.zadd(self._build_key("unused"), {member: now_ms})
                 pipe.set(self._build_key("file", member), FileRecord(file=kept).model_dump_json())
                 await pipe.execute()
         await self.file_bytes.save_bytes(
@@ -142,13 +144,18 @@ class FileStore:
 
     # Retention
 
-    async def list_kept_before(self, before_ms: int, most: int, skipped: int = 0) -> list[str]:
-        """`<person>:<id>` of files kept before then, oldest first, without the first `skipped`."""
+    async def list_kept_before(self, before_ms: int, *, unused: bool = False) -> list[str]:
+        """`<person>:<id>` of files kept before then, oldest first. `unused`: only those of which nobody knows yet that
+        they are on a request."""
         with translate_redis_errors():
-            found: Any = await self.redis.zrangebyscore(
-                self._build_key("kept"), "-inf", f"({before_ms}", start=skipped, num=most
-            )
+            key = self._build_key("unused" if unused else "kept")
+            found: Any = await self.redis.zrangebyscore(key, "-inf", f"({before_ms}")
         return list(found)
+
+    async def note_used_file(self, member: str) -> None:
+        """It is on a request: nobody looks again."""
+        with translate_redis_errors():
+            await self.redis.zrem(self._build_key("unused"), member)
 
     async def delete_file(self, member: str) -> None:
         """The record; and the bytes, if no other record has the same."""
@@ -160,6 +167,7 @@ class FileStore:
             async with self.redis.pipeline(transaction=True) as pipe:
                 pipe.delete(key)
                 pipe.zrem(self._build_key("kept"), member)
+                pipe.zrem(self._build_key("unused"), member)
                 if sha256:
                     pipe.srem(self._build_key("bytes", sha256), member)
                     pipe.exists(self._build_key("bytes", sha256))

@@ -324,6 +324,20 @@ def lanes(facts: Facts) -> Findings:
             yield f"{facts.counts[what]} {what}"
 
 
+def files(facts: Facts) -> Findings:
+    """A file that came with a message is on the request that was started with it, once, or is named to its sender."""
+    requests = {tag_of(one.filled.values.get("reason", "")): one for one in facts.requests}
+    for one in facts.spoken:
+        request, name = requests.get(one.line.tag), one.line.file
+        if request is None or not name:
+            continue
+        times = sum(file.name == name for file in request.filled.files)
+        if times > 1:
+            yield f"{name} is on {request.id} {times} times"
+        if not times and not any(name in post.text for post in facts.posts):
+            yield f"{name} was lost: it is not on {request.id}, and nobody was told"
+
+
 def happened(facts: Facts) -> Findings:
     """The run was not empty: what was asked for has happened, or nothing is proved."""
     faults = set(facts.wanted.faults)
@@ -335,6 +349,8 @@ def happened(facts: Facts) -> Findings:
     small = {"withheld": "withheld", "twice": "twice", "api": "api", "model": "model troubles", "smtp": "smtp troubles"}
     due = faults & _due(facts)
     expected |= {name: facts.counts.get(name, 0) for kind, name in small.items() if kind in due}
+    if any(one.line.file for one in facts.spoken):
+        expected["files on requests"] = sum(len(one.filled.files) for one in facts.requests)
     if faults & {"kill", "stop"}:
         expected["items handed out again"] = len(facts.tries)
     yield from (f"nothing happened: no {what}" for what, times in expected.items() if not times)
@@ -374,5 +390,6 @@ CHECKS: dict[str, Callable[[Facts], Findings]] = {
         cards,
         records,
         lanes,
+        files,
     )
 }

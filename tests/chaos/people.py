@@ -12,10 +12,12 @@ from itertools import takewhile
 from typing import Any
 
 from bot.local.workspace.acts import ActResult, send_message
+from bot.local.workspace.methods_files import upload_file
 from bot.local.workspace.refused import WorkspaceError
 from bot.local.workspace.workspace import WorkspaceChange
 from tests.chaos.outside import Outside
 from tests.chaos.plan import TAG, Conversation, Line, Plan, dice, draw
+from tests.harness.files import png
 
 LOOK_S = 0.2
 """How often people look for new cards."""
@@ -162,7 +164,8 @@ class People:
 
     def _say(self, talk: Conversation, line: Line, thread: str | None) -> Spoken:
         mention = "" if talk.direct else f"@{self.out.ws.app.real_name} "
-        ts = send_message(self.out.ws, line.person, talk.channel, mention + line.text, thread)
+        noted = [upload_file(self.out.ws, line.person, line.file, png(line.tag)).id] if line.file else []
+        ts = send_message(self.out.ws, line.person, talk.channel, mention + line.text, thread, files=noted)
         given = list(self.out.ws.delivery.delivered_events)[-2:]
         events = tuple(str(one["event_id"]) for one in given if one["event"].get("ts") == ts)
         spoken = Spoken(line, ts, thread or ts, talk.channel, events)

@@ -95,6 +95,11 @@ class Line:
     text: str
     kind: str
 
+    @property
+    def file(self) -> str:
+        """Name of the file that comes with it: every other leave has a note. Empty for none."""
+        return f"note-{self.tag}.png" if self.kind == "leave" and self.index % 2 == 0 else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Conversation:

@@ -18,6 +18,7 @@ from tests.chaos.people import Button
 from tests.chaos.plan import Rates, Wanted
 from tests.chaos.run import ran
 from tests.chaos.trials import NOTHING
+from tools.spec import AttachedFile
 
 BUTTON = Button("confirm", "A00nobody", 1, "A00nobody.1")
 
@@ -172,8 +173,26 @@ SPOILED: dict[str, tuple[str, Callable[[Facts], Facts]]] = {
     "something was given up": ("lanes", lambda f: replace(f, dead=(LETTER,))),
     "a handler failed": ("lanes", lambda f: replace(f, failures=("handler failed: x",))),
     "no rest": ("lanes", lambda f: replace(f, unrest="no rest")),
+    "a file was lost": ("files", lambda f: without_its_file(f)),
+    "a file is there twice": ("files", lambda f: with_its_file_twice(f)),
     "an event was lost": ("lanes", lambda f: replace(f, counts={**f.counts, "events lost": 1})),
 }
+
+
+def with_files(facts: Facts, change: Callable[[tuple[AttachedFile, ...]], tuple[AttachedFile, ...]]) -> Facts:
+    """The first request with a file has others."""
+    one = next(one for one in facts.requests if one.filled.files)
+    filled = one.filled.model_copy(update={"files": change(one.filled.files)})
+    return replace(facts, requests=changed(facts.requests, lambda other: other is one, filled=filled))
+
+
+def without_its_file(facts: Facts) -> Facts:
+    """It is on no request, and nobody was told."""
+    return replace(with_files(facts, lambda files: ()), posts=[replace(one, text="") for one in facts.posts])
+
+
+def with_its_file_twice(facts: Facts) -> Facts:
+    return with_files(facts, lambda files: (*files, *files))
 
 
 def waited(one: Approval) -> bool:

@@ -204,6 +204,24 @@ async def test_a_redirect_elsewhere_is_not_followed(desk: Office) -> None:
     assert not await waiting(desk, desk.dm(ZHANG))
 
 
+async def test_a_folder_that_takes_nothing_holds_up_nothing_else(desk: Office) -> None:
+    desk.files_dir.parent.mkdir(parents=True, exist_ok=True)
+    desk.files_dir.write_text("a file where the folder should be")
+    await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "r.png", png("r"))])
+    assert "r.png" not in read_message_text(await desk.card(desk.dm(ZHANG)))
+    assert "r.png：我这边暂时存不下文件" in desk.said(desk.dm(ZHANG))
+
+
+async def test_forget_lets_go_of_what_waits(desk: Office) -> None:
+    await desk.says(ZHANG, "", files=[desk.driver.upload_file(ZHANG, "r.png", png("r"))])
+    await desk.until(lambda: "r.png" in desk.said(desk.dm(ZHANG)))
+    await desk.answer(ZHANG, "清除")
+    await desk.quiet()
+    assert not await waiting(desk, desk.dm(ZHANG))
+    await desk.says(ZHANG, CLAIM)
+    assert "r.png" not in read_message_text(await desk.card(desk.dm(ZHANG)))
+
+
 # The same bytes
 
 
@@ -344,6 +362,21 @@ async def test_what_a_form_could_not_take_is_said_and_its_card_comes_without_it(
     card = read_message_text(await desk.card(desk.dm(ZHANG)))
     assert "good.png" in card and "bad.png" not in card
     await desk.until(lambda: "bad.png" in desk.said(desk.dm(ZHANG)))
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_a_message_with_a_receipt_is_made_an_expense(desk: Office, is_kept: bool) -> None:
+    receipt = desk.driver.upload_file(ZHANG, "lunch.png", png("l"))
+    ts = await desk.driver.send_message(ZHANG, GENERAL, "和客户吃饭", files=[receipt])
+    await desk.driver.use_shortcut(ZHANG, "cs:request:expense", GENERAL, ts)
+    view = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
+    boxes = find_input(view, "receipt~2")
+    assert boxes is not None and "lunch.png" in boxes["options"][0]["text"]["text"]
+    await desk.driver.change_input(ZHANG, view["id"], "amount", "86")
+    values: dict[str, Any] = {"category": "meals"} if is_kept else {"category": "meals", "receipt~2": []}
+    assert (await desk.driver.submit_view(ZHANG, view["id"], values)).ok
+    assert ("lunch.png" in read_message_text(await desk.card(desk.dm(ZHANG)))) is is_kept
+    assert "lunch.png" not in desk.said(GENERAL)
 
 
 async def test_edit_leaves_a_file_out_and_adds_another(desk: Office) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tools.cards.fields import FIELD_PREFIX, build_dialog_fields, build_preview_fields
 from tools.requests.form_filling import complete_form
-from tools.spec import CardField, DialogField, TextRef, ToolError
+from tools.spec import AttachedFile, CardField, DialogField, TextRef, ToolError
 from tools.tool import ToolContext
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_preview import FormPreview, list_errors
@@ -41,10 +41,15 @@ class FormPage:
 
 
 async def build_form_page(
-    context: ToolContext, process: Process, values: Mapping[str, str], earlier: Collection[str] = ()
+    context: ToolContext,
+    process: Process,
+    values: Mapping[str, str],
+    earlier: Collection[str] = (),
+    *,
+    files: Sequence[AttachedFile] = (),
 ) -> FormPage:
     """The next page of the form with these values, field → text. `earlier`: the fields of the pages before; whatever
-    has come to be needed since then stands on this one. Raises `FormTooLongError`."""
+    has come to be needed since then stands on this one. `files`: those that stand in it. Raises `FormTooLongError`."""
     preview = await _preview_form(context, process, values) if _has_watched_value(process, values) else None
     needed, rest = _split_fields(process, preview)
     if len(_paginate_fields(needed)) > PAGES:
@@ -54,7 +59,7 @@ async def build_form_page(
     pages = _paginate_fields([*needed, *rest] if earlier or not needed else needed)
     here = _keep_form_order(process, [*needed, *rest]) if fits else next(iter(pages), [])
     left = [f for f in (*needed, *rest) if f not in here]
-    shown = {f.name: f for f in build_dialog_fields(process, _build_initial_values(process, values))}
+    shown = {f.name: f for f in build_dialog_fields(process, _build_initial_values(process, values), files)}
     return FormPage(
         process=process,
         fields=tuple(_adapt_field(process, f, shown[FIELD_PREFIX + f.name], preview) for f in here),

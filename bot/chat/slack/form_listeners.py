@@ -17,6 +17,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, FormDialog, FormSubmission, Ingress, Place
 from bot.chat.slack import dialogs, forms
+from bot.chat.slack.dialogs import MAX_FILES
+from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.listeners import RAW_MAX, AckFunction, BotIdentity, acknowledge_malformed, is_button_press
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import parse_message_text
@@ -76,8 +78,16 @@ class FormListeners:
             return
         await ack()
         process = str(callback).partition(f"{SHORTCUT}:")[2]
-        said = self._read_text(message.get("text"))
-        form = FormSubmission(id="", person=str(person), process=process, said=said, has_choice=not process)
+        said, files = self._read_text(message.get("text")), parse_sent_files(message.get("files"))
+        form = FormSubmission(
+            id="",
+            person=str(person),
+            process=process,
+            said=said,
+            has_choice=not process,
+            files=files,
+            kept=tuple(one.id for one in files[:MAX_FILES] if one.id),
+        )
         await self._open_form(str(trigger), form)
 
     async def handle_action(self, ack: AckFunction, body: dict[str, Any]) -> None:

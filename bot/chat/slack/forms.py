@@ -43,7 +43,8 @@ View = dict[str, Any]
 
 def render_form(dialog: FormDialog) -> View | None:
     """The view of a page; None where it would have to carry more than Slack takes."""
-    about = {"form": dialog.process, "page": dialog.page, "choice": bool(dialog.choices)}
+    about: dict[str, Any] = {"form": dialog.process, "page": dialog.page, "choice": bool(dialog.choices)}
+    about |= {"kept": dialog.kept} if dialog.kept else {}
     metadata = json.dumps({**about, "values": dict(dialog.values)}, ensure_ascii=False)
     if count_utf16_units(metadata) > METADATA:
         return None
@@ -122,6 +123,7 @@ def parse_form(body: Mapping[str, Any]) -> FormSubmission | None:
             earlier=tuple(carried),
             has_choice=bool(about["choice"]),
             files=list_chosen_files(view["state"]["values"]),
+            kept=tuple(about.get("kept", ())),
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None

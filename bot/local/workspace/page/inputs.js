@@ -129,9 +129,10 @@ function choices(kind, part, { id, kept }) {
 function files(part, { id, kept }) {
   let chosen = [...(kept?.files ?? [])];
   const most = part.max_files ?? 10;
-  const control = h("input", { id, class: "control", type: "file", multiple: most > 1 });
+  const control = h("input", { id, type: "file", multiple: most > 1, hidden: true, tabindex: -1 });
   const list = h("ul", { class: "chosen-files" });
-  const node = h("div", { class: "box" }, control, list);
+  const attach = h("button", { type: "button", class: "button", onclick: () => control.click() }, h("span", {}, t("attach")));
+  const node = h("div", { class: "file-input", role: "group", "aria-labelledby": `${id}-label` }, attach, control, list);
   const show = () => list.replaceChildren(...chosen.map((one) => chosenFile(one, () => {
     chosen = chosen.filter((other) => other !== one);
     show();
@@ -148,7 +149,7 @@ function files(part, { id, kept }) {
     show();
   });
   show();
-  return { node, read: () => ({ files: chosen }) };
+  return { node, group: true, read: () => ({ files: chosen }) };
 }
 
 const people = (look) =>
