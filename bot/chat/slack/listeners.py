@@ -20,11 +20,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, Ingress, Message, MessageRef, Place
 from bot.chat.slack import dialogs, home
-from bot.chat.slack.blocks import build_tick_prefix
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import parse_message_text
+from bot.chat.slack.ticks import read_pressed_value, read_ticks
 from bot.chat.slack.web_api import call_slack
-from bot.core.approval_sets import TICKED
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import translate
 
@@ -38,10 +37,6 @@ RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
 _ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:)")
-_TICKS = re.compile(r"cs:([^\s]{1,150}):ticks:\d{1,3}\Z")
-"""Block id of boxes, with the card that they belong to."""
-MAX_TICKS = 100
-"""Most ticks that are read."""
 SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
 """Message events that somebody wrote just now: also with a file, by `/me`, and a reply that is *also sent to the
 channel*. Every other subtype is an edit, a notice or a robot."""
@@ -237,7 +232,7 @@ class SlackListeners:
     async def parse_click(self, body: Body) -> Click | None:
         """The click in a `block_actions` payload. None if it is malformed."""
         action = body["actions"][0]
-        approval, dot, version = _read_pressed_value(action).rpartition(".")
+        approval, dot, version = read_pressed_value(action).rpartition(".")
         if not dot or not (version.isascii() and version.isdecimal()):
             _log.warning("a press without an approval: %s", action.get("action_id"))
             return None
@@ -249,7 +244,7 @@ class SlackListeners:
             choice=action["action_id"].removeprefix("cs:"),
             person=person,
             place=await self._find_press_place(body, person),
-            form=_read_ticks(body, approval, int(version)),
+            form=read_ticks(body, approval, int(version)),
             card=_find_pressed_message(body, action),
         )
 
@@ -355,28 +350,6 @@ def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
     ]
     channel, ts = box.get("channel_id"), box.get("message_ts")
     return MessageRef(channel=str(channel), ts=str(ts)) if here and channel and ts else None
-
-
-def _read_pressed_value(action: Body) -> str:
-    """Which card a button or a box belongs to. A box says it in the id of its block."""
-    named = _TICKS.match(str(action.get("block_id") or "")) if action.get("type") == "checkboxes" else None
-    return named[1] if named else str(action.get("value") or "")
-
-
-def _read_ticks(body: Body, approval: str, version: int) -> dict[str, str] | None:
-    """What is ticked in the boxes of this card, as the platform says; None where it has no boxes."""
-    state = body.get("state") or {}
-    groups, prefix = state.get("values"), build_tick_prefix(approval, version)
-    if not isinstance(groups, Mapping):
-        return None
-    mine = [group for name, group in groups.items() if str(name).startswith(prefix) and isinstance(group, Mapping)]
-    boxes = [box for group in mine if isinstance(box := group.get("cs:tick"), Mapping)]
-    if not boxes:
-        return None
-    lists = [found for box in boxes if isinstance(found := box.get("selected_options"), list)]
-    chosen = [one for found in lists for one in found]
-    values = [one.get("value") for one in chosen[:MAX_TICKS] if isinstance(one, Mapping)]
-    return {TICKED: ",".join(one for one in values if is_short_text(one))}
 
 
 def is_button_press(body: Body) -> bool:
