@@ -167,8 +167,8 @@ class Settings(BaseSettings):
     approval_ttl_hours: float = Field(default=72, gt=0)
     """How long a card waits; people are reminded at half time (hours)."""
     morning_list: str = Field(default="", pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?$")
-    """When everybody gets their list on working days (`08:30`, in their own time zone): what waits for them, where
-    their requests are, who of their team is away. Empty: never. Each can switch it off for themselves."""
+    """When everybody gets a list of what waits for them and for whom, on working days (`08:30`, in their own time
+    zone); each can switch it off. Empty: never."""
     steps: Literal["plan", "replies", "quiet"] = "plan"
     """How steps are shown: in one message that is rewritten, a reply each, or not at all."""
     history_tokens: int = Field(default=8_000, ge=500)
@@ -221,7 +221,7 @@ class Settings(BaseSettings):
 
     @property
     def morning_time(self) -> time | None:
-        """The hour of morning lists; None: there are none."""
+        """None: there are no morning lists."""
         return time.fromisoformat(self.morning_list) if self.morning_list else None
 
     @property

@@ -15,14 +15,14 @@ from bot.approvals import set_render
 from bot.approvals.authorization import authorize_press
 from bot.approvals.day_facts import DayFacts
 from bot.approvals.delivery import CardDelivery
-from bot.approvals.render import find_choice
+from bot.approvals.set_entries import CARD_CHOICES, count_entry_bytes, has_whole_days, shows_request
 from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, MessageRef, Post
 from bot.core import logs
 from bot.core.approval_sets import REJECT_SET, SET_DECISIONS, SEVERAL, TICK, TICKED, ApprovalSet, SetEntry
 from bot.core.clock import Clock
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.i18n import LANGUAGES, translate
-from bot.core.records import Approval, compute_seal
+from bot.core.records import Approval
 from bot.core.work_items import ButtonPressed, JoinSet, OpenSet, RefreshSet
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lease
@@ -35,8 +35,8 @@ from tools.people.names import get_names_by_language, get_person_language
 from tools.spec import Gate, Person
 from tools.tool import ToolServices
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import Request, TaskKind
-from tools.workflow.process.definition import Process, format_request_line
+from tools.workflow.engine.state import TaskKind
+from tools.workflow.process.definition import format_request_line
 
 log = logs.get_logger(__name__)
 
@@ -46,12 +46,8 @@ MAX_BYTES = 10_500
 """Most bytes of what the boxes say: a set is one message, which can be rewritten."""
 DAY_BYTES = 4_000
 """Of these, what a morning list needs for all that it says besides."""
-ENTRY_BYTES, ENTRY_TIMES = 110, 2
-"""Bytes of a box besides its words, and how often all of it is sent: as a box, and as one that is ticked."""
 MAX_DETAILS = 600
 """Characters of details. A task with more to read is decided on its own card."""
-BOX_DETAILS = 75
-"""Characters of details that stand in the box itself; longer ones stand above it, once."""
 REWRITE_MS = 3_000
 """How often a set is rewritten while its cards are being decided, and 1 s after a tick."""
 TICK_MS = 1_000
@@ -115,12 +111,12 @@ class ApprovalSets:
         meant = [one for one in listed if one.task.kind is not TaskKind.REVISE and (not tasks or one.task.id in tasks)]
         entries, known = list(approval_set.entries), {one.approval for one in approval_set.entries}
         most = MAX_BYTES - DAY_BYTES if approval_set.day else MAX_BYTES
-        room, left_out = most - sum(map(_count_bytes, entries)), 0
+        room, left_out = most - sum(map(count_entry_bytes, entries)), 0
         for assigned in meant:
             if derive_task_card_id(self.keys, assigned.task.id) in known:
                 continue
             entry = await self._build_entry(assigned, person) if len(entries) < MAX_ENTRIES else None
-            size = _count_bytes(entry) if entry else 0
+            size = count_entry_bytes(entry) if entry else 0
             if entry is not None and size <= room:
                 entries, room = [*entries, entry], room - size
             else:
@@ -140,10 +136,10 @@ class ApprovalSets:
         may be mistaken for somebody else, which a name alone does not show."""
         request, now_ms = assigned.request, self.clock.now_ms()
         approval = await self.approvals.load_approval(derive_task_card_id(self.keys, assigned.task.id))
-        if approval is None or approval.gate is not Gate.APPROVE or not _shows_request(approval, assigned):
+        if approval is None or approval.gate is not Gate.APPROVE or not shows_request(approval, assigned):
             return None
         standing = await self.card_delivery.list_represented(approval, person.id)
-        may = [authorize_press(approval, person.id, c, approval.version, now_ms, standing) for c in _CARD_CHOICES]
+        may = [authorize_press(approval, person.id, c, approval.version, now_ms, standing) for c in CARD_CHOICES]
         if any(may):
             return None
         (author,) = (await identify_people(self.tool_services.directory, [request.initiator])).people
@@ -151,7 +147,7 @@ class ApprovalSets:
             return None
         process = await self.tool_services.engine.get_process(request)
         summary = {one: format_request_line(process, request.filled, one) for one in LANGUAGES}
-        whole = _has_whole_days(process, request)
+        whole = has_whole_days(process, request)
         details = set_render.describe_details(approval, person.id, summary, has_whole_days=whole)
         if any(len(text) > MAX_DETAILS for text in details.values()):
             return None
@@ -354,39 +350,8 @@ def _hash_post(post: Post) -> str:
     return hashlib.sha256(repr(post).encode()).hexdigest()[:16]
 
 
-_CARD_CHOICES = tuple(SET_DECISIONS.values())
-
-
 def _is_own_lane(lane: str, person: str) -> bool:
     return lane.startswith(f"set:{person}:")
-
-
-def _shows_request(approval: Approval, assigned: AssignedTask) -> bool:
-    """True while the card shows the request as it is, and is sealed as it was shown."""
-    is_current = approval.proposal.args.get("form_sha") == assigned.request.filled.content_hash
-    has_choices = all(find_choice(approval.proposal, one) for one in _CARD_CHOICES)
-    return is_current and has_choices and compute_seal(approval.tool, approval.proposal) == approval.seal
-
-
-def _has_whole_days(process: Process, request: Request) -> bool:
-    """True for a length that begins with a morning and ends with an afternoon."""
-    span, values = process.form.days, request.filled.values
-    return span is not None and (values.get(span.start_half, "am"), values.get(span.end_half, "pm")) == ("am", "pm")
-
-
-def _count_bytes(entry: SetEntry) -> int:
-    """What an entry takes of its message, in the language in which it takes more."""
-    return max(map(_count_language_bytes, (entry.about[one] for one in LANGUAGES), _list_details(entry)))
-
-
-def _list_details(entry: SetEntry) -> Iterable[str]:
-    return (entry.details.get(one, "") for one in LANGUAGES)
-
-
-def _count_language_bytes(about: str, details: str) -> int:
-    in_box = details if len(details) <= BOX_DETAILS else ""
-    above = 0 if in_box or not details else len((about + details).encode()) + ENTRY_BYTES
-    return ENTRY_TIMES * (len((about + in_box).encode()) + ENTRY_BYTES) + above
 
 
 def _read_ticks(click: Click, approval_set: ApprovalSet) -> tuple[int, ...]:

@@ -20,12 +20,11 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, Ingress, Message, MessageRef, Place, SentFile
 from bot.chat.slack import dialogs, home
-from bot.chat.slack.blocks import build_tick_prefix
 from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import count_utf16_units, parse_message_text
+from bot.chat.slack.ticks import read_pressed_value, read_ticks
 from bot.chat.slack.web_api import call_slack
-from bot.core.approval_sets import TICKED
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import load_sentences, translate
 
@@ -39,10 +38,6 @@ RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
 _ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:|home:)")
-_TICKS = re.compile(r"cs:([^\s]{1,150}):ticks:\d{1,3}\Z")
-"""Block id of boxes, with the card that they belong to."""
-MAX_TICKS = 100
-"""Most ticks that are read."""
 SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
 """Message events that somebody wrote just now: also with a file, by `/me`, and a reply that is *also sent to the
 channel*. Every other subtype is an edit, a notice or a robot."""
@@ -280,7 +275,7 @@ class SlackListeners:
     async def parse_click(self, body: Body) -> Click | None:
         """The click in a `block_actions` payload. None if it is malformed."""
         action = body["actions"][0]
-        choice, approval = str(action["action_id"]).removeprefix("cs:"), _read_pressed_value(action)
+        choice, approval = str(action["action_id"]).removeprefix("cs:"), read_pressed_value(action)
         if action.get("type") == "feedback_buttons":  # both buttons have one action, and values of their own
             rating, _, approval = approval.partition(":")
             choice = f"{choice}_{rating}"
@@ -397,17 +392,6 @@ def _build_event_aliases(message: RawMessage) -> tuple[str, ...]:
     return (f"{message.place.channel}:{message.ts}",)
 
 
-def _read_pressed_value(action: Body) -> str:
-    """Which card a button, a box or a picker belongs to. The last two say it in the id of their block."""
-    block = str(action.get("block_id") or "")
-    if action.get("type") == "checkboxes":
-        named = _TICKS.match(block)
-        return named[1] if named else ""
-    if action.get("type") == "users_select":
-        return block.removeprefix("cs:").rpartition(":")[0]
-    return str(action.get("value") or "")
-
-
 def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
     """The pressed message, if it has that very button. A view has no message, and a message that was updated meanwhile
     needs nothing."""
@@ -430,23 +414,7 @@ def _read_choice(body: Body, action: Body, approval: str, version: int) -> dict[
     """What comes with a press: the person who was picked, or what is ticked."""
     if is_short_text(action.get("selected_user")):
         return {"person": action["selected_user"]}
-    return _read_ticks(body, approval, version)
-
-
-def _read_ticks(body: Body, approval: str, version: int) -> dict[str, str] | None:
-    """What is ticked in the boxes of this card, as the platform says; None where it has no boxes."""
-    state = body.get("state") or {}
-    groups, prefix = state.get("values"), build_tick_prefix(approval, version)
-    if not isinstance(groups, Mapping):
-        return None
-    mine = [group for name, group in groups.items() if str(name).startswith(prefix) and isinstance(group, Mapping)]
-    boxes = [box for group in mine if isinstance(box := group.get("cs:tick"), Mapping)]
-    if not boxes:
-        return None
-    lists = [found for box in boxes if isinstance(found := box.get("selected_options"), list)]
-    chosen = [one for found in lists for one in found]
-    values = [one.get("value") for one in chosen[:MAX_TICKS] if isinstance(one, Mapping)]
-    return {TICKED: ",".join(one for one in values if is_short_text(one))}
+    return read_ticks(body, approval, version)
 
 
 def is_button_press(body: Body) -> bool:

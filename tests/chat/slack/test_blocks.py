@@ -249,8 +249,7 @@ def test_prose_is_sent_whole_and_mentions_nobody(text: str, receipt: str) -> Non
             validate({"text": part.text, "blocks": list(part.blocks)})
     assert all(map(harmless, sent(shown)))
     written = [block["text"] for part in shown for block in part.blocks if block["type"] == "markdown"]
-    markdown = "".join(written)
-    said = unescape_text(re.sub(r"\](\\)(?=[(\[:])", "]", markdown))
+    said = "".join(unescape_text(re.sub(r"\](\\)(?=[(\[:])", "]", block)) for block in written)
     assert re.sub(r"\s|\\", "", said) == re.sub(r"\s|\\", "", show_invisible(text))
     assert not any(re.search(r"\][(\[:]", block) for block in written), "a link needs both halves in one block"
 

@@ -1,0 +1,45 @@
+"""What an entry of a set rests on, and how much room it takes. Pure."""
+
+from __future__ import annotations
+
+from bot.approvals.render import find_choice
+from bot.core.approval_sets import SET_DECISIONS, SetEntry
+from bot.core.i18n import LANGUAGES
+from bot.core.records import Approval, compute_seal
+from tools.workflow.engine.port import AssignedTask
+from tools.workflow.engine.state import Request
+from tools.workflow.process.definition import Process
+
+CARD_CHOICES = tuple(SET_DECISIONS.values())
+ENTRY_BYTES, ENTRY_TIMES = 110, 2
+"""Bytes of a box besides its words, and how often all of it is sent: as a box, and as one that is ticked."""
+BOX_DETAILS = 75
+"""Characters of details that stand in the box itself; longer ones stand above it, once."""
+
+
+def shows_request(approval: Approval, assigned: AssignedTask) -> bool:
+    """True while the card shows the request as it is, and is sealed as it was shown."""
+    is_current = approval.proposal.args.get("form_sha") == assigned.request.filled.content_hash
+    has_choices = all(find_choice(approval.proposal, one) for one in CARD_CHOICES)
+    return is_current and has_choices and compute_seal(approval.tool, approval.proposal) == approval.seal
+
+
+def has_whole_days(process: Process, request: Request) -> bool:
+    """True for a length that begins with a morning and ends with an afternoon."""
+    span, values = process.form.days, request.filled.values
+    return span is not None and (values.get(span.start_half, "am"), values.get(span.end_half, "pm")) == ("am", "pm")
+
+
+def count_entry_bytes(entry: SetEntry) -> int:
+    """What an entry takes of its message, in the language in which it takes more."""
+    return max(map(_count_language_bytes, (entry.about[one] for one in LANGUAGES), _list_details(entry)))
+
+
+def _list_details(entry: SetEntry) -> list[str]:
+    return [entry.details.get(one, "") for one in LANGUAGES]
+
+
+def _count_language_bytes(about: str, details: str) -> int:
+    in_box = details if len(details) <= BOX_DETAILS else ""
+    above = 0 if in_box or not details else len((about + details).encode()) + ENTRY_BYTES
+    return ENTRY_TIMES * (len((about + in_box).encode()) + ENTRY_BYTES) + above
