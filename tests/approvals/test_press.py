@@ -451,6 +451,7 @@ async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> N
         dialogs=lab.dialogs,
         home_builder=HomeBuilder(lab.desk, lab.staff, lab.clock),
         request_forms=lab.dispatch.handlers.request_forms,
+        welcomer=lab.dispatch.handlers.welcomer,
         history=lab.history,
         runs=lab.runs,
         delivery=lab.telling,
