@@ -453,6 +453,7 @@ async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> N
         home_builder=build_home_parts(lab)[0],
         home_actions=build_home_parts(lab)[1],
         request_forms=lab.dispatch.handlers.request_forms,
+        welcomer=lab.dispatch.handlers.welcomer,
         history=lab.history,
         runs=lab.runs,
         delivery=lab.telling,
