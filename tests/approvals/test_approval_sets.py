@@ -309,5 +309,5 @@ async def test_a_full_morning_list_is_one_message_too(redis: Redis) -> None:
             await lab.work()
         (post,) = [one for one in shown(lab) if one.card and "早间清单" in one.card.title and one.card.ticks]
         (page,) = render_post(post)
-        assert len(page.blocks) <= MAX_BLOCKS and "还有 4 项" in str(page.blocks) and "在 王五 那里" in str(page.blocks)
+        assert len(page.blocks) <= MAX_BLOCKS and "还有 4 项" in str(page.blocks) and "在王五那里" in str(page.blocks)
     assert "超出预算" in str(page.blocks), "outcome and reason in place"

@@ -29,7 +29,7 @@ PUT = "const [css, value] = arguments; const one = document.querySelector(css); 
 ZH = {
     "claim": "报销 320 元打车费，去客户那里，审批人李四",
     "confirm": "确认",
-    "outcome": "张三 已确认",
+    "outcome": "张三已确认",
     "waits": "等您审批",
     "title": "报销",
     "remove": "去掉 wrong.png",
