@@ -73,7 +73,7 @@ class DayFacts:
         for request in requests[:MAX_REQUESTS]:
             yield await self._describe_request(request, person, now)
         if len(requests) > MAX_REQUESTS:
-            yield translate("home.more", person.language, n=len(requests) - MAX_REQUESTS)
+            yield translate("morning.more", person.language, n=len(requests) - MAX_REQUESTS)
 
     async def _describe_request(self, request: Request, person: Person, now: datetime) -> str:
         language, process = person.language, await self.tool_services.engine.get_process(request)

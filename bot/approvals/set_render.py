@@ -68,7 +68,7 @@ def _is_said_amount(value: str, summary: str) -> bool:
     """True for an amount with its currency's code, where the summary has that amount with the currency's name."""
     amount, _, currency = value.partition(" ")
     is_code = len(currency) == 3 and currency.isascii() and currency.isupper()
-    return is_code and amount in summary.split()
+    return is_code and amount in summary.replace("，", " ").replace(",", " ").split()
 
 
 def is_pressable(entry: SetEntry, approval: Approval | None, now_ms: int) -> bool:

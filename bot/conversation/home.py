@@ -98,7 +98,8 @@ class HomeBuilder:
         todo = await engine.list_todo_tasks(caller.id, self.clock.today(), place.tasks + PAGE)
         skip = place.tasks if len(todo.tasks) > place.tasks else 0
         entries = [await self._build_task_entry(one, caller) for one in todo.tasks[skip : skip + PAGE]]
-        several = [self._build_set_entry(caller.id, todo.total_count, language)] if todo.total_count > 1 else []
+        is_first = skip == 0 and todo.total_count > 1
+        several = [self._build_set_entry(caller.id, todo.total_count, language)] if is_first else []
         return HomeSection(
             translate("home.tasks", language),
             (*several, *entries),

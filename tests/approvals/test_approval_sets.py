@@ -195,7 +195,7 @@ async def test_who_stands_in_reads_for_whom_and_what_is_unusual(redis: Redis) ->
     (post,) = shown(lab)
     assert post.card is not None and post.card.ticks is not None
     first, second = post.card.ticks.options
-    assert first.text.endswith(("代李四处理", "for 李四")) and "⚠" in second.details and "1100" in second.details
+    assert first.text.endswith(("代李四处理", "for Li Si")) and "⚠" in second.details and "1100" in second.details
     await press(lab, APPROVE_SET, WANG.id, lane=lane)
     await lab.work()
     assert [

@@ -263,7 +263,7 @@ async def test_a_mail_that_a_process_proposes_is_its_authors_to_send(redis: Redi
     await lab.work()
     [card] = lab.wall.cards("DU1")
     assert {one.choice for one in card.buttons} == {"send", "edit", "cancel"}
-    assert card.body.endswith("a reply goes to them.\n\n李四同意了"), "who reads it reads English"
+    assert card.body.endswith("a reply goes to them.\n\n李四 同意了"), "who reads it reads English"
     assert lab.mailer.mails == [], "nothing leaves by itself"
     await lab.presses(card, "send", person="U2")
     await lab.work()

@@ -49,13 +49,13 @@ async def page(lab: Lab, person: str) -> HomeView:
 async def test_tasks_of_others_say_for_whom(redis: Redis) -> None:
     lab = await waiting(redis)
     assert "代" not in await told(lab, "U2")
-    assert "(task L-0001-1, for 李四)" in await told(lab, "U5", "tasks")
+    assert "(task L-0001-1, for Li Si)" in await told(lab, "U5", "tasks")
     [entry] = (await page(lab, "U5")).sections[0].entries
-    assert "for 李四" in entry.card.footer, "its card is on its way"
+    assert "for Li Si" in entry.card.footer, "its card is on its way"
     assert ["代" in one.card.footer for one in (await page(lab, "U2")).sections[0].entries] == [False]
     await lab.work()
     [entry] = (await page(lab, "U5")).sections[0].entries
-    assert "you stand in" in entry.card.footer and "李四" in entry.card.footer
+    assert "Li Si is away and you stand in" in entry.card.footer[0]
 
 
 async def test_when_the_time_away_is_over_they_are_gone(redis: Redis) -> None:
