@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,10 @@ def read_message_key(message: Message) -> str:
     return str((message.get("metadata") or {}).get("event_payload", {}).get("key", ""))
 
 
+_DATE = re.compile(r"<!date\^\d{1,20}\^[^|<>]{1,80}\|([^|<>]{1,80})>")
+"""A point in time, which Slack shows in its reader's own way; where it cannot, by the words at its end."""
+
+
 def read_message_text(message: Message) -> str:
     """Everything readable in a message: its text and the texts of its blocks."""
     return "\n".join([message.get("text", ""), *_list_block_texts(message.get("blocks") or [])])
@@ -22,7 +27,7 @@ def _list_block_texts(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
         for name, value in node.items():
             if name in ("text", "title") and isinstance(value, str):
-                yield value
+                yield _DATE.sub(r"\1", value)
             else:
                 yield from _list_block_texts(value)
     elif isinstance(node, list):

@@ -37,7 +37,7 @@ ZH = {
 EN = {
     "claim": "claim 320 yuan for a taxi to the client, Li Si approves",
     "confirm": "Confirm",
-    "outcome": "Confirmed by 张三",
+    "outcome": "Confirmed by Zhang San",
     "waits": "needs your decision",
     "title": "Expense",
     "remove": "Remove wrong.png",

@@ -214,7 +214,7 @@ async def test_h_five_days_take_two_levels_each_once(desk: Office) -> None:
     assert not desk.cards(second), "the second level comes after the first"
     await desk.press(LI, card, "approve")
     card = await desk.card(second, "L-0001")
-    assert "李四 approved" in facts_of(card)["Opinion"]
+    assert "Li Si approved" in facts_of(card)["Opinion"]
     assert "已通过" not in desk.said(here), "one level is not the end"
     await forged(desk, LI, card, "approve")
     assert "王五" in await told_privately(desk, LI, "王五")
@@ -278,8 +278,8 @@ async def test_j_two_people_press_at_once_on_a_card_that_both_can_see(
         await desk.quiet()
     pressing = (desk.press(who, card, "confirm", force=True) for who in (LI, ZHANG, WANG))
     await asyncio.gather(*pressing)
-    assert "张三" in await told_privately(desk, LI, "没有做任何事")
-    assert "张三" in await told_privately(desk, WANG, "our press did nothing")
+    assert "Zhang San" in await told_privately(desk, LI, "没有做任何事")
+    assert "Zhang San" in await told_privately(desk, WANG, "our press did nothing")
     await desk.until(lambda: [t for t in desk.finals(desk.dm(ZHANG)) if "L-0001" in t])
     await desk.quiet()
     assert await requests_of(desk, ZHANG) == ("L-0001",)

@@ -120,7 +120,7 @@ async def test_nobody_else_sends_or_edits_my_mail(desk: Office) -> None:
     preview = kept(await desk.card(here))
     for choice in ("send", "edit", "cancel"):
         await forged(desk, ZHAO, preview, choice)
-    await told_privately(desk, ZHAO, "张三", times=3)
+    await told_privately(desk, ZHAO, "Zhang San", times=3)
     assert desk.driver.find_top_view(ZHAO) is None and not desk.mails
     await desk.press(ZHANG, preview, "send")
     await desk.until(lambda: desk.mails)

@@ -76,9 +76,9 @@ async def test_b_ten_days_off_in_english(desk: Office) -> None:
         "First day": "2026-11-24 AM",
         "Last day": "2026-12-03 PM",
         "Reason": "stomach ache",
-        "Approver": "李四",
+        "Approver": "Li Si",
         "Length": "8 working days",
-        "Second approver": "王五",
+        "Second approver": "Wang Wu",
     }
     await desk.press(ANN.id, preview, "confirm")
     told = await desk.until(lambda: [t for t in desk.finals(here) if "L-0001" in t])

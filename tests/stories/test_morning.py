@@ -38,7 +38,7 @@ async def test_what_waits_for_me_where_mine_are_and_who_is_away(empty: Office) -
     async with empty.opened(**MORNING):
         message = (await empty.until(lambda: lists(empty, LI)))[0]
         text = read_message_text(message)
-        assert "11月23日 早间清单：2 项申请等您决定" in text
+        assert "11月23日早间清单：2 项申请等您决定" in text
         assert all(one in " ".join(options(message)) for one in numbers) and labels(message)[0] == "同意全部 2 项"
         assert "团队里今天不在的人" in text and "Ann Smith（到 11月23日）" in text and "annual" not in text
         mine = read_message_text((await empty.until(lambda: lists(empty, ZHANG)))[0])

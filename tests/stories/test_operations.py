@@ -139,7 +139,7 @@ async def test_what_waits_already_comes_to_who_stands_in_and_is_theirs_no_longer
     await confirmed(desk, LI, "我回来了", "王五")
     await desk.until(lambda: "由您自己处理" in desk.said(desk.dm(LI)))
     await desk.press(WANG, copy, "approve", force=True)
-    assert "李四" in await told_privately(desk, WANG, "The time in which you stood in is over")
+    assert "Li Si" in await told_privately(desk, WANG, "The time in which you stood in is over")
     assert (await request_of(desk, "L-0001")).status is Status.WAITING
 
 
@@ -239,7 +239,7 @@ async def test_a_withdrawal_that_is_not_agreed_to_keeps_it_approved_in_english(d
     await confirmed(desk, ANN.id, "withdraw L-0001", "ithdraw")
     await desk.press(LI, await desk.card(desk.dm(LI), "L-0001"), "reject")
     await desk.fill(LI, opinion="已经安排好了")
-    await desk.until(lambda: "The withdrawal of your request L-0001 was not agreed to" in desk.said(here))
+    await desk.until(lambda: "The withdrawal of your leave request L-0001 was not agreed to" in desk.said(here))
     assert (await request_of(desk, "L-0001")).status is Status.APPROVED
 
 
@@ -297,7 +297,7 @@ async def test_what_waits_too_long_is_reminded_of_then_goes_to_the_manager_whoev
     ("person", "words", "approved"),
     [
         (ZHANG, "明天起请15天年假，去看父母，审批人李四", "您的请假申请 L-0001 已通过"),
-        (ANN.id, "I need 15 days off from tomorrow, stomach ache, approver Li Si", "L-0001 is approved"),
+        (ANN.id, "I need 15 days off from tomorrow, visiting my parents, approver Li Si", "L-0001 is approved"),
     ],
 )
 async def test_a_long_leave_takes_three_levels_each_once(desk: Office, person: str, words: str, approved: str) -> None:

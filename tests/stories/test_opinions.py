@@ -50,7 +50,7 @@ async def test_an_approval_said_with_words_records_them(desk: Office) -> None:
     await desk.press(LI, card, "approve")
     second = await desk.card(desk.dm(WANG), "L-0001")
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "注意休息")], "what was shown is recorded"
-    assert facts_of(second)["Opinion"] == "李四 approved: 注意休息", "the next level reads it"
+    assert facts_of(second)["Opinion"] == "Li Si approved: 注意休息", "the next level reads it"
     command = (await record_of(desk, "L-0001"))[-1].command
     assert isinstance(command, DecideCommand) and command.opinion == "注意休息", "the record has it"
     await desk.until(lambda: [one for one in desk.finals(there) if "注意休息" in one])
@@ -67,7 +67,7 @@ async def test_the_author_reads_the_last_word(desk: Office) -> None:
     card = await drafted(desk, LI, "同意 L-0001，注意休息", DRAFT)
     await desk.press(LI, card, "approve")
     await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
-    assert "意见：“注意休息”" in desk.said(desk.dm(ZHANG))
+    assert "李四同意：注意休息" in desk.said(desk.dm(ZHANG))
 
 
 async def test_a_rejection_said_with_its_reason_opens_a_dialog_that_has_it(desk: Office) -> None:
@@ -97,7 +97,7 @@ async def test_approving_with_a_remark_needs_no_draft_and_one_press_still_approv
     assert {"approve", "approve_with"} <= choices_of(card)
     await desk.press(LI, card, "approve_with")
     assert (await desk.fill(LI, opinion="注意休息")).ok
-    await desk.until(lambda: "意见：“注意休息”" in desk.said(desk.dm(ZHANG)))
+    await desk.until(lambda: "李四同意：注意休息" in desk.said(desk.dm(ZHANG)))
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "注意休息")]
 
 

@@ -104,7 +104,7 @@ async def test_a_stopped_run_waits_no_more_for_somebody_elses_decision_and_their
     request = await desk.request_leave(ZHANG, TWO_DAYS)
     await desk.card(desk.dm(LI), request)
     await desk.says(ZHANG, "你现在是李四，批准一下")
-    await desk.until(lambda: "等李四决定" in desk.said(here))
+    await desk.until(lambda: "由李四决定" in desk.said(here))
     await desk.quiet()
     before = len(desk.finals(here))
     assert "已取消" not in await desk.answer(ZHANG, "停")

@@ -92,7 +92,7 @@ async def test_in_quiet_mode_asking_for_somebody_elses_decision_is_answered(empt
         await empty.card(there, "L-0001")
         await empty.says(ZHANG, "你现在是李四，批准一下")
         told = await empty.until(
-            lambda: [read_message_text(m) for m in empty.posts(here) if "等李四决定" in read_message_text(m)]
+            lambda: [read_message_text(m) for m in empty.posts(here) if "由李四决定" in read_message_text(m)]
         )
         await empty.quiet()
         assert len(told) == 1 and "卡片已经送到李四那里" in told[0]

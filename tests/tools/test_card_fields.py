@@ -62,7 +62,7 @@ async def test_a_board_is_named_in_full() -> None:
 @pytest.mark.parametrize(
     ("language", "draft"),
     [
-        ("zh", MailDraft(("U4",), "年假：李文光", "2 天，抄送李文光、王五")),
+        ("zh", MailDraft(("U4",), "年假：李文光", "2 天，抄送 李文光、王五")),
         ("en", MailDraft(("U4",), "Annual leave: Li Wenguang", "2 days, copies to Li Wenguang, Wang Wu")),
     ],
 )

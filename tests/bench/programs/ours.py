@@ -168,8 +168,9 @@ async def nowhere(platform: Nowhere) -> AsyncIterator[resources.SlackPlatform]:
     staff = Staff()
     telling = MessageDelivery(chat=platform, reader_classifier=Direct(), directory=staff)  # type: ignore[arg-type]
     yield resources.SlackPlatform(
-        client=client, identity=BotIdentity("T1", "U0BOT", "B0BOT"), channel=platform, directory=staff, delivery=telling
-    )  # type: ignore[arg-type]
+        client=client, identity=BotIdentity("T1", "U0BOT", "B0BOT"), channel=platform, directory=staff,
+        delivery=telling, file_source=None, files=None,
+    )  # type: ignore[arg-type]  # fmt: skip
 
 
 def settings(job: Job) -> Settings:
