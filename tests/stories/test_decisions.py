@@ -278,7 +278,7 @@ async def test_j_two_people_press_at_once_on_a_card_that_both_can_see(
         await desk.quiet()
     pressing = (desk.press(who, card, "confirm", force=True) for who in (LI, ZHANG, WANG))
     await asyncio.gather(*pressing)
-    assert "Zhang San" in await told_privately(desk, LI, "没有做任何事")
+    assert "张三" in await told_privately(desk, LI, "没有做任何事")
     assert "Zhang San" in await told_privately(desk, WANG, "our press did nothing")
     await desk.until(lambda: [t for t in desk.finals(desk.dm(ZHANG)) if "L-0001" in t])
     await desk.quiet()

@@ -77,9 +77,9 @@ async def test_a_form_cannot_bring_arguments_that_it_did_not_ask_for(desk: Offic
                 "reject": ("Reject {}", "Reject"),
                 "approve_with": ("Approve {}", "Approve"),
                 "transfer": ("Transfer {}", "Transfer"),
-                "add_sign": ("Add Sign to {}", "Add Sign"),
+                "add_sign": ("Add Approver to {}", "Add Approver"),
             },
-            ("张三", "Annual leave", "2 working days", "去看父母"),
+            ("Zhang San", "Annual leave", "2 working days", "去看父母"),
         ),
     ],
 )

@@ -33,7 +33,7 @@ async def test_i_an_expense_over_the_threshold_goes_to_finance_after_the_approve
     await desk.press(LI, card, "approve")
 
     card = await desk.card(finance, "E-0001")
-    assert facts_of(card)["Amount"] == "1500.00 CNY" and facts_of(card)["Opinion"] == "李四 approved"
+    assert facts_of(card)["Amount"] == "1500.00 CNY" and facts_of(card)["Opinion"] == "Li Si approved"
     assert "已通过" not in desk.said(here)
     await forged(desk, LI, card, "approve")
     await told_privately(desk, LI, "赵六")

@@ -113,7 +113,7 @@ async def test_home_is_worked_through(
         await page.gone("#modal textarea")
         await page.press("Escape")
         await page.gone("#modal[open]")
-        await page.click(".home .button", words["approve"])
+        await page.click('.home [data-action="cs:approve"]', words["approve"])
         await page.wait_for(lambda: has_decided(page), what="the page to be renewed")
         await page.click(".home .button", words["set"])
         await page.find("#modal [data-block=deputy]")

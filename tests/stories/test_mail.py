@@ -82,9 +82,9 @@ async def test_c_the_same_in_english(desk: Office) -> None:
     await desk.fill(ZHAO, subject="E-0001", body="Please look at E-0001 today.\nThank you")
     preview = await desk.card(here, "today")
     assert facts_of(preview) == {
-        "To": "李四",
+        "To": "Li Si",
         "Subject": "E-0001",
-        "Replies go to": "Zhao Liu &lt;zhaoliu@example.com&gt;",
+        "Replies go to": "赵六 &lt;zhaoliu@example.com&gt;",
     }
     await desk.press(ZHAO, preview, "send")
     answer = await desk.until(lambda: desk.finals(here))

@@ -23,7 +23,7 @@ def lists(desk: Office, person: str) -> list[dict[str, Any]]:
 
 
 def is_list(message: dict[str, Any]) -> bool:
-    return any(words in read_message_text(message) for words in ("日 早间清单：", "morning list for"))
+    return any(words in read_message_text(message) for words in ("日早间清单：", "morning list for"))
 
 
 async def test_what_waits_for_me_where_mine_are_and_who_is_away(empty: Office) -> None:
@@ -42,7 +42,7 @@ async def test_what_waits_for_me_where_mine_are_and_who_is_away(empty: Office) -
         assert all(one in " ".join(options(message)) for one in numbers) and labels(message)[0] == "同意全部 2 项"
         assert "团队里今天不在的人" in text and "Ann Smith（到 11月23日）" in text and "annual" not in text
         mine = read_message_text((await empty.until(lambda: lists(empty, ZHANG)))[0])
-        assert "没有等您决定的申请" in mine and f"{numbers[0]}" in mine and "在李四那里，从 11月23日 起" in mine
+        assert "没有等您决定的申请" in mine and f"{numbers[0]}" in mine and "在李四那里，从 11月23日起" in mine
         await empty.quiet()
         assert not lists(empty, ZHAO) and not lists(empty, ANN.id), "nothing to say; and who is away gets none"
         assert not any(is_list(m) for room in empty.channels() if room.startswith("C") for m in empty.posts(room))

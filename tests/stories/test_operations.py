@@ -297,7 +297,7 @@ async def test_what_waits_too_long_is_reminded_of_then_goes_to_the_manager_whoev
     ("person", "words", "approved"),
     [
         (ZHANG, "明天起请15天年假，去看父母，审批人李四", "您的请假申请 L-0001 已通过"),
-        (ANN.id, "I need 15 days off from tomorrow, visiting my parents, approver Li Si", "L-0001 is approved"),
+        (ANN.id, "I need 15 days of personal leave from tomorrow, moving house, approver Li Si", "L-0001 is approved"),
     ],
 )
 async def test_a_long_leave_takes_three_levels_each_once(desk: Office, person: str, words: str, approved: str) -> None:

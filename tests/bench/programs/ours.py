@@ -20,12 +20,14 @@ from bot.app import build, resources
 from bot.app.build import Application
 from bot.app.services import Services
 from bot.app.settings import Settings
-from bot.chat.messages import ChannelReaders, Message, MessageRef, Place, Post
+from bot.chat.messages import ChannelReaders, Message, MessageRef, Place, Post, SessionStatus, SuggestedPrompt
+from bot.chat.slack.files import SlackFileSource
 from bot.chat.slack.listeners import BotIdentity
 from bot.conversation.reply import MessageDelivery
 from bot.core import logs
 from bot.core.history_entries import HistoryEntry
 from bot.queue.writes import apply_writes
+from bot.storage.files import FileStore
 from tests.bench import job as bench
 from tests.bench.job import Job
 from tests.bench.tool import LOOK_UP
@@ -79,6 +81,15 @@ class Nowhere:
         return Place(team="T1", channel=f"D{person}", direct=True)
 
     def show_status(self, place: Place, text: str) -> None:
+        pass
+
+    def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
+        pass
+
+    async def wait_for_session(self, place: Place) -> None:
+        pass
+
+    async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
         pass
 
     async def upload_picture(
@@ -162,14 +173,15 @@ class Ours:
 
 
 @asynccontextmanager
-async def nowhere(platform: Nowhere) -> AsyncIterator[resources.SlackPlatform]:
+async def nowhere(platform: Nowhere, stores: resources.Stores) -> AsyncIterator[resources.SlackPlatform]:
     """In the place of Slack."""
     client = AsyncWebClient("xoxb-bench", "http://127.0.0.1:9/api/")
     staff = Staff()
     telling = MessageDelivery(chat=platform, reader_classifier=Direct(), directory=staff)  # type: ignore[arg-type]
     yield resources.SlackPlatform(
         client=client, identity=BotIdentity("T1", "U0BOT", "B0BOT"), channel=platform, directory=staff,
-        delivery=telling, file_source=None, files=None,
+        delivery=telling, file_source=SlackFileSource(client),
+        files=FileStore(stores.redis, stores.keys, "T1", stores.file_bytes),
     )  # type: ignore[arg-type]  # fmt: skip
 
 
@@ -225,7 +237,8 @@ async def working(
 async def opened(job: Job) -> AsyncIterator[Ours]:
     endings = Endings()
     async with AsyncExitStack() as stack:
-        stack.enter_context(patch.object(resources, "_open_slack", lambda *_: nowhere(Nowhere(endings))))
+        platform = Nowhere(endings)
+        stack.enter_context(patch.object(resources, "_open_slack", lambda *given: nowhere(platform, given[2])))
         bot = await stack.enter_async_context(working(job))
         ours = Ours(job, bot, endings)
         if job.earlier > LONG:
