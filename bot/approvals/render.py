@@ -28,7 +28,7 @@ from bot.core.outcomes import (
     get_names,
 )
 from bot.core.records import Approval, ApprovalState, EffectState
-from bot.core.redaction import redact_known_secrets
+from bot.core.redaction import redact_known_secrets, redact_text
 from tools.cards.fields import FIELD_PREFIX
 from tools.people.identities import identify_people
 from tools.people.names import get_person_name
@@ -339,7 +339,12 @@ def _describe_objection(proposal: Proposal, language: str) -> str:
 
 def _shorten_fact(label: str, value: str | NamedPeople) -> tuple[str, str | NamedPeople]:
     """The card itself has all of it."""
-    return label, shorten_text(value, FACT_MAX) if isinstance(value, str) else value
+    return label, _shorten_value(value) if isinstance(value, str) else value
+
+
+def _shorten_value(value: str) -> str:
+    """What is cut is masked before: half of a token is not recognised as one."""
+    return value if len(value) <= FACT_MAX else shorten_text(redact_text(value, addresses=False), FACT_MAX)
 
 
 def render_limit(field: DialogField, language: str) -> str:

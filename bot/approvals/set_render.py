@@ -13,6 +13,7 @@ from bot.core.approval_sets import APPROVE_SET, REJECT_SET, TICKED, ApprovalSet,
 from bot.core.i18n import LANGUAGES, render_value, shorten_text, translate, translate_label
 from bot.core.outcomes import Names, describe_consequence, describe_dated_outcome, get_names
 from bot.core.records import Approval, ApprovalState, EffectState
+from bot.core.redaction import redact_text
 from tools.spec import CardField, DialogField, Identities, Person, TextRef
 from tools.tasks.task_actions import MAX_OPINION
 
@@ -190,7 +191,7 @@ def _describe_entry(entry: SetEntry, approval: Approval | None, names: Names, re
         if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
             why = describe_consequence(approval, language)
             return translate("set.failed", language, outcome=outcome, why=why)
-        opinion = shorten_text(approval.form.get("opinion", ""), MAX_OPINION_SHOWN)
+        opinion = shorten_text(redact_text(approval.form.get("opinion", ""), addresses=False), MAX_OPINION_SHOWN)
         return f"{outcome}\n{translate('card.opinion', language, opinion=opinion)}" if opinion else outcome
     if entry.refusal:
         return translate("set.skipped", language, why=_describe_refusal(entry, approval, names, language))

@@ -37,6 +37,7 @@ from bot.core.disclosure import Disclosure, decide_channel_disclosure
 from bot.core.errors import ChatError, PlaceClosedError
 from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Run, RunResult, RunStatus
+from bot.core.redaction import redact_text
 from bot.core.run_state import CallStatus, RunState
 from bot.storage.feedback import RATINGS
 from tools.spec import ReceiptLine
@@ -124,7 +125,7 @@ class ProgressReporter:
             message.thread_place,
             SessionStatus.PROCESSING,
             person=message.person,
-            title=message.text[:SESSION_TITLE_MAX],
+            title=redact_text(message.text, addresses=False)[:SESSION_TITLE_MAX],
         )
 
     async def settle_session(self, run: Run, *, is_waiting: bool = False) -> None:
