@@ -51,6 +51,7 @@ _PLACEHOLDERS = tuple(
         (r"(?<![0-9])[1-9]\d{12}(?![0-9])", "<ms>"),
         (r"^\d+(:\d+)?(?=\|)|(?<=<ms>\t)\d+(?=\t)", "<n>"),
         (r"\bEv[0-9A-Z]{8,}\b", "<event>"),
+        (r"(?<=<!date\^)\d+(?=\^)", "<s>"),
     )
 )
 """What is another one each time, and what stands for it."""

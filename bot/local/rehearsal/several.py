@@ -34,9 +34,10 @@ DAYS_BELOW = compile_alternatives(
     rf"\b(?:fewer|shorter) than {NUMBER}{DAYS}",
 )
 AT_MOST = compile_alternatives(
-    rf"(?:不超过|最多|至多)\s?{SIGN}{NUMBER}{UNIT}", rf"{SIGN}{NUMBER}{UNIT}\s?(?:以内|之内|及以下|以下)",
-    rf"\b{_EN_UP_TO}{SIGN}{NUMBER}{UNIT}", rf"{SIGN}{NUMBER}{UNIT}\sor (?:less|under|below)",
-)  # fmt: skip
+    rf"(?:不超过|最多|至多)\s?{SIGN}{NUMBER}{UNIT}",
+    rf"\b{_EN_UP_TO}{SIGN}{NUMBER}{UNIT}",
+    rf"(?:[¥￥$€£]\s?|(?<![\d.,¥￥$€£])){NUMBER}{UNIT}(?:\s?(?:以内|之内|及以下|以下)|\sor (?:less|under|below))",
+)
 BELOW = compile_alternatives(rf"(?:低于|少于|小于|不到)\s?{SIGN}{NUMBER}{UNIT}", rf"\b{_EN_BELOW}{SIGN}{NUMBER}{UNIT}")
 _FIGURE = re.compile(NUMBER)
 OF_SOMEBODY = compile_alternatives(

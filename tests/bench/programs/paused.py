@@ -57,7 +57,7 @@ class Cards(Nowhere):
 async def opened(job: Job) -> AsyncIterator[Ours]:
     endings = Endings()
     async with AsyncExitStack() as stack:
-        stack.enter_context(patch.object(resources, "_open_slack", lambda *_: nowhere(Cards(endings))))
+        stack.enter_context(patch.object(resources, "_open_slack", lambda *given: nowhere(Cards(endings), given[2])))
         bot = await stack.enter_async_context(working(job, TOOLS, Asking()))
         yield Ours(job, bot, endings)
 

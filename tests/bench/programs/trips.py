@@ -109,7 +109,7 @@ async def quiet(bot: Application) -> None:
 async def counted(job: Job) -> dict[str, float]:
     cards = Cards(Endings())
     with (
-        patch.object(resources, "_open_slack", lambda *_: nowhere(cards)),
+        patch.object(resources, "_open_slack", lambda *given: nowhere(cards, given[2])),
         patch.object(engine, "RedisStore", lambda _: MemoryStore()),
     ):
         async with working(job, TOOLS, Ordered()) as bot:
