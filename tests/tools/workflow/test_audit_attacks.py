@@ -388,7 +388,10 @@ async def test_the_cost_grows_with_the_record_and_not_with_its_square(intruder: 
         while count < many:
             await engine.execute_command(CommentCommand(request="L-0001", actor="U1", text="x" * 50), f"c{count}", NOW)
             count += 1
-        began = process_time()
-        assert await Verification(intruder.store).verify_request("L-0001") == ()
-        took.append(process_time() - began)
+        tries = list[float]()
+        for _ in range(3):  # the least of them is what it costs: a busy machine only adds to it
+            began = process_time()
+            assert await Verification(intruder.store).verify_request("L-0001") == ()
+            tries.append(process_time() - began)
+        took.append(min(tries))
     assert took[1] < 16 * max(took[0], 0.02), took
