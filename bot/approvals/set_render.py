@@ -148,8 +148,10 @@ def _render_title(approval_set: ApprovalSet, approvals: Approvals, open_count: i
         return translate("set.busy", language, n=running)
     if not approval_set.entries:
         return translate("morning.nothing", language)
-    key, count = ("set.waits", open_count) if open_count else ("set.done", len(approval_set.entries))
-    return translate(f"{key}_one" if count == 1 else key, language, n=count)
+    if open_count:
+        return translate("set.waits", language, n=open_count)
+    count = len(approval_set.entries)
+    return translate("set.done_one" if count == 1 else "set.done", language, n=count)
 
 
 def _build_tick_list(
@@ -213,7 +215,7 @@ def render_reject_dialog(
     """One reason for all ticked ones. The dialog names them, and its submission returns them."""
     language = reader.language
     listed = "\n".join(approval_set.entries[number].about[language] for number in ticked)
-    title = translate("set.reject_title_one" if len(ticked) == 1 else "set.reject_title", language, n=len(ticked))
+    title = translate("set.reject_title", language, n=len(ticked))
     return Dialog(
         title=title,
         submit=translate("set.reject_submit", language),
