@@ -54,3 +54,14 @@ install() {
     fi
     made_from "$lock" >"$stamp"
 }
+
+# add LOCK: brings what LOCK names on top of what is installed.
+add() {
+    local lock=$1 stamp
+    stamp=.venv/made-from-$(basename "$lock")
+    if ! cmp -s "$lock" "$stamp"; then
+        echo "Adding what $lock names …" >&2
+        .venv/bin/python -m pip --disable-pip-version-check install --quiet --retries 5 --require-hashes -r "$lock" || return 1
+        cp "$lock" "$stamp"
+    fi
+}

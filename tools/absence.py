@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from tools.cards.builders import build_effect_outcome, build_own_proposal
+from tools.day_words import list_day_words
 from tools.error_advice import select_advice
 from tools.people.identities import identify_people
 from tools.people.names import get_names_by_language, list_names_by_language, load_person, resolve_person
@@ -78,7 +79,11 @@ async def run_set_absence(context: ToolContext, args: SetAbsenceArgs) -> ToolOut
         "last_day": last,
         "deputy": await context.get_person_name(deputy.id),
     }
-    params: dict[str, Any] = {"first": first, "last": last, "name": list_names_by_language(deputy)}
+    params: dict[str, Any] = {
+        "first": list_day_words(first),
+        "last": list_day_words(last),
+        "name": list_names_by_language(deputy),
+    }
     return build_effect_outcome(data, "result.absent", "effect.absent", deputy.id, params, Privacy.OWN)
 
 
@@ -126,7 +131,9 @@ def _build_delegation(context: ToolContext, args: SetAbsenceArgs, deputy: Person
     )
     if last < first:
         message = "the last day is before the first"
-        raise ToolError("end_before_start", message, field="last_day", start=str(first), end=str(last))
+        raise ToolError(
+            "end_before_start", message, field="last_day", start=list_day_words(first), end=list_day_words(last)
+        )
     if last - first > LONGEST:
         raise ToolError("span_too_long", f"at most {LONGEST.days} days", field="last_day", days=LONGEST.days)
     return Delegation(
@@ -159,7 +166,11 @@ def _to_day_range(context: ToolContext, absence: Delegation) -> tuple[str, str]:
 
 async def _build_absence_fields(context: ToolContext, first: str, last: str, deputy: str) -> tuple[CardField, ...]:
     stands_in = CardField(label="deputy", value=await identify_people(context.services.directory, [deputy]))
-    return CardField(label="first_day", value=first), CardField(label="last_day", value=last), stands_in
+    return (
+        CardField(label="first_day", value=list_day_words(first)),
+        CardField(label="last_day", value=list_day_words(last)),
+        stands_in,
+    )
 
 
 SET_ABSENCE = Tool(

@@ -53,6 +53,8 @@ ADVICE: Mapping[str, str] = {
     "missing_opinion": "Ask why it is rejected or returned.",
     "bad_target": "Return it to its author, or to a step that has decided in this round.",
     "asked_already": "Say that this person is asked already, or that somebody was asked in that place before.",
+    "record_full": "Say that this request has gone back and forth too often for that: it can be approved, rejected or "
+    "withdrawn, and begun anew.",
     "use_resubmit": "Use resubmit_request or withdraw_request for a request that came back to its author.",
     "not_revise": "Say that the request cannot be changed while it waits for somebody; it can be withdrawn.",
     "request_changed": "Look again: what was shown is not what is there now.",

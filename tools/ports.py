@@ -46,7 +46,7 @@ class AttachedFiles(Protocol):
 class FileClaims(Protocol):
     """The part of an engine that knows which requests have a file."""
 
-    async def list_requests_with_file(self, sha256: str) -> Sequence[object]: ...
+    async def is_file_on_request(self, sha256: str) -> bool: ...
 
 
 class TextRenderer(Protocol):

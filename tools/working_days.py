@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tools.day_words import list_day_words
 from tools.error_advice import select_advice
 from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
@@ -51,7 +52,11 @@ async def run_next_holidays(context: ToolContext, args: NextHolidaysArgs) -> Too
     if not breaks:
         return ToolOutcome(data=data, summary=TextRef(key="result.no_holidays", params={"days": MAX_SPAN}))
     first = breaks[0]
-    params: dict[str, Any] = {"first": str(first.first), "last": str(first.last), "name": _get_stretch_name(first)}
+    params: dict[str, Any] = {
+        "first": list_day_words(first.first),
+        "last": list_day_words(first.last),
+        "name": _get_stretch_name(first),
+    }
     return ToolOutcome(data=data, summary=TextRef(key="result.holiday", params=params))
 
 
@@ -93,17 +98,15 @@ async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolO
         "start": _describe_day(calendar, first), "end": _describe_day(calendar, last),
     }  # fmt: skip
     key = "result.working_days_estimated" if length.is_estimated else "result.working_days"
-    return ToolOutcome(
-        data=data, summary=TextRef(key=key, params={"first": str(first), "last": str(last), "days": days})
-    )
+    params: dict[str, Any] = {"first": list_day_words(first), "last": list_day_words(last), "days": days}
+    return ToolOutcome(data=data, summary=TextRef(key=key, params=params))
 
 
 async def run_add_working_days(context: ToolContext, args: AddWorkingDaysArgs) -> ToolOutcome:
     start, calendar = _parse_calendar_day(context, args.day, "day"), context.services.calendar
     day, is_estimated = add_working_days(calendar, start, args.count)
     _require_supported_year(day)
-    weekday = {language: names[day.weekday()] for language, names in WEEKDAYS.items()}
-    params: dict[str, Any] = {"day": str(day), "weekday": weekday}
+    params: dict[str, Any] = {"day": list_day_words(day)}
     key = "result.day_estimated" if is_estimated else "result.day"
     return ToolOutcome(
         data={**_describe_day(calendar, day), "estimated": is_estimated}, summary=TextRef(key=key, params=params)
@@ -146,7 +149,7 @@ def _require_supported_year(day: date) -> None:
 def _require_valid_span(first: date, last: date) -> None:
     if last < first:
         message = f"the last day ({last}) is before the first ({first})"
-        raise ToolError("end_before_start", message, field="end", start=str(first), end=str(last))
+        raise ToolError("end_before_start", message, field="end", start=list_day_words(first), end=list_day_words(last))
     if last - first > timedelta(days=MAX_SPAN):
         raise ToolError("span_too_long", f"at most {MAX_SPAN} days", field="end", days=MAX_SPAN)
 

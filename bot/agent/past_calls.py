@@ -12,7 +12,7 @@ from bot.agent.recall import WAITING_RESULT, list_call_results
 from bot.agent.tool_search import FIND
 from bot.core.history_entries import PastCall
 from bot.core.i18n import shorten_text
-from bot.core.redaction import redact_known_secrets
+from bot.core.redaction import redact_known_secrets, shorten_private_text
 from bot.core.run_state import CallRecord, CallStatus, RunState
 
 MAX_CALLS = 6
@@ -72,13 +72,13 @@ def format_call_line(call: PastCall, whole: str) -> str:
     """A call on one line: arguments, end, and the beginning of its `whole` result, with the request numbers further on
     in it."""
     arguments = shorten_text(
-        ", ".join(f"{name}={shorten_text(str(one), 40)}" for name, one in call.args.items()), MAX_LINE_ARGUMENTS
+        ", ".join(f"{name}={shorten_private_text(str(one), 40)}" for name, one in call.args.items()), MAX_LINE_ARGUMENTS
     )
     ending = "" if call.status == CallStatus.SUCCEEDED else f"{call.status}: "
     if call.status == CallStatus.AWAITING:
         return f"{call.tool}({arguments}) → {WAITING_RESULT}"
     text = " · ".join(_walk_leaves(_parse_result_object(whole))) or whole
-    told = shorten_text(text, MAX_LINE)
+    told = shorten_private_text(text, MAX_LINE)
     more = [one for one in dict.fromkeys(found[0] for found in IDENTIFIER.finditer(whole)) if one not in told]
     return " ".join([f"{call.tool}({arguments}) → {ending}{told}", *more[:MAX_IDS]])
 

@@ -15,7 +15,7 @@ from bot.agent import prompt
 from bot.agent.decision import ToolCallRequest, ToolCalls
 from bot.agent.reply_format import ReplyFormat
 from bot.core.history_entries import EntryKind, HistoryEntry, HistoryMessage, PastCall
-from bot.core.i18n import shorten_text
+from bot.core.redaction import shorten_private_text
 from bot.core.run_state import CallStatus, RunState
 
 EVENT_MAX = 300
@@ -91,7 +91,7 @@ def parse_observation(message: dict[str, Any]) -> str:
 
 def build_event_entry(text: str, at_ms: int, zone: tzinfo, *, run: str = "", said: str | None = None) -> HistoryEntry:
     """An event: data, with its time."""
-    told = "\n".join(shorten_text(line, EVENT_MAX) for line in text.splitlines() if line.strip())
+    told = "\n".join(shorten_private_text(line, EVENT_MAX) for line in text.splitlines() if line.strip())
     return _build_quoted_entry(EVENT, told, EntryKind.EVENT, at_ms, zone, run, told if said is None else said)
 
 

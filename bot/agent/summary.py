@@ -19,9 +19,10 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from bot.agent import prompt
 from bot.agent.formats.reply_text import strip_thinking
 from bot.agent.grounding.actions import ActionEvidence, find_false_actions, list_action_statements
-from bot.agent.grounding.claims import Spellings, collect_source_values, format_person_value, list_claims
+from bot.agent.grounding.claims import collect_source_values, list_claims, list_people_meant
 from bot.agent.grounding.correction import shorten_findings
 from bot.agent.grounding.dates import list_relative_days
+from bot.agent.grounding.name_index import Spellings
 from bot.agent.grounding.sentences import normalize_text
 from bot.agent.grounding.sources import extract_receipt, is_doubtful, list_nobody, list_spellings
 from bot.agent.model import Model, ModelReply
@@ -183,9 +184,7 @@ def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: Seq
     today = max(old.get_entry_time(entry) for entry in old.entries).date()
     mentioned_values = [collect_source_values(line, today, people) for line in lines]
     meant = {value for values in mentioned_values for value in values}
-    known_values = SMALL_NUMBERS | old.collect_known_values(
-        [one for one in people if format_person_value(one) in meant]
-    )
+    known_values = SMALL_NUMBERS | old.collect_known_values(list_people_meant(meant, people))
     records = list(old.list_action_records())
 
     def list_missing_values(line: str, values: set[str]) -> list[str]:

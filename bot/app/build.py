@@ -7,11 +7,12 @@ Read `build_app` to see what the bot consists of, and `bot.app.lifecycle` to see
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
+from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -23,16 +24,27 @@ from bot.agent.fallback import FallbackModel
 from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
 from bot.agent.model import MeteredModel, Model
-from bot.agent.picture_reader import ReceiptReader
 from bot.agent.probe import choose_formats
 from bot.agent.reply_format import ReplyFormat
 from bot.app.build_approvals import Approvals, build_approvals, build_suggestion_handler
-from bot.app.build_conversation import build_compactor, build_session_stop_handler, build_turn_handler
+from bot.app.build_conversation import (
+    build_approver_answer_handler,
+    build_compactor,
+    build_diagram_poster,
+    build_feedback_handler,
+    build_file_intake,
+    build_notice_poster,
+    build_retry_handler,
+    build_session_stop_handler,
+    build_turn_handler,
+)
 from bot.app.company_files import load_calendar, load_persona, load_policy, open_handbook
 from bot.app.dispatch import WorkDispatcher
 from bot.app.engine import open_engine_from_settings
 from bot.app.foundation import Foundation
+from bot.app.health import HealthState
 from bot.app.ingress import CardActions, LaneIngress
+from bot.app.measured_mailer import MeasuredMailer
 from bot.app.resources import Resources, Timing, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
@@ -42,38 +54,43 @@ from bot.approvals.file_copies import FileCleaner, FileCopier
 from bot.approvals.morning_lists import MorningLists
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
+from bot.chat.messages import Place
 from bot.chat.slack import app as slack
 from bot.chat.slack.home_listeners import SlackHome
-from bot.conversation.approver_answers import ApproverAnswerHandler
-from bot.conversation.diagrams import DiagramPoster
-from bot.conversation.feedback import FeedbackHandler
-from bot.conversation.file_intake import FileIntake
+from bot.chat.slack.listeners import SlackListeners
+from bot.chat.slack.missed_messages import MissedMessages
+from bot.conversation.alerts import AdministratorAlerts, JournalAlerts
 from bot.conversation.home import HomeBuilder
 from bot.conversation.home_actions import HomeActions
 from bot.conversation.home_refresh import HomeRefresher
 from bot.conversation.memory import ConversationMemory
-from bot.conversation.notices import NoticePoster
 from bot.conversation.operations import OperationsReader
-from bot.conversation.picture_reading import PictureReading
 from bot.conversation.request_forms import RequestForms
-from bot.conversation.retry import RetryHandler
 from bot.conversation.turn import TurnHandler
 from bot.conversation.welcome import Welcomer
 from bot.core.errors import CountersignError
+from bot.core.held_lease import assert_may_send
 from bot.core.i18n import render_value
+from bot.core.version import VERSION
 from bot.queue.overflow import LaneOverflows
 from bot.queue.rate_limits import RateLimiter
+from bot.queue.store_watch import StoreWatch, build_watch_job, pause_job
 from bot.queue.worker import Worker
 from bot.storage.cache import TextCache
 from bot.storage.dead_letters import DeadLetterStore
-from bot.storage.feedback import FeedbackStore
-from bot.storage.journal import Journal
+from bot.storage.journal import Journal, note_version
+from bot.storage.last_seen import LastSeenStore
+from bot.storage.members import RedisMemberStore
+from bot.storage.morning_preferences import MorningPreferenceStore
+from bot.storage.retention import build_trim_job
 from bot.storage.spending import SYSTEM
 from bot.storage.welcomes import WelcomeStore
 from tools.catalog import TOOLS, select_offered_tools
+from tools.local_host import is_local_host
 from tools.mail.smtp import SmtpMailer
 from tools.tool import Tool, ToolServices
 from tools.workflow.engine.port import Engine
+from tools.workflow.engine.store import compute_number_floor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +102,14 @@ class Application:
     redis: Redis
     journal: Journal
     ingress: LaneIngress
+    watch: StoreWatch
     morning_lists: MorningLists
     ingress_gate: IngressGate
     mcp_tools: Mapping[str, Tool]
     """Tools of MCP servers, by name."""
     file_cleaner: FileCleaner
+    health: HealthState
+    missed_messages: MissedMessages
 
 
 @asynccontextmanager
@@ -100,7 +120,13 @@ async def build_app(
     says how to fix it."""
     async with (
         open_resources(settings, services, timing, model) as base,
-        open_engine_from_settings(settings, base.stores.redis, base.platform.directory, base.platform.files) as engine,
+        open_engine_from_settings(
+            settings,
+            base.stores.redis,
+            base.platform.directory,
+            base.platform.files,
+            compute_number_floor=_choose_number_floor(base),
+        ) as engine,
     ):
         parts = Foundation(
             resources=base,
@@ -109,7 +135,7 @@ async def build_app(
             memory=ConversationMemory(history=base.stores.history, runs=base.stores.runs, clock=base.timing.clock),
             ingress_gate=IngressGate(),
             overflows=LaneOverflows(base.stores.redis, base.stores.keys),
-            file_intake=_build_file_intake(base),
+            file_intake=build_file_intake(base),
         )
         approvals = build_approvals(parts)
         outbox = _build_outbox(parts, approvals)
@@ -121,19 +147,65 @@ async def build_app(
         )
         home_builder = _build_home(parts, approvals.card_delivery)
         cleaner = _build_file_cleaner(parts)
-        worker = _build_worker(parts, handlers, _build_home_refresher(parts, home_builder), cleaner)
+        alerts = _build_alerts(base)
+        await _report_pauses(base.stores.watch, alerts)
+        await note_version(base.stores.redis, base.stores.journal, VERSION)
+        team = base.platform.identity.team
+        health = HealthState(
+            redis=base.stores.redis,
+            keys=base.stores.keys,
+            load_directory_age_ms=RedisMemberStore(base.stores.redis, base.stores.keys, team).load_list_age_ms,
+            model=base.services.model_name,
+            team=team,
+            concurrency=settings.concurrency,
+            find_trouble=lambda: base.stores.watch.reason.value,
+            get_clock_offset_ms=lambda: base.stores.watch.offset_ms,
+        )
+        worker = _build_worker(
+            parts, handlers, _build_home_refresher(parts, home_builder), cleaner, health=health, alerts=alerts
+        )
+        health.worker = worker
         ingress = _build_ingress(parts, worker, approvals, forms, home_builder, welcomer)
+        missed_messages = _build_missed_messages(base, ingress)
         yield Application(
-            bolt_app=_build_slack_app(base, ingress),
+            bolt_app=_build_slack_app(base, ingress, missed_messages.note_activity),
+            missed_messages=missed_messages,
             worker=worker,
             redis=base.stores.redis,
             journal=base.stores.journal,
             ingress=ingress,
+            watch=base.stores.watch,
             morning_lists=approvals.morning_lists,
             ingress_gate=parts.ingress_gate,
             mcp_tools=base.mcp_tools,
             file_cleaner=cleaner,
+            health=health,
         )
+
+
+def _build_alerts(resources: Resources) -> AdministratorAlerts:
+    stores, platform = resources.stores, resources.platform
+    return AdministratorAlerts(
+        redis=stores.redis,
+        keys=stores.keys,
+        chat=platform.channel,
+        directory=platform.directory,
+        journal=stores.journal,
+    )
+
+
+async def _report_pauses(watch: StoreWatch, alerts: AdministratorAlerts) -> None:
+    """From now on administrators are told when this process pauses; also if it does already."""
+    watch.report = alerts.report_pause
+    if watch.is_paused:
+        await alerts.report_pause(watch.reason, watch.offset_ms)
+
+
+def _choose_number_floor(resources: Resources) -> Callable[[], int]:
+    """A workspace on this machine begins and ends with its store, so its requests count from one. In any other, cards
+    and mails of a store that was lost may still be about."""
+    is_local = is_local_host(urlsplit(resources.services.slack_api_url).hostname or "")
+    return (lambda: 0) if is_local else lambda: compute_number_floor(resources.timing.clock.today())
 
 
 def _build_tool_services(resources: Resources, engine: Engine) -> ToolServices:
@@ -141,28 +213,13 @@ def _build_tool_services(resources: Resources, engine: Engine) -> ToolServices:
     return ToolServices(
         directory=resources.platform.directory,
         engine=engine,
-        mailer=SmtpMailer(resources.services.smtp_url, settings.mail_from),
+        mailer=MeasuredMailer(
+            SmtpMailer(resources.services.smtp_url, settings.mail_from, assert_may_send=assert_may_send)
+        ),
         cards=CardActions(lanes=stores.lanes, approvals=stores.approvals, clock=resources.timing.clock),
         render_text=render_value,
         calendar=load_calendar(settings),
         handbook=open_handbook(resources.services.handbook_dir),
-    )
-
-
-def _build_file_intake(resources: Resources) -> FileIntake:
-    """Pictures are shown to the model if the settings say that it sees them; the rehearsal model sees none."""
-    settings, platform = resources.settings, resources.platform
-    sees = settings.openai_vision == "on" and "model" not in resources.services.standins
-    reader = PictureReading(
-        reader=ReceiptReader(resources.model), spending=resources.stores.usage, prices=resources.prices
-    )
-    return FileIntake(
-        source=platform.file_source,
-        files=platform.files,
-        clock=resources.timing.clock,
-        max_bytes=int(settings.files_mb * 1_000_000),
-        patience_ms=int(resources.timing.file_patience_s * 1000),
-        reader=reader if sees else None,
     )
 
 
@@ -212,28 +269,9 @@ def _build_work_handlers(
     base, stores, platform = parts.resources, parts.resources.stores, parts.resources.platform
     return WorkHandlers(
         turn_handler=turn_handler,
-        retry_handler=RetryHandler(
-            chat=platform.channel,
-            directory=platform.directory,
-            runs=stores.runs,
-            history=stores.history,
-            journal=stores.journal,
-        ),
-        approver_answers=ApproverAnswerHandler(
-            chat=platform.channel,
-            directory=platform.directory,
-            runs=stores.runs,
-            history=stores.history,
-            journal=stores.journal,
-        ),
-        feedback_handler=FeedbackHandler(
-            chat=platform.channel,
-            directory=platform.directory,
-            runs=stores.runs,
-            feedback=FeedbackStore(stores.redis, stores.keys),
-            spending=stores.usage,
-            journal=stores.journal,
-        ),
+        retry_handler=build_retry_handler(base),
+        approver_answers=build_approver_answer_handler(base),
+        feedback_handler=build_feedback_handler(base),
         session_stop_handler=build_session_stop_handler(base),
         welcomer=welcomer,
         press_handler=approvals.press_handler,
@@ -241,26 +279,11 @@ def _build_work_handlers(
         lifecycle=approvals.lifecycle,
         approval_sets=approvals.approval_sets,
         morning_lists=approvals.morning_lists,
-        diagram_poster=DiagramPoster(
-            chat=platform.channel,
-            delivery=platform.delivery,
-            directory=platform.directory,
-            tool_services=parts.tool_services,
-            tools=parts.tools,
-            journal=stores.journal,
-            clock=base.timing.clock,
-        ),
+        diagram_poster=build_diagram_poster(parts),
         outbox=outbox,
         compactor=build_compactor(base),
         memory=parts.memory,
-        notices=NoticePoster(
-            chat=platform.channel,
-            delivery=platform.delivery,
-            directory=platform.directory,
-            memory=parts.memory,
-            overflows=parts.overflows,
-            journal=stores.journal,
-        ),
+        notices=build_notice_poster(parts),
         request_forms=forms,
         file_copier=FileCopier(
             poster=platform.channel, files=platform.files, directory=platform.directory, journal=stores.journal
@@ -276,10 +299,19 @@ def _build_file_cleaner(parts: Foundation) -> FileCleaner:
         claims=parts.tool_services.engine,
         clock=base.timing.clock,
         kept_for=timedelta(days=base.settings.files_days),
+        is_paused=lambda: base.stores.watch.is_paused,
     )
 
 
-def _build_worker(parts: Foundation, handlers: WorkHandlers, homes: HomeRefresher, cleaner: FileCleaner) -> Worker:
+def _build_worker(
+    parts: Foundation,
+    handlers: WorkHandlers,
+    homes: HomeRefresher,
+    cleaner: FileCleaner,
+    *,
+    health: HealthState,
+    alerts: AdministratorAlerts,
+) -> Worker:
     base, stores, timing = parts.resources, parts.resources.stores, parts.resources.timing
     dispatcher = WorkDispatcher(
         handlers=handlers,
@@ -287,7 +319,13 @@ def _build_worker(parts: Foundation, handlers: WorkHandlers, homes: HomeRefreshe
         clock=timing.clock,
         away_ms=int(timing.outage_retry_s * 1000),
     )
-    timers = TimerJob(tool_services=parts.tool_services, clock=timing.clock, pause_s=timing.timer_pause_s)
+    watch = stores.watch
+    timers = TimerJob(
+        tool_services=parts.tool_services,
+        clock=timing.clock,
+        pause_s=timing.timer_pause_s,
+        is_paused=lambda: watch.is_paused,
+    )
     return Worker(
         stores.lanes,
         dispatcher,
@@ -296,16 +334,21 @@ def _build_worker(parts: Foundation, handlers: WorkHandlers, homes: HomeRefreshe
         sweep_s=timing.poll_s,
         grace_s=timing.grace_s,
         jobs=(
-            handlers.outbox.relay_events,
+            build_watch_job(watch, timing.watch_pause_s),
+            JournalAlerts(alerts=alerts, clock=timing.clock, pause_s=timing.alert_pause_s).watch_journal,
+            pause_job(handlers.outbox.relay_events, watch),
             timers.run_timers,
             handlers.morning_lists.plan_mornings,
             cleaner.delete_old_files,
+            build_trim_job(stores.journal, watch),
             base.platform.directory.keep_up_to_date,
             homes.refresh_changed_homes,
+            health.announce_process,
             *base.services.upkeep_jobs,
         ),
         pause_s=timing.relay_pause_s,
         backoff_ms=timing.backoff_ms,
+        is_paused=lambda: watch.is_paused,
     )
 
 
@@ -339,6 +382,8 @@ def _build_home(parts: Foundation, card_delivery: CardDelivery) -> HomeBuilder:
         ),
         keys=stores.keys,
         clock=base.timing.clock,
+        mornings=MorningPreferenceStore(stores.redis, stores.keys),
+        morning_at=base.settings.morning_list,
         default_steps=base.settings.steps,
     )
 
@@ -354,6 +399,8 @@ def _build_home_actions(builder: HomeBuilder) -> HomeActions:
         operations=builder.operations,
         keys=builder.keys,
         clock=builder.clock,
+        mornings=builder.mornings,
+        morning_at=builder.morning_at,
     )
 
 
@@ -389,6 +436,7 @@ def _build_ingress(
     return LaneIngress(
         worker=worker,
         lanes=stores.lanes,
+        watch=stores.watch,
         dialogs=approvals.dialogs,
         approval_sets=approvals.approval_sets,
         home_builder=home_builder,
@@ -405,7 +453,16 @@ def _build_ingress(
     )
 
 
-def _build_slack_app(resources: Resources, ingress: LaneIngress) -> AsyncApp:
+def _build_missed_messages(resources: Resources, ingress: LaneIngress) -> MissedMessages:
+    platform, stores = resources.platform, resources.stores
+    listeners = SlackListeners(platform.client, platform.identity, ingress, platform.channel, platform.directory)
+    store = LastSeenStore(stores.redis, stores.keys)
+    return MissedMessages(platform.client, listeners, store, resources.timing.clock)
+
+
+def _build_slack_app(
+    resources: Resources, ingress: LaneIngress, note_activity: Callable[[Place, str], None]
+) -> AsyncApp:
     platform, secret = resources.platform, resources.services.signing_secret
     return slack.build_bolt_app(
         platform.client,
@@ -415,6 +472,7 @@ def _build_slack_app(resources: Resources, ingress: LaneIngress) -> AsyncApp:
         platform.directory,
         signing_secret=secret,
         note_changed_person=platform.directory.note_changed_person,
+        note_activity=note_activity,
     )
 
 

@@ -14,6 +14,7 @@ from bot.approvals.day_facts import DayFacts, TeamIndex
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.dialogs import CardDialogs
 from bot.approvals.effect_runner import EffectRunner
+from bot.approvals.fresh_cards import CardReplacer
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener
@@ -45,6 +46,7 @@ def build_approvals(parts: Foundation) -> Approvals:
         chat=base.platform.channel,
         directory=base.platform.directory,
         list_deputies=lambda task: desk.engine.list_task_deputies(task, clock.today()),
+        is_catching_up=stores.lanes.is_catching_up,
     )
     lifecycle = ApprovalLifecycle(
         card_delivery=card_delivery, approvals=stores.approvals, journal=stores.journal, clock=clock
@@ -105,6 +107,7 @@ def _build_morning_lists(parts: Foundation, approval_sets: ApprovalSets) -> Morn
         calendar=parts.tool_services.calendar,
         clock=base.timing.clock,
         at=base.settings.morning_time,
+        pause_s=base.timing.morning_pause_s,
     )
 
 
@@ -122,7 +125,6 @@ def _build_press_handler(
         open_for=open_for,
     )
     effect_runner = EffectRunner(
-        card_delivery=card_delivery,
         card_editor=card_editor,
         lifecycle=lifecycle,
         directory=directory,
@@ -147,8 +149,22 @@ def _build_press_handler(
         refuser=refuser,
         card_editor=card_editor,
         effect_runner=effect_runner,
+        card_replacer=_build_card_replacer(parts, card_delivery),
         clock=clock,
         take_files=partial(take_chosen_files, parts.file_intake),
+    )
+
+
+def _build_card_replacer(parts: Foundation, card_delivery: CardDelivery) -> CardReplacer:
+    stores = parts.resources.stores
+    return CardReplacer(
+        approvals=stores.approvals,
+        card_delivery=card_delivery,
+        directory=parts.resources.platform.directory,
+        tool_services=parts.tool_services,
+        journal=stores.journal,
+        keys=stores.keys,
+        clock=parts.resources.timing.clock,
     )
 
 

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
+from bot.agent.picture_reader import ReceiptReader
 from bot.agent.summary import Summarizer
 from bot.app.company_files import build_daily_budget
 from bot.app.foundation import Foundation
 from bot.app.resources import Resources
 from bot.approvals.duplicates import DuplicateGuard
 from bot.approvals.stops import CardStopper
+from bot.conversation.approver_answers import ApproverAnswerHandler
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.compaction import HistoryCompactor
+from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.endings import RunReplies
+from bot.conversation.feedback import FeedbackHandler
+from bot.conversation.file_intake import FileIntake
+from bot.conversation.notices import NoticePoster
+from bot.conversation.picture_reading import PictureReading
 from bot.conversation.progress import ProgressReporter
 from bot.conversation.prompt_head import PromptHeadBuilder
+from bot.conversation.retry import RetryHandler
 from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
 from bot.conversation.stops import RunStopper, SessionStopHandler
 from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
+from bot.storage.feedback import FeedbackStore
 from bot.storage.morning_preferences import MorningPreferenceStore
 
 
@@ -37,36 +47,14 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, company_rules: str) -
             replies=replies,
             run_recorder=run_recorder,
         ),
-        run_loader=RunLoader(
-            keys=stores.keys,
-            runs=stores.runs,
-            history=stores.history,
-            spending=stores.usage,
-            loop=loop,
-            tool_services=desk,
-            clock=clock,
-            budget=budget,
-        ),
+        run_loader=_build_run_loader(parts, loop, budget),
         prompt_heads=PromptHeadBuilder(
             directory=platform.directory, tool_services=desk, loop=loop, clock=clock, company_rules=company_rules
         ),
         loop=loop,
         duplicates=DuplicateGuard(stores.approvals, stores.runs),
-        progress=ProgressReporter(
-            chat=platform.channel,
-            delivery=platform.delivery,
-            clock=base.timing.clock,
-            display=base.settings.steps,
-            get_choice=base.stores.preferences.get_steps,
-        ),
-        card_requester=CardRequester(
-            keys=stores.keys,
-            chat=platform.channel,
-            delivery=platform.delivery,
-            replies=replies,
-            tool_services=desk,
-            clock=clock,
-        ),
+        progress=_build_progress_reporter(base),
+        card_requester=_build_card_requester(parts, replies),
         replies=replies,
         run_recorder=run_recorder,
         clock=clock,
@@ -74,6 +62,43 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, company_rules: str) -
         ingress_gate=parts.ingress_gate,
         budget=budget,
         down_ms=int(base.timing.outage_retry_s * 1000),
+    )
+
+
+def _build_run_loader(parts: Foundation, loop: AgentLoop, budget: DailyBudget) -> RunLoader:
+    base, stores = parts.resources, parts.resources.stores
+    return RunLoader(
+        keys=stores.keys,
+        runs=stores.runs,
+        history=stores.history,
+        spending=stores.usage,
+        loop=loop,
+        tool_services=parts.tool_services,
+        clock=base.timing.clock,
+        budget=budget,
+    )
+
+
+def _build_progress_reporter(resources: Resources) -> ProgressReporter:
+    return ProgressReporter(
+        chat=resources.platform.channel,
+        delivery=resources.platform.delivery,
+        clock=resources.timing.clock,
+        display=resources.settings.steps,
+        get_choice=resources.stores.preferences.get_steps,
+        is_catching_up=resources.stores.lanes.is_catching_up,
+    )
+
+
+def _build_card_requester(parts: Foundation, replies: RunReplies) -> CardRequester:
+    base = parts.resources
+    return CardRequester(
+        keys=base.stores.keys,
+        chat=base.platform.channel,
+        delivery=base.platform.delivery,
+        replies=replies,
+        tool_services=parts.tool_services,
+        clock=base.timing.clock,
     )
 
 
@@ -122,6 +147,85 @@ def build_session_stop_handler(resources: Resources) -> SessionStopHandler:
     )
 
 
+def build_file_intake(resources: Resources) -> FileIntake:
+    """Pictures are shown to the model if the settings say that it sees them; the rehearsal model sees none."""
+    settings, platform = resources.settings, resources.platform
+    sees = settings.openai_vision == "on" and "model" not in resources.services.standins
+    reader = PictureReading(
+        reader=ReceiptReader(resources.model),
+        spending=resources.stores.usage,
+        prices=resources.prices,
+        budget=build_daily_budget(settings),
+    )
+    return FileIntake(
+        source=platform.file_source,
+        files=platform.files,
+        clock=resources.timing.clock,
+        max_bytes=int(settings.files_mb * 1_000_000),
+        patience_ms=int(resources.timing.file_patience_s * 1000),
+        reader=reader if sees else None,
+    )
+
+
+def build_retry_handler(resources: Resources) -> RetryHandler:
+    stores, platform = resources.stores, resources.platform
+    return RetryHandler(
+        chat=platform.channel,
+        directory=platform.directory,
+        runs=stores.runs,
+        history=stores.history,
+        journal=stores.journal,
+    )
+
+
+def build_approver_answer_handler(resources: Resources) -> ApproverAnswerHandler:
+    stores, platform = resources.stores, resources.platform
+    return ApproverAnswerHandler(
+        chat=platform.channel,
+        directory=platform.directory,
+        runs=stores.runs,
+        history=stores.history,
+        journal=stores.journal,
+    )
+
+
+def build_feedback_handler(resources: Resources) -> FeedbackHandler:
+    stores, platform = resources.stores, resources.platform
+    return FeedbackHandler(
+        chat=platform.channel,
+        directory=platform.directory,
+        runs=stores.runs,
+        feedback=FeedbackStore(stores.redis, stores.keys),
+        spending=stores.usage,
+        journal=stores.journal,
+    )
+
+
+def build_diagram_poster(parts: Foundation) -> DiagramPoster:
+    base, platform = parts.resources, parts.resources.platform
+    return DiagramPoster(
+        chat=platform.channel,
+        delivery=platform.delivery,
+        directory=platform.directory,
+        tool_services=parts.tool_services,
+        tools=parts.tools,
+        journal=base.stores.journal,
+        clock=base.timing.clock,
+    )
+
+
+def build_notice_poster(parts: Foundation) -> NoticePoster:
+    base, platform = parts.resources, parts.resources.platform
+    return NoticePoster(
+        chat=platform.channel,
+        delivery=platform.delivery,
+        directory=platform.directory,
+        memory=parts.memory,
+        overflows=parts.overflows,
+        journal=base.stores.journal,
+    )
+
+
 def build_compactor(resources: Resources) -> HistoryCompactor:
     stores, directory = resources.stores, resources.platform.directory
     return HistoryCompactor(
@@ -133,4 +237,5 @@ def build_compactor(resources: Resources) -> HistoryCompactor:
         spending=stores.usage,
         prices=resources.prices,
         budget=build_daily_budget(resources.settings),
+        pause_ms=round(resources.timing.summary_pause_s * 1000),
     )

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 
 from bot.agent.limits import DailyBudget
 from bot.agent.prices import PriceTable, parse_prices
 from bot.agent.prompt import MAX_PERSONA
-from bot.app.settings import Settings, load_environment
-from bot.core.errors import FilesUnavailableError, SettingsError
-from bot.core.redaction import MIN_SECRET_LENGTH, is_secret_name, read_url_secrets, remember_secrets
-from bot.storage.file_bytes import FolderBytes
+from bot.app.settings import Settings, read_setting_file
+from bot.core.errors import SettingsError
 from tools.handbook.folder import Handbook, HandbookError
-from tools.mcp.config import McpServer, read_servers
 from tools.workflow.process.calendar import WorkCalendar, read_calendar
 from tools.workflow.process.checks import check_policy
 from tools.workflow.process.forms import Form
@@ -26,7 +23,7 @@ def load_calendar(settings: Settings) -> WorkCalendar:
     calendar = WorkCalendar()
     for setting, overrides in (
         ("CALENDAR_COUNTRY", ""),
-        ("CALENDAR_FILE", _read_setting_file("CALENDAR_FILE", settings.calendar_file)),
+        ("CALENDAR_FILE", read_setting_file("CALENDAR_FILE", settings.calendar_file)),
     ):
         try:
             calendar = read_calendar(settings.calendar_country, overrides)
@@ -38,7 +35,7 @@ def load_calendar(settings: Settings) -> WorkCalendar:
 def load_policy(settings: Settings, forms: Iterable[Form]) -> tuple[PolicyRow, ...]:
     """The rows of the policy file, checked against their forms. Raises SettingsError."""
     try:
-        rows = parse_policy(_read_setting_file("POLICY_FILE", settings.policy_file))
+        rows = parse_policy(read_setting_file("POLICY_FILE", settings.policy_file))
         check_policy(rows, forms)
     except ValueError as wrong:
         raise SettingsError(f"POLICY_FILE: {wrong}") from wrong
@@ -58,7 +55,7 @@ def load_prices(settings: Settings) -> PriceTable:
     price."""
     try:
         prices = (
-            parse_prices(_read_setting_file("PRICES_FILE", settings.prices_file))
+            parse_prices(read_setting_file("PRICES_FILE", settings.prices_file))
             if settings.prices_file
             else PriceTable()
         )
@@ -77,15 +74,6 @@ def build_daily_budget(settings: Settings) -> DailyBudget:
     return DailyBudget(settings.budget_tokens_per_day, money)
 
 
-def check_files_folder(settings: Settings) -> None:
-    """Raises SettingsError if what people send cannot be kept where the settings say."""
-    if settings.files_dir is not None:
-        try:
-            FolderBytes(settings.files_dir.absolute()).check_writable()
-        except FilesUnavailableError as failed:
-            raise SettingsError(str(failed)) from failed
-
-
 def open_handbook(folder: Path | None) -> Handbook:
     """Reads the handbook once, so that an unusable file is reported at the start. Raises SettingsError, which names
     it."""
@@ -99,53 +87,7 @@ def open_handbook(folder: Path | None) -> Handbook:
 
 def load_persona(settings: Settings) -> str:
     """The tone that the company wants. Raises SettingsError."""
-    text = _read_setting_file("PERSONA_FILE", settings.persona_file).strip()
+    text = read_setting_file("PERSONA_FILE", settings.persona_file).strip()
     if len(text) > MAX_PERSONA:
         raise SettingsError(f"PERSONA_FILE: {len(text)} characters, at most {MAX_PERSONA}")
     return text
-
-
-def load_mcp_servers(settings: Settings) -> tuple[McpServer, ...]:
-    """The MCP servers that the settings name. Their file may use environment variables. Raises SettingsError."""
-    try:
-        servers = read_servers(_read_setting_file("MCP_FILE", settings.mcp_file), load_environment())
-    except ValueError as wrong:
-        raise SettingsError(f"MCP_FILE: {wrong}") from wrong
-    remember_secrets(secret for server in servers for secret in list_server_secrets(server))
-    return servers
-
-
-def list_server_secrets(server: McpServer) -> Iterator[str]:
-    """The secrets in a server's table: all headers, and every environment value that is not plainly a word, a number, a
-    path or an address. Logs must be able to show the plain ones."""
-    for value in server.headers.values():
-        yield from (value, value.partition(" ")[2])
-    for name, value in server.env.items():
-        if is_secret_name(name) or not _is_plain_value(value):
-            yield value
-        yield from read_url_secrets(value)
-    yield from read_url_secrets(server.url)
-    for previous, value in zip(server.command, server.command[1:], strict=False):
-        name, _, given = value.partition("=")
-        if given and is_secret_name(name):
-            yield given
-        elif previous.startswith("-") and is_secret_name(previous):
-            yield value
-
-
-def _is_plain_value(value: str) -> bool:
-    """True for a value that looks like no secret: a short word, a number, a version, a path or an address."""
-    if value.startswith(("/", "./", "../", "~/", "http://", "https://")):
-        return "@" not in value and "?" not in value
-    signs = "".join(value.split()).translate(str.maketrans("", "", "._,:-"))
-    return len(value) <= 40 and (signs.isalpha() or signs.isdecimal() or not signs or len(signs) < MIN_SECRET_LENGTH)
-
-
-def _read_setting_file(setting: str, path: Path | None) -> str:
-    """The file's text; empty without a file. Raises SettingsError."""
-    try:
-        return path.read_text(encoding="utf-8") if path else ""
-    except OSError as error:
-        raise SettingsError(f"{setting}: {path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise SettingsError(f"{setting}: {path} is not UTF-8") from None

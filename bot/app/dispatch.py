@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from bot.app.work_kinds import WorkHandlers, give_up_work, handle_work, parse_work
-from bot.core import logs
+from bot.app.work_kinds import WorkHandlers, get_work_kind, give_up_work, handle_work, parse_work
+from bot.core import logs, metrics
 from bot.core.clock import Clock
-from bot.core.errors import ChatAccountError, ChatUnavailableError
+from bot.core.errors import (
+    ChatAccountError,
+    ChatBusyError,
+    ChatUnavailableError,
+    FilesUnavailableError,
+    LeaseLost,
+    StoreUnavailableError,
+)
+from bot.core.records import is_newer_record
+from bot.core.work_items import find_sender
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.journal import Journal
+from tools.spec import FrozenModel
 
 log = logs.get_logger(__name__)
 
@@ -28,9 +39,6 @@ ACCOUNT_ADVICE = (
     "token and restart: what waits is then said"
 )
 NEWER_RECORD = "of a newer version"
-_UNKNOWN = frozenset({"union_tag_invalid", "extra_forbidden", "enum", "literal_error"})
-"""pydantic's error types for a kind, a field or a value that this version does not know. Any other error (no JSON, no
-kind, a missing field) means that no version can read the item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +49,7 @@ class WorkDispatcher:
     journal: Journal
     clock: Clock
     away_ms: int = 5_000
-    """How long an item waits before the next try while the platform cannot be reached."""
+    """How long an item waits before the next try while the platform or the store of files cannot be reached."""
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
         """One item of a lane. Returns the writes of the commit that pops it. While the platform is away the item
@@ -49,20 +57,39 @@ class WorkDispatcher:
         While it does not accept our token everything waits, however long. An item whose records a newer version has
         written waits too: while processes are replaced, one of those takes it."""
         try:
-            return await handle_work(self.handlers, lease, parse_work(lease.item.body))
+            work = parse_work(lease.item.body)
+            return await self._handle_measured(lease, work)
         except ChatAccountError as refused:
             await self._journal_refused_account(lease, refused)
             raise RetryLater(ACCOUNT_TIMES * self.away_ms, str(refused)) from refused
+        except ChatBusyError as busy:
+            raise RetryLater(busy.wait_ms, str(busy)) from busy
         except ChatUnavailableError as down:
             if self._compute_age_ms(lease.item) > AWAY_MAX_MS:
                 raise
             raise RetryLater(self.away_ms, str(down)) from down
+        except FilesUnavailableError as away:
+            raise RetryLater(self.away_ms, str(away)) from away
         except ValidationError as unread:
             age_ms = self._compute_age_ms(lease.item)
             if age_ms > NEWER_RECORD_MAX_MS or not is_newer_record(unread):
                 raise
             await self._journal_newer_record(lease)
             raise RetryLater(int(min(self.away_ms + age_ms / 8, 60_000)), NEWER_RECORD) from unread
+
+    async def _handle_measured(self, lease: Lease, work: FrozenModel) -> Sequence[Write]:
+        kind = get_work_kind(work)
+        if not lease.item.is_redelivery:
+            metrics.ITEM_WAITS.labels(kind).observe(max(0.0, self._compute_age_ms(lease.item) / 1000))
+        with metrics.time_outcome(metrics.ITEMS, outcome="done", kind=kind) as ended:
+            try:
+                return await handle_work(self.handlers, lease, work)
+            except (RetryLater, ChatUnavailableError, StoreUnavailableError):
+                ended.name = "later"
+                raise
+            except (LeaseLost, asyncio.CancelledError):
+                ended.name = "lost"
+                raise
 
     async def _journal_refused_account(self, lease: Lease, refused: ChatAccountError) -> None:
         """Said once an item; in chat nobody could be told."""
@@ -77,9 +104,11 @@ class WorkDispatcher:
         )
 
     async def _journal_newer_record(self, lease: Lease) -> None:
-        """Journalled once: the stored reason of the last retry shows that it has been."""
+        """Journalled, and its sender told, once: the stored reason of the last retry shows that it has been."""
         if lease.item.error == NEWER_RECORD:
             return
+        if sender := find_sender(lease.item.body):
+            await self.handlers.notices.notify_sender(sender, "turn.newer", lease.item.id)
         log.warning("item.newer", text="waits for a process of the version that has written it")
         await lease.checkpoint(
             "newer", self.journal.build_record_write(lease.lane, "item.newer", text=NEWER_RECORD, item=lease.item.id)
@@ -89,15 +118,14 @@ class WorkDispatcher:
         return self.clock.now_ms() - item.put_ms
 
     async def give_up_item(self, item: LaneItem, error: str) -> Sequence[Write]:
-        """An item that failed every time: its author is told, the waiting runs and the lane go on. Nobody can be told
-        about an unreadable item."""
+        """An item that failed every time: its author is told, the waiting runs and the lane go on. Of one that cannot
+        be read, whoever it names as its sender is told."""
         try:
             work = parse_work(item.body)
         except ValidationError:
+            metrics.DEAD_LETTERS.labels(metrics.OTHER).inc()
+            if sender := find_sender(item.body):
+                await self.handlers.notices.notify_sender(sender, "turn.unreadable", item.id)
             return []
+        metrics.DEAD_LETTERS.labels(get_work_kind(work)).inc()
         return await give_up_work(self.handlers, item, work)
-
-
-def is_newer_record(unread: ValidationError) -> bool:
-    """True if nothing is wrong with a record except kinds, fields or values that this version does not know."""
-    return all(one["type"] in _UNKNOWN for one in unread.errors(include_input=False, include_url=False))

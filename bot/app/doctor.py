@@ -17,31 +17,32 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.probe import FormatSetting, can_call_tools, choose_format_name, probe_model
 from bot.app.company_files import (
-    check_files_folder,
     load_calendar,
     load_persona,
     load_policy,
     load_prices,
     open_handbook,
 )
+from bot.app.error_lines import explain_error
+from bot.app.file_store import check_bucket, check_files_folder
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
 from bot.chat.directory_file import DirectoryFile, read_directory_file
-from bot.chat.slack import app as slack
 from bot.chat.slack.directory import SlackDirectory
 from bot.chat.slack.web_api import call_slack
+from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.errors import (
     ChatError,
     CountersignError,
     ModelRejectedError,
     ModelUnavailableError,
     SettingsError,
-    StoreUnavailableError,
 )
 from bot.core.i18n import translate
-from bot.core.logs import redact_text
 from bot.local.embedded import find_server_program, read_server_version
 from bot.queue.keys import Keys
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_watch import list_held_partitions
 from bot.redis.check import RedisSeverity, check_redis, list_servers
 from bot.redis.cluster import ClusterClient
 from bot.redis.connect import connect_redis, translate_redis_errors
@@ -94,7 +95,7 @@ async def check_services(
     )
     for name, look in looks:
         if name and name in services.standins:
-            yield DoctorFinding("ok", name, "a local stand-in is used; see the README for connecting the real service")
+            yield DoctorFinding("ok", name, "a local stand-in is used; `countersign init` asks for the real service")
             continue
         try:
             async for finding in look(services):
@@ -133,6 +134,22 @@ def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
             yield DoctorFinding("fail", name, str(wrong).removeprefix(f"{name}: "))
 
 
+async def check_file_bucket(settings: Settings) -> AsyncIterator[DoctorFinding]:
+    """The bucket that keeps files, if the settings name one: whether it takes, gives, lists and deletes."""
+    if not settings.files_bucket:
+        return
+    try:
+        warning = await check_bucket(settings)
+    except CountersignError as wrong:
+        cure = "check FILES_BUCKET, FILES_BUCKET_ENDPOINT, FILES_BUCKET_REGION and the keys"
+        text = str(wrong).removeprefix("FILES_BUCKET: ")
+        yield DoctorFinding("fail", "FILES_BUCKET", text if isinstance(wrong, SettingsError) else f"{text}; {cure}")
+        return
+    yield DoctorFinding("ok", "FILES_BUCKET", f"{settings.files_bucket} takes, gives, lists and deletes")
+    if warning:
+        yield DoctorFinding("warn", "FILES_BUCKET", warning)
+
+
 async def check_approvers(settings: Settings, services: Services) -> AsyncIterator[DoctorFinding]:
     """Checks for each process that everybody has an approver. Services that cannot be reached are reported
     elsewhere."""
@@ -140,9 +157,9 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
         return
     team = ""
     try:
-        async with slack.open_web_client(services.bot_token, services.slack_api_url) as client:
+        async with open_web_client(services.bot_token, services.slack_api_url) as client:
             with suppress(SettingsError):  # a token that Slack refuses is the workspace's finding
-                team = (await slack.identify_bot(client)).team
+                team = (await identify_bot(client)).team
             if not team:
                 return
             directory = SlackDirectory(client, DirectoryFile(services.directory_file), team=team)
@@ -206,22 +223,9 @@ def _check_picture_font() -> DoctorFinding:
     return DoctorFinding("ok", "pictures", f"drawn with {font.name}")
 
 
-def explain_error(error: CountersignError) -> str:
-    """What is wrong, in one line, and how to fix it."""
-    match error:
-        case StoreUnavailableError():
-            return translate("store.down", "en", error=redact_text(str(error)))
-        case ChatError():
-            return f"Slack is not reached ({error}); check the network, HTTPS_PROXY and SLACK_API_URL"
-        case ModelUnavailableError() | ModelRejectedError():
-            return f"no answer of the model ({error}); check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL"
-        case _:
-            return str(error)
-
-
 async def _check_workspace(services: Services) -> AsyncIterator[DoctorFinding]:
-    async with slack.open_web_client(services.bot_token, services.slack_api_url) as client:
-        me = await slack.identify_bot(client)
+    async with open_web_client(services.bot_token, services.slack_api_url) as client:
+        me = await identify_bot(client)
         yield DoctorFinding("ok", "slack", f"workspace {me.team}, bot {me.user}")
         yield await _check_scopes(client)
         if services.app_token:
@@ -260,6 +264,9 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
             yield DoctorFinding("fail" if refused else "warn", "redis", finding.format_sentence("en"))
         if not findings:
             yield DoctorFinding("ok", "redis", "keeps what it is given")
+        for held in (await list_held_partitions(ScriptRunner.from_redis(redis, Keys())))[:1]:
+            why = translate(f"restored.{held.reason.value}", "en")
+            yield DoctorFinding("fail", "redis", f"work is held: {why}. See `countersign restored`")
         if dead := len(await DeadLetterStore(redis, Keys()).list_dead_letters()):
             yield DoctorFinding(
                 "warn", "queue", f"dead letters: {dead}; `countersign dead` lists them and puts them back"

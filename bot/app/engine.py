@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from pydantic import SecretStr
@@ -20,19 +20,27 @@ from tools.workflow.process.definition import load_shipped_processes
 from tools.workflow.remote.engine_users import InvalidUsersError
 from tools.workflow.remote.key_value_store import RedisKeyValueStore
 from tools.workflow.remote.open_engine import EngineAddress, open_engine
+from tools.workflow.remote.process_versions import KnownVersions
 
 
 @asynccontextmanager
 async def open_engine_from_settings(
-    settings: Settings, redis: Redis, directory: Directory, files: AttachedFiles | None = None
+    settings: Settings,
+    redis: Redis,
+    directory: Directory,
+    files: AttachedFiles | None = None,
+    *,
+    compute_number_floor: Callable[[], int] = lambda: 0,
 ) -> AsyncIterator[Engine]:
-    """The engine, while the context is open. Raises `SettingsError`."""
+    """The engine, while the context is open. `compute_number_floor`: as of `RedisStore`. Raises `SettingsError`."""
     processes = load_shipped_processes()
     calendar, numbers = load_calendar(settings), build_form_numbers(settings)
-    address, store = _build_engine_address(settings), RedisStore(redis)
-    known = (
-        processes if address else await EmbeddedEngine(store, processes, directory).list_processes()
-    )  # deployed ones too
+    address, store = _build_engine_address(settings), RedisStore(redis, compute_number_floor=compute_number_floor)
+    known = (  # deployed ones too
+        await KnownVersions(RedisKeyValueStore(redis), processes).list_current_processes()
+        if address
+        else await EmbeddedEngine(store, processes, directory).list_processes()
+    )
     policy = load_policy(settings, [process.form for process in known])
     if address is None:
         yield EmbeddedEngine(

@@ -11,6 +11,7 @@ from typing import Any
 from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.dialogs import CardDialogs
 from bot.chat.messages import (
+    Acceptance,
     ChatDirectory,
     Click,
     Dialog,
@@ -52,6 +53,7 @@ from bot.core.work_items import (
 )
 from bot.queue.lanes import ANYBODY, EnqueueResult, Lanes
 from bot.queue.overflow import LaneOverflows
+from bot.queue.store_watch import StoreWatch
 from bot.queue.worker import Worker
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.storage.approvals import ApprovalStore, Verdict, derive_task_card_id
@@ -83,6 +85,7 @@ class LaneIngress:
     directory: ChatDirectory
     overflows: LaneOverflows
     journal: Journal
+    watch: StoreWatch
     files: FileStore | None = None
     """None: dialogs take no files."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -91,9 +94,15 @@ class LaneIngress:
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         body = MessageReceived(message=message).model_dump_json()
         lane, person = message.place.conversation, message.person
-        accepted = await self.worker.accept_item(lane, message.id, body, aliases=aliases, person=person)
+        counted: dict[str, Any] = {"characters": len(message.text)}
+        counted |= {"files": len(message.files)} if message.files else {}
+        channel = message.place.channel
+        note = self.journal.build_record_write(lane, "message.received", person=person, channel=channel, **counted)
+        accepted = await self.worker.accept_item(lane, message.id, body, aliases=aliases, person=person, note=note)
         if accepted is EnqueueResult.FULL:
             await self._notify_lane_full(message)
+        elif self.watch.is_held:
+            self._go_on(self._notify_held(message))
 
     async def _notify_lane_full(self, message: Message) -> None:
         """The lane is full and the message is not taken: better than an endless queue. Announced once, with the first
@@ -111,11 +120,35 @@ class LaneIngress:
             message.place, message.person, Post(text), key=f"{message.id}:full", again=True
         )
 
+    async def _notify_held(self, message: Message) -> None:
+        """Work is held: said once a conversation. It is handled when work goes on."""
+        if await self.overflows.start_overflow(f"{message.place.conversation}:held", message.id):
+            text = translate("turn.held", await get_person_language(self.directory, message.person))
+            await self.delivery.deliver_message(message.place, message.person, Post(text), key=f"{message.id}:held")
+
+    async def _notify_press_held(self, click: Click) -> None:
+        text = translate("turn.held", await get_person_language(self.directory, click.person))
+        await self.delivery.chat.post_ephemeral(click.place, click.person, text)
+
     async def accept_click(self, click: Click) -> None:
         """A press goes into the lane of its approval, so that no slow conversation delays a decision."""
         accepted = await self.worker.accept_item(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+        if self.watch.is_held and accepted is EnqueueResult.NEW:
+            self._go_on(self._notify_press_held(click))
         if accepted is EnqueueResult.FULL:
             raise StoreUnavailableError(f"too many presses wait for {click.approval}")
+
+    async def withdraw_click(self, click: Click) -> Acceptance:
+        return await self._withdraw_item(click.approval, click.id)
+
+    async def withdraw_message(self, message: Message) -> Acceptance:
+        return await self._withdraw_item(message.place.conversation, message.id)
+
+    async def _withdraw_item(self, lane: str, id: str) -> Acceptance:
+        try:
+            return Acceptance.NOT_TAKEN if await self.lanes.withdraw_item(lane, id) else Acceptance.TAKEN
+        except StoreUnavailableError:
+            return Acceptance.UNKNOWN
 
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:
         """Stops their own work, or, for an administrator, anybody's. The platform waits, so this asks nobody who they

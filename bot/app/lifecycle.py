@@ -13,7 +13,8 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from bot.app.build import Application, build_app
-from bot.app.company_files import load_mcp_servers
+from bot.app.health import STOPPING, IsConnected, is_listening, open_health_server
+from bot.app.mcp_file import load_mcp_servers
 from bot.app.services import Services, format_banner, open_services
 from bot.app.settings import Settings, find_misspelt_variables
 from bot.chat.slack import app as slack
@@ -58,9 +59,14 @@ async def _work_until_asked(
     working = asyncio.create_task(bot.worker.run())
     stopping = asyncio.create_task(shutdown_requested.wait())
     try:
-        async with open_slack_connection(bot, settings, services):
+        async with (
+            open_health_server(bot.health, settings.health_host, settings.health_port),
+            open_slack_connection(bot, settings, services) as is_connected,
+        ):
+            bot.health.is_connected, bot.health.phase = is_connected, ""
             print(format_banner(services, _count_server_tools(settings, bot)), flush=True)
             await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            bot.health.phase = STOPPING
             bot.worker.stop()
         await asyncio.wait({working})
     finally:
@@ -98,17 +104,22 @@ class _ShutdownRequest:
 
 
 @asynccontextmanager
-async def open_slack_connection(bot: Application, settings: Settings, services: Services) -> AsyncIterator[None]:
-    """Receives Slack's events while the context is open: Socket Mode, or signed HTTP by setting."""
+async def open_slack_connection(bot: Application, settings: Settings, services: Services) -> AsyncIterator[IsConnected]:
+    """Receives Slack's events while the context is open: Socket Mode, or signed HTTP by setting. Yields what tells
+    whether they can come now."""
     if settings.slack_mode == "socket":
-        async with slack.open_socket_mode(bot.bolt_app, services.app_token, bot.ingress_gate):
-            yield
+        async with (
+            slack.open_socket_mode(bot.bolt_app, services.app_token, bot.ingress_gate) as handler,
+            bot.missed_messages.watched(handler.client.is_connected),
+        ):
+            yield handler.client.is_connected
         return
     runner = slack.build_http_runner(bot.bolt_app, services.signing_secret, bot.ingress_gate)
     await runner.setup()
     try:
         await _start_http_listener(runner, settings.http_host, settings.http_port)
-        yield
+        async with bot.missed_messages.watched(is_listening):
+            yield is_listening
     finally:
         await runner.cleanup()
 

@@ -3,28 +3,30 @@ servers, the trace exporter. `bot.app.build` builds on it."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.agent.fallback import FallbackModel
-from bot.agent.model import Model
+from bot.agent.model import MeasuredModel, Model
 from bot.agent.prices import PriceTable
-from bot.app.company_files import load_mcp_servers, load_prices
+from bot.app.company_files import load_prices
+from bot.app.file_store import open_file_bytes
+from bot.app.mcp_file import load_mcp_servers
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.tracing import open_sender_from_settings
 from bot.chat.directory_file import DirectoryFile
-from bot.chat.slack import app as slack
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.channel_readers import SlackReaderClassifier
 from bot.chat.slack.directory import FRESH_S, SlackDirectory
 from bot.chat.slack.files import SlackFileSource
-from bot.chat.slack.listeners import BotIdentity
+from bot.chat.slack.web_client import BotIdentity, identify_bot, open_web_client
 from bot.conversation.reply import MessageDelivery
 from bot.core import logs
 from bot.core.clock import Clock
@@ -33,11 +35,13 @@ from bot.core.redaction import remember_secrets
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.rate_limits import RateLimiter
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_watch import StoreWatch
 from bot.redis.check import require_fit_redis
 from bot.redis.connect import connect_redis
 from bot.storage.approvals import ApprovalStore
 from bot.storage.cache import TextCache
-from bot.storage.file_bytes import FileBytes, FolderBytes
+from bot.storage.file_bytes import FileBytes
 from bot.storage.files import FileStore
 from bot.storage.history import HistoryStore
 from bot.storage.homes import HomeStore
@@ -61,11 +65,18 @@ class Timing:
     grace_s: float = 25.0
     relay_pause_s: float = 0.5
     timer_pause_s: float = 1.0
+    alert_pause_s: float = 10.0
+    watch_pause_s: float = 2.0
+    """Between two looks at the store and its clock."""
     outage_retry_s: float = 5.0
     person_max_age_s: float = FRESH_S
     """The maximum age of a person's data when they press."""
     file_patience_s: float = 60.0
     """How long a message waits for a file that the platform does not deliver."""
+    morning_pause_s: float = 20.0
+    """How often it is looked whether morning lists are due."""
+    summary_pause_s: float = 60.0
+    """Between the first two tries to sum up a conversation."""
     max_tries: int = 5
     max_lane_items: int = 500
     backoff_ms: int = 500
@@ -87,6 +98,7 @@ class Stores:
     homes: HomeStore
     preferences: PreferenceStore
     file_bytes: FileBytes
+    watch: StoreWatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +142,9 @@ async def open_resources(
     timing = timing or Timing()
     remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
     async with AsyncExitStack() as stack:
-        stores = await stack.enter_async_context(_open_stores(settings, services, timing))
+        file_bytes = await stack.enter_async_context(open_file_bytes(settings))
+        stores = await stack.enter_async_context(_open_stores(settings, services, timing, file_bytes))
+        timing = replace(timing, clock=stores.watch.adjust_clock(timing.clock))
         platform = await stack.enter_async_context(_open_slack(settings, services, stores, timing))
         model = await stack.enter_async_context(_open_models(settings, services, stores)) if model is None else model
         servers = await stack.enter_async_context(_open_mcp_tools(settings))
@@ -149,7 +163,9 @@ async def open_resources(
 
 
 @asynccontextmanager
-async def _open_stores(settings: Settings, services: Services, timing: Timing) -> AsyncIterator[Stores]:
+async def _open_stores(
+    settings: Settings, services: Services, timing: Timing, file_bytes: FileBytes
+) -> AsyncIterator[Stores]:
     """The stores, after a check that this Redis keeps its data."""
     redis, keys = await connect_redis(services.redis_url), Keys()
     try:
@@ -167,27 +183,42 @@ async def _open_stores(settings: Settings, services: Services, timing: Timing) -
                 max_tries=timing.max_tries,
                 cap=timing.max_lane_items,
             ),
-            runs=RunStore(redis, keys),
-            approvals=ApprovalStore(redis, keys),
+            runs=RunStore(redis, keys, kept_ms=settings.runs_days * DAY_MS),
+            approvals=ApprovalStore(redis, keys, kept_ms=settings.cards_days * DAY_MS),
             history=HistoryStore(
                 redis, keys, max_tokens=settings.history_tokens, kept_ms=settings.history_days * DAY_MS
             ),
-            journal=Journal(redis, keys),
+            journal=Journal(redis, keys, kept_ms=settings.journal_days * DAY_MS),
             usage=UsageStore(redis, keys, clock=timing.clock, zone=ZoneInfo(settings.company_timezone)),
             homes=HomeStore(redis, keys),
             preferences=preferences,
-            file_bytes=FolderBytes((settings.files_dir or settings.data_dir / "files").absolute()),
+            file_bytes=file_bytes,
+            watch=await _start_watch(settings, services, redis, keys),
         )
     finally:
         await redis.aclose()
+
+
+async def _start_watch(settings: Settings, services: Services, redis: Redis, keys: Keys) -> StoreWatch:
+    """Looks at the store before anything is done with it. What was seen of it is kept in a file, one for each address;
+    where data may be lost by setting, nothing is."""
+    address = hashlib.sha256(services.redis_url.encode()).hexdigest()[:12]
+    watch = StoreWatch(
+        scripts=ScriptRunner.from_redis(redis, keys),
+        keys=keys,
+        memory=None if settings.allow_non_durable else settings.data_dir.absolute() / f"store-{address}.json",
+        may_lose_data=settings.allow_non_durable,
+    )
+    await watch.watch_store()
+    return watch
 
 
 @asynccontextmanager
 async def _open_slack(
     settings: Settings, services: Services, stores: Stores, timing: Timing
 ) -> AsyncIterator[SlackPlatform]:
-    async with slack.open_web_client(services.bot_token, services.slack_api_url) as client:
-        me = await slack.identify_bot(client)
+    async with open_web_client(services.bot_token, services.slack_api_url) as client:
+        me = await identify_bot(client)
         limits = RateLimiter(stores.redis, stores.keys)
         chat = SlackChannel(client, limits, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
         facts = DirectoryFile(services.directory_file)
@@ -229,7 +260,10 @@ async def _open_models(settings: Settings, services: Services, stores: Stores) -
             open_model(one.url, one.key, one.name, retries=retries, api=one.api, effort=one.effort, memory=memory)
             for one in endpoints
         ]
-        first, *second = [await stack.enter_async_context(one) for one in opening]
+        first, *second = [
+            MeasuredModel(await stack.enter_async_context(one), endpoint.name)
+            for one, endpoint in zip(opening, endpoints, strict=True)
+        ]
         yield FallbackModel(first=first, second=second[0]) if second else first
 
 

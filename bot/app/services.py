@@ -11,26 +11,22 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from pydantic import SecretStr
 
+from bot.app.redis_source import has_redis, open_existing_redis, open_redis_from_settings, require_writable_folder
 from bot.app.settings import Settings
-from bot.core.errors import LocalStartError, NoInstallationError, SettingsError
-from bot.core.i18n import detect_terminal_language, translate
-from bot.core.logs import redact_text
+from bot.core.errors import LocalStartError
+from bot.core.i18n import detect_terminal_language
+from bot.core.redaction import redact_text
 from bot.local.claim import claim_folder
-from bot.local.embedded import EmbeddedRedis
-from bot.local.private import make_private_folder
 from bot.queue.worker import Job
 
 OPENAI = "api.openai.com"
 LOOPBACK = "127.0.0.1"
 """The address that stand-ins listen on."""
-UPKEEP_INTERVAL_S = 2.0
-"""How often the embedded server is checked."""
 READY_S, END_S = 20.0, 10.0
 """How long the local stand-ins may take to start, and to end."""
 
@@ -98,7 +94,7 @@ async def open_services(settings: Settings, *, start: bool = True) -> AsyncItera
             url = await stack.enter_async_context(open_existing_redis(settings)) if has_redis(settings) else ""
             yield _build_services(settings, url, {}, (*missing, *services))
             return
-        _require_writable_folder(settings.data_dir)
+        require_writable_folder(settings.data_dir)
         lock = (
             await stack.enter_async_context(_claim_data_folder(settings, services))
             if _needs_data_folder(settings, services)
@@ -132,56 +128,6 @@ def _claim_data_folder(settings: Settings, services: Sequence[str]) -> AbstractA
     return claim_folder(
         folder, alone=_has_stateful_standin(services), address=page, language=detect_terminal_language()
     )
-
-
-def has_redis(settings: Settings) -> bool:
-    """True if there is a Redis to read: one by setting, or the data of an embedded one."""
-    return bool(settings.redis_url) or _build_embedded_redis(settings).has_data
-
-
-@asynccontextmanager
-async def open_existing_redis(settings: Settings) -> AsyncIterator[str]:
-    """The URL of the bot's Redis, for commands that only read: creates nothing. Raises NoInstallationError, and
-    LocalStartError if the Redis that exists cannot be opened."""
-    if not has_redis(settings):
-        folder = settings.data_dir.absolute()
-        raise NoInstallationError(translate("local_store.no_bot", detect_terminal_language(), folder=folder))
-    async with open_redis_from_settings(settings) as (url, _):
-        yield url
-
-
-@asynccontextmanager
-async def open_redis_from_settings(settings: Settings) -> AsyncIterator[tuple[str, tuple[Job, ...]]]:
-    """The Redis by setting, or else the embedded one, while the context is open; also the job that keeps it alive."""
-    if settings.redis_url:
-        yield settings.redis_url, ()
-        return
-    server = _build_embedded_redis(settings)
-    url = await server.ensure_running()
-    try:
-        yield url, (partial(_restart_embedded_redis, server),)
-    finally:
-        await server.close()
-
-
-def _build_embedded_redis(settings: Settings) -> EmbeddedRedis:
-    return EmbeddedRedis(settings.data_dir / "redis", language=detect_terminal_language())
-
-
-def _require_writable_folder(folder: Path) -> None:
-    """Checks the folder for everything local. Raises SettingsError."""
-    try:
-        make_private_folder(folder)
-        (folder / ".writable").touch()
-        (folder / ".writable").unlink(missing_ok=True)
-    except OSError as error:
-        raise SettingsError(f"DATA_DIR: {folder} cannot be written to ({error.strerror})") from error
-
-
-async def _restart_embedded_redis(embedded: EmbeddedRedis) -> None:
-    """Restarts the embedded server if it has died. Everything acknowledged is on disk."""
-    await asyncio.sleep(UPKEEP_INTERVAL_S)
-    await embedded.ensure_running()
 
 
 def _build_services(settings: Settings, redis_url: str, local: dict[str, str], standins: tuple[str, ...]) -> Services:

@@ -22,7 +22,7 @@ MIN_SIMILARITY = 0.8
 OUR_FIRST_WORDS = frozenset(
     {
         *("SLACK", "OPENAI", "REACT", "SMTP", "REDIS", "BUDGET", "PRICES", "ENGINE", "WORKFLOW", "APPROVAL"),
-        *("HANDBOOK", "PERSONA", "DIRECTORY", "POLICY", "FINANCE", "LEASE", "TRACES", "FILES"),
+        *("HANDBOOK", "PERSONA", "DIRECTORY", "POLICY", "FINANCE", "LEASE", "TRACES", "FILES", "HEALTH"),
     }
 )
 """First words that make any name in our own `.env` look like a setting."""

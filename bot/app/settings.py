@@ -5,6 +5,7 @@ Secrets are `SecretStr`: they print as asterisks wherever a setting is shown."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from datetime import time
 from decimal import Decimal, InvalidOperation
@@ -29,6 +30,8 @@ PATH_VARIABLES = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 MIN_PATH_TOKEN = 16
 """A part of an address with letters and digits counts as a secret from this length on: paths can contain tokens."""
 REDIS = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
+
+_S3_ADDRESS = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()/-]{0,200})?")
 
 Capture = Literal["false", "true", "no_content", "span_only", "event_only", "span_and_event"]
 """The values that OpenTelemetry instrumentations accept. Content goes into spans, or nowhere here."""
@@ -145,6 +148,20 @@ class Settings(BaseSettings):
     files_dir: Path | None = None
     """Where the files that people send are kept, each under its SHA-256: one folder for all processes. Empty: the
     folder `files` in `DATA_DIR`."""
+    files_bucket: str = ""
+    """`s3://bucket/prefix`: the files are kept in this bucket of an S3-compatible store, and not in a folder. Needs the
+    extra `s3`; the keys need ListBucket, GetObject, PutObject and DeleteObject."""
+    files_bucket_endpoint: str = ""
+    """`https://host`: where the store is, if it is not AWS's."""
+    files_bucket_region: str = ""
+    """The bucket's region. Empty: as the variables and files of AWS's own programs say."""
+    files_bucket_style: Literal["auto", "path", "virtual"] = "auto"
+    """Whether the bucket stands in the path or in the host's name. `auto`: in the path of `files_bucket_endpoint`; some
+    stores want `virtual`."""
+    files_bucket_access_key: str = ""
+    """Which key asks. Empty: found as AWS's own programs do (variables, profile, role of the machine)."""
+    files_bucket_secret_key: SecretStr | None = None
+    """Of `files_bucket_access_key`."""
     files_mb: float = Field(default=20, gt=0, le=100)
     """The largest file that is taken (MB)."""
     files_days: int = Field(default=730, ge=1)
@@ -176,6 +193,12 @@ class Settings(BaseSettings):
     and results of its last three messages come on top: at most 4,500."""
     history_days: int = Field(default=30, ge=1)
     """How long a silent conversation is remembered (days)."""
+    runs_days: int = Field(default=7, ge=1)
+    """How long a run is kept after its end, with its message, calls and answer (days)."""
+    cards_days: int = Field(default=30, ge=1)
+    """How long a card is kept after its end, so that a late press gets its answer (days)."""
+    journal_days: int = Field(default=90, ge=1)
+    """How long the journal is kept, which `countersign tail` shows (days)."""
     max_steps: int = Field(default=16, ge=1, le=100)
     """Replies of the model that call tools, for one message. Calls of tools may be twice as many, and 20 at least."""
     run_seconds: float = Field(default=180, gt=0)
@@ -196,6 +219,10 @@ class Settings(BaseSettings):
     """The least severe lines that are written."""
     log_format: Literal["auto", "json", "console"] = "auto"
     """`auto`: coloured on a terminal, JSON elsewhere."""
+    health_port: int = Field(default=0, ge=0, le=65535)
+    """Where `/metrics` (Prometheus), `/healthz` and `/readyz` answer, of this one process. 0: nowhere."""
+    health_host: str = "127.0.0.1"
+    """The address that `health_port` listens on. What is told there names no person and no request."""
     redact_personal: Literal["off", "on"] = "off"
     """`on`: numbers of phones, identity cards, bank accounts and cards stay out of logs, journal and exports too."""
 
@@ -309,7 +336,7 @@ def load_settings() -> Settings:
     wrong = [*find_wrong_names(names, _list_known_names(), used), *wrong]
     if wrong or settings is None:
         raise SettingsError("; ".join(wrong))
-    _require_valid_settings(settings)
+    require_valid_settings(settings)
     remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
     return settings
 
@@ -333,10 +360,12 @@ def _find_mcp_file(settings: Settings | None) -> Path | None:
     return Path(named) if named else None
 
 
-def _require_valid_settings(settings: Settings) -> None:
+def require_valid_settings(settings: Settings) -> None:
+    """Checks what one value says of another. Raises SettingsError."""
     _require_slack_tokens(settings)
     _require_known_schemes(settings)
     _require_engine_settings(settings)
+    _require_file_settings(settings)
     _require_model_settings(settings)
     if not _is_amount(settings.finance_threshold):
         raise SettingsError("FINANCE_THRESHOLD should be an amount of 0 or more, like 1000 or 1000.50")
@@ -376,6 +405,17 @@ def _require_model_settings(settings: Settings) -> None:
         raise SettingsError("COMPANY_TIMEZONE should be an IANA name, like Asia/Shanghai or Europe/Berlin") from None
 
 
+def _require_file_settings(settings: Settings) -> None:
+    if not settings.files_bucket:
+        return
+    if not _S3_ADDRESS.fullmatch(settings.files_bucket):
+        raise SettingsError("FILES_BUCKET should be an address like s3://bucket/prefix")
+    if settings.files_dir is not None:
+        raise SettingsError("FILES_BUCKET and FILES_DIR are both set: files are kept in one place, so set one of them")
+    if bool(settings.files_bucket_access_key) != (settings.files_bucket_secret_key is not None):
+        raise SettingsError("FILES_BUCKET_ACCESS_KEY and FILES_BUCKET_SECRET_KEY belong together: set both, or neither")
+
+
 def _require_engine_settings(settings: Settings) -> None:
     if settings.workflow_engine == "embedded":
         return
@@ -396,6 +436,7 @@ def _require_known_schemes(settings: Settings) -> None:
         ("OPENAI_BASE_URL", settings.openai_base_url, web),
         ("OPENAI_FALLBACK_BASE_URL", settings.openai_fallback_base_url, web),
         ("ENGINE_URL", settings.engine_url, web),
+        ("FILES_BUCKET_ENDPOINT", settings.files_bucket_endpoint, web),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", settings.otel_exporter_otlp_endpoint, web),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", settings.otel_exporter_otlp_traces_endpoint, web),
     ):
@@ -409,3 +450,13 @@ def _is_amount(text: str) -> bool:
     except InvalidOperation:
         return False
     return amount.is_finite() and amount >= 0
+
+
+def read_setting_file(setting: str, path: Path | None) -> str:
+    """The file's text; empty without a file. Raises SettingsError."""
+    try:
+        return path.read_text(encoding="utf-8") if path else ""
+    except OSError as error:
+        raise SettingsError(f"{setting}: {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise SettingsError(f"{setting}: {path} is not UTF-8") from None

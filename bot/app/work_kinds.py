@@ -44,6 +44,7 @@ from bot.core.work_items import (
     CompactConversation,
     DraftSuggestion,
     ExpireCard,
+    ForgetCopies,
     FormSubmitted,
     JoinSet,
     MessageReceived,
@@ -52,12 +53,14 @@ from bot.core.work_items import (
     OpenSet,
     RecordDirectEvent,
     RefreshCard,
+    RefreshProgress,
     RefreshSet,
     RelayEngineEvent,
     RemindDeciders,
     RenderDiagram,
     ResumeRun,
     SessionStopped,
+    SettleCard,
     ShowFiles,
     ShowSuggestion,
     StartMorning,
@@ -153,6 +156,10 @@ async def _relay_event(to: WorkHandlers, lease: Lease, work: RelayEngineEvent) -
     return []
 
 
+async def _forget_copies(to: WorkHandlers, lease: Lease, work: ForgetCopies) -> Sequence[Write]:
+    return to.lifecycle.forget_copies(lease, work)
+
+
 async def _append_history(to: WorkHandlers, lease: Lease, work: AppendDirectHistory) -> Sequence[Write]:
     return to.memory.build_direct_history_writes(work)
 
@@ -174,6 +181,7 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         handle=lambda to, lease, work: to.request_forms.request_card(lease, work),
         give_up=lambda to, item, work: to.request_forms.give_up_form(item, work),
     ),
+    WorkKind(model=RefreshProgress, handle=lambda to, lease, work: to.turn_handler.refresh_progress(lease, work)),
     WorkKind(
         model=SessionStopped,
         handle=lambda to, lease, work: to.session_stop_handler.stop_session(lease, work),
@@ -214,7 +222,12 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         handle=lambda to, lease, work: to.lifecycle.stop_card(lease.item, work),
         give_up=lambda to, item, work: to.lifecycle.stop_card(item, work),
     ),
-    WorkKind(model=RefreshCard, handle=lambda to, lease, work: to.lifecycle.refresh_card(lease)),
+    WorkKind(model=RefreshCard, handle=lambda to, lease, work: to.lifecycle.refresh_card(lease, work)),
+    WorkKind(model=ForgetCopies, handle=_forget_copies),
+    WorkKind(
+        model=SettleCard,
+        handle=lambda to, lease, work: to.lifecycle.settle_card(lease, silent=work.is_silent),
+    ),
     WorkKind(model=JoinSet, handle=lambda to, lease, work: to.lifecycle.join_set(lease, work)),
     # Several cards in one message
     WorkKind(model=OpenSet, handle=lambda to, lease, work: to.approval_sets.open_set(lease, work)),
@@ -252,3 +265,8 @@ async def handle_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequ
 
 async def give_up_work(to: WorkHandlers, item: LaneItem, work: FrozenModel) -> Sequence[Write]:
     return await _BY_MODEL[type(work)].give_up(to, item, work)
+
+
+def get_work_kind(work: FrozenModel) -> str:
+    """The `kind` that stands in its stored form."""
+    return str(type(work).model_fields["kind"].default)

@@ -15,6 +15,7 @@ from bot.approvals import set_render
 from bot.approvals.authorization import authorize_press
 from bot.approvals.day_facts import DayFacts
 from bot.approvals.delivery import CardDelivery
+from bot.approvals.refusals import SETTLED_MS
 from bot.approvals.set_entries import CARD_CHOICES, count_entry_bytes, has_whole_days, shows_request
 from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, MessageRef, Post
 from bot.core import logs
@@ -22,7 +23,7 @@ from bot.core.approval_sets import REJECT_SET, SET_DECISIONS, SEVERAL, TICK, TIC
 from bot.core.clock import Clock
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.i18n import LANGUAGES, translate
-from bot.core.records import Approval
+from bot.core.records import SHOWN_SEAL, Approval
 from bot.core.work_items import ButtonPressed, JoinSet, OpenSet, RefreshSet
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lease
@@ -179,16 +180,30 @@ class ApprovalSets:
             return await self._refuse_press(lease, click, "not_yours" if approval_set else "gone")
         if click.choice == SEVERAL:
             return await self._refuse_press(lease, click, "there")
+        stored, approval_set = approval_set, _add_pressed_copy(approval_set, click)
         if approval_set.press_id == click.id:  # delivered again after a crash
             return await self._rewrite_set(lease.item, approval_set)
         approvals = await self._load_approvals(approval_set)
         pressable = set_render.list_pressable(approval_set, approvals, self.clock.now_ms())
         if click.version != approval_set.version or not pressable:  # all of it was decided meanwhile
-            return [] if click.choice == TICK else await self._refuse_press(lease, click, "stale")
+            refused = [] if click.choice == TICK else await self._refuse_press(lease, click, "stale")
+            return [*refused, *self._correct_pressed_message(lease.item, stored, approval_set)]
         ticked = tuple(number for number in _read_ticks(click, approval_set) if number in pressable)
         if click.choice == TICK:
             return await self._save_ticks(lease, approval_set, ticked)
         return await self._press_cards(lease, click, approval_set, ticked, approvals)
+
+    def _correct_pressed_message(
+        self, item: LaneItem, stored: ApprovalSet, approval_set: ApprovalSet
+    ) -> Sequence[Write]:
+        """Has messages rewritten that show what is over: one that was not on record, or one that shows it long after it
+        was rewritten. A process that was held up may have posted or rewritten it last."""
+        has_crossed = self.clock.now_ms() <= approval_set.shown_ms + SETTLED_MS
+        if approval_set.copies == stored.copies and has_crossed:  # the press and a change
+            return []
+        unsure = approval_set.model_copy(update={"shown_sha": ""})
+        body = RefreshSet().model_dump_json()
+        return [self.sets.build_save_write(unsure), EnqueueItem(item.lane, f"{item.id}:{item.lane}:correct", body)]
 
     async def _press_cards(
         self,
@@ -235,6 +250,8 @@ class ApprovalSets:
             approval_set = grown
         approvals = await self._load_approvals(approval_set)
         is_busy = any(set_render.is_running(one, approvals.get(one.approval)) for one in approval_set.entries)
+        if lease.item.is_redelivery:  # its message may say what is on no record
+            approval_set = approval_set.model_copy(update={"shown_sha": ""})
         if is_busy and self.clock.now_ms() < approval_set.shown_ms + REWRITE_MS:
             return [self.sets.build_save_write(approval_set), *joins]  # the last of them has it rewritten
         return [*await self._rewrite_set(lease.item, approval_set, approvals), *joins]
@@ -301,16 +318,18 @@ class ApprovalSets:
         person = await self.directory.find_person(approval_set.person)
         if person is None or not approval_set.copies:
             return [self.sets.build_save_write(approval_set)]
-        post = await self._render_set(approval_set, person, approvals)
-        if _hash_post(post) == approval_set.shown_sha:
+        post, (*older_copies, newest) = await self._render_set(approval_set, person, approvals), approval_set.copies
+        if _hash_post(post) == approval_set.shown_sha and not (older_copies or item.is_redelivery):
             return [self.sets.build_save_write(approval_set)]
         try:
-            await self.chat.update_message(approval_set.copies[-1], post)
+            await self.chat.update_message(newest, post)
         except ChatUnavailableError:
             raise
         except ChatError as error:  # the message is deleted; its cards are still there
             log.warning("set.not_rewritten", error=error.code)
-        shown = {"shown_ms": self.clock.now_ms(), "shown_sha": _hash_post(post)}
+        for older in older_copies:
+            await self._replace_message(older, person)
+        shown = {"shown_ms": self.clock.now_ms(), "shown_sha": _hash_post(post), "copies": (newest,)}
         return [self.sets.build_save_write(approval_set.model_copy(update=shown))]
 
     async def _render_set(
@@ -338,6 +357,15 @@ class ApprovalSets:
             entries=len(approval_set.entries),
             **more,
         )
+
+
+def _add_pressed_copy(approval_set: ApprovalSet, click: Click) -> ApprovalSet:
+    """With the pressed message, if it was not on record: the newest of them stays, and the others point to it."""
+    place = approval_set.place or click.place
+    if click.card is None or click.card in approval_set.copies or click.card.channel != place.channel:
+        return approval_set
+    copies = sorted((*approval_set.copies, click.card), key=lambda one: (len(one.ts), one.ts))
+    return approval_set.model_copy(update={"copies": tuple(copies)})
 
 
 def _build_joins(approval_set: ApprovalSet, entries: Iterable[SetEntry]) -> tuple[Write, ...]:
@@ -375,5 +403,6 @@ def _build_card_press(click: Click, approval_set: ApprovalSet, entry: SetEntry) 
         place=click.place,
         form=form,
         in_set=approval_set.id,
+        seal=entry.seal[:SHOWN_SEAL],
     )
     return EnqueueItem(entry.approval, press.id, ButtonPressed(click=press).model_dump_json())

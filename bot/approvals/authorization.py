@@ -33,10 +33,19 @@ class PressRefusal(FrozenModel):
 
 
 def authorize_press(
-    approval: Approval, person: str, choice: str, version: int, now_ms: int, standing: frozenset[str] = frozenset()
+    approval: Approval,
+    person: str,
+    choice: str,
+    version: int,
+    now_ms: int,
+    standing: frozenset[str] = frozenset(),
+    seal: str = "",
 ) -> PressRefusal | None:
     """None if this person may press this button now. `standing`: the people they are a deputy for now. A deputy counts
-    for decisions about somebody else's request. What people confirm for themselves, only they can confirm."""
+    for decisions about somebody else's request. What people confirm for themselves, only they can confirm. `seal`: what
+    the pressed button carries of it; empty on a card of a version that sent none."""
+    if shows_another_card(approval, version, seal):
+        return PressRefusal(code="other_card")
     standing = standing if approval.gate is Gate.APPROVE else frozenset()
     if choice in RENEWAL_CHOICES:
         return _check_renewal(approval, person, standing)
@@ -45,6 +54,12 @@ def authorize_press(
     if choice in RECOVERY_CHOICES:
         return _check_recovery(approval, person, choice, version)
     return _check_time(approval, choice, version, now_ms) or _check_authority(approval, person, standing)
+
+
+def shows_another_card(approval: Approval, version: int, seal: str) -> bool:
+    """True if the button stands under something else than this version of the card: the store was emptied or restored,
+    and its ids have come to mean something else."""
+    return bool(seal) and version == approval.version and seal != approval.shown_seal
 
 
 def authorize_retry(run: Run | None, person: str, latest: str) -> PressRefusal | None:

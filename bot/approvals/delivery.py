@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.approvals import render
 from bot.approvals.authorization import PressRefusal
@@ -11,7 +11,7 @@ from bot.approvals.events import CardDelivered, CopiesUpdated
 from bot.approvals.state import record_copies
 from bot.chat.messages import Card, Channel, ChannelReaders, ChatDirectory, Click, MessageRef, Place, Post
 from bot.core import disclosure, logs
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError
 from bot.core.i18n import render_value, translate
 from bot.core.outcomes import Names, describe_dated_outcome, format_local_time
 from bot.core.records import Approval, ApprovalState
@@ -30,8 +30,20 @@ class DeliveredCard:
 
     approval: Approval
     """With the copies to keep up to date."""
-    is_outdated: bool = False
-    """Some copy is out of date because the platform could not be reached."""
+    outdated: tuple[MessageRef, ...] = ()
+    """Copies that are out of date because the platform could not be reached, or took no more updates."""
+    wait_ms: int = 0
+    """When it takes more; 0: it could not be reached."""
+    posted: tuple[tuple[str, MessageRef], ...] = ()
+    """Copies that were posted by this delivery, or by an earlier try of it, with their readers."""
+
+    @property
+    def is_outdated(self) -> bool:
+        return bool(self.outdated)
+
+
+async def _is_never_late(card: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +52,8 @@ class CardDelivery:
     directory: ChatDirectory
     list_deputies: Callable[[str], Awaitable[Sequence[str]]]
     """Who may decide a task now in place of its assignee."""
+    is_catching_up: Callable[[str], Awaitable[bool]] = _is_never_late
+    """(card) True while an item of its own updates its copies: nobody else does, or the older state might come last."""
 
     async def post_card(self, approval: Approval, key_part: str, *, again: bool) -> DeliveredCard:
         """Posts a new card to everybody it is for."""
@@ -93,7 +107,8 @@ class CardDelivery:
         else's. However often a card is shown, each person has one copy to keep up to date."""
         copies = await self._post_copies(approval, readers, key_part, again=again)
         older_copies = [ref for _, ref in approval.copies if ref not in copies.values()]
-        return await self.update_copies(record_copies(approval, CardDelivered(copies)), older_copies)
+        card = await self.update_copies(record_copies(approval, CardDelivered(copies)), older_copies)
+        return replace(card, posted=tuple(copies.items()))
 
     async def _post_copies(
         self, approval: Approval, readers: Sequence[str], key_part: str, *, again: bool
@@ -104,10 +119,8 @@ class CardDelivery:
         for reader in await self._find_known_people(readers):
             key = f"{approval.id}:{approval.version}:{reader.id}:{key_part}"[:200]
             try:
-                place, post = (
-                    await self._choose_card_place(approval, reader),
-                    render.render_card(approval, reader, names),
-                )
+                place = await self._choose_card_place(approval, reader)
+                post = render.render_card(approval, reader, names, is_shared=not place.direct)
                 copies[reader.id] = await self.chat.post_message(place, post, key=key, again=again)
             except ChatUnavailableError:
                 raise
@@ -126,21 +139,31 @@ class CardDelivery:
         return await self.chat.open_dm(reader.id)
 
     async def update_copies(self, approval: Approval, copies: Collection[MessageRef] | None = None) -> DeliveredCard:
-        """Updates every copy, or only these. Never fails: a deleted message is dropped, and a copy that cannot be
-        reached now makes the card outdated."""
-        newest = dict(approval.copies)
-        outdated = [
-            (reader, ref)
-            for reader, ref in approval.copies
-            if (copies is None or ref in copies)
-            and not await self._update_copy(approval, reader, ref, is_replaced=newest[reader] != ref)
-        ]
+        """Updates every copy, or only these, if the platform takes it now. Never fails and never waits: a deleted
+        message is dropped, and what is left is listed as outdated."""
+        if approval.copies and await self.is_catching_up(approval.id):
+            return DeliveredCard(approval, tuple(ref for _, ref in approval.copies))
+        return await self.rewrite_copies(approval, copies)
+
+    async def rewrite_copies(self, approval: Approval, copies: Collection[MessageRef] | None = None) -> DeliveredCard:
+        """The same, for the item that catches up."""
+        newest, outdated, wait_ms = dict(approval.copies), list[tuple[str, MessageRef]](), 0
+        for reader, ref in approval.copies:
+            if copies is not None and ref not in copies:
+                continue
+            try:
+                is_done = await self._update_copy(approval, reader, ref, is_replaced=newest[reader] != ref)
+            except ChatBusyError as busy:
+                is_done, wait_ms = False, min(wait_ms or busy.wait_ms, busy.wait_ms)
+            if not is_done:
+                outdated.append((reader, ref))
         other_copies = [] if copies is None else [one for one in approval.copies if one[1] not in copies]
         current = (one for one in approval.copies if newest[one[0]] == one[1] or one in outdated or one in other_copies)
-        return DeliveredCard(record_copies(approval, CopiesUpdated(tuple(current))), is_outdated=bool(outdated))
+        refs = tuple(ref for _, ref in outdated)
+        return DeliveredCard(record_copies(approval, CopiesUpdated(tuple(current))), refs, wait_ms)
 
     async def _update_copy(self, approval: Approval, reader: str, ref: MessageRef, *, is_replaced: bool) -> bool:
-        """True when this copy needs no more work."""
+        """True when this copy needs no more work. Raises ChatBusyError."""
         try:
             person = await self.directory.find_person(reader)
             if person is not None:
@@ -148,12 +171,14 @@ class CardDelivery:
                 post = (
                     render.render_moved_card(approval, person)
                     if is_replaced
-                    else render.render_card(approval, person, names)
+                    else render.render_card(approval, person, names, is_shared=_is_in_channel(approval, ref))
                 )
                 is_former = is_replaced and approval.place is not None and ref.channel == approval.place.channel
                 await self.chat.update_message(
                     ref, _strip_card(post) if is_former and not _can_show_in_full(approval.place) else post
                 )
+        except ChatBusyError:
+            raise
         except ChatError as error:
             log.warning("card.not_rewritten", approval=approval.id, error=error.code)
             return not isinstance(error, ChatUnavailableError)
@@ -236,6 +261,12 @@ class CardDelivery:
         return {
             one.id: list_names_by_language(one) for one in await self._find_known_people([one for one in ids if one])
         }
+
+
+def _is_in_channel(approval: Approval, ref: MessageRef) -> bool:
+    """True for a copy that others see too."""
+    place = approval.place
+    return place is not None and not place.direct and ref.channel == place.channel
 
 
 def _can_show_in_full(place: Place | None) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from bot.agent.proposals import clean_form, propose_call
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
@@ -13,6 +15,7 @@ from bot.approvals.delivery import CardDelivery
 from bot.approvals.opinion_drafts import read_form_answers
 from bot.chat.messages import ChatDirectory, Click, Dialog
 from bot.core.clock import Clock
+from bot.core.errors import UnreadableRecordError
 from bot.core.i18n import render_value
 from bot.core.records import Approval
 from bot.core.run_state import validate_args
@@ -35,8 +38,11 @@ class CardDialogs:
     clock: Clock
 
     async def opens_dialog(self, click: Click) -> bool:
-        """Whether the pressed button has a dialog."""
-        approval = await self.approvals.load_approval(click.approval)
+        """Whether the pressed button has a dialog. A card that cannot be read has none: the press says so."""
+        try:
+            approval = await self.approvals.load_approval(click.approval)
+        except (UnreadableRecordError, ValidationError):
+            return False
         return approval is not None and self._find_dialog_choice(approval, click) is not None
 
     async def build_dialog(self, click: Click) -> Dialog | None:
@@ -94,7 +100,9 @@ class CardDialogs:
     async def _is_authorized(self, approval: Approval, click: Click) -> bool:
         standing = await self.card_delivery.list_represented(approval, click.person)
         now_ms = self.clock.now_ms()
-        return authorize_press(approval, click.person, click.choice, click.version, now_ms, standing) is None
+        return (
+            authorize_press(approval, click.person, click.choice, click.version, now_ms, standing, click.seal) is None
+        )
 
     async def _validate_form(self, approval: Approval, choice: CardChoice, person: Caller, click: Click) -> None:
         """Validates the answers of a dialog, without any effect. Raises `ToolError`."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from bot.approvals import render
 from bot.approvals.call_args import merge_args
 from bot.approvals.card_editor import CardEditor
-from bot.approvals.delivery import CardDelivery
 from bot.approvals.events import (
     EffectConfirmed,
     EffectFailed,
@@ -26,20 +25,27 @@ from bot.approvals.events import (
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.state import transition
 from bot.chat.messages import ChatDirectory, Click
+from bot.core import metrics
+from bot.core.cancellation import cancel_and_wait
 from bot.core.clock import Clock
 from bot.core.effect_parts import is_resumable
 from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
 from bot.core.run_state import validate_args
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
+from tools.catalog import TOOLS
 from tools.effect_parts import EffectParts, PartState
-from tools.spec import Caller, ConfirmAgainError, EffectUnknownError, TextRef, ToolError
+from tools.spec import Caller, ConfirmAgainError, EffectUnknownError, Gate, TextRef, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
+
+_TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
+"""Tools of servers are counted together."""
+for _name in (*sorted(tool.name for tool in TOOLS if tool.gate is not Gate.NONE), metrics.OTHER):
+    metrics.EFFECTS.labels(_name, EffectState.UNKNOWN.value)  # at zero: the first one is an increase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectRunner:
-    card_delivery: CardDelivery
     card_editor: CardEditor
     lifecycle: ApprovalLifecycle
     directory: ChatDirectory
@@ -84,31 +90,29 @@ class EffectRunner:
     async def _finish_effect(self, lease: Lease, approval: Approval, presser: Caller | None) -> Sequence[Write]:
         """Ends a started effect, or reopens the card for another confirmation."""
         try:
-            async with self._show_started(approval):
-                ended = await self._execute_tool(lease, approval, presser)
+            with metrics.EFFECT_TIMES.labels(self._get_tool_label(approval)).time():
+                async with self._show_started(lease, approval):
+                    ended = await self._execute_tool(lease, approval, presser)
             return await self.lifecycle.end_approval(lease.item, ended)
         except ConfirmAgainError as asked:
             return await self.card_editor.reopen_card(lease, approval, asked.plan)
 
     @asynccontextmanager
-    async def _show_started(self, approval: Approval) -> AsyncIterator[None]:
+    async def _show_started(self, lease: Lease, approval: Approval) -> AsyncIterator[None]:
         """What takes longer than a moment has who decided, and when, on its card meanwhile. What does not is rewritten
-        once, when it has ended: the platform allows few rewritings."""
-        has_begun = False
+        once, when it has ended: the platform allows few rewritings. Either is the work of an item of its own if the
+        platform takes no more now: no effect waits for it."""
 
         async def show_later() -> None:
-            nonlocal has_begun
             await asyncio.sleep(self.shown_after_s)
-            has_begun = True
-            await self.card_delivery.update_copies(approval)
+            shown = self.lifecycle.request_refresh(approval, f"started:{approval.attempt_key}")
+            await lease.checkpoint(f"show:{approval.attempts}", shown)
 
         showing = asyncio.create_task(show_later())
         try:
             yield
         finally:
-            if has_begun:
-                await showing  # or it might come after what is written next
-            showing.cancel()
+            await cancel_and_wait([showing])
 
     async def _execute_tool(self, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
         """Runs exactly what the card showed, with what the pressed button and its dialog add. Does not run if the lease
@@ -149,7 +153,12 @@ class EffectRunner:
 
     def _end_effect(self, approval: Approval, end: EffectSucceeded | EffectFailed | EffectLost) -> Approval:
         """The approval with the end of its effect. It is stored once the copies say so."""
-        return transition(approval, end, self.clock.now())[0]
+        ended = transition(approval, end, self.clock.now())[0]
+        metrics.EFFECTS.labels(self._get_tool_label(approval), ended.effect.value).inc()
+        return ended
+
+    def _get_tool_label(self, approval: Approval) -> str:
+        return approval.tool if approval.tool in _TOOL_NAMES else metrics.OTHER
 
     async def recover_effect(self, lease: Lease, approval: Approval, click: Click) -> Sequence[Write]:
         """After *failed* or *unknown*: a person confirms that it happened, or has it done again. Either makes the

@@ -6,10 +6,11 @@ their card in their own DM, and nowhere else."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from bot.approvals.delivery import DeliveredCard
 from bot.chat.messages import ChatDirectory, FilePoster, MessageRef, Place
 from bot.core import logs
 from bot.core.clock import Clock
@@ -34,13 +35,14 @@ ORPHAN_S = 3_600.0
 """Bytes without a record are deleted when they are so old: before, the record may be on its way."""
 
 
-def build_show_writes(previous: Approval, current: Approval) -> list[Write]:
-    """The files of a card for everybody who has got it now: once a copy."""
-    files = current.proposal.files
-    if not files or current.gate is not Gate.APPROVE or current.place is not None:
+def build_show_writes(card: DeliveredCard) -> list[Write]:
+    """The files of a card for everybody who decides on it and got it now: once a copy. Its requester has them."""
+    approval = card.approval
+    if not approval.proposal.files or approval.gate is not Gate.APPROVE or approval.place is not None:
         return []
-    fresh = [copy for copy in current.copies if copy not in previous.copies]
-    return [_build_show_write(current, reader, ref) for reader, ref in fresh]
+    return [
+        _build_show_write(approval, reader, ref) for reader, ref in card.posted if reader != approval.proposal.requester
+    ]
 
 
 def _build_show_write(approval: Approval, reader: str, ref: MessageRef) -> Write:
@@ -85,18 +87,21 @@ class FileCopier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCleaner:
-    """Deletes what has been kept long enough. Any number of processes may run it: what is gone is gone."""
+    """Deletes what has been kept long enough. Any number of processes may run it: what is gone is gone. While
+    `is_paused` says so, nothing is deleted: a store that was restored may not know on which request a file is."""
 
     files: FileStore
     claims: FileClaims
     clock: Clock
     kept_for: timedelta
+    is_paused: Callable[[], bool] = lambda: False
 
     async def delete_old_files(self) -> None:
         """Runs until the process stops."""
         while True:
             try:
-                await self.delete_due_files()
+                if not self.is_paused():
+                    await self.delete_due_files()
             except CountersignError as failed:
                 log.warning("files.not_deleted", reason=str(failed))
             await asyncio.sleep(PAUSE_S)
@@ -110,7 +115,7 @@ class FileCleaner:
         for member in await self.files.list_kept_before(self._compute_limit_ms(UNUSED), unused=True):
             person, _, id = member.partition(":")
             record = await self.files.find_record(person, id)
-            if record is not None and await self.claims.list_requests_with_file(record.file.sha256):
+            if record is not None and await self.claims.is_file_on_request(record.file.sha256):
                 await self.files.note_used_file(member)
                 continue
             await self.files.delete_file(member)

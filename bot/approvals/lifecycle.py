@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from bot.approvals.delivery import CardDelivery, DeliveredCard
 from bot.approvals.events import (
     ApprovalEffect,
@@ -16,6 +18,7 @@ from bot.approvals.events import (
     CardStopped,
     CardTakenBack,
     ClaimDecision,
+    CopiesUpdated,
     EffectAbandoned,
     JournalLine,
     NotifyWaiter,
@@ -25,20 +28,23 @@ from bot.approvals.events import (
     SaveRecord,
     SubjectClosed,
 )
-from bot.approvals.state import transition, try_transition
+from bot.approvals.file_copies import build_show_writes
+from bot.approvals.state import has_ended, record_copies, transition, try_transition
 from bot.approvals.waiters import notify_stopped, notify_undelivered, notify_waiter
-from bot.chat.messages import Click
+from bot.chat.messages import Click, MessageRef
 from bot.core.clock import Clock, to_ms
-from bot.core.errors import ChatUnavailableError
+from bot.core.errors import ChatBusyError, ChatUnavailableError
 from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.core.work_items import (
     CancelOpenCard,
     CloseCard,
+    ForgetCopies,
     JoinSet,
     RecordDirectEvent,
     RefreshCard,
     RefreshSet,
     StopOpenCard,
+    build_show_lane,
 )
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
@@ -69,7 +75,7 @@ class ApprovalLifecycle:
             item, await self.card_delivery.list_card_events(card.approval, _list_run_readers(card.approval))
         )
         refresh = self.build_refresh_request(item, card)
-        return [*self.write_effects(approval, effects), *events, *refresh, *build_set_refreshes(item, approval)]
+        return [*self.write_effects(approval, effects), *events, *refresh, *build_end_notices(item, approval)]
 
     def write_effects(self, approval: Approval, effects: Iterable[ApprovalEffect]) -> list[Write]:
         """The effects of transitions as writes, in the same order. `approval`: the record to store, with the copies
@@ -94,27 +100,67 @@ class ApprovalLifecycle:
     def write_shown_effects(
         self, item: LaneItem, card: DeliveredCard, effects: Iterable[ApprovalEffect]
     ) -> Sequence[Write]:
-        """The same for a delivered card, plus an item that updates the copies that could not be reached."""
-        return [*self.write_effects(card.approval, effects), *self.build_refresh_request(item, card)]
+        """The same for a delivered card, plus the files of its new copies and an item that updates the copies that
+        could not be reached."""
+        return [
+            *self.write_effects(card.approval, effects),
+            *build_show_writes(card),
+            *self.build_refresh_request(item, card),
+        ]
 
     def build_refresh_request(self, item: LaneItem, card: DeliveredCard) -> Sequence[Write]:
         """Outdated copies are updated by an item of their own, which waits for the platform."""
-        return (
-            [EnqueueItem(card.approval.id, f"refresh:{item.id}", RefreshCard().model_dump_json())]
-            if card.is_outdated
-            else []
-        )
+        if not card.is_outdated:
+            return []
+        refs = {ref for _, ref in card.approval.copies}
+        copies = () if refs <= set(card.outdated) else card.outdated
+        return [self._build_refresh_write(card.approval.id, f"refresh:{item.id}", copies)]
 
-    async def refresh_card(self, lease: Lease) -> Sequence[Write]:
-        """Updates the copies from the record as it is now. Raises ChatUnavailableError while the platform cannot be
-        reached."""
+    def request_refresh(self, approval: Approval, id: str) -> Write:
+        """All copies are updated by an item of their own."""
+        return self._build_refresh_write(approval.id, id, ())
+
+    def _build_refresh_write(self, approval: str, id: str, copies: tuple[MessageRef, ...]) -> Write:
+        work = RefreshCard(approval=approval, copies=copies)
+        return EnqueueItem(build_show_lane(approval), id, work.model_dump_json())
+
+    async def refresh_card(self, lease: Lease, work: RefreshCard) -> Sequence[Write]:
+        """Updates the copies from the record as it is now; leaves it to a later item that does the same. Raises
+        ChatBusyError or ChatUnavailableError while the platform takes no update."""
+        item = lease.item
+        if not work.approval:
+            return [self._build_refresh_write(item.lane, f"{item.id}:show", ())]
+        if any(is_whole_refresh(body) for body in await lease.list_waiting_bodies()):
+            return []
+        approval = await self.approvals.load_approval(work.approval)
+        if approval is None:
+            return []
+        card = await self.card_delivery.rewrite_copies(approval, work.copies or None)
+        tried = [ref for _, ref in approval.copies if not work.copies or ref in work.copies]
+        if tried and len(card.outdated) == len(tried):
+            if card.wait_ms:
+                raise ChatBusyError(card.wait_ms, "chat.update")
+            raise ChatUnavailableError("unreachable", "chat.update")
+        left = [self._build_refresh_write(approval.id, f"{item.id}:{len(card.outdated)}", card.outdated)]
+        moved = tuple(ref for one, ref in approval.copies if (one, ref) not in card.approval.copies)
+        forget = EnqueueItem(approval.id, f"{item.id}:forget", ForgetCopies(copies=moved).model_dump_json())
+        return [*(left if card.is_outdated else ()), *([forget] if moved else ())]
+
+    def forget_copies(self, lease: Lease, work: ForgetCopies) -> Sequence[Write]:
+        """The record lists them no more, except where one is a reader's newest."""
         approval = self.approvals.read_from_lease(lease)
         if approval is None:
             return []
-        card = await self.card_delivery.update_copies(approval)
-        if card.is_outdated:
-            raise ChatUnavailableError("unreachable", "chat.update")
-        return [self.approvals.build_delivery_write(card.approval)]
+        newest = set(dict(approval.copies).values())
+        kept = tuple(one for one in approval.copies if one[1] in newest or one[1] not in work.copies)
+        return [self.approvals.build_delivery_write(record_copies(approval, CopiesUpdated(kept)))]
+
+    async def settle_card(self, lease: Lease, *, silent: bool) -> Sequence[Write]:
+        """The record of a restored store has how the card ended: its copies say so, and who waits for it goes on."""
+        approval = self.approvals.read_from_lease(lease)
+        if approval is None or not has_ended(approval):
+            return []
+        return await self.end_approval(lease.item, approval, silent=silent)
 
     async def remind_deciders(self, lease: Lease, version: int) -> Sequence[Write]:
         """At half time, sends a reminder to everybody who has not decided."""
@@ -220,6 +266,15 @@ class ApprovalLifecycle:
         )
 
 
+def is_whole_refresh(body: str) -> bool:
+    """True for an item that updates every copy of a card."""
+    try:
+        work = RefreshCard.model_validate_json(body)
+    except ValidationError:
+        return False
+    return not work.copies
+
+
 def build_event_writes(item: LaneItem, sentences: Mapping[str, str]) -> list[Write]:
     """Events for people's DM history, by person. Each goes through the lane of that DM: nobody waits for it here."""
     events = {person: RecordDirectEvent(person=person, text=text) for person, text in sentences.items()}
@@ -234,9 +289,13 @@ def build_set_refresh(item: LaneItem, set_id: str, **refused: Any) -> Write:
     return EnqueueItem(set_id, f"{item.id}:{item.lane}:{set_id}", RefreshSet(**refused).model_dump_json())
 
 
-def build_set_refreshes(item: LaneItem, approval: Approval) -> list[Write]:
-    """A card has ended: every set that shows it says so."""
-    return [build_set_refresh(item, one) for one in approval.sets]
+def build_end_notices(item: LaneItem, approval: Approval) -> list[Write]:
+    """A card has ended: every set that shows it hears of it, by way of the card's own lane. What goes to another
+    partition is there before the commit that it belongs to, and a set that looks then still finds the card open."""
+    return [
+        EnqueueItem(approval.id, f"{item.id}:{item.lane}:{one}", JoinSet(set=one).model_dump_json())
+        for one in approval.sets
+    ]
 
 
 def _list_run_readers(approval: Approval) -> set[str]:

@@ -59,7 +59,7 @@ class CardOpener:
             *self.approvals.build_home_marks(card.approval),
             journal_write,
             *suggestion_request,
-            *build_show_writes(approval, card.approval),
+            *build_show_writes(card),
             *events,
             *self.lifecycle.build_refresh_request(lease.item, card),
         ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from bot.approvals.fresh_cards import build_task_card
 from bot.approvals.morning_lists import MorningLists
 from bot.chat.messages import ChatDirectory
 from bot.core import logs
@@ -17,14 +18,13 @@ from bot.core.work_items import CloseCard, NotifyPerson, RelayEngineEvent
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.writes import EnqueueItem, apply_writes
-from bot.redis.connect import UNAVAILABLE_ERRORS
+from bot.redis.connect import is_outage
 from bot.storage.approvals import derive_task_card_id
 from tools.cards.fields import build_mail_draft
 from tools.mail.send_email import SendEmailArgs, prepare_send_email
 from tools.people.names import PERSON, format_stand_in, get_names_by_language
 from tools.requests.duplicates import list_claims_with_file
 from tools.spec import Caller, Gate, Person, TextRef, ToolError
-from tools.tasks.todo import DECIDE_TASK, propose_decision
 from tools.tool import ToolContext, ToolServices
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import SYSTEM, Decision, Opinion, Request, TaskKind
@@ -64,12 +64,11 @@ class OutboxRelay:
     async def _relay_or_set_aside(self, event: OutboxEvent) -> None:
         try:
             await self.relay_event(event)
-        except (
-            CountersignError,
-            *UNAVAILABLE_ERRORS,
-        ):  # Redis or the platform cannot be reached: that concerns all of them
+        except CountersignError:
             raise
-        except Exception:  # one unreadable event must not stop the others
+        except Exception as error:  # one unreadable event must not stop the others
+            if is_outage(error):  # that concerns all of them
+                raise
             log.exception("outbox.set_aside", kind=event.kind, id=event.id)
             lane = f"engine_event:{event.id}"
             await self._enqueue_work(lane, lane, RelayEngineEvent(event=event))
@@ -91,7 +90,7 @@ class OutboxRelay:
                 await self._notify_request_ended(event)
             case "mail":
                 await self._enqueue_mail_cards(event)
-            case "told" | "commented" | "escalated" | "unattended":
+            case "told" | "commented" | "escalated" | "unattended" | "stepped_up":
                 await self._enqueue_notice(
                     event, TextRef(key=f"notice.{event.kind}", params=await self._build_notice_params(event))
                 )
@@ -122,22 +121,11 @@ class OutboxRelay:
             return
         try:
             assigned = await self.tool_services.engine.get_task(task)
-            kind = assigned.task.kind
-            proposal = await propose_decision(ToolContext(self.tool_services, reader, self.clock.today()), task)
+            card = await build_task_card(self.tool_services, self.keys, reader, task, self.clock, follow_up)
         except ToolError as error:  # closed before its card was delivered
             log.info("outbox.no_card", task=task, code=error.code)
             return
-        gate, card = Gate.CONFIRM if kind is TaskKind.REVISE else Gate.APPROVE, derive_task_card_id(self.keys, task)
-        requested_card = OpenCard(
-            approval=card,
-            tool=DECIDE_TASK.name,
-            gate=gate,
-            proposal=proposal,
-            caller="",
-            place=None,
-            follow_up=follow_up,
-        )
-        await self._enqueue_work(card, event.id, requested_card)
+        await self._enqueue_work(card.approval, event.id, card)
         if event.kind == "assigned":
             await self._notify_of_same_files(assigned)
 
@@ -292,14 +280,17 @@ def _flatten_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerJob:
-    """Fires the engine's timers. Any number of processes may run it: each timer fires once."""
+    """Fires the engine's timers. Any number of processes may run it: each timer fires once. While `is_paused` says so,
+    none is fired."""
 
     tool_services: ToolServices
     clock: Clock
     pause_s: float = 1.0
+    is_paused: Callable[[], bool] = lambda: False
 
     async def run_timers(self) -> None:
         """Runs until the process stops."""
         while True:
-            await self.tool_services.engine.run_due_jobs(self.clock.today())
+            if not self.is_paused():
+                await self.tool_services.engine.run_due_jobs(self.clock.today())
             await asyncio.sleep(self.pause_s)

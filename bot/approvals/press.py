@@ -25,12 +25,15 @@ from bot.approvals.card_editor import CardEditor
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.effect_runner import EffectRunner
 from bot.approvals.events import CopyFound, DecisionMade, EffectStarted
+from bot.approvals.fresh_cards import CardReplacer
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.opinion_drafts import read_form_answers
 from bot.approvals.refusals import PressRefuser
 from bot.approvals.state import ENDED_EFFECTS, IllegalTransitionError, record_copies, transition
 from bot.chat.messages import ChatDirectory, Click
+from bot.core import metrics
 from bot.core.clock import Clock
+from bot.core.errors import UnreadableRecordError
 from bot.core.records import Approval
 from bot.core.run_state import validate_args
 from bot.core.work_items import RenderDiagram
@@ -62,13 +65,17 @@ class PressHandler:
     refuser: PressRefuser
     card_editor: CardEditor
     effect_runner: EffectRunner
+    card_replacer: CardReplacer
     clock: Clock
     take_files: FileTaker | None = None
     """None: dialogs take no files."""
 
     async def handle_press(self, lease: Lease, click: Click) -> Sequence[Write]:
         """From a click to the writes that end it."""
-        approval, standing = await self._read_pressed_card(lease, click)
+        try:
+            approval, standing = await self._read_pressed_card(lease, click)
+        except UnreadableRecordError:
+            return await self.card_replacer.replace_unreadable_card(lease, click)
         if approval is not None and approval.press_id == click.id:  # this click decided before a crash
             return await self._go_on_with_press(lease, approval)
         await self.directory.refresh_people([click.person])
@@ -76,13 +83,14 @@ class PressHandler:
         if approval is None or person is None:
             return await self._refuse_press(lease, click, None, "gone" if person else "stranger")
         now_ms = self.clock.now_ms()
-        refusal = authorize_press(approval, click.person, click.choice, click.version, now_ms, standing)
+        refusal = authorize_press(approval, click.person, click.choice, click.version, now_ms, standing, click.seal)
         if refusal is not None:
             return await self.refuser.refuse_press(lease, click, approval, refusal)
         choice = render.find_choice(approval.proposal, click.choice)
         if click.form is not None and not (choice and choice.fields):  # a dialog that nobody was shown
             return await self._refuse_press(lease, click, approval, "no_form")
         if click.choice in CHOICES_WITHOUT_DECISION:
+            metrics.PRESSES.labels("changed").inc()
             return await self._handle_undecided_press(lease, approval, person, click)
         assert choice is not None, "authorize_press refuses what the card does not offer"
         if choice.edits and approval.tool not in self.tools:  # a deploy has removed the tool
@@ -94,6 +102,7 @@ class PressHandler:
             await self.card_delivery.post_ephemeral(click, refused)
             return []
         if choice.edits:
+            metrics.PRESSES.labels("changed").inc()
             return await self.card_editor.edit_card(lease, approval, person, click)
         if choice.executes and (refusal := await self._check_authorization(approval, person, choice, click)):
             return await self.refuser.refuse_press(lease, click, approval, refusal)
@@ -174,6 +183,7 @@ class PressHandler:
         result = await lease.checkpoint("decide", *writes)
         if result.refused:
             return await self._refuse_press(lease, click, approval, result.refused)
+        metrics.PRESSES.labels("decided").inc()
         if started:
             return await self.effect_runner.run_started_effect(lease, started)
         return await self.effect_runner.carry_out_effect(lease, decided)

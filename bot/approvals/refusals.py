@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.approvals.authorization import PressRefusal
+from bot.approvals.authorization import PressRefusal, shows_another_card
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
 from bot.chat.messages import Click
+from bot.core import metrics
 from bot.core.clock import Clock
 from bot.core.records import Approval, ApprovalState
 from bot.queue.lanes import Lease
@@ -33,6 +34,7 @@ class PressRefuser:
     ) -> Sequence[Write]:
         """Tells the person privately why the press does nothing and who can press, and journals it. An outdated copy is
         corrected here. A press that came from a set is told in the set."""
+        metrics.PRESSES.labels(refusal.code).inc()
         if not click.in_set:
             await self.card_delivery.post_refusal(click, approval, refusal)
         journal_write = self.journal.build_record_write(
@@ -56,8 +58,9 @@ class PressRefuser:
             return []
         stored = self.approvals.read_from_lease(lease)
         settled_ms = max(approval.created_ms, approval.decided_ms) + SETTLED_MS
-        is_outdated = approval.state is not ApprovalState.OPEN or click.version != approval.version
-        if approval == stored and not (is_outdated and self.clock.now_ms() > settled_ms):
+        is_other = shows_another_card(approval, click.version, click.seal)
+        is_outdated = is_other or approval.state is not ApprovalState.OPEN or click.version != approval.version
+        if approval == stored and not is_other and not (is_outdated and self.clock.now_ms() > settled_ms):
             return []
         delivered_card = await self.card_delivery.update_copies(approval, [click.card])
         refresh = self.lifecycle.build_refresh_request(lease.item, delivered_card)

@@ -28,7 +28,7 @@ from bot.core.outcomes import (
     get_names,
 )
 from bot.core.records import Approval, ApprovalState, EffectState
-from bot.core.redaction import redact_known_secrets, redact_text
+from bot.core.redaction import redact_known_secrets, shorten_private_text
 from tools.cards.fields import FIELD_PREFIX
 from tools.people.identities import identify_people
 from tools.people.names import get_person_name
@@ -56,28 +56,29 @@ ADVICE_LABEL = "advice"
 """Label of the model's suggestion."""
 
 
-def render_card(approval: Approval, reader: Person, names: Names) -> Post:
+def render_card(approval: Approval, reader: Person, names: Names, *, is_shared: bool = False) -> Post:
     """The card as it stands now, for one reader. A closed card leads with its outcome and lists what it asked for
-    below."""
+    below. `is_shared`: others see this copy too, so it names its reader."""
     language = reader.language
     is_open = approval.state is ApprovalState.OPEN
     card = Card(
-        title=render_first_line(approval, reader) if is_open else _render_last_line(approval, reader, names),
+        title=render_first_line(approval, reader) if is_open else _render_last_line(approval, reader, names, is_shared),
         lead="" if is_open else describe_consequence(approval, language),
         facts=render_card_fields(_list_current_fields(approval, reader), language),
         body=approval.proposal.body,
         buttons=_build_buttons(approval, reader, language),
         when=None if is_open else build_moment(approval.decided_ms, reader),
         footer=_render_deadline(approval, reader, names) if is_open else "",
+        is_void=approval.state is ApprovalState.CANCELLED,
     )
-    return Post(render_notification(approval, reader, names), card=card)
+    return Post(render_notification(approval, reader, names, is_shared=is_shared), card=card)
 
 
 def render_moved_card(approval: Approval, reader: Person) -> Post:
     """A copy that a newer one replaces: the subject of the card, and nothing about its state."""
     fields = render_card_fields(_list_visible_fields(approval, reader, "status"), reader.language)
     title, lead = translate("card.moved", reader.language), describe_matter(approval.proposal, reader)
-    return Post(f"{title} {lead}", card=Card(title, fields, body=approval.proposal.body, lead=lead))
+    return Post(f"{title} {lead}", card=Card(title, fields, body=approval.proposal.body, lead=lead, is_void=True))
 
 
 def describe_card_event(approval: Approval, reader: Person, names: Names) -> str:
@@ -89,18 +90,18 @@ def describe_card_event(approval: Approval, reader: Person, names: Names) -> str
         facts = [one for one in _list_visible_fields(approval, reader, "status") if one.label != "request"]
         facts.sort(key=lambda one: one.label != "opinion")  # the opinion comes first: the end may be cut
         fields = describe_card_fields(facts, reader.language)
-        details = f"“{'; '.join(f'{name}: {shorten_text(value, VALUE_MAX)}' for name, value in fields)}”"
+        details = f"“{'; '.join(f'{name}: {shorten_private_text(value, VALUE_MAX)}' for name, value in fields)}”"
     return f"{render_notification(approval, reader, names)} {details}".strip()
 
 
-def render_notification(approval: Approval, reader: Person, names: Names) -> str:
-    """The card in one line."""
+def render_notification(approval: Approval, reader: Person, names: Names, *, is_shared: bool = True) -> str:
+    """The card in one line. `is_shared`: as in `describe_outcome`."""
     if approval.state is ApprovalState.OPEN:
         return render_first_line(approval, reader)
     if approval.state is ApprovalState.EXPIRED and is_watcher(approval, reader):
         subject, who = describe_matter(approval.proposal, reader), _join_deciders(approval, names, reader.language)
         return translate("card.nobody", reader.language, title=subject, who=who)
-    return _render_last_line(approval, reader, names)
+    return _render_last_line(approval, reader, names, is_shared)
 
 
 def render_title(approval: Approval, reader: Person) -> str:
@@ -115,9 +116,10 @@ def render_first_line(approval: Approval, reader: Person) -> str:
     return translate(key, reader.language, title=title, scope=scope) if scope else title
 
 
-def _render_last_line(approval: Approval, reader: Person, names: Names) -> str:
+def _render_last_line(approval: Approval, reader: Person, names: Names, is_shared: bool) -> str:
     """How it ended, and what it was about."""
-    outcome, matter = describe_outcome(approval, reader, names), describe_matter(approval.proposal, reader)
+    outcome = describe_outcome(approval, reader, names, is_shared=is_shared)
+    matter = describe_matter(approval.proposal, reader)
     return translate("card.over", reader.language, outcome=outcome, matter=matter)
 
 
@@ -223,10 +225,10 @@ def describe_proposal(proposal: Proposal, reader: Person) -> str:
     holds people's words."""
     title = render_value(proposal.get_title_for(reader.id), reader.language)
     fields = [
-        f"{name}: {shorten_text(redact_known_secrets(value), MAX_FIELD)}"
+        f"{name}: {shorten_private_text(redact_known_secrets(value), MAX_FIELD)}"
         for name, value in describe_card_fields(proposal.fields, reader.language)
     ]
-    body = [shorten_text(redact_known_secrets(proposal.body), MAX_FIELD)] if proposal.body else []
+    body = [shorten_private_text(redact_known_secrets(proposal.body), MAX_FIELD)] if proposal.body else []
     return redact_known_secrets(" · ".join([shorten_text(title, MAX_LINE), *fields, *body]))[:MAX_LINE]
 
 
@@ -258,6 +260,7 @@ def _build_button(approval: Approval, choice: str, language: str, style: str = "
         approval=approval.id,
         version=approval.version,
         style=style,
+        seal=approval.shown_seal,
     )
 
 
@@ -304,6 +307,7 @@ def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click:
         about=tuple(_shorten_fact(label, value) for label, value in facts[:FACTS_MAX]),
         hints=tuple(_render_hint(one, language) for one in choice.fields),
         more=translate("form.more", language),
+        seal=approval.shown_seal,
     )
 
 
@@ -343,8 +347,7 @@ def _shorten_fact(label: str, value: str | NamedPeople) -> tuple[str, str | Name
 
 
 def _shorten_value(value: str) -> str:
-    """What is cut is masked before: half of a token is not recognised as one."""
-    return value if len(value) <= FACT_MAX else shorten_text(redact_text(value, addresses=False), FACT_MAX)
+    return value if len(value) <= FACT_MAX else shorten_private_text(value, FACT_MAX)
 
 
 def render_limit(field: DialogField, language: str) -> str:

@@ -14,6 +14,7 @@ from bot.core.i18n import LANGUAGES, render_value, shorten_text, translate, tran
 from bot.core.outcomes import Names, describe_consequence, describe_dated_outcome, get_names
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.redaction import redact_text
+from tools.day_words import drop_year, format_day_words
 from tools.spec import CardField, DialogField, Identities, Person, TextRef
 from tools.tasks.task_actions import MAX_OPINION
 
@@ -47,7 +48,7 @@ def _list_details(approval: Approval, person: str, summary: str, language: str, 
         value = " ".join(render_value(field.value, language).split())
         if isinstance(field.label, str) and field.label in UNUSUAL:
             yield translate("set.unusual", language, value=value)
-        elif not _is_said(field, value, summary, has_whole_days):
+        elif not _is_said(field, value, summary, language, has_whole_days):
             shown = _quote_text(value) if isinstance(field.value, str) else value
             yield translate("set.detail", language, label=translate_label(field.label, language), value=shown)
 
@@ -57,9 +58,10 @@ def _quote_text(text: str) -> str:
     return "“" + text.replace("“", '"').replace("”", '"') + "”"
 
 
-def _is_said(field: CardField, value: str, summary: str, has_whole_days: bool) -> bool:
+def _is_said(field: CardField, value: str, summary: str, language: str, has_whole_days: bool) -> bool:
     if has_whole_days and isinstance(field.value, TextRef) and field.value.key == "fact.day":
-        return str(field.value.params["day"]) in summary
+        day = field.value.params["day"]
+        return drop_year(day[language] if isinstance(day, dict) else format_day_words(str(day), language)) in summary
     is_level = isinstance(field.value, Identities) and field.value.text is None
     is_known = isinstance(field.label, str) and field.label in SAID_BY_SUMMARY
     return is_known or is_level or value.casefold() in summary.casefold() or _is_said_amount(value, summary)

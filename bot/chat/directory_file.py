@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from bot.core import logs
 from bot.core.errors import SettingsError
+from tools.file_stamps import FileStamp, build_stamp
 from tools.spec import FrozenModel
 
 log = logs.get_logger(__name__)
@@ -27,7 +28,6 @@ LIST_COLUMNS = ("roles", "names")
 """Columns whose cells hold several values, separated by `;`."""
 TABLE = "[[person]]"
 
-Stamp: TypeAlias = tuple[int, int, int, int] | None
 Rows: TypeAlias = Iterator[tuple[int, Mapping[str, Any]]]
 """(line, row)."""
 
@@ -64,8 +64,11 @@ class DirectoryFile:
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
         """Raises `SettingsError`, as `read_directory_file` does."""
         self._path, self._clock = path, clock
-        self._stamp, self.entries = _load_with_stamp(path)
-        """`entries`: e-mail → data, as last read."""
+        self._stamp = _read_file_stamp(path)  # before the file: a change while it is read is noticed at the next check
+        self.entries = read_directory_file(path)
+        """E-mail → data, as last read."""
+        self._problem = ""
+        """What was wrong with the file when it was read last."""
         self._looked_at = clock()
 
     async def reload_if_changed(self, *, at_once: bool = False) -> bool:
@@ -74,30 +77,31 @@ class DirectoryFile:
         if self._path is None or (not at_once and self._clock() < self._looked_at + CHECK_INTERVAL_S):
             return False
         self._looked_at = self._clock()
-        if await asyncio.to_thread(_read_file_stamp, self._path) == self._stamp:
+        previous_stamp, self._stamp = self._stamp, await asyncio.to_thread(_read_file_stamp, self._path)
+        if self._stamp == previous_stamp:
             return False
+        previous_problem, self._problem = self._problem, ""
         try:
-            self._stamp, self.entries = await asyncio.to_thread(_load_with_stamp, self._path)
+            entries = await asyncio.to_thread(read_directory_file, self._path)
         except SettingsError as wrong:
-            self._stamp = await asyncio.to_thread(_read_file_stamp, self._path)
-            log.error("directory.not_read", error=str(wrong))
+            self._problem = str(wrong)
+            if self._problem != previous_problem:
+                log.error("directory.not_read", error=self._problem)
             return False
+        if entries == self.entries and not previous_problem:
+            return False
+        self.entries = entries
         log.info("directory.read", people=len(self.entries))
         return True
 
 
-def _load_with_stamp(path: Path | None) -> tuple[Stamp, Mapping[str, DirectoryEntry]]:
-    """Reads the stamp first, so a change while the file is read is noticed at the next check."""
-    return _read_file_stamp(path), read_directory_file(path)
-
-
-def _read_file_stamp(path: Path | None) -> Stamp:
-    """A value that changes as soon as the file is written or replaced. None while the file is unreadable."""
+def _read_file_stamp(path: Path | None) -> FileStamp | None:
+    """None while the file is unreadable."""
     try:
         found = path.stat() if path else None
     except OSError:
         return None
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino) if found else None
+    return build_stamp(found) if found else None
 
 
 def read_directory_file(path: Path | None) -> Mapping[str, DirectoryEntry]:

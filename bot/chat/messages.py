@@ -97,6 +97,8 @@ class Click(FrozenModel):
     """The set whose button decides several cards, this one among them; empty: the card's own button."""
     files: tuple[SentFile, ...] = ()
     """What was chosen in the dialog; `form` has the ids."""
+    seal: str = ""
+    """Part of the seal of what the card shows (`Approval.shown_seal`); empty: the platform does not say."""
 
     def with_form(self, form: dict[str, str]) -> Click:
         """The same press with these values of the dialog."""
@@ -138,6 +140,8 @@ class Button:
     approval: str
     version: int
     style: str = ""
+    seal: str = ""
+    """Part of the seal of what its card shows; it comes back with the press."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,8 @@ class Card:
     """Before the fields: the result."""
     ticks: TickList | None = None
     """Between the fields and the buttons."""
+    is_void: bool = False
+    """Nothing of its facts holds any more: they are struck through."""
 
 
 class StepState(StrEnum):
@@ -315,6 +321,8 @@ class Dialog:
     """The button that leads to further fields, where not all fit on one page."""
     kept: tuple[tuple[str, str], ...] = ()
     """(name, value) pairs that the submission returns among its values."""
+    seal: str = ""
+    """As of the button that opened it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +420,8 @@ class Channel(Protocol):
         reserved and comes in that many ms; None: reserve one."""
 
     async def update_message(self, ref: MessageRef, post: Post) -> None:
-        """Updates a message of ours."""
+        """Updates a message of ours. Waits for no rate: raises ChatBusyError when the platform takes no more updates
+        now."""
 
     async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
         """Posts a message that one person sees: in the place if the platform can, otherwise in a DM."""
@@ -602,6 +611,17 @@ class HomeAnswer:
     """What stands in front of them next."""
 
 
+class Acceptance(StrEnum):
+    """What became of an event whose acceptance failed."""
+
+    TAKEN = "taken"
+    """It was stored after all; only the answer was lost."""
+    NOT_TAKEN = "not_taken"
+    """It was not, and will not be any more."""
+    UNKNOWN = "unknown"
+    """The store cannot be asked."""
+
+
 class Ingress(Protocol):
     """What a platform delivers. Each call makes it durable or answers it before it returns. After
     `StoreUnavailableError` it has done neither, and the platform must not acknowledge the event."""
@@ -611,6 +631,12 @@ class Ingress(Protocol):
 
     async def accept_click(self, click: Click) -> None:
         """Puts a press into its lane."""
+
+    async def withdraw_click(self, click: Click) -> Acceptance:
+        """After `accept_click` has failed: what became of it. What was not stored never will be."""
+
+    async def withdraw_message(self, message: Message) -> Acceptance:
+        """The same, after `accept_message`."""
 
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:
         """Stops what runs in this place, at once and ahead of the queue. `at`: when *stop* was written."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from bot.app.settings import load_settings
 from bot.cli import console
 from bot.cli.console import Json, sanitize_for_terminal
 from bot.cli.name_lookup import open_name_lookup
+from bot.cli.request_store import open_request_store
 from bot.core.errors import CountersignError
 from bot.core.i18n import load_sentences, render_value, translate
 from bot.storage.journal import parse_age_ms
@@ -42,6 +43,7 @@ WEEK = "7d"
 SHORT = 8
 """As much of a hash as a table shows."""
 COLUMNS = ("n", "at", "who", "via", "what", "way", "hash")
+NARROW_COLUMNS = ("n", "at", "who", "via", "what", "way")
 _NAMED = ("actor", "on_behalf_of")
 _DANGEROUS = ("=", "+", "-", "@")
 """What a spreadsheet takes for the beginning of a formula."""
@@ -83,7 +85,7 @@ def print_audit_trail(
 async def _print_events(since: datetime, request: str, form: str) -> None:
     unreadable: list[str] = []
     found = False
-    async with console.open_request_store() as (store, _), open_name_lookup(load_settings()) as names:
+    async with open_request_store() as (store, _), open_name_lookup(load_settings()) as names:
         shown = {"csv": _print_csv, "json": _print_json_lines, "table": _print_request_tables}[form]
 
         async def stream_named_lines() -> Told:
@@ -135,25 +137,32 @@ async def _print_request_tables(told: Told) -> None:
     """A table a request, as soon as all of it is there."""
     table: Table | None = None
     last: AuditLine | None = None
+    shown = NARROW_COLUMNS if console.is_terminal_narrow() else COLUMNS
     async for line, names in told:
         if table is None or last is None or line.request != last.request:
             if table is not None:
                 console.build_rich_console().print(table)
-            table, last = _build_request_table(line.request), None
-        table.add_row(
-            *map(sanitize_for_terminal, _format_line_cells(line, names, again=last is not None and line.n == last.n))
-        )
+            table, last = _build_request_table(line.request, shown), None
+        cells = _format_line_cells(line, names, again=last is not None and line.n == last.n)
+        table.add_row(*map(sanitize_for_terminal, cells[: len(shown)]))
         last = line
     console.build_rich_console().print(table or translate("audit.none", console.get_terminal_language()))
 
 
-def _build_request_table(request: str) -> Table:
+def _build_request_table(request: str, shown: Sequence[str]) -> Table:
     language = console.get_terminal_language()
-    titles = {name: translate(f"audit.title_{name}", language) for name in COLUMNS}
-    columns = [Column(title, no_wrap=name in ("n", "hash"), overflow="fold") for name, title in titles.items()]
+    titles = {name: translate(f"audit.title_{name}", language) for name in shown}
+    columns = [
+        Column(title, no_wrap=name in ("n", "hash"), overflow="fold", min_width=_LEAST.get(name))
+        for name, title in titles.items()
+    ]
     return Table(
         *columns, title=sanitize_for_terminal(request), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
+
+
+_LEAST = {"at": 10, "who": 13, "what": 10}
+"""Cells that a column has at least, so that neither a day nor an id is broken."""
 
 
 def _format_line_cells(line: AuditLine, names: dict[str, str], *, again: bool) -> tuple[str, ...]:
@@ -255,7 +264,7 @@ async def _verify_record(request: str, known: tuple[RecordHead, ...] | None) -> 
     """`known`: None without --against."""
     count, language = 0, console.get_terminal_language()
     against = [head for head in known or () if request in ("", head.request)]
-    async with console.open_request_store() as (store, _):
+    async with open_request_store() as (store, _):
         verification = Verification(store, against)
         async for finding in _stream_findings(verification, request):
             typer.echo(
@@ -299,7 +308,7 @@ def print_heads(request: Request = "") -> None:
 
     async def print_all_heads() -> None:
         printed: list[RecordHead] = []
-        async with console.open_request_store() as (store, _):
+        async with open_request_store() as (store, _):
             async for head in list_record_heads(store, _normalize_request_id(request)):
                 if isinstance(head, str):
                     missing.append(head)

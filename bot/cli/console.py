@@ -17,17 +17,16 @@ import typer
 from redis.asyncio import Redis
 from rich.console import Console
 
-from bot.app.company_files import load_mcp_servers
-from bot.app.services import open_existing_redis
+from bot.app.mcp_file import load_mcp_servers
+from bot.app.redis_source import open_any_redis, open_existing_redis
 from bot.app.settings import load_settings
 from bot.core.errors import CountersignError, SettingsError, StoreUnavailableError
 from bot.core.i18n import detect_terminal_language, translate
-from bot.core.logs import redact_text
+from bot.core.redaction import redact_text
 from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis, translate_redis_errors
-from bot.storage.journal import Journal, parse_age_ms
+from bot.storage.journal import parse_age_ms
 from tools.characters import escape_invisible
-from tools.workflow.engine.redis_store import RedisStore
 
 UNREAD = 141
 """What a shell reports of a program that wrote to nobody (SIGPIPE)."""
@@ -56,10 +55,10 @@ def run_until_complete(work: Coroutine[Any, Any, None]) -> None:
 
 
 @asynccontextmanager
-async def open_bot_store() -> AsyncIterator[tuple[Redis, Keys]]:
-    """What the bot keeps, whether it runs or not; where none has ever run, nothing is made. What is secret in the
-    settings and in the file of MCP servers is redacted from now on. Raises NoInstallationError, SettingsError and
-    StoreUnavailableError."""
+async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Keys]]:
+    """What the bot keeps, whether it runs or not; where none has ever run, nothing is made, unless `make` says so.
+    What is secret in the settings and in the file of MCP servers is redacted from now on. Raises NoInstallationError,
+    SettingsError and StoreUnavailableError."""
     settings = load_settings()
     try:
         load_mcp_servers(settings)
@@ -68,7 +67,7 @@ async def open_bot_store() -> AsyncIterator[tuple[Redis, Keys]]:
             sanitize_for_terminal(translate("tail.servers_unread", get_terminal_language(), problem=str(wrong))),
             err=True,
         )
-    async with open_existing_redis(settings) as url:
+    async with open_any_redis(settings) if make else open_existing_redis(settings) as url:
         redis = await connect_redis(url, retries=2)
         try:
             with translate_redis_errors():  # the workflow's store lets the client's errors through
@@ -92,14 +91,14 @@ def _discard_unread_output() -> bool:
     return gone
 
 
-@asynccontextmanager
-async def open_request_store() -> AsyncIterator[tuple[RedisStore, Journal]]:
-    """The embedded engine's store, and the journal. Raises CountersignError if another engine keeps the requests."""
-    engine = load_settings().workflow_engine
-    if engine != "embedded":
-        raise CountersignError(translate("processes.elsewhere", get_terminal_language(), engine=engine))
-    async with open_bot_store() as (redis, keys):
-        yield RedisStore(redis), Journal(redis, keys)
+def require_confirmation(question: str, yes: bool) -> None:
+    """Asks, and ends the command at anything but a yes. Nobody to ask is a no."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CountersignError(translate("processes.needs_yes", get_terminal_language()))
+    if not typer.confirm(question):
+        raise typer.Exit(1)
 
 
 def print_json(fields: dict[str, Any]) -> None:
@@ -110,6 +109,14 @@ def print_json(fields: dict[str, Any]) -> None:
 def build_rich_console() -> Console:
     """For tables; nothing in them is markup."""
     return Console(markup=False, highlight=False, emoji=False)
+
+
+NARROW = 100
+"""Below so many cells, a table shows what is read first; `--json` has the rest."""
+
+
+def is_terminal_narrow() -> bool:
+    return build_rich_console().width < NARROW
 
 
 def sanitize_for_terminal(text: str) -> str:

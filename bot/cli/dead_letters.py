@@ -12,7 +12,7 @@ from bot.cli import console
 from bot.cli.console import Json, sanitize_for_terminal
 from bot.core.errors import CountersignError
 from bot.core.i18n import load_sentences, translate
-from bot.core.logs import redact_text
+from bot.core.redaction import redact_text
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 
 app = typer.Typer(help="Dead letters: what was given up after its tries.")

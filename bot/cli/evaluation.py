@@ -24,7 +24,7 @@ from bot.cli.console import sanitize_for_terminal
 from bot.core import logs
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
-from bot.core.logs import redact_text
+from bot.core.redaction import redact_text
 from bot.evaluation.evaluation import Evaluation, EvaluationEndpoint
 from bot.evaluation.recording import ExchangeRecorder, Recording, read_recording
 from bot.evaluation.report_page import render_report_page

@@ -132,7 +132,7 @@ async def _stream_exported_runs(
 
 async def _write_run_lines(lines: AsyncIterator[ExportedRun], out: Path | None) -> None:
     count = 0
-    with _open_output(out) as file:
+    with open_output(out) as file:
         async for line in lines:
             typer.echo(console.sanitize_for_terminal(format_run_line(line)), file=file)
             count += 1
@@ -140,7 +140,7 @@ async def _write_run_lines(lines: AsyncIterator[ExportedRun], out: Path | None) 
 
 
 @contextmanager
-def _open_output(out: Path | None) -> Iterator[TextIO]:
+def open_output(out: Path | None) -> Iterator[TextIO]:
     """Never over what is there; what is new is for its owner alone. Raises CountersignError."""
     if out is None:
         yield sys.stdout

@@ -1,9 +1,10 @@
-"""What the filters of a command mean. Whatever cannot be meant is an error: an empty list would look like an answer."""
+"""What the filters of a command mean. Whatever cannot be meant is an error: an empty list would look like an answer.
+The record is looked through as far back as the command asks (`since`) and no further: it may hold months."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
 import typer
@@ -15,8 +16,6 @@ from bot.core.errors import CountersignError
 from bot.core.i18n import translate
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal, JournalFilter
-from bot.storage.journal_kinds import KINDS
-from bot.storage.runs import RunStore
 from tools.people.names import MENTION, describe_person, find_people
 from tools.spec import Person
 
@@ -26,53 +25,58 @@ NEAR = 5
 """How many kinds or people are named at most where one was not found."""
 
 
-async def require_known_kinds(journal: Journal, kinds: Sequence[str]) -> None:
-    """Raises CountersignError for a kind that is neither written by this version nor anywhere in the record."""
+async def require_known_kinds(journal: Journal, kinds: Sequence[str], *, since: str) -> None:
+    """Raises CountersignError for a kind that is neither written by this version nor in the record."""
+    if not kinds:
+        return
+    from bot.storage.journal_kinds import KINDS
+
     for kind in kinds:
-        if kind not in KINDS and not await journal.has_record(JournalFilter(kinds=frozenset({kind}))):
-            near = _find_near_kinds(kind)
+        if kind not in KINDS and not await journal.has_record(JournalFilter(kinds=frozenset({kind})), since):
+            near = _find_near_kinds(kind, KINDS)
             shown = ", ".join(near or sorted(KINDS))
             which = translate("tail.near_kinds" if near else "tail.all_kinds", get_terminal_language(), kinds=shown)
-            raise _build_filter_error("no_kind", kind=kind, near=which)
+            raise _build_filter_error("no_kind", kind=kind, near=which, since=since)
 
 
-def _find_near_kinds(kind: str) -> list[str]:
+def _find_near_kinds(kind: str, kinds: Collection[str]) -> list[str]:
     """Those of its topic, and those that are written alike."""
-    topic = sorted(one for one in KINDS if kind and one.partition(".")[0] == kind.strip(".").partition(".")[0])
-    alike = get_close_matches(kind.lower(), sorted(KINDS), NEAR)
+    topic = sorted(one for one in kinds if kind and one.partition(".")[0] == kind.strip(".").partition(".")[0])
+    alike = get_close_matches(kind.lower(), sorted(kinds), NEAR)
     return list(dict.fromkeys([*alike, *topic]))
 
 
-async def require_known_run(journal: Journal, keys: Keys, run: str) -> None:
+async def require_known_run(journal: Journal, keys: Keys, run: str, *, since: str) -> None:
     """Raises CountersignError for a run that is not kept any more and of which the record says nothing."""
-    if (
-        run
-        and await RunStore(journal.redis, keys).load_run(run) is None
-        and not await journal.has_record(JournalFilter(run=run))
-    ):
-        raise _build_filter_error("no_run", run=run)
+    if not run:
+        return
+    from bot.storage.runs import RunStore
+
+    is_kept = await RunStore(journal.redis, keys).load_run(run) is not None
+    if not is_kept and not await journal.has_record(JournalFilter(run=run), since):
+        raise _build_filter_error("no_run", run=run, since=since)
 
 
-async def require_known_channel(journal: Journal, channel: str, *, follow: bool) -> None:
+async def require_known_channel(journal: Journal, channel: str, *, since: str, follow: bool) -> None:
     """Raises CountersignError for what is no id, and for a channel without any record; who follows may wait for it."""
     if not channel:
         return
     if not CHANNEL.fullmatch(channel):
         raise _build_filter_error("odd_channel", channel=channel)
-    if await journal.has_record(JournalFilter(channel=channel)):
+    if await journal.has_record(JournalFilter(channel=channel), since):
         return
     if not follow:
-        raise _build_filter_error("no_channel", channel=channel)
-    typer.echo(translate("tail.no_channel_yet", get_terminal_language(), channel=channel), err=True)
+        raise _build_filter_error("no_channel", channel=channel, since=since)
+    typer.echo(translate("tail.no_channel_yet", get_terminal_language(), channel=channel, since=since), err=True)
 
 
-async def find_person_id(journal: Journal, settings: Settings, text: str) -> str:
+async def find_person_id(journal: Journal, settings: Settings, text: str, *, since: str) -> str:
     """The id of whom `text` means: an id, a mention, an exact e-mail address or a name; empty for nothing. Ids are
     looked for in the record first, so that they need no Slack. Raises CountersignError for nobody and for several."""
     text = text.strip()
     mention = MENTION.match(text)
     person = mention[1] if mention else text
-    if not person or (PERSON.fullmatch(person) and await journal.has_record(JournalFilter(person=person))):
+    if not person or (PERSON.fullmatch(person) and await journal.has_record(JournalFilter(person=person), since)):
         return person
     async with open_name_lookup(settings) as names:
         if PERSON.fullmatch(person) and await names.find_name(person):
@@ -84,9 +88,9 @@ async def find_person_id(journal: Journal, settings: Settings, text: str) -> str
     if found.people:
         candidates = "; ".join(_describe_candidate(one, people) for one in found.people[:NEAR])
         raise _build_filter_error("some_people", person=text, candidates=candidates)
-    if await journal.has_record(JournalFilter(person=person)):  # a user of this system, for one
+    if await journal.has_record(JournalFilter(person=person), since):  # a user of this system, for one
         return person
-    raise _build_filter_error("no_person" if people else "no_person_nor_names", person=text)
+    raise _build_filter_error("no_person" if people else "no_person_nor_names", person=text, since=since)
 
 
 def _describe_candidate(person: Person, people: Sequence[Person]) -> str:

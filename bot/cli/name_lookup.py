@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import typer
+from redis.asyncio import Redis
 
 from bot.app.settings import Settings
-from bot.chat.slack import app as slack
-from bot.chat.slack.directory import SlackDirectory
+from bot.chat.slack.members import list_member_names
 from bot.cli.console import get_terminal_language
-from bot.core.errors import ChatError
+from bot.core.errors import ChatError, CountersignError
 from bot.core.i18n import translate
 from bot.local.workspace.world import WorkspaceMember as Member
 from bot.local.workspace.world import read_world
+from bot.queue.keys import Keys
+from bot.storage.members import RedisMemberStore
+from bot.storage.processes import ProcessStore
 from tools.spec import Person
 from tools.workflow.engine.state import SYSTEM
+
+if TYPE_CHECKING:
+    from slack_sdk.web.async_client import AsyncWebClient
 
 PATIENCE_S = 10.0
 """How long Slack may take to name somebody."""
@@ -42,6 +48,9 @@ class NameLookup:
         if person not in self._known:
             self._known[person] = await self._load_name(person) if person and not person.startswith(SYSTEM) else ""
         return self._known[person]
+
+    async def format_name_and_id(self, person: str) -> str:
+        return f"{await self.find_name(person)} {person}".strip()
 
     async def list_people(self) -> tuple[Person, ...]:
         """Everybody who can be found by name; nobody where nobody can be named."""
@@ -85,21 +94,74 @@ def _to_person(one: Member) -> Person:
     return Person(id=one.id, name=one.real_name, names=tuple(names), email=one.email, active=not one.deleted)
 
 
+class BuildSource(Protocol):
+    """Who names the people of this workspace."""
+
+    def __call__(self, client: AsyncWebClient, team: str) -> PeopleSource: ...
+
+
 @asynccontextmanager
 async def open_name_lookup(settings: Settings) -> AsyncIterator[NameLookup]:
     """Of the workspace by setting; of the local one on its own machine. A shell that knows a `REDIS_URL` and no token
     looks into something whose people nobody here can name."""
+
+    def build_directory(client: AsyncWebClient, team: str) -> PeopleSource:
+        from bot.chat.slack.directory import SlackDirectory  # slow to import, as Slack's client below
+
+        return SlackDirectory(client, {}, team=team)
+
+    async with _open_workspace_lookup(settings, build_directory) as names:
+        yield names
+
+
+@asynccontextmanager
+async def _open_workspace_lookup(
+    settings: Settings, build_source: BuildSource, tolerated: type[CountersignError] = ChatError
+) -> AsyncIterator[NameLookup]:
+    """`tolerated`: what leaves people without names instead of ending the command."""
     if not settings.has_real_slack or settings.slack_bot_token is None:
         yield NameLookup(None if settings.redis_url else DemoDirectory())
         return
-    async with slack.open_web_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url) as client:
+    from bot.chat.slack.web_client import identify_bot, open_web_client  # slow to import, and seldom needed
+
+    async with open_web_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url) as client:
         try:
-            me = await asyncio.wait_for(slack.identify_bot(client), PATIENCE_S)
-        except (ChatError, TimeoutError) as error:
+            me = await asyncio.wait_for(identify_bot(client), PATIENCE_S)
+        except (tolerated, TimeoutError) as error:
             print_lookup_failure(error)
             yield NameLookup()
             return
-        yield NameLookup(SlackDirectory(client, {}, team=me.team))
+        yield NameLookup(build_source(client, me.team))
+
+
+class StoredPeople:
+    """The people whom the bot has stored: no call to Slack for each of them."""
+
+    def __init__(self, store: RedisMemberStore) -> None:
+        self._store = store
+
+    async def find_person(self, person: str) -> Person | None:
+        record = (await self._store.load_records([person])).get(person)
+        return Person(id=person, name=list_member_names(record.member)[0]) if record else None
+
+    async def list_people(self) -> tuple[Person, ...]:
+        """Nobody needs them: each is looked up alone."""
+        return ()
+
+
+@asynccontextmanager
+async def open_stored_names(settings: Settings, redis: Redis, keys: Keys) -> AsyncIterator[NameLookup]:
+    """As `open_name_lookup`, of those whom the bot knows already. A bot at work has said which workspace it is; Slack
+    is asked for that only where none is."""
+
+    def build_source(client: object, team: str) -> PeopleSource:
+        return StoredPeople(RedisMemberStore(redis, keys, team))
+
+    if team := await ProcessStore(redis, keys).find_team():
+        yield NameLookup(build_source(None, team))
+        return
+    async with _open_workspace_lookup(settings, build_source, tolerated=CountersignError) as names:
+        yield names
 
 
 def print_lookup_failure(error: Exception) -> None:

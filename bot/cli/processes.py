@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,14 +14,19 @@ import typer
 from rich import box
 from rich.table import Column, Table
 
+from bot.app.engine import open_engine_from_settings
+from bot.app.settings import load_settings
 from bot.cli import console
 from bot.cli.console import Json, sanitize_for_terminal
+from bot.cli.definition_errors import describe_definition_error
+from bot.cli.name_lookup import open_name_lookup
+from bot.cli.request_store import open_request_store
 from bot.core.errors import CountersignError
 from bot.core.i18n import render_value, translate
 from bot.storage.journal import Journal
-from tools.spec import ToolError
+from tools.spec import Person, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError, NodeKind
-from tools.workflow.bpmn.xml import MAX_BYTES
+from tools.workflow.bpmn.xml import MAX_BYTES, find_line, list_ignored_attributes
 from tools.workflow.engine.administration import (
     ADMIN,
     NOBODY,
@@ -36,8 +41,11 @@ from tools.workflow.engine.administration import (
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Request
+from tools.workflow.process.checks import FORM
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
-from tools.workflow.remote.flowable import convert_to_flowable
+from tools.workflow.remote.engine import RemoteEngine
+from tools.workflow.remote.extension_names import convert_to_engine
+from tools.workflow.remote.rebuild import list_multi_decider_steps
 
 app = typer.Typer(no_args_is_help=True, help="Processes: which there are, and bringing in your own.")
 
@@ -46,6 +54,14 @@ SHORT = 12
 COLUMNS = ("key", "name", "bpmn", "form", "origin", "running")
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The .bpmn file; its form stands beside it as .toml.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+class EngineOption(Enum):
+    """An engine that processes can be written for."""
+
+    CAMUNDA = "camunda"
+    OPERATON = "operaton"
+    FLOWABLE = "flowable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +78,7 @@ class ProcessRegistry:
 
 @asynccontextmanager
 async def _open_registry() -> AsyncIterator[ProcessRegistry]:
-    async with console.open_request_store() as (store, journal):
+    async with open_request_store() as (store, journal):
         yield ProcessRegistry(store, journal, await list_process_versions(store, load_shipped_processes()))
 
 
@@ -122,13 +138,21 @@ def _format_origin(one: ProcessVersion) -> str:
 
 
 @app.command()
-def check(file: File) -> None:
+def check(
+    file: File,
+    engine: Annotated[
+        EngineOption | None, typer.Option(help="Also say whether it can run in this engine, or which steps cannot.")
+    ] = None,
+) -> None:
     """Read a process and its form, and say that they can be used, or which element is wrong and why. Needs no Redis.
 
     \b
     countersign processes check trip.bpmn        # reads trip.toml too
+    countersign processes check trip.bpmn --engine flowable
     """
     process, language = _compile_file(file), console.get_terminal_language()
+    if engine and (steps := list_multi_decider_steps(process)):
+        raise _build_not_remote_error(file.name, engine.value, steps)
     tasks = [node for node in process.definition.nodes.values() if node.kind is NodeKind.USER]
     typer.echo(
         sanitize_for_terminal(
@@ -144,30 +168,65 @@ def check(file: File) -> None:
     }
     for name, fact in facts.items():
         typer.echo(sanitize_for_terminal(f"  {translate(f'processes.title_{name}', language)}: {fact}"))
+    bpmn = _read_process_file(file)
+    for element, attribute in list_ignored_attributes(bpmn):
+        line, why = find_line(bpmn, element), translate(f"processes.ignored_{attribute.casefold()}", language)
+        typer.echo(
+            sanitize_for_terminal(
+                translate("processes.ignored", language, line=line, element=element, attribute=attribute, why=why)
+            )
+        )
+    if engine:
+        typer.echo(sanitize_for_terminal(translate("processes.runs_there", language, engine=engine.value)))
+        typer.echo(sanitize_for_terminal(translate("processes.not_there", language)))
+
+
+def _build_not_remote_error(file: str, engine: str, steps: Sequence[str]) -> CountersignError:
+    return CountersignError(
+        translate(
+            "processes.several_deciders",
+            console.get_terminal_language(),
+            file=file,
+            engine=engine,
+            steps=", ".join(map(sanitize_for_terminal, steps)),
+        )
+    )
 
 
 @app.command()
 def export(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A process that is shipped, e.g. leave.")],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="A process that is shipped, e.g. leave, or a .bpmn file of your own.")
+    ],
     into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the files are written.")] = Path(),
-    for_flowable: Annotated[
-        bool, typer.Option("--flowable", help="With its service tasks in Flowable's own words.")
-    ] = False,
+    for_flowable: Annotated[bool, typer.Option("--flowable", help="The same as --engine flowable.")] = False,
+    engine: Annotated[
+        EngineOption | None, typer.Option(help="With every attribute of engines in this one's own name.")
+    ] = None,
 ) -> None:
-    """Write a shipped process as its two files: to change it, or to deploy it in another engine. Needs no Redis.
+    """Write a shipped process, or one of your own, as its two files: to change it, or to deploy it in another engine.
+
+    Needs no Redis.
 
     \b
     countersign processes export leave
-    countersign processes export leave --flowable --into flowable
+    countersign processes export leave --engine flowable --into flowable
+    countersign processes export trip.bpmn --engine operaton --into operaton
     """
+    process = _compile_file(Path(key)) if key.endswith(".bpmn") else _find_shipped_process(key)
+    target = EngineOption.FLOWABLE if for_flowable else engine
+    bpmn = convert_to_engine(process.bpmn, target.value) if target else process.bpmn
+    for name, content in ((f"{process.key}.bpmn", bpmn), (f"{process.key}.toml", process.toml)):
+        _write_new_file(into / name, content)
+        typer.echo(sanitize_for_terminal(str(into / name)))
+
+
+def _find_shipped_process(key: str) -> Process:
     process = next((one for one in load_shipped_processes() if one.key == key), None)
     if process is None:
         keys = ", ".join(one.key for one in load_shipped_processes())
         raise CountersignError(translate("processes.unknown", console.get_terminal_language(), key=key, keys=keys))
-    bpmn = convert_to_flowable(process.bpmn) if for_flowable else process.bpmn
-    for name, content in ((f"{key}.bpmn", bpmn), (f"{key}.toml", process.toml)):
-        _write_new_file(into / name, content)
-        typer.echo(sanitize_for_terminal(str(into / name)))
+    return process
 
 
 def _write_new_file(file: Path, content: bytes) -> None:
@@ -192,7 +251,8 @@ def deploy(file: File, yes: Yes = False) -> None:
 
     The two files are checked, what changes is shown, and after a yes every
     bot uses them at once. Requests that are under way stay with the version
-    they were started with, until they are migrated.
+    they were started with, until they are migrated. With another engine
+    (WORKFLOW_ENGINE) the process is deployed there too, in its own names.
 
     \b
     countersign processes deploy trip.bpmn
@@ -201,6 +261,9 @@ def deploy(file: File, yes: Yes = False) -> None:
     process = _compile_file(file)
 
     async def confirm_and_deploy() -> None:
+        if load_settings().workflow_engine != "embedded":
+            await _deploy_remotely(file, process, yes)
+            return
         async with _open_registry() as office:
             _reject_number_clash(process, office.versions)
             before = office.find_current_version(process.key)
@@ -208,12 +271,46 @@ def deploy(file: File, yes: Yes = False) -> None:
                 typer.echo(translate("processes.same", console.get_terminal_language(), key=process.key))
                 return
             _print_changes(before, process)
-            _require_confirmation(
+            console.require_confirmation(
                 translate("processes.sure_deploy", console.get_terminal_language(), key=process.key), yes
             )
             await _journal_and_deploy(office, process)
 
     console.run_until_complete(confirm_and_deploy())
+
+
+async def _deploy_remotely(file: Path, process: Process, yes: bool) -> None:
+    settings, language = load_settings(), console.get_terminal_language()
+    if steps := list_multi_decider_steps(process):
+        raise _build_not_remote_error(file.name, settings.workflow_engine, steps)
+    async with (
+        console.open_bot_store() as (redis, keys),
+        open_engine_from_settings(settings, redis, NOBODY) as engine,
+    ):
+        assert isinstance(engine, RemoteEngine)
+        for other in await engine.list_all_processes():
+            if other.key != process.key and other.form.number == process.form.number:
+                clash = InvalidDefinitionError(
+                    "form", f"number {process.form.number!r} is that of {other.key!r} already"
+                )
+                raise _build_definition_error(f"{process.key}.toml", clash)
+        console.require_confirmation(translate("processes.sure_deploy", language, key=process.key), yes)
+        await _journal_deployment(Journal(redis, keys), process)
+        try:
+            await engine.deploy_process(process)
+        except ToolError as refused:
+            raise CountersignError(render_value(refused.note, language)) from refused
+    version = process.version[0][:SHORT]
+    typer.echo(translate("processes.deployed_now", language, key=process.key, version=version))
+
+
+async def _journal_deployment(journal: Journal, process: Process) -> None:
+    """Noted before it is done: nothing is deployed that the journal does not know of."""
+    bpmn, form = process.version
+    facts = {"process": process.key, "bpmn": bpmn[:SHORT], "form": form[:SHORT]}
+    await journal.append_record(
+        process.key, "process.deploy", person=console.get_os_user(), text=f"deploys {process.key}", **facts
+    )
 
 
 def _reject_number_clash(process: Process, known: Sequence[ProcessVersion]) -> None:
@@ -224,16 +321,16 @@ def _reject_number_clash(process: Process, known: Sequence[ProcessVersion]) -> N
 
 
 async def _journal_and_deploy(office: ProcessRegistry, process: Process) -> None:
-    """Noted before it is done: nothing is deployed that the journal does not know of."""
-    bpmn, form = process.version
-    facts = {"process": process.key, "bpmn": bpmn[:SHORT], "form": form[:SHORT]}
-    await office.journal.append_record(
-        process.key, "process.deploy", person=console.get_os_user(), text=f"deploys {process.key}", **facts
-    )
+    await _journal_deployment(office.journal, process)
     await EmbeddedEngine(office.store, load_shipped_processes(), NOBODY).deploy_process(process)
     running = sum(one.running_requests for one in office.versions if one.key == process.key)
     typer.echo(
-        translate("processes.deployed_now", console.get_terminal_language(), key=process.key, version=bpmn[:SHORT])
+        translate(
+            "processes.deployed_now",
+            console.get_terminal_language(),
+            key=process.key,
+            version=process.version[0][:SHORT],
+        )
     )
     if running:
         typer.echo(translate("processes.stay", console.get_terminal_language(), key=process.key, running=running))
@@ -285,7 +382,7 @@ def run_migration(
                 typer.echo(translate("processes.none_to_move", console.get_terminal_language(), key=key))
                 return
             if not dry:
-                _require_confirmation(
+                console.require_confirmation(
                     translate("processes.sure_migrate", console.get_terminal_language(), key=key, count=len(moving)),
                     yes,
                 )
@@ -357,6 +454,65 @@ async def _journal_migration(journal: Journal, process: Process, one: MigrationR
     await journal.append_record(one.request, "process.migrate", person=console.get_os_user(), text=text, **facts)
 
 
+# Moving a task
+
+
+@app.command("assign")
+def run_assignment(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="An open task, e.g. L-0001-2.")],
+    person: Annotated[str, typer.Argument(metavar="PERSON", help="Who decides it from now on: id or e-mail address.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the record.")] = "",
+    yes: Yes = False,
+) -> None:
+    """Give an open task to somebody else, when who has it has left or is not to be reached.
+
+    The same holds as for a transfer: nobody decides on their own request, or
+    twice on one. The task's clocks go on. It is an event in the request's
+    record, by the user of this system.
+
+    \b
+    countersign processes assign L-0001-2 li@example.com --reason "has left"
+    """
+
+    async def confirm_and_assign() -> None:
+        language = console.get_terminal_language()
+        async with _open_registry() as office, open_name_lookup(load_settings()) as names:
+            people = await names.list_people()
+            to = require_person(people, person)
+            console.require_confirmation(translate("processes.sure_assign", language, task=task, person=to), yes)
+            engine = EmbeddedEngine(office.store, load_shipped_processes(), NOBODY)
+            actor, name = ADMIN + console.get_os_user(), task.strip().upper()
+            try:
+                before = (await engine.get_task(name)).request
+                await office.journal.append_record(
+                    before.id,
+                    "process.assign",
+                    person=console.get_os_user(),
+                    text=f"gives {name} to {to}",
+                    request=before.id,
+                )
+                await engine.assign_task(
+                    name, to, actor, f"assign:{name}:{to}:{before.head}", datetime.now(UTC), reason
+                )
+            except ToolError as refused:
+                raise CountersignError(render_value(refused.note, language)) from refused
+        typer.echo(sanitize_for_terminal(translate("processes.assigned_now", language, task=name, person=to)))
+
+    console.run_until_complete(confirm_and_assign())
+
+
+def require_person(people: Sequence[Person], text: str) -> str:
+    """The id of somebody who is here; where nobody can be named, the text is taken for an id. Raises
+    CountersignError."""
+    wanted = text.strip()
+    if not people:
+        return wanted
+    found = [one.id for one in people if one.active and wanted.casefold() in (one.id.casefold(), one.email.casefold())]
+    if len(found) != 1:
+        raise CountersignError(translate("processes.no_person", console.get_terminal_language(), person=wanted))
+    return found[0]
+
+
 # Files and questions
 
 
@@ -368,7 +524,7 @@ def _compile_file(file: Path) -> Process:
     try:
         return compile_process(bpmn, toml)
     except InvalidDefinitionError as refused:
-        raise _build_definition_error(file.name, refused) from refused
+        raise _report_definition_errors(file.name, bpmn, refused) from refused
 
 
 def _read_process_file(file: Path) -> bytes:
@@ -387,24 +543,23 @@ def _read_process_file(file: Path) -> bytes:
     return content
 
 
+def _report_definition_errors(file: str, bpmn: bytes, refused: InvalidDefinitionError) -> CountersignError:
+    """The error with what is wrong; if that is more than one thing, each is printed on a line of its own before."""
+    language = console.get_terminal_language()
+    form = str(Path(file).with_suffix(".toml"))
+    problems = [
+        (form if one.element == FORM else file, describe_definition_error(one, bpmn, language))
+        for one in (refused, *refused.others)
+    ]
+    if len(problems) == 1:
+        wrong, problem = problems[0]
+        return CountersignError(translate("processes.refused", language, file=wrong, problem=problem))
+    for wrong, problem in problems:
+        typer.echo(sanitize_for_terminal(f"{wrong}: {problem}"), err=True)
+    return CountersignError(translate("processes.refused_often", language, file=file, count=len(problems)))
+
+
 def _build_definition_error(file: str, refused: InvalidDefinitionError) -> CountersignError:
-    reason = sanitize_for_terminal(" ".join(refused.reason.split()))
-    return CountersignError(
-        translate(
-            "processes.refused",
-            console.get_terminal_language(),
-            file=file,
-            element=sanitize_for_terminal(refused.element),
-            reason=reason,
-        )
-    )
-
-
-def _require_confirmation(question: str, yes: bool) -> None:
-    """Asks, and ends the command at anything but a yes. Nobody to ask is a no."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise CountersignError(translate("processes.needs_yes", console.get_terminal_language()))
-    if not typer.confirm(question):
-        raise typer.Exit(1)
+    language = console.get_terminal_language()
+    problem = describe_definition_error(refused, b"", language)
+    return CountersignError(translate("processes.refused", language, file=file, problem=problem))

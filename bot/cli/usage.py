@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
+from rich import box
 from rich.table import Column, Table
 
 from bot.app.settings import Settings, load_settings
@@ -121,14 +122,15 @@ def _print_usage_table(
         typer.echo(translate("usage.none", language))
         return
     columns = [Column(translate(f"usage.title_{by.value}", language), overflow="fold", min_width=10)]
-    titles = ("runs", "replies", "in", "cached", "out", "good", "bad")
+    titles = _NARROW_FIGURES if console.is_terminal_narrow() else tuple(_FIGURES)
     columns += [Column(translate(f"usage.title_{name}", language), justify="right", no_wrap=True) for name in titles]
     columns += [Column(translate("usage.title_cost", language), justify="right", overflow="fold")]
-    table = Table(*columns, show_footer=False)
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for key, one in sums.items():
-        table.add_row(_format_group_title(by, key, names, language), *_format_usage_cells(one, language))
+        table.add_row(_format_group_title(by, key, names, language), *_format_usage_cells(one, titles, language))
     table.add_section()
-    table.add_row(translate("usage.total", language), *_format_usage_cells(_sum_totals(sums.values()), language))
+    total = _format_usage_cells(_sum_totals(sums.values()), titles, language)
+    table.add_row(translate("usage.total", language), *total)
     console.build_rich_console().print(table)
 
 
@@ -139,8 +141,16 @@ def _format_group_title(by: UsageGrouping, key: str, names: Mapping[str, str], l
     return sanitize_for_terminal(f"{name} ({key})" if name else key)
 
 
-def _format_usage_cells(one: UsageTotal, language: str) -> Sequence[str]:
-    figures = (one.figures[name] for name in ("runs", "replies", "tokens_in", "cached", "tokens_out", "good", "bad"))
+_FIGURES = {
+    "runs": "runs", "replies": "replies", "in": "tokens_in", "cached": "cached", "out": "tokens_out",
+    "good": "good", "bad": "bad",
+}  # fmt: skip
+"""Columns of the table, and the figures in them."""
+_NARROW_FIGURES = ("runs", "in", "out", "good", "bad")
+
+
+def _format_usage_cells(one: UsageTotal, titles: Sequence[str], language: str) -> Sequence[str]:
+    figures = (one.figures[_FIGURES[title]] for title in titles)
     return [*(f"{figure:,}" for figure in figures), format_cost(one.costs, one.figures["unpriced"], language)]
 
 

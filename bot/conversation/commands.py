@@ -14,7 +14,7 @@ from bot.conversation.stops import RunStopper
 from bot.core.clock import Clock
 from bot.core.history_entries import HistoryEntry
 from bot.core.i18n import LANGUAGES, load_sentences, shorten_text, translate
-from bot.core.logs import redact_text
+from bot.core.redaction import redact_text
 from bot.queue.writes import Delete, Write
 from bot.storage.files import build_waiting_key
 from bot.storage.history import ConversationHistory, HistoryStore
@@ -173,8 +173,7 @@ class CommandHandler:
         key = "stopped"
         if not message.place.direct and not caller.person.is_administrator:
             key = "stopped_nothing" if result.is_empty else "stopped_own"
-        cards = f"command.stopped_{'card' if cancelled == 1 else 'cards'}"
-        cancellation = " " + translate(cards, language, n=cancelled) if cancelled else ""
+        cancellation = " " + translate("command.stopped_cards", language, n=cancelled) if cancelled else ""
         return CommandReply("stop", translate(f"command.{key}", language) + cancellation)
 
     async def _answer_morning_list(self, message: Message, caller: Caller) -> CommandReply:

@@ -19,6 +19,7 @@ from bot.agent.limits import DailyBudget
 from bot.agent.prices import PriceTable
 from bot.agent.summary import EarlierTurns, Summarizer, SummaryDraft
 from bot.chat.messages import ChatDirectory
+from bot.conversation.budgets import is_budget_used_up
 from bot.core.records import Run
 from bot.core.work_items import CompactConversation
 from bot.queue.lanes import Lease, RetryLater
@@ -74,7 +75,8 @@ class HistoryCompactor:
             part = conversation.history.choose_compaction_range({one.run for one in conversation.waiting})
             if part is None:
                 return []
-            if await self._is_budget_used_up(fold.person):
+            # The first turn that ends with budget left asks again.
+            if await is_budget_used_up(self.budget, self.spending, fold.person, self.prices.currency):
                 return [self._build_journal_write(fold, "history.not_folded", SummaryDraft(), why="budget")]
             zone = await self._find_timezone(fold.person)
             notes = json.loads(part.summary.message)["content"] if part.summary else ""
@@ -90,14 +92,6 @@ class HistoryCompactor:
             return await self._replace_with_summary(
                 lease, fold, build_summary(part, draft.lines, zone), part, draft, usage_writes
             )
-
-    async def _is_budget_used_up(self, person: str) -> bool:
-        """True when the person whose turn caused this has used up today's budget. Then the model is not asked; the
-        first turn that ends with budget left asks again."""
-        if not self.budget:
-            return False
-        used = await self.spending.load_daily_usage(self.spending.build_daily_query(person, self.prices.currency))
-        return self.budget.is_used_up(used.tokens, used.cost)
 
     async def _replace_with_summary(
         self,

@@ -13,7 +13,13 @@ from typing import Protocol
 from bot.chat.messages import FileSource, Message, SentFile
 from bot.core import logs
 from bot.core.clock import Clock
-from bot.core.errors import ChatError, ChatUnavailableError, FileRefusedError, FilesUnavailableError
+from bot.core.errors import (
+    ChatError,
+    ChatUnavailableError,
+    FileRefusedError,
+    FilesUnavailableError,
+    FilesUnreachableError,
+)
 from bot.core.i18n import translate
 from bot.core.media import detect_media
 from bot.queue.lanes import Lease
@@ -28,22 +34,24 @@ MAX_SENT = 20
 AT_ONCE = 3
 """Downloads of one message at the same time."""
 PATIENCE_MS = 60_000
-"""How long a message waits for a file that the platform does not deliver."""
+"""How long a message waits for a file that the platform does not deliver, or the store does not take."""
 
 
 class PictureReader(Protocol):
     """Reads amount, date and merchant from a picture."""
 
-    async def read_picture(self, person: str, content: bytes, media: str) -> dict[str, str]:
-        """What was read, by name; empty for what is no picture, and when nothing can be read."""
+    async def read_picture(self, person: str, content: bytes, media: str) -> tuple[dict[str, str], str]:
+        """What was read, by name; empty for what is no picture, and when nothing can be read. And why the model was not
+        asked: `file.unread_<reason>`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenFile:
-    """What became of one file. `refused` is empty for one that was kept."""
+    """What became of one file. `refused` is empty for one that was kept; `unread`: why the model has not seen it."""
 
     file: AttachedFile
     refused: str = ""
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +88,8 @@ class FileIntake:
         return taken
 
     async def take_files(self, lease: Lease, person: str, sent: Sequence[SentFile]) -> list[TakenFile]:
-        """Each one, in its order. Raises `ChatUnavailableError` while the platform cannot be reached."""
+        """Each one, in its order. Raises `ChatUnavailableError` or `FilesUnreachableError` while the platform or the
+        store of files cannot be reached."""
         at_once, is_last_try = asyncio.Semaphore(AT_ONCE), self._compute_age_ms(lease) > self.patience_ms
 
         async def take(number: int, one: SentFile) -> TakenFile:
@@ -113,7 +122,7 @@ class FileIntake:
             return await self._refuse_file(person, file, "too_many")
         known = await self.files.find_record(person, sent.id) if sent.id else None
         if known is not None and (known.file.sha256 or known.refused):
-            return TakenFile(known.file, known.refused)
+            return TakenFile(known.file, known.refused, known.unread)
         try:
             async with self.turns:
                 return await self._fetch_and_keep(person, sent, file)
@@ -124,6 +133,8 @@ class FileIntake:
                 raise
             return TakenFile(file, "unreachable")
         except FilesUnavailableError as failed:
+            if isinstance(failed, FilesUnreachableError) and not is_last_try:
+                raise
             log.error("a file cannot be kept", reason=str(failed))
             return TakenFile(file, "not_kept")
 
@@ -134,9 +145,12 @@ class FileIntake:
         media = detect_media(content)
         if not media:
             raise FileRefusedError("unknown_type")
-        reading = await self.reader.read_picture(person, content, media) if self.reader else {}
+        if self.reader is not None:  # while the store is away, nobody pays for readings
+            await self.files.save_content(content)
+        reading, unread = await self.reader.read_picture(person, content, media) if self.reader else ({}, "")
         file = file.model_copy(update={"media": media, "reading": reading})
-        return TakenFile(await self.files.keep_file(person, file, content, self.clock.now_ms()))
+        kept = await self.files.keep_file(person, file, content, self.clock.now_ms(), unread=unread)
+        return TakenFile(kept, unread=unread)
 
     async def _refuse_file(self, person: str, file: AttachedFile, reason: str) -> TakenFile:
         if file.id:
@@ -163,6 +177,24 @@ def describe_refused_files(taken: Sequence[TakenFile], language: str) -> str:
         for reason, names in by_reason.items()
     ]
     return "\n".join([translate("file.refused", language), *lines]) if lines else ""
+
+
+def describe_file_troubles(taken: Sequence[TakenFile], language: str) -> str:
+    """What could not be taken or not be read; empty if there is nothing."""
+    said = (describe_refused_files(taken, language), _describe_unread_files(taken, language))
+    return "\n".join(one for one in said if one)
+
+
+def _describe_unread_files(taken: Sequence[TakenFile], language: str) -> str:
+    """Which pictures were kept and not read, and why; empty if there is nothing."""
+    by_reason: dict[str, list[AttachedFile]] = {}
+    for one in taken:
+        if one.unread:
+            by_reason.setdefault(one.unread, []).append(one.file)
+    return "\n".join(
+        translate(f"file.unread_{reason}", language, files=describe_files(files)[language])
+        for reason, files in by_reason.items()
+    )
 
 
 def describe_kept_files(files: Sequence[AttachedFile], language: str) -> str:

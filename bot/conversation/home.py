@@ -29,10 +29,13 @@ from bot.core.records import Approval, ApprovalState
 from bot.queue.keys import Keys
 from bot.storage.approvals import ApprovalStore, derive_task_card_id
 from bot.storage.homes import HomePlace, HomeStore, ListName
+from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.preferences import PreferenceStore
 from tools.people.names import get_person_name
 from tools.spec import Caller, ToolError
 from tools.tool import ToolServices
+from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.commands import WithdrawCommand
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Request, Status
 
@@ -59,6 +62,9 @@ class HomeBuilder:
     operations: OperationsReader
     keys: Keys
     clock: Clock
+    mornings: MorningPreferenceStore
+    morning_at: str = ""
+    """When the morning list comes, `08:30`; empty: there is none."""
     default_steps: str = "plan"
     """How steps are shown to who has chosen nothing."""
 
@@ -140,7 +146,9 @@ class HomeBuilder:
 
     def _can_press(self, approval: Approval, button: Button, caller: Caller, standing: frozenset[str]) -> bool:
         now_ms = self.clock.now_ms()
-        return authorize_press(approval, caller.id, button.choice, button.version, now_ms, standing) is None
+        return (
+            authorize_press(approval, caller.id, button.choice, button.version, now_ms, standing, button.seal) is None
+        )
 
     async def _build_closed_entry(self, assigned: AssignedTask, approval: Approval | None, caller: Caller) -> HomeEntry:
         """A task whose card is on its way, was just pressed, or has expired: then one press asks again."""
@@ -184,7 +192,22 @@ class HomeBuilder:
             await describe_holder(self.tool_services, request, caller.person),
         ]
         card = Card(f"{request.id} · {status}", lead="\n".join(filter(None, lines)))
-        return HomeEntry(card, _build_request_buttons(request, caller.id, language))
+        can_withdraw = await self._can_withdraw(request, caller)
+        return HomeEntry(card, _build_request_buttons(request, caller.id, language, can_withdraw=can_withdraw))
+
+    async def _can_withdraw(self, request: Request, caller: Caller) -> bool:
+        """What came back to them waits above, with its own buttons. What is approved can be withdrawn if the engine
+        does that and there is somebody to agree, as the tool itself finds out."""
+        if request.status is Status.WAITING:
+            return True
+        if request.status not in (Status.APPROVED, Status.REVOKING):
+            return False
+        command = WithdrawCommand(request=request.id, actor=caller.id)
+        try:
+            await self.tool_services.engine.preview_command(command, self.clock.today(caller.person.zone))
+        except (ToolError, InvalidDefinitionError):
+            return False
+        return True
 
     # What is theirs besides
 
@@ -196,6 +219,8 @@ class HomeBuilder:
 
     async def _build_absences(self, caller: Caller, place: HomePlace) -> HomeSection:
         language, now = caller.person.language, self.clock.today(caller.person.zone)
+        if not self.tool_services.engine.has_deputies:
+            return HomeSection(translate("home.absences", language), empty=translate("home.no_deputies", language))
         entries = []
         for one in (await self.tool_services.engine.list_delegations(caller.id, now))[:PAGE]:
             card = Card("", lead=await describe_absence(self.tool_services, one, caller.person, now))
@@ -221,11 +246,21 @@ class HomeBuilder:
 
     async def _build_settings(self, caller: Caller, place: HomePlace) -> HomeSection:
         language = caller.person.language
-        lines = describe_preferences(self.preferences.get_preferences(caller.id), self.default_steps, caller.person)
+        lines = [
+            *describe_preferences(self.preferences.get_preferences(caller.id), self.default_steps, caller.person),
+            *await self._describe_morning_list(caller),
+        ]
         button = HomeButton(translate("home.change", language), "settings")
         return HomeSection(
             translate("home.settings", language), (HomeEntry(Card("", lead="\n".join(lines))),), buttons=(button,)
         )
+
+    async def _describe_morning_list(self, caller: Caller) -> tuple[str, ...]:
+        if not self.morning_at:
+            return ()
+        name = "on" if await self.mornings.wants_list(caller.id) else "off"
+        value = translate(f"home.morning_{name}", caller.person.language, at=self.morning_at)
+        return (translate("setting.morning_list", caller.person.language, value=value),)
 
     async def _build_operations(self, caller: Caller, place: HomePlace) -> HomeSection:
         """For administrators only."""
@@ -256,13 +291,13 @@ def _is_short(card: Card, facts: Sequence[tuple[str, object]]) -> bool:
     return not card.body and len(sizes) <= FACTS and sum(sizes) <= FACTS_BYTES and max(sizes, default=0) <= VALUE_BYTES
 
 
-def _build_request_buttons(request: Request, person: str, language: str) -> tuple[HomeButton, ...]:
-    """What came back to them waits above, with its own buttons."""
-    if not request.is_running or request.status is Status.REVISE:
-        return ()
+def _build_request_buttons(
+    request: Request, person: str, language: str, *, can_withdraw: bool
+) -> tuple[HomeButton, ...]:
     waits_for_others = any(task.assignee != person for task in request.open_tasks)
     urge = (HomeButton(translate("home.urge", language), "urge", request.id),) if waits_for_others else ()
-    return (*urge, HomeButton(translate("home.withdraw", language), "withdraw", request.id))
+    withdraw = (HomeButton(translate("home.withdraw", language), "withdraw", request.id),) if can_withdraw else ()
+    return (*urge, *withdraw)
 
 
 def _count_hidden(skip: int, shown_count: int, total: int, language: str) -> str:

@@ -40,10 +40,11 @@ from bot.core.work_items import ButtonPressed
 from bot.queue.keys import Keys
 from bot.storage.approvals import ApprovalStore
 from bot.storage.homes import HomePlace, HomeStore
+from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.preferences import DEFAULTS, Language, Preferences, PreferenceStore, Steps
 from tools.absence import END_ABSENCE, SET_ABSENCE
 from tools.requests.comments import URGE_TASK
-from tools.requests.processes import WITHDRAW_REQUEST
+from tools.requests.processes import MAX_REASON, WITHDRAW_REQUEST
 from tools.spec import Caller, DialogField, FrozenModel, Proposal, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
 from tools.workflow.process.form_preview import list_errors
@@ -58,6 +59,8 @@ PROPOSALS: Mapping[str, tuple[Tool, str]] = {
 }
 """Action → the tool that it proposes, and the argument that the button's value stands for."""
 ABSENCE_FIELDS = ("deputy", "first_day", "last_day")
+REASON, REASON_LABEL = "because", "withdraw_reason"
+"""The argument of `withdraw_request` that its author may fill in below the card, and what a card calls it."""
 CHECK_S = 0.8
 """An answer to a submitted dialog waits no longer."""
 DECISIONS = 10
@@ -83,6 +86,9 @@ class HomeActions:
     operations: OperationsReader
     keys: Keys
     clock: Clock
+    mornings: MorningPreferenceStore
+    morning_at: str = ""
+    """When the morning list comes, `08:30`; empty: there is none."""
 
     # Presses
 
@@ -100,7 +106,7 @@ class HomeActions:
             case "set_absence":
                 return self._build_absence_form(caller)
             case "settings":
-                return self._build_settings_form(caller)
+                return await self._build_settings_form(caller)
             case "decisions" | "decisions_back":
                 return await self._list_decisions(caller, press.value)
             case "operations" if caller.person.is_administrator:
@@ -168,6 +174,10 @@ class HomeActions:
 
     def _build_absence_form(self, caller: Caller) -> HomeDialog:
         language, today = caller.person.language, str(self.clock.today(caller.person.zone).date())
+        if not self.tool_services.engine.has_deputies:
+            return _build_notice(
+                translate("home.absence_title", language), translate("home.no_deputies", language), language
+            )
         fields = (
             DialogField(name="deputy", label="deputy", kind="person"),
             DialogField(name="first_day", label="first_day", kind="date", value=today),
@@ -189,7 +199,7 @@ class HomeActions:
             ),
         )
 
-    def _build_settings_form(self, caller: Caller) -> HomeDialog:
+    async def _build_settings_form(self, caller: Caller) -> HomeDialog:
         language, chosen = caller.person.language, self.preferences.get_preferences(caller.id)
         languages = (("default", translate("home.slacks_language", language)), ("zh", "中文"), ("en", "English"))
         steps = [(name, translate(f"home.steps_{name}", language)) for name in ("default", "plan", "replies", "quiet")]
@@ -210,8 +220,18 @@ class HomeActions:
                     translate("home.steps_label", language),
                     tuple(steps),
                 ),
+                *await self._build_morning_inputs(caller),
             ),
         )
+
+    async def _build_morning_inputs(self, caller: Caller) -> tuple[FormInput, ...]:
+        """Whether they want the morning list, where the company has one."""
+        if not self.morning_at:
+            return ()
+        language, wants = caller.person.language, await self.mornings.wants_list(caller.id)
+        field = DialogField(name="morning", label="morning", kind="choice", value="on" if wants else "off")
+        names = {name: translate(f"home.morning_{name}", language, at=self.morning_at) for name in ("on", "off")}
+        return (FormInput(field, translate("home.morning_label", language), tuple(names.items())),)
 
     # Proposals
 
@@ -225,6 +245,7 @@ class HomeActions:
         except ToolError as error:
             title = translate(f"home.{action}_title", language)
             return _build_notice(title, render_value(error.note, language), language)
+        proposal, given = _leave_out_reason(proposal), form.get(REASON, "")
         fields = render.render_card_fields(proposal.fields, language)
         title = render_value(proposal.get_title_for(caller.id), language)
         return HomeDialog(
@@ -235,14 +256,15 @@ class HomeActions:
             value=value,
             card=Card(title, facts=fields, body=proposal.body),
             notice=notice,
-            form=tuple(form.items()),
+            inputs=_build_reason_inputs(given, language) if action == "withdraw" else (),
+            form=tuple((name, text) for name, text in form.items() if name != REASON),
             seal=compute_shown_hash(proposal, language),
         )
 
     async def _prepare(self, caller: Caller, action: str, value: str, form: Mapping[str, str]) -> Proposal:
         tool, argument = PROPOSALS[action]
-        args = {argument: value} if argument else dict(form)
-        return await propose_call(tool, self._build_context(caller), args)
+        about = {argument: value} if argument else {}
+        return await propose_call(tool, self._build_context(caller), {**form, **about})
 
     def _build_context(self, caller: Caller) -> ToolContext:
         return ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
@@ -281,12 +303,14 @@ class HomeActions:
         except ValidationError:
             return HomeAnswer()
         await self.preferences.save_preferences(caller.id, chosen)
+        if values.get("morning") in ("on", "off"):
+            await self.mornings.save_wish(caller.id, wants_list=values["morning"] == "on")
         await self.homes.mark_person(caller.id)
         return HomeAnswer()
 
     async def _review_form(self, caller: Caller, submission: HomeSubmission) -> HomeAnswer:
         """What was filled in, as the whole card; or all that is wrong with it."""
-        language, form = caller.person.language, _read_absence_form(submission)
+        language, form = caller.person.language, _read_form(submission)
         try:
             await self._prepare(caller, submission.action, submission.value, form)
         except ToolError as error:
@@ -294,15 +318,18 @@ class HomeActions:
         return HomeAnswer(dialog=await self._propose(caller, submission.action, submission.value, form))
 
     async def _confirm(self, caller: Caller, submission: HomeSubmission) -> tuple[HomeAnswer, QueuedWork | None]:
-        """Confirms what was shown. If anything on it has changed meanwhile, it is shown again instead."""
+        """Confirms what was shown, with the reason that was typed below it. If anything that was shown has changed
+        meanwhile, it is shown again instead."""
         language, action = caller.person.language, submission.action
-        form = _read_absence_form(submission) if not PROPOSALS[action][1] else {}
+        form = _read_form(submission)
         try:
             proposal = await self._prepare(caller, action, submission.value, form)
         except ToolError as error:
+            if error.field == REASON:
+                return HomeAnswer(problems=(_build_problem(error, form, language),)), None
             title = translate(f"home.{action}_title", language)
             return HomeAnswer(dialog=_build_notice(title, render_value(error.note, language), language)), None
-        if compute_shown_hash(proposal, language) != submission.seal:
+        if compute_shown_hash(_leave_out_reason(proposal), language) != submission.seal:
             notice = translate("home.changed", language)
             return HomeAnswer(dialog=await self._propose(caller, action, submission.value, form, notice)), None
         return HomeAnswer(), self._build_work(caller, submission, proposal)
@@ -341,12 +368,26 @@ def compute_shown_hash(proposal: Proposal, language: str) -> str:
     return hashlib.sha256(shown.encode()).hexdigest()[:32]
 
 
-def _read_absence_form(submission: HomeSubmission) -> dict[str, str]:
-    return clean_form({name: submission.form.get(name, "") for name in ABSENCE_FIELDS})
+def _read_form(submission: HomeSubmission) -> dict[str, str]:
+    """What the dialog of this action asks for."""
+    names = {"set_absence": ABSENCE_FIELDS, "withdraw": (REASON,)}.get(submission.action, ())
+    return clean_form({name: submission.form.get(name, "") for name in names})
+
+
+def _build_reason_inputs(text: str, language: str) -> tuple[FormInput, ...]:
+    field = DialogField(name=REASON, label=REASON_LABEL, kind="long", value=text, required=False, max_length=MAX_REASON)
+    return (FormInput(field, translate_label(field.label, language), hint=render.render_limit(field, language)),)
+
+
+def _leave_out_reason(proposal: Proposal) -> Proposal:
+    """What stands on the card above the reason: this is shown, and has to be the same when it is confirmed."""
+    args = {name: value for name, value in proposal.args.items() if name != REASON}
+    fields = tuple(field for field in proposal.fields if field.label != REASON_LABEL)
+    return proposal.model_copy(update={"args": args, "fields": fields})
 
 
 def _build_problem(error: ToolError, form: Mapping[str, str], language: str) -> FormProblem:
-    field = error.field if error.field in form else next(iter(form))
+    field = error.field if error.field in form else next(iter(form), "")
     return FormProblem(field, "", render_value(error.note, language))
 
 

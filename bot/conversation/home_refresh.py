@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from bot.chat.messages import HomeView
 from bot.conversation.home import HomeBuilder
 from bot.core import logs
-from bot.core.errors import ChatError, StoreUnavailableError
+from bot.core.errors import ChatError
 from bot.queue.rate_limits import RateLimiter
-from bot.redis.connect import UNAVAILABLE_ERRORS
+from bot.redis.connect import is_outage
 from bot.storage.homes import HomeStore
 
 log = logs.get_logger(__name__)
@@ -52,7 +52,7 @@ class HomeRefresher:
                 await self.publish(person, page)
         except ChatError as failed:
             log.warning("home.not_renewed", person=person, reason=str(failed))
-        except (StoreUnavailableError, *UNAVAILABLE_ERRORS):
-            raise
-        except Exception:  # one page that cannot be built must not hold up the others
+        except Exception as error:  # one page that cannot be built must not hold up the others
+            if is_outage(error):
+                raise
             log.exception("home.not_built", person=person)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from bot.core.i18n import translate
 from bot.storage.preferences import Preferences
+from tools.day_words import format_day_words
 from tools.people.names import format_people_names, format_stand_in, get_names_by_language
 from tools.spec import Person
 from tools.tasks.task_actions import WITHDRAWAL_WORDS
@@ -84,7 +85,13 @@ async def describe_absence(services: ToolServices, absence: Delegation, reader: 
     last = (absence.end - timedelta(microseconds=1)).astimezone(reader.zone).date()
     key = "home.absence_now" if absence.is_active_at(now) else "home.absence_later"
     who = await get_names_by_language(services.directory, absence.deputy)
-    return translate(key, reader.language, who=who, first=str(first), last=str(last))
+    return translate(
+        key,
+        reader.language,
+        who=who,
+        first=format_day_words(first, reader.language),
+        last=format_day_words(last, reader.language),
+    )
 
 
 def describe_preferences(preferences: Preferences, default_steps: str, reader: Person) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from bot.conversation.reply import MessageDelivery
 from bot.core import logs
 from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate, translate_pieces
-from bot.core.work_items import BacklogCleared, NotifyPerson, RecordDirectEvent
+from bot.core.work_items import BacklogCleared, ItemSender, NotifyPerson, RecordDirectEvent
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.overflow import LaneOverflows
 from bot.queue.writes import Write
@@ -61,6 +61,15 @@ class NoticePoster:
         await self.delivery.deliver_message(work.place, person, Post(text), key=lease.item.id, again=again)
         journal_write = self.journal.build_record_write(lease.lane, "lane.caught_up", person=person, channel=channel)
         return [self.overflows.build_end_write(lease.lane), journal_write]
+
+    async def notify_sender(self, sender: ItemSender, code: str, id: str) -> None:
+        """Says of an item that is not handled now, or never, what became of it. Somebody who cannot be told does not
+        block the lane."""
+        try:
+            text = translate(code, await get_person_language(self.directory, sender.person), id=id)
+            await self.chat.post_ephemeral(sender.place, sender.person, text)
+        except ChatError as error:
+            log.warning("could not tell", person=sender.person, error=error.code)
 
     async def notify_given_up_press(self, item: LaneItem, click: Click) -> None:
         """A press that failed every time. A person who cannot be told does not block the lane."""

@@ -8,7 +8,7 @@ thread under the message, the answer beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,15 +32,21 @@ from bot.chat.messages import (
     StepState,
 )
 from bot.conversation.reply import MessageDelivery
+from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
-from bot.core.errors import ChatError, PlaceClosedError
+from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, PlaceClosedError
 from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Run, RunResult, RunStatus
 from bot.core.redaction import redact_text
 from bot.core.run_state import CallStatus, RunState
+from bot.core.work_items import RefreshProgress, build_show_lane
+from bot.queue.lanes import Lease
+from bot.queue.writes import EnqueueItem, Write
 from bot.storage.feedback import RATINGS
 from tools.spec import ReceiptLine
+
+log = logs.get_logger(__name__)
 
 Display = Literal["plan", "replies", "quiet"]
 
@@ -68,6 +74,10 @@ GREETING_MAX = 40
 """Longest greeting, in characters."""
 
 
+async def _is_never_late(run: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressReporter:
     chat: Channel
@@ -77,6 +87,8 @@ class ProgressReporter:
     """How the company has it."""
     get_choice: Callable[[str], str] = lambda person: ""
     """How a person has chosen to see steps; empty: as the company has it."""
+    is_catching_up: Callable[[str], Awaitable[bool]] = _is_never_late
+    """(run) True while an item of its own updates what shows the run: nobody else does."""
 
     def get_display(self, run: Run) -> str:
         return self.get_choice(run.message.person) or self.display
@@ -170,14 +182,40 @@ class ProgressReporter:
             run.posted_lines = len(run.step_lines)
             return
         with suppress(PlaceClosedError):  # the answer will say so
+            if self.get_display(run) == "plan" and run.progress_message and await self.is_catching_up(run.id):
+                return
             if self.get_display(run) == "plan":
-                await self._update_progress_message(run, title, again=again)
+                try:
+                    await self._update_progress_message(run, title, again=again)
+                except ChatBusyError:  # the next lines show these too, or an item of its own: the run does not wait
+                    return
             else:
                 text, key = "\n".join(run.step_lines[run.posted_lines :]), f"{run.id}:line:{run.posted_lines}"
                 await self.chat.post_message(
                     run.message.thread_place, Post(text), key=key, again=again, wait_ms=wait_ms
                 )
         run.posted_lines = len(run.step_lines)
+
+    def build_refresh_request(self, run: Run, item: str) -> Sequence[Write]:
+        """What shows the run and could not be updated is updated by an item of its own."""
+        late = run.posted_lines != len(run.step_lines) or run.progress_title != _render_progress_title(run)
+        if run.progress_message is None or self.get_display(run) != "plan" or not late:
+            return []
+        work = RefreshProgress(run=run.id)
+        return [EnqueueItem(build_show_lane(run.id), f"progress:{item}", work.model_dump_json())]
+
+    async def refresh_progress(self, lease: Lease, run: Run | None) -> Sequence[Write]:
+        """Shows the run as it is now; leaves it to a later item that does the same. Raises ChatBusyError or
+        ChatUnavailableError while the platform takes no update."""
+        if run is None or run.progress_message is None or await lease.list_waiting_bodies():
+            return []
+        try:
+            await self._update_progress_message(run, _render_progress_title(run), again=True)
+        except ChatUnavailableError:
+            raise
+        except ChatError as error:
+            log.warning("steps.not_rewritten", run=run.id, error=error.code)
+        return []
 
     async def _update_progress_message(self, run: Run, title: str, *, again: bool) -> None:
         post = Post("\n".join([title, *run.step_lines]), steps=_build_step_list(run, title))

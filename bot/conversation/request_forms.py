@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bot.agent.proposals import propose_call
 from bot.approvals.render import render_limit
 from bot.chat.messages import ChatDirectory, FormAnswer, FormDialog, FormInput, FormProblem, FormSubmission
-from bot.conversation.file_intake import FileIntake, TakenFile, describe_refused_files
+from bot.conversation.file_intake import FileIntake, TakenFile, describe_file_troubles
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import ChatError
@@ -151,7 +151,7 @@ class RequestForms:
         refused = [one for one in taken if one.refused]
         if refused:
             form = form.model_copy(update={"values": remove_files(form.values, [one.file.id for one in refused])})
-        told = [self._build_file_notice(lease.item, form, refused)] if refused else []
+        told = self._build_file_notices(lease.item, form, taken)
         try:
             args = {"process": form.process, "form": dict(form.values)}
             proposal = await propose_call(START_PROCESS, self._build_context(caller), args)
@@ -178,11 +178,14 @@ class RequestForms:
         ids = list_named_files(process.form, form.values)
         return await self.file_intake.take_named_files(lease, form.person, ids) if ids else []
 
-    def _build_file_notice(self, item: LaneItem, form: FormSubmitted, refused: Sequence[TakenFile]) -> Write:
-        """What of the form's files could not be taken, by name: the card comes without them."""
-        files = {language: describe_refused_files(refused, language) for language in LANGUAGES}
+    def _build_file_notices(self, item: LaneItem, form: FormSubmitted, taken: Sequence[TakenFile]) -> list[Write]:
+        """What of the form's files could not be taken or not read, by name: the card comes without them, or without
+        what stands on them."""
+        if not any(one.refused or one.unread for one in taken):
+            return []
+        files = {language: describe_file_troubles(taken, language) for language in LANGUAGES}
         notice = NotifyPerson(person=form.person, text=TextRef(key="file.notice", params={"files": files}))
-        return EnqueueItem(f"notice:{form.person}", f"{item.id}:files", notice.model_dump_json())
+        return [EnqueueItem(f"notice:{form.person}", f"{item.id}:files", notice.model_dump_json())]
 
     async def give_up_form(self, item: LaneItem, form: FormSubmitted) -> Sequence[Write]:
         """It failed every time: its person is told."""

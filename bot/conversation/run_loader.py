@@ -18,7 +18,7 @@ from bot.core.records import Run, RunStatus
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
 from bot.storage.history import HistoryStore
-from bot.storage.runs import ConversationState, RunStore
+from bot.storage.runs import ConversationState, RunStore, derive_run_id
 from bot.storage.spending import DailyUsageQuery, UsageStore
 from tools.spec import Caller, Privacy
 from tools.tool import ToolServices
@@ -88,7 +88,7 @@ class RunLoader:
         return self.spending.get_next_day_start()
 
     def _derive_run_id(self, message: Message) -> str:
-        return self.keys.derive_id("R", self.keys.get_partition(message.place.conversation), message.id)
+        return derive_run_id(self.keys, message)
 
     def _build_usage_query(self, person: str) -> DailyUsageQuery | None:
         """The query for the person's usage today, if a budget is set."""

@@ -14,9 +14,10 @@ from bot.conversation.memory import ConversationMemory
 from bot.conversation.progress import build_run_figures, render_receipt
 from bot.conversation.reply import DeliveryResult
 from bot.conversation.turn_context import TurnContext
+from bot.core import metrics
 from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
-from bot.core.records import Run, RunResult, RunStatus
+from bot.core.records import OpenCard, Run, RunResult, RunStatus
 from bot.core.work_items import RenderDiagram
 from bot.queue.lanes import CheckpointResult
 from bot.queue.writes import EnqueueItem, Write
@@ -24,6 +25,10 @@ from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
+from tools.catalog import TOOLS
+
+_TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
+"""Tools of servers, and names that a model made up, are counted together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +64,7 @@ class RunRecorder:
 
     def _build_one_step_writes(self, run: Run, step: RunStep) -> list[Write]:
         call, message = step.call, run.message
+        metrics.STEPS.labels(call.tool if call.tool in _TOOL_NAMES else metrics.OTHER, call.status.value).inc()
         error_fields = {"error": step.error, "why": step.error_message} if step.error else {}
         status = call.status.value
         journal_write = self.build_journal_write(
@@ -70,7 +76,8 @@ class RunRecorder:
         return [journal_write, EnqueueItem(message.place.conversation, f"diagram:{call.uid}", draw.model_dump_json())]
 
     def build_pause_writes(self, run: Run) -> Sequence[Write]:
-        """The writes for a pause: the card's item, and what conversations remember meanwhile."""
+        """The writes for a pause: the card's item, and what conversations remember meanwhile. What the card shows goes
+        with its item; the run keeps what later calls are compared with."""
         requested_card = run.requested_card
         if requested_card is None:
             return []
@@ -78,7 +85,7 @@ class RunRecorder:
         card_write = EnqueueItem(
             requested_card.approval, f"open:{run.id}:{len(run.state.calls)}", requested_card.model_dump_json()
         )
-        return [*self.runs.build_save_writes(run), *history_writes, card_write]
+        return [*self.runs.build_save_writes(_leave_out_shown_fields(run, requested_card)), *history_writes, card_write]
 
     def build_finish_writes(
         self, context: TurnContext, result: RunResult, delivery_result: DeliveryResult
@@ -130,6 +137,7 @@ class RunRecorder:
 
     def _end_run(self, run: Run, status: RunStatus) -> Sequence[Write]:
         run.status, run.ended_ms = status, self.clock.now_ms()
+        metrics.RUNS.labels(status.value).observe(max(0, run.ended_ms - run.created_ms) / 1000)
         self.on_run_ended(run)
         return self.runs.build_save_writes(run)
 
@@ -138,3 +146,9 @@ class RunRecorder:
         return self.journal.build_record_write(
             place.conversation, kind, run=run, person=message.person, channel=place.channel, text=text, **more
         )
+
+
+def _leave_out_shown_fields(run: Run, card: OpenCard) -> Run:
+    """The run as it is kept while it waits: without the fields and buttons of its card, which the approval has."""
+    proposal = card.proposal.model_copy(update={"fields": (), "choices": ()})
+    return run.model_copy(update={"requested_card": card.model_copy(update={"proposal": proposal})})

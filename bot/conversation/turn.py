@@ -20,7 +20,7 @@ from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import ChatDirectory, Message
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.endings import RunReplies
-from bot.conversation.file_intake import FileIntake, TakenFile, describe_kept_files, describe_refused_files
+from bot.conversation.file_intake import FileIntake, TakenFile, describe_file_troubles, describe_kept_files
 from bot.conversation.progress import ProgressReporter, describe_stop
 from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.reply import DeliveryResult
@@ -40,7 +40,7 @@ from bot.core.errors import NEEDS_ADMINISTRATOR, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.logs import bind_context
 from bot.core.records import STOPPED_CHOICE, OpenCard, Run, RunResult, RunStatus
-from bot.core.work_items import ResumeRun
+from bot.core.work_items import RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from tools.spec import Caller, Privacy
@@ -92,15 +92,16 @@ class TurnHandler:
         return await self._run_agent(context)
 
     async def _take_files(self, lease: Lease, message: Message, caller: Caller) -> tuple[Message, list[TakenFile]]:
-        """The message with its files, and what became of each; what could not be taken is said at once, by name."""
+        """The message with its files, and what became of each; what could not be taken, or not read, is said
+        at once, by name."""
         if self.file_intake is None:
             return message, []
         message = await self.file_intake.find_message_files(message)
         if not message.files:
             return message, []
         taken = await self.file_intake.take_message_files(lease, message)
-        if refused := describe_refused_files(taken, caller.person.language):
-            await self.replies.post_notice(lease, message, refused, key="files", privacy=Privacy.OWN_TEXT)
+        if text := describe_file_troubles(taken, caller.person.language):
+            await self.replies.post_notice(lease, message, text, key="files", privacy=Privacy.OWN_TEXT)
         return message, taken
 
     async def resume_run(self, lease: Lease, resume: ResumeRun) -> Sequence[Write]:
@@ -129,7 +130,8 @@ class TurnHandler:
         if run.progress_message is not None:
             await self.progress.flush_lines(run, again=lease.item.is_redelivery)
         await self.progress.settle_session(run)
-        return self.run_recorder.build_silent_end_writes(run)
+        late = self.progress.build_refresh_request(run, lease.item.id)
+        return [*self.run_recorder.build_silent_end_writes(run), *late]
 
     def _settle_call(self, run: Run, resume: ResumeRun) -> bool:
         """Records how the call ended. False if the run already knew. The next outage is reported again."""
@@ -218,7 +220,8 @@ class TurnHandler:
 
     def _build_pause_writes(self, context: TurnContext) -> Sequence[Write]:
         pause_writes = self.run_recorder.build_pause_writes(context.run)
-        return [*pause_writes, *build_hold_writes(self.run_loader.keys, context)]
+        late = self.progress.build_refresh_request(context.run, context.lease.item.id)
+        return [*pause_writes, *build_hold_writes(self.run_loader.keys, context), *late]
 
     async def _post_card_location(self, context: TurnContext, requested_card: OpenCard) -> None:
         quiet = self.progress.get_display(context.run) != "replies"
@@ -245,7 +248,12 @@ class TurnHandler:
         )
         await self.progress.settle_session(run, is_waiting=context.is_other_run_waiting)
         finish_writes = self.run_recorder.build_finish_writes(context, result, delivery_result)
-        return [*finish_writes, *build_release_writes(self.run_loader.keys, run, context.conversation.files)]
+        late = self.progress.build_refresh_request(run, context.lease.item.id)
+        return [*finish_writes, *late, *build_release_writes(self.run_loader.keys, run, context.conversation.files)]
+
+    async def refresh_progress(self, lease: Lease, refresh: RefreshProgress) -> Sequence[Write]:
+        """What shows a run catches up."""
+        return await self.progress.refresh_progress(lease, await self.run_loader.runs.load_run(refresh.run))
 
     async def _handle_model_outage(self, context: TurnContext, outage: ModelUnavailableError) -> None:
         """The message stays queued. The outage is told to the person once and journalled once, with its cause."""

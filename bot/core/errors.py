@@ -6,12 +6,15 @@ CountersignError
 ├── UnsafeStoreError           the Redis in use would lose data; the message says the way out
 ├── StoreUnavailableError            Redis cannot be reached now
 │   └── FilesUnavailableError        the store of files cannot be written or read now
+│       └── FilesUnreachableError        it cannot be reached at the moment, and is tried again
+├── UnreadableRecordError        what is stored cannot be read by any version
 ├── LeaseLost            another process has taken the lane over; stop, write nothing
 ├── ModelUnavailableError            the model cannot be reached now; the message stays queued
 ├── ModelRejectedError         the model will not take this conversation
 ├── ChatError           the chat platform refused a call
 │   ├── ChatUnavailableError         the chat platform cannot be reached now
-│   │   └── ChatAccountError         it takes nothing from this installation until somebody mends it
+│   │   ├── ChatAccountError         it takes nothing from this installation until somebody mends it
+│   │   └── ChatBusyError         its rate takes no more of these calls now
 │   └── PlaceClosedError         it lets the bot say nothing in this place
 ├── FileRefusedError    a file cannot be taken
 └── LocalStartError          a local stand-in could not start
@@ -44,6 +47,14 @@ class StoreUnavailableError(CountersignError):
 
 class FilesUnavailableError(StoreUnavailableError):
     """The store of files cannot be written or read now."""
+
+
+class FilesUnreachableError(FilesUnavailableError):
+    """The store of files cannot be reached at the moment, and is tried again."""
+
+
+class UnreadableRecordError(CountersignError):
+    """What is stored is no record of any version that this one can read. Names its id."""
 
 
 class LeaseLost(CountersignError):
@@ -110,6 +121,14 @@ class ChatUnavailableError(ChatError):
 class ChatAccountError(ChatUnavailableError):
     """The platform takes nothing from this installation until an administrator mends it: a token was revoked, the app
     was removed. What was to be said stays queued, as in an outage."""
+
+
+class ChatBusyError(ChatUnavailableError):
+    """The platform's rate takes no more of these calls now. `wait_ms`: when to ask again."""
+
+    def __init__(self, wait_ms: int, method: str = "") -> None:
+        super().__init__("ratelimited", method)
+        self.wait_ms = wait_ms
 
 
 class PlaceClosedError(ChatError):

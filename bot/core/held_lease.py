@@ -5,6 +5,9 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Protocol
 
+from bot.core.errors import StoreUnavailableError
+from tools.spec import ToolError
+
 
 class HeldLease(Protocol):
     async def assert_held(self) -> None:
@@ -19,9 +22,23 @@ def bind_lease(lease: HeldLease) -> None:
     _HELD.set(lease)
 
 
+def get_held_lease() -> HeldLease | None:
+    """The lease of this task; None outside of any lane."""
+    return _HELD.get()
+
+
 async def assert_lease_held() -> None:
     """Asserts that the lane of this task is still ours. Always true outside of any lane. Raises LeaseLost,
     StoreUnavailableError."""
     lease = _HELD.get()
     if lease is not None:
         await lease.assert_held()
+
+
+async def assert_may_send() -> None:
+    """The same, for a tool that is about to send what cannot be taken back. Raises LeaseLost; ToolError if the store
+    cannot be asked."""
+    try:
+        await assert_lease_held()
+    except StoreUnavailableError:
+        raise ToolError("mail_down", "the store cannot be asked whether this may still be sent; nothing was") from None

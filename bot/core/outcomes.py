@@ -19,23 +19,32 @@ Names = Mapping[str, dict[str, str]]
 """Person id → names by language."""
 
 
-def describe_outcome(approval: Approval, reader: Person, names: Names) -> str:
-    """The outcome of a card and who decided it, in one line."""
+def describe_outcome(approval: Approval, reader: Person, names: Names, *, is_shared: bool = True) -> str:
+    """The outcome of a card and who decided it, in one line. `is_shared`: others read it too, or a model does;
+    otherwise its reader is *you*."""
     language = reader.language
+    if not is_shared and approval.decided_by == reader.id:
+        names = {**names, reader.id: {one: translate("card.you", one) for one in LANGUAGES}}
     if approval.state is not ApprovalState.DECIDED:
         by = names.get(approval.decided_by) or translate("card.system", language)
-        return translate(_choose_ending_key(approval), language, by=by)
+        return _capitalize_start(translate(_choose_ending_key(approval), language, by=by))
     by = get_names(names, approval.decided_by)
     if approval.on_behalf:
         by = format_stand_in(by, get_names(names, approval.on_behalf))
     choice = translate(f"choice.{approval.choice}", language)
-    return translate(_choose_decision_key(approval), language, by=by, choice=choice)
+    return _capitalize_start(translate(_choose_decision_key(approval), language, by=by, choice=choice))
+
+
+def _capitalize_start(sentence: str) -> str:
+    """A name keeps its own way of beginning; *you* begins a sentence with a capital."""
+    return sentence[:1].upper() + sentence[1:] if sentence.startswith("you ") else sentence
 
 
 def describe_dated_outcome(approval: Approval, reader: Person, names: Names) -> str:
-    """The same, and when it was."""
+    """The same for its reader alone, and when it was."""
     at = format_local_time(approval.decided_ms, reader)
-    return translate("card.dated", reader.language, outcome=describe_outcome(approval, reader, names), at=at)
+    outcome = describe_outcome(approval, reader, names, is_shared=False)
+    return translate("card.dated", reader.language, outcome=outcome, at=at)
 
 
 def get_names(names: Names, person: str) -> dict[str, str]:

@@ -9,12 +9,18 @@ import json
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bot.chat.messages import Message, MessageRef, Place
 from bot.core.run_state import CallRecord, CallStatus, RunState, fingerprint_call
 from tools.effect_parts import PartState
 from tools.spec import FrozenModel, Gate, Proposal, ReceiptLine, StoredModel, TextRef, ToolOutcome
+
+_UNKNOWN = frozenset({"union_tag_invalid", "extra_forbidden", "enum", "literal_error"})
+"""pydantic's error types for a kind, a field or a value that this version does not know. Any other error (no JSON, no
+kind, a missing field) means that no version can read the item."""
+SHOWN_SEAL = 12
+"""Characters of a seal that a button carries."""
 
 
 def compute_seal(tool: str, proposal: Proposal) -> str:
@@ -92,7 +98,7 @@ class OpenCard(StoredModel):
     """Where the card goes; None: to each decider's DM."""
     waiter: ApprovalWaiter | None = None
     follow_up: TextRef | None = None
-    """Posted under the card once it is there (*X asks you to hurry*). May name the card: `{title}`."""
+    """Posted under the card once it is there (*X asks you to decide soon*). May name the card: `{title}`."""
 
 
 class CardSummary(FrozenModel):
@@ -211,6 +217,11 @@ class Approval(StoredModel):
     """The sets that show it too, oldest first."""
 
     @property
+    def shown_seal(self) -> str:
+        """The part of the seal that its buttons carry."""
+        return self.seal[:SHOWN_SEAL]
+
+    @property
     def on_behalf(self) -> str:
         """Person id of the original decider, if a deputy decided; otherwise empty. What several people decide has a
         card for each."""
@@ -252,3 +263,8 @@ class Approval(StoredModel):
     def stop_press(self) -> str:
         """The same for a stop of its run."""
         return f"stop:{self.id}:{self.version}"
+
+
+def is_newer_record(unread: ValidationError) -> bool:
+    """True if nothing is wrong with a record except kinds, fields or values that this version does not know."""
+    return all(one["type"] in _UNKNOWN for one in unread.errors(include_input=False, include_url=False))

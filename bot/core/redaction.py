@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
+from bot.core.i18n import shorten_text
 from bot.core.personal_numbers import SIGNS as PERSONAL_SIGNS
 from bot.core.personal_numbers import redact_personal_numbers
 
@@ -251,6 +252,12 @@ def redact_text(text: str, *, addresses: bool = True) -> str:
     for pattern, replacement in _SHAPES:
         text = pattern.sub(replacement, text)
     return _mask_named_secrets(_ADDRESS.sub(r"\1***@\2", text) if addresses else text)
+
+
+def shorten_private_text(text: str, most: int) -> str:
+    """`shorten_text` for what is kept or shown again. What is cut is masked before: half of a token is not recognised
+    as one."""
+    return shorten_text(redact_text(text, addresses=False) if len(text) > most else text, most)
 
 
 def _mask_named_secrets(text: str) -> str:

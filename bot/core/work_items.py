@@ -5,6 +5,8 @@ it requests.)"""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from bot.chat.messages import Click, Message, MessageRef, Place
@@ -12,6 +14,11 @@ from bot.core.records import CardSummary
 from bot.core.run_state import CallStatus
 from tools.spec import AttachedFile, Privacy, ReceiptLine, StoredModel, TextRef
 from tools.workflow.engine.store import OutboxEvent
+
+
+def build_show_lane(id: str) -> str:
+    """The lane in which what is shown of a card or a run catches up, in the same partition as its record."""
+    return f"{id}:show"
 
 
 class MessageReceived(StoredModel):
@@ -101,9 +108,37 @@ class CloseCard(StoredModel):
 
 
 class RefreshCard(StoredModel):
-    """The platform could not be reached when a card changed: its copies are updated now."""
+    """The platform took no update when a card changed: its copies are updated as soon as it does. In the lane
+    `build_show_lane` of the card, so that the card's own lane does not wait for it."""
 
     kind: Literal["refresh_card"] = "refresh_card"
+    approval: str = ""
+    """Empty: an earlier version put it into the card's own lane."""
+    copies: tuple[MessageRef, ...] = ()
+    """Those that are left; empty: all."""
+
+
+class ForgetCopies(StoredModel):
+    """These copies of a card point to a newer one now, and need no more updates."""
+
+    kind: Literal["forget_copies"] = "forget_copies"
+    copies: tuple[MessageRef, ...]
+
+
+class RefreshProgress(StoredModel):
+    """The platform took no update when a run went on: the message that shows its steps is updated as soon as it does.
+    In the lane `build_show_lane` of the run."""
+
+    kind: Literal["refresh_progress"] = "refresh_progress"
+    run: str
+
+
+class SettleCard(StoredModel):
+    """The record of a restored store has how a card ended: its copies, and the runs that wait for it, are told."""
+
+    kind: Literal["settle_card"] = "settle_card"
+    is_silent: bool = False
+    """Those runs have ended with a word already."""
 
 
 class CancelOpenCard(StoredModel):
@@ -124,7 +159,7 @@ class OpenSet(StoredModel):
 
 
 class JoinSet(StoredModel):
-    """A card stands in a set too, which wants to know how it ends."""
+    """A card stands in a set too, which wants to know how it ends. A card that ends puts it into its own lane again."""
 
     kind: Literal["join_set"] = "join_set"
     set: str
@@ -268,3 +303,23 @@ class CompactConversation(StoredModel):
     place: Place
     person: str
     """Id of the person whose turn made it too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSender:
+    """Who has sent an item, and where."""
+
+    place: Place
+    person: str
+
+
+def find_sender(body: str) -> ItemSender | None:
+    """The sender of a message or a press that this version cannot read, as far as it says so in the form of today."""
+    try:
+        content = json.loads(body)
+        sent = content.get("click") or content.get("message")
+        place = {name: sent["place"][name] for name in Place.model_fields if name in sent["place"]}
+        person = sent["person"]
+        return ItemSender(Place.model_validate(place), person) if isinstance(person, str) and person else None
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None

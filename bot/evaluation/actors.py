@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from bot.evaluation.effects import list_day_spellings
 from bot.evaluation.environment import ScenarioEnvironment
+from bot.evaluation.pictures import build_picture
 from bot.evaluation.scenario import ScenarioAct
 from bot.evaluation.shown_blocks import Message, find_block_id, list_buttons, read_message_text
 from bot.local.workspace.refused import WorkspaceError
@@ -85,7 +87,9 @@ class ScenarioActors:
         person = self.environment.person_ids[act.who]
         room = self.environment.get_channel_id(act.where, person)
         thread = self._last.get(room) if act.thread else None
-        ts = await self.environment.driver.send_message(person, room, act.says, thread)
+        driver = self.environment.driver
+        files = [driver.upload_file(person, one.name, build_picture(one.text)) for one in act.files]
+        ts = await driver.send_message(person, room, act.says, thread, files=files)
         self._last[room] = thread or ts
 
     async def _perform_press(self, act: ScenarioAct) -> None:
@@ -99,7 +103,9 @@ class ScenarioActors:
     def _find_card(self, act: ScenarioAct, person: str) -> VisibleCard | None:
         """The newest card with these words and this button that can be pressed now."""
         room = self.environment.get_channel_id(act.where, self.environment.person_ids[act.of] if act.of else person)
-        fitting = (one for one in self.list_cards() if one.channel == room and act.card in one.text)
+        words = list_day_spellings(act.card)
+        cards = (one for one in self.list_cards() if one.channel == room)
+        fitting = (one for one in cards if any(spelling in one.text for spelling in words))
         return next((one for one in reversed([*fitting]) if act.presses in list_choices(one.message)), None)
 
     def list_cards(self) -> Iterator[VisibleCard]:

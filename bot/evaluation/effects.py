@@ -10,6 +10,7 @@ from functools import cache
 from zoneinfo import ZoneInfo
 
 from bot.evaluation.environment import ScenarioEnvironment
+from tools.day_words import drop_year, list_day_words
 from tools.workflow.engine.audit_record import parse_event
 from tools.workflow.engine.commands import (
     AddSignCommand,
@@ -26,7 +27,7 @@ from tools.workflow.engine.commands import (
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision, Delegation, FilledForm
 from tools.workflow.process.definition import load_shipped_processes
-from tools.workflow.process.forms import Form, FormField
+from tools.workflow.process.forms import Form, FormField, list_file_ids
 
 DONE = {
     Decision.APPROVE: "approved",
@@ -130,7 +131,11 @@ class EffectWatcher:
     def _list_form_spellings(self, process: str, filled: FilledForm) -> Iterator[Spellings]:
         """Every value that the author confirms, as cards write it."""
         form = next((one for one in _load_forms() if one.key == process), None)
+        names = {one.id: one.name for one in filled.files}
         for name, value in filled.values.items():
+            if ids := [id for id in list_file_ids(value) if id in names]:
+                yield from ((names[id],) for id in ids)
+                continue
             for one in value.split(",") if form and _is_people_field(form, name) else [value]:
                 yield self._list_value_spellings(form, name, one)
 
@@ -139,9 +144,10 @@ class EffectWatcher:
         return (value, *option.by_language.values()) if option else self._list_person_spellings(value)
 
     def _list_person_spellings(self, value: str) -> Spellings:
-        """A person by every name; anything else is itself."""
+        """A person by every name, a day in the words of both languages; anything else is itself."""
         known = [one for one in self.environment.world.people if one.id == value]
-        return tuple(name for one in known for name in (one.id, one.real_name, one.display_name) if name) or (value,)
+        names = tuple(name for one in known for name in (one.id, one.real_name, one.display_name) if name)
+        return names or list_day_spellings(value)
 
     def _collect_mail_effects(self) -> Iterator[ObservedEffect]:
         mails = self.environment.mailbox.mails[self._mails :]
@@ -163,9 +169,15 @@ class EffectWatcher:
         first, last = (str(at.astimezone(ZONE).date()) for at in (one.start, one.end - timedelta(seconds=1)))
         fields, shows = (
             {"first_day": first, "last_day": last},
-            (self._list_person_spellings(one.deputy), (first,), (last,)),
+            (self._list_person_spellings(one.deputy), list_day_spellings(first), list_day_spellings(last)),
         )
         return ObservedEffect(kind, one.person, "", (one.deputy,), fields, shows)
+
+
+def list_day_spellings(text: str) -> Spellings:
+    """A day as people read it, in both languages, with its year and without; anything else is itself."""
+    words = tuple(list_day_words(text).values())
+    return tuple(dict.fromkeys((text, *words, *map(drop_year, words))))
 
 
 @cache

@@ -168,7 +168,11 @@ async def open_environment(
             handbook_dir=_write_handbook_folder(scenario, folder),
         )
         settings = IsolatedSettings(
-            post_spacing_ms=1, lease_seconds=30.0, react_style=style, **_build_setting_values(scenario)
+            post_spacing_ms=1,
+            lease_seconds=30.0,
+            react_style=style,
+            data_dir=folder,
+            **_build_setting_values(scenario),
         )
         model = await stack.enter_async_context(open_model(f"{address}/v1"))
         bot = await stack.enter_async_context(

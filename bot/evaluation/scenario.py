@@ -37,7 +37,14 @@ TaskName = Literal[
 """What people want done, whose cost is measured."""
 Style = Literal["native", "text", "json"]
 Setting = Literal[
-    "max_steps", "run_tokens", "run_seconds", "think_tool", "approval_ttl_hours", "history_tokens", "finance_threshold"
+    "max_steps",
+    "run_tokens",
+    "run_seconds",
+    "think_tool",
+    "approval_ttl_hours",
+    "history_tokens",
+    "finance_threshold",
+    "openai_vision",
 ]
 EVERY_STYLE: tuple[Style, ...] = ("native", "text", "json")
 
@@ -71,6 +78,14 @@ class HandbookPage(ScenarioPart):
     text: str
 
 
+class ScenarioFile(ScenarioPart):
+    """A picture that somebody sends."""
+
+    name: str
+    text: str = ""
+    """Stands in its bytes; another text makes another file."""
+
+
 class ScenarioAct(ScenarioPart):
     """One thing that happens: somebody writes or presses, time passes, or the mail server fails."""
 
@@ -79,6 +94,8 @@ class ScenarioAct(ScenarioPart):
     says: str = ""
     where: str = ""
     """Name of a channel; empty: the DM with the bot."""
+    files: tuple[ScenarioFile, ...] = ()
+    """What comes with the words."""
     thread: bool = False
     """In the thread of the last message there."""
     presses: str = ""
@@ -107,6 +124,8 @@ class ScenarioAct(ScenarioPart):
             raise ValueError(f"an act is one of says, presses, hours, mailbox, not {' and '.join(done) or 'none'}")
         if done[0] in ("says", "presses") and not self.who:
             raise ValueError(f"who {done[0]} it?")
+        if self.files and not self.says:
+            raise ValueError("files come with words")
         return self
 
 

@@ -8,6 +8,7 @@ effect, because a client repeats it after a broken connection."""
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -20,10 +21,13 @@ from redis.asyncio import Redis
 from bot.chat.messages import RateSlot
 from bot.core.cancellation import StopEvent
 from bot.core.errors import LeaseLost
+from bot.core.held_lease import get_held_lease
+from bot.core.work_items import build_show_lane
 from bot.queue.keys import Keys
 from bot.queue.rate_limits import build_slot_key
 from bot.queue.scripts import ScriptRunner
-from bot.queue.writes import Write, apply_writes, encode_writes, split_by_partition
+from bot.queue.stored_items import split_stored_item
+from bot.queue.writes import EnqueueItem, Write, XAdd, apply_writes, encode_writes, split_by_partition
 from bot.redis.connect import translate_redis_errors
 
 ANYBODY = "*"
@@ -43,6 +47,10 @@ def get_elapsed_ms() -> float:
     """A clock that nobody can set: it goes on while the process is stopped and, on Linux, while the machine is
     suspended."""
     return time.clock_gettime(_CLOCK) * 1000
+
+
+WITHDRAWN = "withdrawn"
+"""In place of what put an item: it will never be accepted."""
 
 
 class EnqueueResult(StrEnum):
@@ -113,16 +121,20 @@ class Lease:
         """Ids of the people whose work shall stop."""
         self.record: dict[str, str] = {}
         """For an approval's lane: the approval's hash as it was when the item came."""
+        self.is_catching_up = False
+        """For an approval's lane: an item of its own updates the copies of the card. Nobody but this lane's items puts
+        one."""
         self.item = self._read_head_item(row)
 
     def __repr__(self) -> str:
         return f"Lease({self.lane!r}, {self.token}, {self.item.id!r})"
 
     def _read_head_item(self, row: Sequence[Any]) -> LaneItem:
-        _, _, tries, id_, body, put_ms, error, stopped, record = row
+        _, _, tries, id_, body, put_ms, error, stopped, record, late = row
         self.stopped, self.person, self._whose = StopEvent(), "", set()
         self.apply_stops(*stopped.split())
         self.record = dict(zip(record[::2], record[1::2], strict=True))
+        self.is_catching_up = bool(late)
         return LaneItem(lane=self.lane, id=id_, body=body, tries=int(tries), put_ms=int(put_ms), error=error)
 
     def set_person(self, person: str) -> None:
@@ -146,8 +158,10 @@ class Lease:
             self._lanes.build_slot_args(self.lane, slot, most_ms),
         )
         head, asked_ms = (self.lane, self.token, self.item.id, seq, self._lanes.lease_ms), get_elapsed_ms()
+        show_lane = build_show_lane(self.lane)
         answer, *details = await self._lanes.run_lane_script("checkpoint", self.lane, *head, *rate, *row)
         self._require_not_lost(answer)
+        self.is_catching_up |= any(isinstance(one, EnqueueItem) and one.lane == show_lane for one in writes)
         if answer == "refused":
             return CheckpointResult(refused=details[0])
         self.extended_ms = asked_ms
@@ -166,6 +180,10 @@ class Lease:
             return None
         self.item, self.extended_ms = self._read_head_item(answer[1]), asked_ms
         return self.item
+
+    async def list_waiting_bodies(self) -> list[str]:
+        """Bodies of the items that wait behind the one at the head."""
+        return await self._lanes.list_waiting_bodies(self.lane)
 
     async def retry(self, delay_ms: int, error: str, count: bool = True) -> None:
         """Releases the lane. The item comes again after `delay_ms`, and nothing of the lane comes before it."""
@@ -243,16 +261,27 @@ class Lanes:
         result = await self._enqueue_item("", lane, id, body, aliases, person)
         return result if isinstance(result, EnqueueResult) else EnqueueResult.NEW
 
+    async def withdraw_item(self, lane: str, id: str) -> bool:
+        """True if the item was never accepted; from now on it will not be, even if a call that was given up still
+        arrives. Raises StoreUnavailableError."""
+        key = self.keys.build_key(self.keys.get_partition(lane), "dd", id)
+        with translate_redis_errors():
+            if await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
+                return True
+            return await self.redis.get(key) == WITHDRAWN
+
     async def enqueue_or_claim(
-        self, owner: str, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
-    ) -> EnqueueResult | Lease:
-        """The same, and an idle lane that is due is claimed by the owner at once."""
-        return await self._enqueue_item(owner, lane, id, body, aliases, person)
+        self, owner: str, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = "",
+        note: XAdd | None = None,
+    ) -> EnqueueResult | Lease:  # fmt: skip
+        """The same, and an idle lane that is due is claimed by the owner at once. `note`: what the journal says of an
+        item that is accepted, in the lane's partition."""
+        return await self._enqueue_item(owner, lane, id, body, aliases, person, note)
 
     async def _enqueue_item(
-        self, owner: str, lane: str, id: str, body: str, aliases: Sequence[str], person: str
+        self, owner: str, lane: str, id: str, body: str, aliases: Sequence[str], person: str, note: XAdd | None = None
     ) -> EnqueueResult | Lease:
-        rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS)
+        rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS, _encode_note(note))
         asked_ms = get_elapsed_ms()
         answer = await self.run_lane_script("put", lane, secrets.token_hex(8), lane, *rules, body, id, *aliases)
         if answer[0] == "taken":
@@ -267,6 +296,20 @@ class Lanes:
         """True if the lane still has an unfinished item."""
         with translate_redis_errors():
             return bool(await self.redis.exists(self.keys.build_key(self.keys.get_partition(lane), "in", lane)))
+
+    async def is_catching_up(self, id: str) -> bool:
+        """True while an item of its own updates what is shown of this card or run. Whoever works on an item of the card
+        knows it already."""
+        lease = get_held_lease()
+        if isinstance(lease, Lease) and lease.lane == id:
+            return lease.is_catching_up
+        return await self.has_pending_items(build_show_lane(id))
+
+    async def list_waiting_bodies(self, lane: str) -> list[str]:
+        """Bodies of all items but the one at the head."""
+        key = self.keys.build_key(self.keys.get_partition(lane), "in", lane)
+        with translate_redis_errors():
+            return [split_stored_item(str(row))[1] for row in await self.redis.lrange(key, 1, -1)]
 
     async def claim(self, owner: str, partition: int, room: int) -> list[Lease]:
         """Claims up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too: their
@@ -330,6 +373,14 @@ class Lanes:
         with translate_redis_errors():
             rung = await self.redis.blpop([self.keys.wakeup_list], timeout=timeout_s)
         return int(rung[1]) % self.keys.partitions if rung else None
+
+
+def _encode_note(note: XAdd | None) -> str:
+    """As `put.lua` reads it."""
+    if note is None:
+        return ""
+    fields = [part for pair in note.fields.items() for part in pair]
+    return json.dumps([note.key, str(note.max_age_ms or 0), *fields], ensure_ascii=False)
 
 
 def _format_limit_ms(ms: int | None) -> str:

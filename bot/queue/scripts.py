@@ -14,6 +14,7 @@ from typing import Any
 from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import NoScriptError, RedisError
 
+from bot.core import metrics
 from bot.queue.keys import Keys
 
 _WRITING = frozenset({"apply", "checkpoint", "commit"})
@@ -58,21 +59,26 @@ class ScriptRunner:
     async def run_script(self, name: str, partition: int, *args: Arg) -> Any:
         """Runs a script in a partition. Sends its text only if the server does not know it."""
         call = (self.keys.build_key(partition, "z"), self._pack_args(args))
-        try:
-            answer = await self.redis.evalsha(hash_script(build_script_source(name)), 1, *call)
-        except NoScriptError:
-            await self.redis.script_load(build_script_source(name))
-            answer = await self.redis.evalsha(hash_script(build_script_source(name)), 1, *call)
+        with metrics.time_outcome(metrics.REDIS_SCRIPTS, script=name):
+            answer = await self._evaluate_script(name, *call)
         [told] = await self._unwrap_answers({partition: answer})
         return told
 
-    async def run_in_all_partitions(self, name: str, *args: Arg) -> Sequence[Any]:
-        """Runs a script in every partition, in one round trip. Answers are in the order of the partitions."""
+    async def _evaluate_script(self, name: str, *call: str) -> Any:
         try:
-            answers = await self._evaluate_in_all_partitions(name, args)
+            return await self.redis.evalsha(hash_script(build_script_source(name)), 1, *call)
         except NoScriptError:
             await self.redis.script_load(build_script_source(name))
-            answers = await self._evaluate_in_all_partitions(name, args)
+            return await self.redis.evalsha(hash_script(build_script_source(name)), 1, *call)
+
+    async def run_in_all_partitions(self, name: str, *args: Arg) -> Sequence[Any]:
+        """Runs a script in every partition, in one round trip. Answers are in the order of the partitions."""
+        with metrics.time_outcome(metrics.REDIS_SCRIPTS, script=name):
+            try:
+                answers = await self._evaluate_in_all_partitions(name, args)
+            except NoScriptError:
+                await self.redis.script_load(build_script_source(name))
+                answers = await self._evaluate_in_all_partitions(name, args)
         return await self._unwrap_answers(dict(enumerate(answers)))
 
     async def _evaluate_in_all_partitions(self, name: str, args: Sequence[Arg]) -> Sequence[Any]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.core.logs import redact_text
+from bot.core.redaction import redact_text
 from bot.queue.keys import Keys
+from bot.queue.stored_items import get_put_ms
 from bot.redis.connect import translate_redis_errors
 
 LOOKED_AT = 200
@@ -50,7 +51,7 @@ async def _list_in_partition(redis: Redis, keys: Keys, partition: int, now_ms: i
         answers: list[Any] = await pipe.execute()
     found = []
     for (lane, at), (tries, error, token), head in zip(due, answers[::2], answers[1::2], strict=True):
-        put_ms = int(str(head).partition("|")[0]) if head else now_ms
+        put_ms = get_put_ms(str(head)) if head else now_ms
         is_failing = bool(error) and int(tries or 0) >= FAILING_TRIES
         is_left = not token and float(at) < now_ms - WAITED_MS
         if (is_failing or is_left) and now_ms - put_ms >= WAITED_MS:

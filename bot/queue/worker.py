@@ -16,13 +16,13 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from bot.core import logs
+from bot.core import logs, metrics
 from bot.core.cancellation import REPEAT_S, cancel_and_wait
 from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.core.held_lease import bind_lease
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease, RetryLater
-from bot.queue.writes import Write
-from bot.redis.connect import UNAVAILABLE_ERRORS
+from bot.queue.writes import Write, XAdd
+from bot.redis.connect import is_outage
 
 GIVE_UP_TRIES = 3
 """How often giving up is tried before the item is buried without it."""
@@ -70,7 +70,8 @@ class ActiveLease:
 class Worker:
     """Runs until `stop()`. Then it claims no more, lets running handlers finish within `grace_s`, and releases the rest
     without counting a try. `bury` returns the writes for an item that is given up. `jobs` run in the background,
-    `pause_s` apart, and survive their own failures."""
+    `pause_s` apart, and survive their own failures. While `is_paused` says so, it takes no lane; what it has it
+    finishes."""
 
     def __init__(
         self,
@@ -85,7 +86,9 @@ class Worker:
         jobs: Sequence[Job] = (),
         pause_s: float = 0.5,
         backoff_ms: int = 500,
+        is_paused: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._is_paused = is_paused
         self._lanes, self._handler, self._bury = lanes, handler, bury
         self._concurrency, self._sweep_s, self._grace_s, self._burst = concurrency, sweep_s, grace_s, burst
         self._jobs, self._pause_s, self._backoff_ms = jobs, pause_s, backoff_ms
@@ -104,6 +107,11 @@ class Worker:
         """There is more work than free places."""
 
     @property
+    def owner(self) -> str:
+        """The name of this process: its machine, and a few letters of its own."""
+        return self._owner
+
+    @property
     def active_lane_count(self) -> int:
         """Number of lanes held now."""
         return len(self._held)
@@ -114,7 +122,7 @@ class Worker:
         self._woken.set()
 
     async def accept_item(
-        self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
+        self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = "", note: XAdd | None = None
     ) -> EnqueueResult:
         """`Lanes.enqueue`; an idle lane is also taken at once while this process has little to do, without a wakeup or
         a claim."""
@@ -122,10 +130,14 @@ class Worker:
         owner = self._owner if idle and not self._more else ""
         self._accepting += bool(owner)
         try:
-            async with self._putting:
-                answer = await self._lanes.enqueue_or_claim(owner, lane, id, body, aliases=aliases, person=person)
-            if isinstance(answer, EnqueueResult):
-                return answer
+            with metrics.time_outcome(metrics.ACCEPTED_ITEMS, outcome=EnqueueResult.NEW.value) as ended:
+                async with self._putting:
+                    answer = await self._lanes.enqueue_or_claim(
+                        owner, lane, id, body, aliases=aliases, person=person, note=note
+                    )
+                if isinstance(answer, EnqueueResult):
+                    ended.name = answer.value
+                    return answer
             if self._stopping.is_set():
                 await answer.retry(0, "", count=False)  # never begun: a new holder need not search for its posts
             else:
@@ -186,7 +198,9 @@ class Worker:
 
     def _count_free_capacity(self) -> int:
         """Number of lanes that may be taken now."""
-        return 0 if self._stopping.is_set() else self._concurrency - len(self._held) - self._accepting
+        if self._stopping.is_set() or self._is_paused():
+            return 0
+        return self._concurrency - len(self._held) - self._accepting
 
     async def _claim_lanes(self, partition: int, share: int) -> None:
         room = min(self._count_free_capacity(), share, _MAX_CLAIM)
@@ -215,6 +229,7 @@ class Worker:
                 if await self._process_item(active, more=remaining > 0) is None:
                     return
         except LeaseLost:
+            metrics.LEASE_LOSSES.inc()
             _log.info("lane lost", lane=active.lease.lane)
         except asyncio.CancelledError:
             if not active.lost:
@@ -241,10 +256,11 @@ class Worker:
         except RetryLater as later:
             _log.info("later", delay_ms=later.delay_ms, reason=str(later))
             await self._retry_later(active, later.delay_ms, str(later), count=later.counted)
-        except (StoreUnavailableError, *UNAVAILABLE_ERRORS) as error:
-            _log.warning("store down while handling", error=str(error))
-            await self._retry_later(active, self._compute_backoff_ms(1), str(error), count=False)
         except Exception as error:  # noqa: BLE001 - the process edge: whatever a handler does, the lane goes on
+            if is_outage(error):
+                _log.warning("store down while handling", error=str(error))
+                await self._retry_later(active, self._compute_backoff_ms(1), str(error), count=False)
+                return None
             _log.exception("handler failed", tries=item.tries)
             await self._retry_later(active, self._compute_backoff_ms(item.tries), f"{type(error).__name__}: {error}")
         return None
@@ -309,6 +325,7 @@ class Worker:
     def _abandon_lane(self, active: ActiveLease) -> None:
         """Another process has the lane: ends the work on it, unless its own last write is about to find that out."""
         if not active.settling and active.task is not None:
+            metrics.LEASE_LOSSES.inc()
             _log.info("lane lost while handling", lane=active.lease.lane)
             active.lost = True
             active.task.cancel()
@@ -344,10 +361,11 @@ class Worker:
                 await job()
                 outage.record_recovery()
                 await asyncio.sleep(pause_s)
-            except (StoreUnavailableError, *UNAVAILABLE_ERRORS) as error:
-                outage = OutageBackoff(_get_job_name(job)) if loop.time() - began > _HEALTHY_S else outage
-                await asyncio.sleep(outage.record_failure(error))
-            except Exception:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
+            except Exception as error:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
+                if is_outage(error):
+                    outage = OutageBackoff(_get_job_name(job)) if loop.time() - began > _HEALTHY_S else outage
+                    await asyncio.sleep(outage.record_failure(error))
+                    continue
                 _log.exception("job failed", job=_get_job_name(job))
                 await asyncio.sleep(outage.increase_delay())
 

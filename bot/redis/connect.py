@@ -13,6 +13,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.driver_info import DriverInfo
 
+from bot.core import metrics
 from bot.core.errors import SettingsError, StoreUnavailableError
 from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
 from bot.redis.cluster import TURN_TIMEOUT_S, ClusterClient
@@ -24,23 +25,38 @@ SOCKET_TIMEOUT_S = 10.0
 _DRIVER = DriverInfo()
 """What each connection says of redis-py: without it, each one reads the metadata of the installed package again."""
 
-UNAVAILABLE_ERRORS = (exceptions.ConnectionError, exceptions.TimeoutError)
-"""What redis-py raises when the server is away: what code that knows no `bot.store` lets through."""
-_DOWN = (
-    *UNAVAILABLE_ERRORS,
+_AWAY = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
     exceptions.ReadOnlyError,
     exceptions.OutOfMemoryError,
     exceptions.ClusterDownError,
     exceptions.MasterDownError,
     exceptions.TryAgainError,
-    ConnectionError,
-    TimeoutError,
 )
+"""What redis-py raises when the server is away or takes no writes."""
+_DOWN = (*_AWAY, ConnectionError, TimeoutError)
+"""Within a call to Redis the errors of its socket, too."""
 _REFUSAL = re.compile(
-    r"(ERR Error running script.* -)?(MISCONF|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|READONLY|OOM)"
+    r"(ERR Error running script.* -)?(MISCONF|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|READONLY|OOM|UNBLOCKED)"
 )
 """Error replies that mean "not now". Before Redis 7 a script wraps them. Any other reply is a bug of ours and is raised
 unchanged."""
+_OF_PIPELINE = " of pipeline caused error: "
+"""redis-py says before the reply which command of a pipeline it belongs to, and the reply as a tuple."""
+
+
+def is_outage(error: Exception) -> bool:
+    """True when Redis cannot be reached or takes no writes now, as its client reports it: also to code that knows no
+    `StoreUnavailableError`, such as the workflow engine."""
+    return bool(_find_refusal(error)) or isinstance(error, (StoreUnavailableError, *_AWAY))
+
+
+def _find_refusal(error: Exception) -> str:
+    """The first word of a reply that means "not now"; empty for any other error."""
+    reply = str(error).rpartition(_OF_PIPELINE)[2].lstrip("('\"")
+    found = _REFUSAL.match(reply) if isinstance(error, exceptions.ResponseError) else None
+    return found[2] if found else ""
 
 
 @contextmanager
@@ -48,10 +64,10 @@ def translate_redis_errors() -> Iterator[None]:
     """Raises StoreUnavailableError when Redis cannot be reached or takes no writes now."""
     try:
         yield
-    except _DOWN as error:
-        raise StoreUnavailableError(str(error)) from error
-    except exceptions.ResponseError as error:
-        if _REFUSAL.match(str(error)):
+    except (*_DOWN, exceptions.ResponseError) as error:
+        refusal = _find_refusal(error)
+        metrics.REDIS_ERRORS.labels(refusal or type(error).__name__).inc()
+        if refusal or isinstance(error, _DOWN):
             raise StoreUnavailableError(str(error)) from error
         raise
 

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from redis.asyncio import Redis
 
 from bot.chat.messages import Click, MessageRef, Place
-from bot.core.records import STOPPED_CHOICE, Approval, ApprovalState, ApprovalWaiter, OpenCard, Run
+from bot.core.errors import UnreadableRecordError
+from bot.core.records import STOPPED_CHOICE, Approval, ApprovalState, ApprovalWaiter, OpenCard, Run, is_newer_record
 from bot.core.run_state import CallRecord
 from bot.core.work_items import ExpireCard, RemindDeciders
 from bot.queue.keys import Keys
@@ -47,8 +48,11 @@ class Verdict(StrEnum):
 class ApprovalStore:
     redis: Redis
     keys: Keys
+    kept_ms: int = RETENTION_MS
+    """How long one is kept after its end."""
 
-    def _build_approval_key(self, approval: str) -> str:
+    def build_approval_key(self, approval: str) -> str:
+        """The key of its record."""
         return self.keys.build_key(self.keys.get_partition(approval), "apr", approval)
 
     def _build_index_key(self, approval: str) -> str:
@@ -58,8 +62,9 @@ class ApprovalStore:
         return self.keys.build_key(partition, "open")
 
     async def load_approval(self, approval: str) -> Approval | None:
+        """None: there is none. Raises UnreadableRecordError, or ValidationError for one of a newer version."""
         with translate_redis_errors():
-            fields: dict[str, str] = await self.redis.hgetall(self._build_approval_key(approval))  # type: ignore[assignment]
+            fields: dict[str, str] = await self.redis.hgetall(self.build_approval_key(approval))  # type: ignore[assignment]
         return _parse_approval_fields(fields) if fields else None
 
     def read_from_lease(self, lease: Lease) -> Approval | None:
@@ -71,7 +76,7 @@ class ApprovalStore:
         """Decides once: if the approval is open, of this version and not expired, this click decides it. The same click
         passes again, so that it can be resumed after a crash."""
         return DecideApproval(
-            self._build_approval_key(click.approval),
+            self.build_approval_key(click.approval),
             self._build_index_key(click.approval),
             version=click.version,
             click=click.id,
@@ -80,7 +85,7 @@ class ApprovalStore:
             form=json.dumps(click.form or {}, ensure_ascii=False),
             now_ms=now_ms,
             becomes=ends.value,
-            kept_ms=RETENTION_MS,
+            kept_ms=self.kept_ms,
         )
 
     async def decide_cancellation(self, approval: Approval, person: str, now_ms: int) -> Verdict:
@@ -105,19 +110,19 @@ class ApprovalStore:
 
     def build_save_write(self, approval: Approval) -> Write:
         """The whole record, for a checkpoint or commit of its lane."""
-        ttl = None if approval.state is ApprovalState.OPEN else RETENTION_MS
-        return HSet(self._build_approval_key(approval.id), _format_approval_fields(approval), ttl_ms=ttl)
+        ttl = None if approval.state is ApprovalState.OPEN else self.kept_ms
+        return HSet(self.build_approval_key(approval.id), _format_approval_fields(approval), ttl_ms=ttl)
 
     def build_delivery_write(self, approval: Approval) -> Write:
         """The fields that a delivery changes: waiters and copies. A decision stays as it is."""
-        ttl, record = None if approval.state is ApprovalState.OPEN else RETENTION_MS, _format_approval_fields(approval)
+        ttl, record = None if approval.state is ApprovalState.OPEN else self.kept_ms, _format_approval_fields(approval)
         fields = {name: record[name] for name in ("waiters", "copies", "delivered_version")}
-        return HSet(self._build_approval_key(approval.id), fields, ttl_ms=ttl)
+        return HSet(self.build_approval_key(approval.id), fields, ttl_ms=ttl)
 
     def build_join_write(self, approval: Approval, set_id: str) -> Write:
         """One more set that shows this card; it remembers the last of them."""
         sets = (*(one for one in approval.sets if one != set_id), set_id)[-MAX_SETS:]
-        return HSet(self._build_approval_key(approval.id), {"sets": json.dumps(sets)})
+        return HSet(self.build_approval_key(approval.id), {"sets": json.dumps(sets)})
 
     def build_open_writes(self, approval: Approval) -> tuple[Write, ...]:
         """Record, index entry, and the timers for the reminder at half time and for expiry, in place of those of the
@@ -233,6 +238,18 @@ def _format_approval_fields(approval: Approval) -> dict[str, str]:
 
 
 def _parse_approval_fields(fields: dict[str, str]) -> Approval:
+    """Raises UnreadableRecordError, or ValidationError for one of a newer version."""
+    try:
+        return _validate_approval_fields(fields)
+    except ValidationError as unread:
+        if is_newer_record(unread):
+            raise
+        raise UnreadableRecordError(fields.get("id", "")) from unread
+    except (KeyError, ValueError, RecursionError) as unread:
+        raise UnreadableRecordError(fields.get("id", "")) from unread
+
+
+def _validate_approval_fields(fields: dict[str, str]) -> Approval:
     return Approval.model_validate(
         {
             **fields,

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 from redis.asyncio import Redis
 
-from bot.core.logs import redact_text
 from bot.core.records import RunStatus
+from bot.core.redaction import redact_text
 from bot.core.work_items import ButtonPressed, MessageReceived, ResumeRun
 from bot.queue.keys import Keys
 from bot.queue.lanes import RETRY_SEPARATOR, LaneItem

@@ -48,6 +48,8 @@ class FileRecord(StoredModel):
     """Without a hash while its bytes are still to be fetched."""
     refused: str = ""
     """Why it was not taken: `file.<reason>`."""
+    unread: str = ""
+    """Why the model was not shown the picture: `file.unread_<reason>`."""
 
 
 class WaitingFile(StoredModel):
@@ -113,22 +115,29 @@ class FileStore:
         records = {id: _parse_record(text) for id, text in zip(ids, texts, strict=True)}
         return {id: one.file for id, one in records.items() if one is not None and not one.refused}
 
-    async def keep_file(self, person: str, file: AttachedFile, content: bytes, now_ms: int) -> AttachedFile:
+    async def keep_file(
+        self, person: str, file: AttachedFile, content: bytes, now_ms: int, *, unread: str = ""
+    ) -> AttachedFile:
         """The bytes first, then the record: killed in between, the same file is fetched once more, and is one."""
-        kept = file.model_copy(update={"size": len(content), "sha256": hashlib.sha256(content).hexdigest()})
-        await self.file_bytes.save_bytes(kept.sha256, content)
+        kept = file.model_copy(update={"size": len(content), "sha256": await self.save_content(content)})
         member = f"{person}:{file.id}"
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=True) as pipe:
                 pipe.sadd(self._build_key("bytes", kept.sha256), member)
                 pipe.zadd(self._build_key("kept"), {member: now_ms})
                 pipe.zadd(self._build_key("unused"), {member: now_ms})
-                pipe.set(self._build_key("file", member), FileRecord(file=kept).model_dump_json())
+                pipe.set(self._build_key("file", member), FileRecord(file=kept, unread=unread).model_dump_json())
                 await pipe.execute()
         await self.file_bytes.save_bytes(
             kept.sha256, content
         )  # they may have gone with the last of the others just now
         return kept
+
+    async def save_content(self, content: bytes) -> str:
+        """The bytes alone; their SHA-256. Without a record they are deleted after a while."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        await self.file_bytes.save_bytes(sha256, content)
+        return sha256
 
     async def refuse_file(self, person: str, file: AttachedFile, reason: str) -> None:
         record = FileRecord(file=file, refused=reason)

@@ -15,12 +15,11 @@ from typing import Any
 from redis.asyncio import Redis, RedisCluster
 
 from bot.core.errors import StoreUnavailableError
-from bot.core.logs import redact_text
+from bot.core.redaction import redact_text
 from bot.queue.keys import Keys
 from bot.queue.writes import XAdd, apply_writes
 from bot.redis.connect import translate_redis_errors
 
-RETENTION_MS = 90 * 24 * 3_600_000
 SCHEMA = "1"
 _PAGE = 500
 _BLOCK_MS = 2_000
@@ -67,11 +66,12 @@ class JournalFilter:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The journal of one installation. Records older than `kept_ms` may be trimmed."""
+    """The journal of one installation. Records older than `kept_ms` may be trimmed; None: nothing is trimmed here, as
+    by commands, whose settings need not be the bot's."""
 
     redis: Redis
     keys: Keys
-    kept_ms: int = RETENTION_MS
+    kept_ms: int | None = None
 
     def build_record_write(
         self, lane_or_id: str, kind: str, *, run: str = "", person: str = "", channel: str = "", text: str = "",
@@ -117,21 +117,36 @@ class Journal:
                 if record_filter(record):
                     yield record
 
-    async def has_record(self, record_filter: JournalFilter) -> bool:
-        """True if there is such a record, however old. Looks at the newest first. Raises StoreUnavailableError."""
+    async def delete_old_records(self) -> int:
+        """Trims what is older than `kept_ms`, also where nothing is written any more. Answers how many. Raises
+        StoreUnavailableError."""
+        if self.kept_ms is None:
+            return 0
+        count = 0
+        with translate_redis_errors():
+            seconds, _ = await self.redis.time()
+            for partition in range(self.keys.partitions):
+                limit = str(max(0, int(seconds) * 1000 - self.kept_ms))
+                count += int(await self.redis.xtrim(self._build_journal_key(partition), minid=limit, approximate=False))
+        return count
+
+    async def has_record(self, record_filter: JournalFilter, since: int | str) -> bool:
+        """True if there is such a record among those since then; `since` as for `stream_records`. Raises
+        StoreUnavailableError."""
+        start_ms = await self._compute_start_ms(since, follow=False)
         for partition in range(self.keys.partitions):
-            end_id = "+"
-            while page := await self._load_page_backwards(partition, end_id):
-                if any(record_filter(record) for record in page):
+            start = f"{start_ms}-0"
+            while page := await self._load_page(partition, start):
+                if any(record_filter(_parse_record(id_, fields)) for id_, fields in page):
                     return True
-                end_id = f"({page[-1].id}"
+                start = f"({page[-1][0]}"
         return False
 
-    async def _load_page_backwards(self, partition: int, end_id: str) -> list[JournalRecord]:
-        """One page of a partition, newest first."""
+    async def _load_page(self, partition: int, start: str) -> list[tuple[str, dict[str, str]]]:
+        """Entries of a partition from this id on: Redis finds it without reading those before."""
         with translate_redis_errors():
-            entries: Any = await self.redis.xrevrange(self._build_journal_key(partition), end_id, "-", count=_PAGE)
-        return [_parse_record(id_, fields) for id_, fields in entries]
+            entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
+        return list(entries)
 
     async def _load_new_with_retry(
         self, positions: dict[int, StreamId], waits: Callable[[], None]
@@ -171,9 +186,7 @@ class Journal:
 
     async def _load_next_page(self, partition: int, positions: dict[int, StreamId]) -> list[JournalRecord]:
         """The next page of a partition, newest first, so that `pop` returns the oldest."""
-        start = "({}-{}".format(*positions[partition])
-        with translate_redis_errors():
-            entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
+        entries = await self._load_page(partition, "({}-{}".format(*positions[partition]))
         return [_parse_record(id_, fields) for id_, fields in reversed(entries)]
 
     async def _load_new_records(self, positions: dict[int, StreamId]) -> list[JournalRecord]:
@@ -232,3 +245,11 @@ def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
         text=get_field("t"),
         more=details,
     )
+
+
+async def note_version(redis: Redis, journal: Journal, version: str) -> None:
+    """Records that another version has been started than the one before. Raises StoreUnavailableError."""
+    with translate_redis_errors():
+        former = str(await redis.getset(journal.keys.build_key(0, "version"), version) or "-")
+    if former != version:
+        await journal.append_record("version", "version", text=f"{former} → {version}")

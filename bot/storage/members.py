@@ -63,6 +63,11 @@ class RedisMemberStore:
         end = last[0][0] if last else ""
         return MemberChanges(end, records, is_whole=is_whole, is_complete=bool(listed))
 
+    async def load_records(self, ids: Sequence[str]) -> dict[str, MemberRecord | None]:
+        """The records of these people. Raises StoreUnavailableError."""
+        with translate_redis_errors():
+            return await self._load_records(ids)
+
     async def _load_records(self, ids: Sequence[str]) -> dict[str, MemberRecord | None]:
         found: dict[str, MemberRecord | None] = {}
         for batch in _split_into_batches(ids):
@@ -146,6 +151,12 @@ class RedisMemberStore:
                 pipe.delete(self._build_key("seen"))
                 await pipe.execute()
         await self.release_listing(holder)
+
+    async def load_list_age_ms(self) -> int | None:
+        """How long ago the whole list was read, by whichever process; None: never. Raises StoreUnavailableError."""
+        with translate_redis_errors():
+            listed: Any = await self.redis.hget(self._build_key("listing"), "listed_ms")
+            return max(0, await self._read_clock_ms() - int(listed)) if listed else None
 
     async def _read_clock_ms(self) -> int:
         """The clock of Redis (epoch ms), which all processes share."""

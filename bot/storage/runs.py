@@ -13,6 +13,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
+from bot.chat.messages import Message
 from bot.core.history_entries import PausedRun
 from bot.core.records import CardSummary, Run, RunStatus
 from bot.core.run_state import RunState
@@ -47,6 +48,8 @@ class ConversationState:
 class RunStore:
     redis: Redis
     keys: Keys
+    kept_ms: int = RETENTION_MS
+    """How long one is kept after its end."""
 
     def _build_run_key(self, run: str, *more: str) -> str:
         """The key of the record; `m`: of the messages while it runs; `k`: of the details that its endpoint may want
@@ -98,14 +101,14 @@ class RunStore:
         record = run.model_dump_json(exclude={"state": {"messages"}})
         if run.status is RunStatus.RUNNING:
             fresh = run.state.messages[run.stored_messages :]
-            messages = (RPush(self._build_run_key(run.id, "m"), fresh, ttl_ms=RETENTION_MS),) if fresh else ()
+            messages = (RPush(self._build_run_key(run.id, "m"), fresh, ttl_ms=self.kept_ms),) if fresh else ()
             new_details = [f"{n} {text}" for n, text in run.state.provider_details.items() if n >= run.stored_messages]
             details_writes = (
-                (RPush(self._build_run_key(run.id, "k"), new_details, ttl_ms=RETENTION_MS),) if new_details else ()
+                (RPush(self._build_run_key(run.id, "k"), new_details, ttl_ms=self.kept_ms),) if new_details else ()
             )
-            return (Set(self._build_run_key(run.id), record, ttl_ms=RETENTION_MS), *messages, *details_writes)
+            return (Set(self._build_run_key(run.id), record, ttl_ms=self.kept_ms), *messages, *details_writes)
         packed_run = _pack_run(record, run.state, replayed=run.status is RunStatus.PAUSED)
-        ttl = PAUSED_RETENTION_MS if run.status is RunStatus.PAUSED else RETENTION_MS
+        ttl = PAUSED_RETENTION_MS if run.status is RunStatus.PAUSED else self.kept_ms
         lists = ("m", "k") if run.state.provider_details else ("m",)
         deletes = [Delete(self._build_run_key(run.id, one)) for one in lists]
         return (Set(self._build_run_key(run.id), packed_run, ttl_ms=ttl), *deletes, self._build_paused_write(run))
@@ -132,6 +135,11 @@ class RunStore:
     def build_remove_paused_write(self, conversation: str, run: str) -> Write:
         """Records that it no longer waits."""
         return HDel(self._build_paused_key(conversation), run)
+
+
+def derive_run_id(keys: Keys, message: Message) -> str:
+    """The id of the run that a message begins: the same for the same message."""
+    return keys.derive_id("R", keys.get_partition(message.place.conversation), message.id)
 
 
 def _parse_paused_runs(fields: dict[str, str]) -> tuple[PausedRun, ...]:

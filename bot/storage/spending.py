@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
+from bot.core import metrics
 from bot.core.clock import Clock
 from bot.core.run_state import DECIMALS, Usage
 from bot.queue.keys import Keys
@@ -186,6 +187,7 @@ def _build_counter_field(person: str, model: str, figure: str) -> str:
 def _add_usage(amounts: dict[str, int], person: str, reply: Usage, *, begun: bool) -> None:
     """Adds one reply, for its model and for all models, without zeros."""
     tokens, cost = reply.tokens_in + reply.tokens_out, COST + reply.currency
+    _count_usage(reply, tokens)
     of_it, of_all = _build_counter_field(person, reply.model or UNKNOWN, ""), _build_counter_field(person, TOTAL, "")
     units = 0 if reply.cost is None else _to_cost_units(reply.cost)
     unpriced = tokens if reply.cost is None else 0
@@ -196,6 +198,16 @@ def _add_usage(amounts: dict[str, int], person: str, reply: Usage, *, begun: boo
     amounts[of_all + "tokens"] += tokens
     if units:
         amounts[of_all + cost] += units
+
+
+def _count_usage(reply: Usage, tokens: int) -> None:
+    model = reply.model or UNKNOWN
+    for kind, amount in (("in", reply.tokens_in), ("cached", reply.tokens_cached), ("out", reply.tokens_out)):
+        metrics.TOKENS.labels(model, kind).inc(amount)
+    if reply.cost is None:
+        metrics.UNPRICED_TOKENS.labels(model).inc(tokens)
+    else:
+        metrics.COSTS.labels(model, reply.currency).inc(float(reply.cost))
 
 
 def _build_usage_row(day: date, person: str, model: str, amounts: Mapping[str, int]) -> UsageRow:

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from bot.core.logs import redact_text
 from bot.core.records import Approval, Run, RunStatus
+from bot.core.redaction import redact_text
 from bot.core.run_state import CallRecord, CallStatus, ModelCall, RunState, fingerprint_call
 from bot.storage.approvals import ApprovalStore
 from bot.storage.feedback import Feedback, Rating

@@ -71,9 +71,9 @@ def test_what_only_mentions_it_is_left_as_it_is(text: str) -> None:
 def test_long_texts_take_no_time() -> None:
     units = ['<event at="', "</event>", "[系统记录：", '<event at="x">\n\n', "[ ", "（系统记录"]
     for unit in units:
-        began = time.process_time()
+        began = time.thread_time()
         cut_imitations(unit * (100_000 // len(unit)))
-        assert time.process_time() - began < 1, unit
+        assert time.thread_time() - began < 1, unit
 
 
 def test_a_person_cannot_begin_an_event() -> None:

@@ -30,6 +30,7 @@ from tests.harness.lab import DM, TODAY, Lab
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.script import DONE, calls, mail, open_cards
 from tests.tools.office import SICK, ZHANG
+from tools.day_words import list_day_words
 from tools.spec import Caller
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import load_shipped_processes
@@ -143,7 +144,7 @@ async def test_an_open_card_is_told_of_with_what_it_says(redis: Redis) -> None:
     [told] = [one for one in model.requests[1] if str(one["content"]).startswith("<cards ")]
     assert told["role"] == "user", "people's words are in it: it is no message of the system"
     assert "start_process (3 min ago)" in told["content"] and "李四" in told["content"]
-    assert SICK["reason"] in told["content"] and SICK["start_date"] in told["content"]
+    assert SICK["reason"] in told["content"] and list_day_words(SICK["start_date"])["zh"] in told["content"]
     assert not any("李四" in str(one["content"]) for one in model.requests[1] if one["role"] == "system")
 
 

@@ -14,6 +14,8 @@ from bot.core.i18n import translate
 from bot.core.records import ApprovalState
 from bot.queue.lanes import Lanes
 from bot.queue.overflow import LaneOverflows
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_watch import StoreWatch
 from bot.queue.worker import Worker
 from bot.queue.writes import apply_writes
 from bot.storage.dead_letters import DeadLetterStore
@@ -32,6 +34,7 @@ def build_ingress(lab: Lab, cap: int = 100) -> LaneIngress:
     return LaneIngress(
         worker=Worker(lanes, lab.dispatch, bury=DeadLetterStore(lab.redis, lab.keys).build_bury_writes),
         lanes=lanes,
+        watch=StoreWatch(scripts=ScriptRunner.from_redis(lab.redis, lab.keys), keys=lab.keys),
         dialogs=lab.dialogs,
         approval_sets=lab.sets,
         home_builder=build_home_parts(lab)[0],

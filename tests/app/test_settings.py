@@ -189,7 +189,7 @@ def test_a_wrong_value_is_told_with_what_it_should_be_and_not_repeated(name: str
 
 ADDRESSES = [
     *("REDIS_URL", "SMTP_URL", "SLACK_API_URL", "OPENAI_BASE_URL", "OPENAI_FALLBACK_BASE_URL", "ENGINE_URL"),
-    *("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+    *("FILES_BUCKET", "FILES_BUCKET_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
 ]
 TEXTS = {
     "FINANCE_THRESHOLD": "1000.50",
@@ -205,3 +205,18 @@ def test_a_wrong_text_is_told_with_an_example_and_not_repeated(name: str) -> Non
     told = problems(f"{name}={SECRET}")
     assert name in told and SECRET not in told
     assert TEXTS.get(name, "://") in told
+
+
+KEYS = ("FILES_BUCKET_ACCESS_KEY=key", f"FILES_BUCKET_SECRET_KEY={SECRET}")
+
+
+def test_a_bucket_is_named_whole_and_alone() -> None:
+    for address in ("s3://b", "s3://Bucket", "s3://bucket/../other?x=1", "https://bucket", "s3://bucket/pre fix"):
+        assert "FILES_BUCKET should be an address like s3://bucket/prefix" in problems(f'FILES_BUCKET="{address}"')
+    assert "set one of them" in problems("FILES_BUCKET=s3://bucket", "FILES_DIR=files")
+    for one in KEYS:
+        told = problems("FILES_BUCKET=s3://bucket", one)
+        assert "set both, or neither" in told and SECRET not in told
+    Path(".env").write_text("\n".join(("FILES_BUCKET=s3://bucket.of-ours/a/b_c", *KEYS)))
+    settings = load_settings()
+    assert settings.files_bucket == "s3://bucket.of-ours/a/b_c" and SECRET not in str(settings.list_masked_values())

@@ -4,19 +4,22 @@ said; authority is what it is at the press."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from redis.asyncio import Redis
 
 from bot.approvals.approval_sets import MAX_ENTRIES
-from bot.chat.messages import Click, Post
+from bot.chat.messages import Click, MessageRef, Post
 from bot.chat.slack.blocks import MAX_BLOCKS, count_json_bytes, render_post
 from bot.core.approval_sets import APPROVE_SET, REJECT_SET, SEVERAL, TICK, TICKED, build_set_id
 from bot.core.records import Approval
-from bot.core.work_items import ButtonPressed, OpenMorningList, OpenSet
+from bot.core.work_items import ButtonPressed, CloseCard, OpenMorningList, OpenSet, RefreshSet
+from bot.queue.writes import Write
 from bot.storage.approvals import derive_task_card_id
-from tests.harness.lab import DM, Edges, Lab, every_edge
+from tests.harness.lab import DM, Edges, Lab, Said, every_edge
 from tests.tools.company import LI, WANG, ZHANG
 from tools.workflow.engine.state import Decision, Delegation, Status
 
@@ -40,9 +43,9 @@ async def open_set(lab: Lab, id_: str = "o1", person: str = LI.id) -> None:
 
 async def press(
     lab: Lab, choice: str, person: str = LI.id, id_: str = "p1", version: int = 1, form: dict[str, str] | None = None,
-    lane: str = SET,
+    lane: str = SET, at: MessageRef | None = None,
 ) -> None:  # fmt: skip
-    click = Click(id=id_, approval=lane, version=version, choice=choice, person=person, place=DM, form=form)
+    click = Click(id=id_, approval=lane, version=version, choice=choice, person=person, place=DM, form=form, card=at)
     await lab.lanes.enqueue(lane, id_, ButtonPressed(click=click).model_dump_json())
 
 
@@ -311,3 +314,128 @@ async def test_a_full_morning_list_is_one_message_too(redis: Redis) -> None:
         (page,) = render_post(post)
         assert len(page.blocks) <= MAX_BLOCKS and "还有 4 项" in str(page.blocks) and "在王五那里" in str(page.blocks)
     assert "超出预算" in str(page.blocks), "outcome and reason in place"
+
+
+def find_set_beside(lab: Lab, card: Approval, *, near: bool = False) -> str:
+    """The id of a set of Li Si's in another partition than the card's, or in the same one."""
+    home = lab.keys.get_partition(card.id)
+    names = (build_set_id(LI.id, f"s{n}") for n in range(100))
+    return next(one for one in names if (lab.keys.get_partition(one) == home) is near)
+
+
+@pytest.mark.parametrize("near", [False, True])
+async def test_what_a_card_says_to_a_set_comes_after_its_end(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, near: bool
+) -> None:
+    """Items for another partition are there before the commit that they belong to: a set that is told so early that a
+    card has ended would find it open, and never be told again."""
+    lab = Lab(redis)
+    numbers = await start_claims(lab, 11, 12)
+    card = await card_of(lab, numbers[0])
+    lane = find_set_beside(lab, card, near=near)
+    await lab.lanes.enqueue(lane, "o1", OpenSet(person=LI.id).model_dump_json())
+    await lab.work()
+    lab.lanes.lease_ms, prepare = 60_000, lab.lanes.prepare_writes
+
+    async def let_others_work(of: str, writes: Sequence[Write]) -> list[str]:
+        row = await prepare(of, writes)
+        for _ in range(3 if of == card.id else 0):
+            await lab.work_beside()
+        return row
+
+    monkeypatch.setattr(lab.lanes, "prepare_writes", let_others_work)
+    close = CloseCard(approval=card.id, by=ZHANG.id, why="withdrawn")
+    await lab.lanes.enqueue(card.id, "over", close.model_dump_json())
+    await lab.work()
+    (post,) = shown(lab)
+    assert post.card is not None and post.card.ticks is not None
+    assert [one.value for one in post.card.ticks.options] == ["1"]
+
+
+def find_message(lab: Lab) -> tuple[MessageRef, Said]:
+    """The message of the set."""
+    (number,) = (n for n, one in enumerate(lab.wall.said) if one.key.startswith("set:"))
+    return MessageRef(channel=lab.wall.said[number].place.channel, ts=str(number)), lab.wall.said[number]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_second_message_of_a_set_that_nobody_knows_of_is_put_right_when_it_is_pressed(
+    redis: Redis, version: int
+) -> None:
+    """A process that was held up may have posted it: the press counts like any other, and one message stays. Version 2
+    is the set's when it has been pressed on the other message before."""
+    lab = Lab(redis)
+    numbers = await start_claims(lab, 11, 12)
+    await open_set(lab)
+    await lab.work()
+    ref, said = find_message(lab)
+    lab.wall.said.append(replace(said))
+    second = MessageRef(channel=ref.channel, ts=str(len(lab.wall.said) - 1))
+    if version == 2:
+        await press(lab, APPROVE_SET, id_="p0", at=ref)
+        await lab.work()
+    await press(lab, APPROVE_SET, at=second)
+    await lab.work()
+    assert await statuses(lab, numbers) == [Status.APPROVED] * 2 and len(lab.wall.whispers) == version - 1
+    assert [one.text for one in shown(lab)] == ["这条消息在下面又发了一次。", "2 项都已处理"]
+    assert not [one for one in shown(lab) if one.card and (one.card.buttons or one.card.ticks)]
+    kept = await lab.sets.sets.load_set(SET)
+    assert kept is not None and kept.copies == (second,)
+
+
+async def test_a_message_that_shows_long_after_its_end_that_it_is_open_is_put_right_when_it_is_pressed(
+    redis: Redis,
+) -> None:
+    """A process that was held up may have rewritten it last."""
+    lab = Lab(redis)
+    await start_claims(lab, 11, 12)
+    await open_set(lab)
+    await lab.work()
+    ref, said = find_message(lab)
+    before = said.post
+    await press(lab, APPROVE_SET, at=ref)
+    await lab.work()
+    after, said.post = said.post, before
+    await press(lab, APPROVE_SET, id_="p2", at=ref)
+    await lab.work()
+    assert said.post == before, "a press that has crossed a change costs no rewriting"
+    lab.ahead = timedelta(minutes=2)
+    await press(lab, APPROVE_SET, id_="p3", at=ref)
+    await lab.work()
+    assert said.post == after and len(lab.wall.whispers) == 2
+
+
+async def test_what_a_killed_process_has_written_last_is_not_taken_for_what_was_written_before(redis: Redis) -> None:
+    """A morning list takes in a new task and is rewritten, and its process is killed before that is on record. The task
+    is decided on its own card meanwhile: the list is as it was before, and has to say so again."""
+    lab = Lab(redis)
+    await start_claims(lab, 11)
+    await lab.mornings.plan_due_mornings()
+    await lab.work()
+    lane = build_set_id(LI.id, lab.today().date().isoformat())
+    (said,) = [one for one in lab.wall.said if one.key.startswith(lane)]
+    (number,) = await start_claims(lab, 12)
+    card = await card_of(lab, number)
+    await lab.lanes.enqueue(lane, "r", RefreshSet().model_dump_json())
+    lab.wall.edge = Edges(at=2)  # right after the message was rewritten
+    await work_on(lab, lane)
+    assert count_boxes(said) == 2
+    await press(lab, "approve", lane=card.id)
+    await work_on(lab, card.id)
+    await lab.work()
+    assert count_boxes(said) == 1
+
+
+async def work_on(lab: Lab, lane: str) -> None:
+    """What waits in this lane is done, and nothing else."""
+    leases = await lab.lanes.claim("p", lab.keys.get_partition(lane), 9)
+    for lease in leases:
+        if lease.lane == lane:
+            await lab._one(lease)
+        else:
+            await lease.release()
+
+
+def count_boxes(said: Said) -> int:
+    card = said.post.card
+    return len(card.ticks.options) if card is not None and card.ticks is not None else 0

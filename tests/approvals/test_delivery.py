@@ -18,7 +18,7 @@ from bot.chat.messages import Card, Click, MessageRef, Post
 from bot.core.clock import Clock, read_system_time
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.records import ApprovalState, EffectState, OpenCard
-from bot.core.work_items import ButtonPressed, RefreshCard
+from bot.core.work_items import ButtonPressed, RefreshCard, build_show_lane
 from tests.harness.lab import DM, TODAY, Edges, Lab, Said, every_edge
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK, withdraw
@@ -140,7 +140,7 @@ async def test_what_is_shown_later_is_how_it_stands_then(redis: Redis) -> None:
     [card] = lab.wall.cards()
     lab.wall.fails[f"edit {DM.channel}"] = [DOWN] * 2
     await lab.presses(card, "edit", form={"subject": "x", "body": "something else"})
-    fresh = replace(card, buttons=tuple(replace(button, version=2) for button in card.buttons))
+    fresh = replace(card, buttons=tuple(replace(button, version=2, seal="") for button in card.buttons))
     await lab.presses(fresh, "cancel")
     await lab.work()
     assert (await lab.approval()).state is ApprovalState.CANCELLED
@@ -375,3 +375,33 @@ async def test_a_record_changed_by_a_decision_is_not_overwritten_by_showing_it(r
     await lab.approvals.decide_cancellation(approval, "U1", 0)
     await lease.commit(*writes)
     assert (await lab.approval()).state is ApprovalState.CANCELLED
+
+
+async def test_of_several_items_that_catch_up_the_last_one_rewrites(redis: Redis) -> None:
+    lab = await proposed(redis)
+    approval = await lab.approval()
+    for number in range(3):
+        work = RefreshCard(approval=approval.id)
+        await lab.lanes.enqueue(build_show_lane(approval.id), f"show:{number}", work.model_dump_json())
+    await lab.work()
+    assert len(lab.wall.edits) == 1
+
+
+async def test_an_item_that_an_earlier_version_has_put_into_the_cards_own_lane_is_done(redis: Redis) -> None:
+    lab = await proposed(redis)
+    approval = await lab.approval()
+    await lab.lanes.enqueue(approval.id, "show:x", json.dumps({"v": 1, "kind": "refresh_card"}))
+    await lab.work()
+    assert len(lab.wall.edits) == 1
+
+
+async def test_while_an_item_catches_up_nobody_else_rewrites_the_card(redis: Redis) -> None:
+    """Or its older state could come last."""
+    lab = await proposed(redis)
+    approval = await lab.approval()
+    work = RefreshCard(approval=approval.id)
+    await lab.lanes.enqueue(build_show_lane(approval.id), "show:x", work.model_dump_json())
+    shown = await lab.ends.card_delivery.update_copies(approval)
+    assert shown.is_outdated and not lab.wall.edits
+    await lab.work()
+    assert len(lab.wall.edits) == 1 and not (await lab.ends.card_delivery.update_copies(approval)).is_outdated

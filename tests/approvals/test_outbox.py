@@ -65,7 +65,7 @@ def title(lab: Lab, person: str = "U2") -> str:
 async def test_a_transferred_card_says_by_whom_and_goes_to_the_other(redis: Redis) -> None:
     lab = await asked(redis)
     await done(lab, TransferCommand(task="L-0001-1", actor="U2", person="U5"))
-    assert "李四已转交给别人" in title(lab) and not lab.wall.cards("DU2")
+    assert "您已转交给别人" in title(lab) and not lab.wall.cards("DU2")
     assert len(lab.wall.cards("DU5")) == 1
 
 
@@ -145,8 +145,8 @@ async def test_who_is_kept_informed_reads_what_about_and_by_whom(redis: Redis) -
     lab = await asked(redis)
     await done(lab, CcCommand(request="L-0001", actor="U1", people=("U5",)))
     assert lab.wall.texts("DU5") == [
-        "Zhang San is keeping you informed of Zhang San’s leave request L-0001: Sick leave, 2026-11-23 to 2026-11-24, "
-        "2 working days. There is nothing for you to do."
+        "Zhang San is keeping you informed of Zhang San’s leave request L-0001: Sick leave, "
+        "Mon 23 Nov to Tue 24 Nov 2026, 2 working days. There is nothing for you to do."
     ]
 
 
@@ -339,7 +339,7 @@ async def test_the_end_of_a_request_says_what_it_was_who_decided_with_which_word
     redis: Redis,
 ) -> None:
     lab = await asked(redis)
-    what = "您的请假申请 L-0001 已通过：病假，2026-11-23 至 2026-11-24，2 个工作日。"
+    what = "您的请假申请 L-0001 已通过：病假，2026年11月23日 周一 至 11月24日 周二，2 个工作日。"
     after = "如果计划有变，告诉我「撤回 L-0001」就可以。"
     await done(lab, DecideCommand(task="L-0001-1", actor="U2", decision=Decision.APPROVE, opinion="好\n\n的 *快*"))
     post = lab.wall.said[-1].post

@@ -22,6 +22,8 @@ from bot.core.run_state import CallStatus
 from bot.core.work_items import ButtonPressed, ExpireCard
 from bot.queue.lanes import EnqueueResult, Lanes
 from bot.queue.overflow import LaneOverflows
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_watch import StoreWatch
 from bot.queue.worker import Worker
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import derive_task_card_id
@@ -432,7 +434,7 @@ async def test_an_event_that_cannot_be_read_holds_no_other_up(redis: Redis, monk
             raise KeyError("odd")
         return await propose_decision(use, task)
 
-    monkeypatch.setattr("bot.approvals.outbox.propose_decision", odd)
+    monkeypatch.setattr("bot.approvals.fresh_cards.propose_decision", odd)
     await lab.engine.start_request("leave", SICK, ZHANG.id, "a", lab.now())
     await lab.engine.start_request("expense", TAXI, ZHANG.id, "b", lab.now())
     await lab.outbox.relay_events()
@@ -460,6 +462,7 @@ async def test_a_press_into_a_full_lane_is_not_taken_silently(redis: Redis) -> N
         directory=lab.staff,
         overflows=LaneOverflows(redis, lab.keys),
         journal=lab.journal,
+        watch=StoreWatch(scripts=ScriptRunner.from_redis(redis, lab.keys), keys=lab.keys),
     )
     with pytest.raises(StoreUnavailableError):
         await intake.accept_click(Click(id="x", approval="A00x", version=1, choice="send", person="U1", place=DM))

@@ -149,8 +149,11 @@ def test_a_card_offers_what_its_reader_can_press(changes: dict[str, Any], reader
 def test_a_button_says_what_it_does_and_names_the_version_that_it_belongs_to() -> None:
     card = render_card(OPEN, LI, NAMES).card
     assert card is not None
-    assert card.buttons[0] == Button(label="同意", choice="approve", approval="A", version=3, style="primary")
-    assert card.buttons[-1] == Button(label="查看流程图", choice="show", approval="A", version=3)
+    seal = OPEN.shown_seal
+    assert card.buttons[0] == Button(
+        label="同意", choice="approve", approval="A", version=3, style="primary", seal=seal
+    )
+    assert card.buttons[-1] == Button(label="查看流程图", choice="show", approval="A", version=3, seal=seal)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +202,7 @@ def test_an_open_card_asks_and_says_until_when() -> None:
     )
     assert dict(post.card.facts)[DRAFT] == "好好休息"
     deputys, own = render_card(OPEN, WANG, NAMES).card, render_card(OPEN, ZHANG, NAMES).card
-    assert deputys is not None and "is away and you stand in" in deputys.footer[0]
+    assert deputys is not None and "is away, so this is yours to decide" in deputys.footer[0]
     assert own is not None and own.title == "您的请假申请 L-0001"
     several = make_card(proposal=PLAN.model_copy(update={"deciders": (LI.id, WANG.id, "U9")}))
     card = render_card(several, LI, NAMES).card
@@ -209,7 +212,12 @@ def test_an_open_card_asks_and_says_until_when() -> None:
 def test_a_card_that_is_over_leads_with_what_became_of_it() -> None:
     card = render_card(make_card(**DONE), LI, NAMES).card
     assert card is not None
-    assert card.title == "李四已同意：张三的请假申请 L-0001"
+    assert card.title == "您已同意：张三的请假申请 L-0001"
+    shared = render_card(make_card(**DONE), LI, NAMES, is_shared=True).card
+    assert shared is not None and shared.title == "李四已同意：张三的请假申请 L-0001", "where others read it too"
+    others = render_card(make_card(**DONE), ZHANG, NAMES).card
+    assert others is not None and others.title.startswith("李四已同意")
+    assert describe_card_event(make_card(**DONE), LI, NAMES).startswith("李四已同意"), "a model is nobody’s *you*"
     assert card.lead == "结果：系统\n意见：早日 康复"
     assert card.when == Moment(0, "1970-01-01 08:00") and card.footer == "" and card.body == "the text"
     assert render_card(make_card(**DONE), LI, NAMES).text == card.title
@@ -341,7 +349,7 @@ def test_a_decision_is_said_once() -> None:
     receipt_line = ReceiptLine(text=TextRef(key="effect.approved", params={"request": "L-0001", "by": "李四"}))
     outcome = ToolOutcome(data={}, summary=TextRef(key="card.system"), receipt_line=receipt_line)
     card = render_card(make_card(**DONE | {"outcome": outcome}), LI, NAMES).card
-    assert card is not None and (card.title, card.lead) == ("李四已同意：张三的请假申请 L-0001", "意见：早日 康复")
+    assert card is not None and (card.title, card.lead) == ("您已同意：张三的请假申请 L-0001", "意见：早日 康复")
     passed = ReceiptLine(text=TextRef(key="effect.withdrawn", params={"request": "L-0001"}))
     card = render_card(
         make_card(**DONE | {"outcome": outcome.model_copy(update={"receipt_line": passed})}), LI, NAMES

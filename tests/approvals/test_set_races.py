@@ -161,7 +161,7 @@ async def test_without_the_decision_being_asked_for_they_would_be_decided_again(
     """Negative control: every press believes that its card is as it was, and the deciding write takes what comes."""
 
     def overwrite(store: ApprovalStore, click: Click, *, ends: ApprovalState, now_ms: int) -> Write:
-        return HSet(store._build_approval_key(click.approval), {"state": ends.value, "press_id": click.id})
+        return HSet(store.build_approval_key(click.approval), {"state": ends.value, "press_id": click.id})
 
     monkeypatch.setattr(ApprovalStore, "build_decide_write", overwrite)
     signing = Signing()

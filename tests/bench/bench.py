@@ -6,7 +6,7 @@ import asyncio
 import os
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -120,15 +120,22 @@ def first_core() -> int | None:
 
 
 @contextmanager
+def run_on_cores(cores: Collection[int]) -> Iterator[None]:
+    """This process, and what it starts here, runs on these cores; where that cannot be said, anywhere."""
+    before = os.sched_getaffinity(0) if cores else set()
+    if cores:
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        if cores:
+            os.sched_setaffinity(0, before)
+
+
+@contextmanager
 def opened(options: Options, peers: list[Peer], doing: Callable[[str], None]) -> Iterator[Bench]:
     """The surroundings, on the last core, away from what is measured."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a thousand runs at once have as many connections
-    if len(CORES) > 1:
-        os.sched_setaffinity(0, {CORES[-1]})
-    try:
-        with outside.mock() as mock, outside.redis() as redis:
-            yield Bench(options, mock, redis, peers, doing)
-    finally:
-        if CORES:
-            os.sched_setaffinity(0, CORES)
+    with run_on_cores(CORES[-1:]), outside.mock() as mock, outside.redis() as redis:
+        yield Bench(options, mock, redis, peers, doing)

@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from tests.bench import outside
 from tests.bench.bench import Bench
-from tests.bench.figures import Reading, compute_percentile, format_rounded_number, median, reading
+from tests.bench.figures import Reading, compute_percentile, format_rounded_number, median, ratios, reading, spread
 from tests.bench.outside import NotMeasured
 
 SLACK_WAITS_MS = 3000
@@ -102,7 +102,31 @@ def start(bench: Bench) -> list[Reading]:
     return [
         reading("start", median(times), rounds=times),
         reading("import", median(imports), f"by itself: {note}", rounds=imports, ms_by_module=slowest),
+        _measure_look(bench),
     ]
+
+
+LIBRARIES = "import asyncio, pydantic_settings, redis.asyncio, typer, rich.console\n"
+TELL_CPU = "import time\nprint(time.process_time())"
+LOOK = f"""
+import sys
+from contextlib import suppress
+sys.argv = ["countersign", "tail", "--since", "2m"]
+from bot.cli import main
+with suppress(SystemExit):
+    main()
+{TELL_CPU}"""
+
+
+def _measure_look(bench: Bench) -> Reading:
+    """A whole process that looks into an empty journal."""
+    looks, imports = list[float](), list[float]()
+    for _ in range(bench.options.few(5, 2)):
+        imports.append(float(_python("-c", LIBRARIES + TELL_CPU)))
+        looks.append(float(_python("-c", LOOK, more={"REDIS_URL": bench.redis}).splitlines()[-1]))
+    found = ratios(looks, imports)
+    note = f"{format_rounded_number(median(looks))} ÷ {format_rounded_number(median(imports))} s, {spread(found)}"
+    return reading("look", median(found), note, ratios=found)
 
 
 def _started(bench: Bench) -> float:
@@ -118,9 +142,10 @@ def _started(bench: Bench) -> float:
             return float(outside.tell(workspace, {"do": "link"})["at"]) - began
 
 
-def _python(*args: str, err: bool = False) -> str:
+def _python(*args: str, err: bool = False, more: dict[str, str] | None = None) -> str:
+    env = outside.environment() | (more or {})
     done = subprocess.run(
-        [outside.PYTHON, *args], cwd=outside.ROOT, env=outside.environment(), capture_output=True, text=True, timeout=60
+        [outside.PYTHON, *args], cwd=outside.ROOT, env=env, capture_output=True, text=True, timeout=60
     )
     if done.returncode:
         raise NotMeasured(done.stderr[-500:])

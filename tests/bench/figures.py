@@ -34,6 +34,8 @@ class Figure:
     unit: str = ""
     most: float | None = None
     least: float | None = None
+    must: bool = False
+    """A reach that is missed is a failure: it is no matter of how fast the machine is."""
 
     @property
     def reach(self) -> str:
@@ -59,6 +61,10 @@ class Reading:
     @property
     def met(self) -> bool | None:
         return None if self.value is None else self.figure.met(self.value)
+
+    @property
+    def failed(self) -> bool:
+        return self.value is None or (self.figure.must and self.met is False)
 
     @property
     def shown(self) -> str:
@@ -102,9 +108,31 @@ FIGURES = (
     Figure("style-json", "styles", "The same, json", "ms", most=1),
     Figure("start", "start", "Cold start, process to first socket open", "s"),
     Figure("import", "start", "Import of bot.app.build", "s", most=0.6),
+    Figure("look", "start", "CPU of `countersign tail --since 2m` ÷ import of its libraries", "×", most=2),
     Figure(
         "lanes", "lanes", "Drain of 10,000 queued messages, 2 worker processes, empty handler", "messages/s", least=3000
     ),
+    Figure("rush-mails", "rush", "100 mails confirmed at once: until the last is handed over", "s", most=15),
+    Figure("rush-others", "rush", "Meanwhile, a message of somebody else → its answer, p99", "ms", most=1000),
+    Figure("month-growth", "month", "2,000 people, 30 days: what grew and should not", most=0, must=True),
+    Figure("month-process", "month", "Memory of the process, last week ÷ the second one", "×", most=1.05, must=True),
+    Figure("month-redis", "month", "Redis, all that ends in days, the same", "×", most=1.1, must=True),
+    Figure("month-request", "month", "Redis, kept for good per request", "KB"),
+    Figure("month-queue", "month", "Age of the oldest item that is due, p50", "ms"),
+    Figure("month-ack", "month", "Event or press → ack, p99", "ms", most=3000),
+    Figure("month-cpu", "month", "CPU of a message, with cards, presses and notices", "ms"),
+    Figure("month-updates", "month", "Calls of chat.update for one request or mail"),
+    Figure("month-lost", "month", "Dead letters, and events given up", most=0, must=True),
+    Figure("year-growth", "year", "100,000 runs in a year: what grew and should not", most=0, must=True),
+    Figure("year-keys", "year", "Keys per active person, after the year ÷ after half of it", "×", most=1.05, must=True),
+    Figure("year-bytes", "year", "Redis per active person, the same", "×", most=1.05, must=True),
+    Figure("year-record", "year", "Kept for good per request, the same", "×", most=1.05, must=True),
+    Figure("year-process", "year", "Memory of the process, the same", "×", most=1.05, must=True),
+    Figure("crowd-answer", "crowd", "CPU of the names in an answer, 100,000 people ÷ 100", "×", most=3),
+    Figure("crowd-card", "crowd", "CPU of a person on a card, 100,000 people ÷ 100", "×", most=3),
+    Figure("crowd-built", "crowd", "100,000 people: CPU to index their names", "s"),
+    Figure("crowd-memory", "crowd", "100,000 people: memory of the process", "MB"),
+    Figure("crowd-morning", "crowd", "A morning list for 100,000: longest that others wait for Redis", "ms", most=3000),
 )
 GROUPS = tuple(dict.fromkeys(figure.group for figure in FIGURES))
 NAMED = {figure.name: figure for figure in FIGURES}

@@ -22,7 +22,7 @@ from tests.bench.outside import NotMeasured
 from tests.bench.peers import installed, python_of
 from tests.bench.programs.staff import BOB, FORM, STAFF
 from tools.workflow.process.calendar import WorkCalendar
-from tools.workflow.process.definition import fill_form, load_shipped_processes
+from tools.workflow.process.definition import FormContext, fill_form, load_shipped_processes
 
 OURS, THEIRS = "tests.bench.programs.flow", "tests.bench.programs.spiff"
 SPIFF = "spiffworkflow"
@@ -82,10 +82,7 @@ def _smaller(ours: dict[str, Any], theirs: dict[str, Any]) -> Reading:
 def _case() -> dict[str, Any]:
     """A leave request of two levels, as its form is handed in and as it is filled in."""
     leave = load_shipped_processes()[0]
-    today, calendar = datetime.now(UTC).date(), WorkCalendar()
-    filled = fill_form(
-        leave, FORM, initiator=STAFF[0], people=STAFF, today=today, calendar=calendar, number_overrides={}
-    )
+    filled = fill_form(leave, FORM, FormContext(STAFF[0], STAFF, datetime.now(UTC).date(), WorkCalendar(), {}))
     people = {name: found[0] for name, found in filled.people.items() if found}
     numbers = {name: {"of": str(value)} for name, value in filled.numbers.items()}
     data = {**filled.values, **people, **numbers, "initiator": STAFF[0].id}

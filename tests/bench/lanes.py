@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from contextlib import ExitStack
 
@@ -14,7 +13,7 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, Lanes
 from bot.redis.connect import connect_redis
 from tests.bench import outside
-from tests.bench.bench import CORES, Bench
+from tests.bench.bench import CORES, Bench, run_on_cores
 from tests.bench.figures import Reading, format_rounded_number, median, reading
 from tests.bench.outside import NotMeasured
 
@@ -44,9 +43,7 @@ def _drained(bench: Bench, count: int) -> tuple[float, float]:
     """(seconds of putting, messages a second of handling). Workers and server take the cores as they like."""
     bench.empty()
     with ExitStack() as stack:
-        if CORES:
-            stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
-            os.sched_setaffinity(0, CORES)
+        stack.enter_context(run_on_cores(CORES))
         children = [
             stack.enter_context(outside.child("tests.bench.programs.drain", bench.redis)) for _ in range(PROCESSES)
         ]

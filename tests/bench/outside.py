@@ -137,10 +137,11 @@ def measured(module: str, job: Job, python: str = PYTHON) -> tuple[Result, str]:
 
 
 @contextmanager
-def redis() -> Iterator[str]:
-    """An embedded server with the flags we ship: every write is on disk before it is confirmed."""
+def redis(program: str = "") -> Iterator[str]:
+    """An embedded server with the flags we ship: every write is on disk before it is confirmed. `program`: another
+    server than the bundled one."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        embedded = EmbeddedRedis(Path(folder))
+        embedded = EmbeddedRedis(Path(folder), binary=program)
         url = asyncio.run(embedded.ensure_running())
         try:
             yield url

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -155,7 +156,7 @@ def test_the_files_hold_every_figure(tmp_path: Path) -> None:
 
 
 def test_the_command_measures_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    groups = ["cpu", "trips", "left", "flow", "todo"]
+    groups = ["cpu", "trips", "left", "flow", "todo", "crowd", "rush"]
     assert main(["--quick", "--no-peers", "--only", *groups, "--out", str(tmp_path)]) == 0
     kept = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
     wanted = {figure.name for figure in FIGURES if figure.group in groups} - {"peers"}
@@ -164,10 +165,14 @@ def test_the_command_measures_and_writes(tmp_path: Path, capsys: pytest.CaptureF
     assert "CPU per step" in capsys.readouterr().out
 
 
-def test_only_what_could_not_be_measured_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_could_not_be_measured_or_must_not_be_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     missed = next(figure for figure in FIGURES if figure.name == "lanes")
     monkeypatch.setitem(MEASURES, "lanes", lambda _: [Reading(missed, 1.0)])
     assert main(["--only", "lanes", "--no-peers", "--out", str(tmp_path)]) == 0
+    monkeypatch.setitem(MEASURES, "lanes", lambda _: [Reading(replace(missed, must=True), 1.0)])
+    assert main(["--only", "lanes", "--no-peers", "--out", str(tmp_path)]) == 1
 
     def broken(_: Bench) -> list[Reading]:
         raise NotMeasured("the workers did not start")

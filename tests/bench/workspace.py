@@ -10,7 +10,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,9 +18,8 @@ from typing import Any
 from aiohttp import web
 
 from bot.local.workspace import acts, server
-from bot.local.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
+from bot.local.workspace.delivery import AppTransport, DeliveryAttempt, NotAcknowledgedError
 from bot.local.workspace.payloads import build_event_callback, build_message_event
-from bot.local.workspace.sockets import SocketModeTransport
 from bot.local.workspace.workspace import EVENTS, Workspace, WorkspaceChange, WorkspaceSetup
 from bot.local.workspace.world import Json, WorkspaceMember, read_world
 from tests.bench.lines import lines
@@ -38,25 +37,26 @@ def people(count: int) -> tuple[WorkspaceMember, ...]:
 
 
 @dataclass(frozen=True)
-class Timed:
-    """The sockets, with a note of when the event of a message was acknowledged."""
+class TimedTransport:
+    """A way to the bot that tells `note` of each acknowledgement: what was delivered, and how long it took (ms)."""
 
-    sockets: SocketModeTransport
-    acked: dict[str, float]
+    way: AppTransport
+    note: Callable[[DeliveryAttempt, float], None]
 
     def is_ready(self) -> bool:
-        return self.sockets.is_ready()
+        return self.way.is_ready()
 
     async def wait_until_ready(self) -> None:
-        await self.sockets.wait_until_ready()
+        await self.way.wait_until_ready()
 
     async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
-        answer = await self.sockets.deliver_payload(parcel)
-        self.acked[parcel.payload["event"]["ts"]] = time.monotonic()
+        began = time.perf_counter()
+        answer = await self.way.deliver_payload(parcel)
+        self.note(parcel, 1000 * (time.perf_counter() - began))
         return answer
 
     async def close(self) -> None:
-        await self.sockets.close()
+        await self.way.close()
 
 
 @dataclass
@@ -71,7 +71,10 @@ class Watched:
 
     def __post_init__(self) -> None:
         self.workspace.changes.listeners.append(self._look)
-        self.workspace.delivery.carrier = Timed(self.workspace.sockets, self.acked)
+        self.workspace.delivery.carrier = TimedTransport(self.workspace.sockets, self._note_ack)
+
+    def _note_ack(self, parcel: DeliveryAttempt, ms: float) -> None:
+        self.acked[parcel.payload["event"]["ts"]] = time.monotonic()
 
     def _look(self, _: WorkspaceChange) -> None:
         if not self.linked and self.workspace.sockets.list_live_links():
@@ -142,12 +145,12 @@ class Watched:
         ws.changes.listeners.append(look)
         began = time.monotonic()
         ts = acts.send_message(ws, one.id, one.dm_id, QUESTION)
-        await self.until(lambda: any(_key(m).endswith(":final") for m in room.messages.values()))
+        await self.until(lambda: any(read_key(m).endswith(":final") for m in room.messages.values()))
         ws.changes.listeners.remove(look)
         return {"said": began, "acked": self.acked[ts], "posted": posted[0]}
 
 
-def _key(message: Json) -> str:
+def read_key(message: Json) -> str:
     return str((message.get("metadata") or {}).get("event_payload", {}).get("key", ""))
 
 

@@ -60,6 +60,13 @@ def span(text: str) -> float:
     return value
 
 
+def times(text: str) -> float:
+    value = span(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not how many times faster: a number from 1 on, such as 5")
+    return value
+
+
 def redis(text: str) -> str:
     if text not in KINDS and "://" not in text:
         raise argparse.ArgumentTypeError(f"there is no Redis {text!r}: say {', '.join(KINDS)}, or a URL")
@@ -81,6 +88,14 @@ OPTIONS: tuple[tuple[str, Callable[[str], object], object, str, str], ...] = (
     ("--redis", redis, "embedded", "KIND", "embedded (Valkey), server, cluster (of three), or the URL of an empty one"),
     ("--minutes", span, 0.0, "MINUTES", f"minutes over which the messages are spread; 0: at {RATE} messages a second"),
     ("--faults", faults, ",".join(FAULTS), "NAMES", "what may happen, with commas between; empty: nothing"),
+    (
+        "--speed",
+        times,
+        5.0,
+        "TIMES",
+        "how many times faster than production all of the bot goes that takes time",
+    ),
+    ("--versions", counted, 1, "N", "2: every other process is of the version before (tests/former_version)"),
     ("--model-down", span, 0.0, "SECONDS", "seconds for which the model is away, from a fifth of the run on; 0: never"),
 )
 """Name, how it is read, default, how its value is called, help."""
@@ -113,6 +128,8 @@ def wanted(told: argparse.Namespace) -> Wanted:
         processes=told.processes,
         seconds=told.minutes * 60,
         faults=told.faults,
+        speed=told.speed,
+        versions=told.versions,
         silence_s=told.model_down,
     )
 

@@ -6,16 +6,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime, timedelta, tzinfo
 from functools import wraps
+from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
+from bot.app import build
 from bot.app.build import build_app
 from bot.app.ingress import LaneIngress
 from bot.app.lifecycle import open_slack_connection
@@ -23,17 +29,25 @@ from bot.app.resources import Timing
 from bot.app.services import open_services
 from bot.app.settings import Settings
 from bot.approvals.effect_runner import EffectRunner
-from bot.chat.messages import Message
+from bot.approvals.morning_lists import MorningLists
+from bot.chat.messages import Message, Place
 from bot.chat.slack import channel
 from bot.conversation.turn import TurnHandler
-from bot.core import logs
+from bot.core import clock, logs
 from bot.core.errors import CountersignError
 from bot.core.records import Approval
-from bot.queue import scripts
+from bot.queue import scripts, store_watch
 from bot.queue.lanes import Lanes, Lease
+from bot.queue.store_watch import PauseReason, StoreWatch
 from bot.queue.writes import Write
+from bot.redis import connect
+from bot.storage.file_bytes import FolderBytes
+from bot.storage.files import FileStore
+from tools.spec import AttachedFile
+from tools.workflow.bpmn import timers
+from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.redis_store import RedisStore
-from tools.workflow.engine.store import CommandContext, RequestChange, StartContext
+from tools.workflow.engine.store import CommandContext, RequestChange, StartContext, compute_number_floor
 
 log = logs.get_logger(__name__)
 
@@ -51,15 +65,48 @@ POISON = "poison"
 HELD = "chaos.held"
 
 
+SOCKET_TIMEOUT_MIN_S = 3.0
+"""More than any blocking read of ours asks for."""
+LATE = "chaos.late"
+LATE_LOOK_S = 0.1
+"""How often a process looks whether it was held up."""
+SHORTENED = (
+    "poll_s",
+    "grace_s",
+    "relay_pause_s",
+    "timer_pause_s",
+    "watch_pause_s",
+    "outage_retry_s",
+    "file_patience_s",
+    "morning_pause_s",
+    "summary_pause_s",
+)
+"""Times of production that are divided by the speed."""
+
+
+def get_speed() -> float:
+    return float(os.environ.get("CHAOS_SPEED", "1"))
+
+
 def tuning() -> Timing:
-    env = os.environ
-    return Timing(
-        poll_s=0.3,
-        relay_pause_s=0.1,
-        grace_s=float(env.get("CHAOS_GRACE_S", "10")),
-        outage_retry_s=float(env.get("CHAOS_DOWN_S", "0.5")),
-        max_tries=int(env.get("CHAOS_MAX_TRIES", "50")),
-    )
+    """Production's own, faster; every limit that is no time is production's."""
+    env, own, speed = os.environ, Timing(), get_speed()
+    shorter: dict[str, Any] = {name: getattr(own, name) / speed for name in SHORTENED}
+    if "CHAOS_GRACE_S" in env:
+        shorter["grace_s"] = float(env["CHAOS_GRACE_S"])
+    tries = int(env.get("CHAOS_MAX_TRIES", own.max_tries))
+    return replace(own, **shorter, backoff_ms=round(own.backoff_ms / speed), max_tries=tries)
+
+
+async def tell_when_late() -> None:
+    """Logs when this process was held up for as long as a lease: whatever it says right then, another one may have
+    said."""
+    lease_s = float(os.environ["LEASE_SECONDS"])
+    while True:
+        before_s = time.time()
+        await asyncio.sleep(LATE_LOOK_S)
+        if time.time() - before_s > lease_s:
+            log.info(LATE, since_s=before_s, until_s=time.time())
 
 
 async def serve(settings: Settings) -> None:
@@ -70,7 +117,9 @@ async def serve(settings: Settings) -> None:
             loop.add_signal_handler(name, bot.worker.stop)
         async with open_slack_connection(bot, settings, outside):
             log.info("chaos.ready")
+            looking = loop.create_task(tell_when_late())
             await bot.worker.run()
+            looking.cancel()
         log.info("chaos.ended", held=bot.worker.active_lane_count)
 
 
@@ -130,12 +179,150 @@ def no_dedupe() -> None:
     LaneIngress.accept_message = anew  # type: ignore[method-assign]
 
 
+def no_bytes_first() -> None:
+    """The record of a file is there before its bytes."""
+    keep = FileStore.keep_file
+
+    async def record_first(self: FileStore, person: str, file: AttachedFile, content: bytes, *rest: Any, **more: Any):  # type: ignore[no-untyped-def]
+        kept = await keep(replace(self, file_bytes=Nowhere()), person, file, content, *rest, **more)
+        await self.file_bytes.save_bytes(kept.sha256, content)
+        return kept
+
+    FileStore.keep_file = record_first  # type: ignore[method-assign]
+
+
+class Nowhere(FolderBytes):
+    """Keeps nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+
+    async def save_bytes(self, sha256: str, content: bytes) -> None: ...
+
+
+def no_look_for_copies() -> None:
+    """Nobody looks whether a file was shown already."""
+
+    async def never(self: channel.SlackChannel, place: Place, name: str) -> bool:
+        return False
+
+    channel.SlackChannel._has_posted_file = never  # type: ignore[method-assign]
+
+
+def no_outages() -> None:
+    """A Redis that refuses to write is taken for a mistake of ours."""
+    away = (connect.exceptions.ConnectionError, connect.exceptions.TimeoutError)
+    connect._AWAY = connect._DOWN = away  # type: ignore[assignment]
+    connect._REFUSAL = re.compile(r"(?!)")
+
+
+def no_checkpoint_memory() -> None:
+    """A checkpoint that is asked for again, because its answer was lost, is written again."""
+    part = scripts.read_lua_file
+
+    def repeated(name: str) -> str:
+        return part(name).replace("redis.call('SISMEMBER', done, seq) == 0", "true")
+
+    scripts.read_lua_file = repeated  # type: ignore[assignment]
+
+
+def no_look_for_posts() -> None:
+    """Nobody looks whether a text was posted already."""
+
+    async def none(self: channel.SlackChannel, place: Place, key: str) -> dict[int, str]:
+        return {}
+
+    channel.SlackChannel._find_posted_parts = none  # type: ignore[method-assign]
+
+
+def no_timers() -> None:
+    """No timer ever comes."""
+    part = scripts.read_lua_file
+
+    def timeless(name: str) -> str:
+        return ("do return {0, ''} end\n" if name == "pump" else "") + part(name)
+
+    scripts.read_lua_file = timeless  # type: ignore[assignment]
+
+
+def no_engine_timers() -> None:
+    """No timer of a task ever comes."""
+
+    async def none(self: EmbeddedEngine, now: datetime) -> int:
+        return 0
+
+    EmbeddedEngine.run_due_jobs = none  # type: ignore[method-assign]
+
+
+def no_watch() -> None:
+    """Nobody looks whether the store is the one that was here before, and numbers begin anew."""
+
+    async def looks_away(self: StoreWatch, reason: PauseReason) -> None: ...
+
+    StoreWatch._change_reason = looks_away  # type: ignore[method-assign]
+    build._choose_number_floor = lambda resources: lambda: 0
+
+
+def no_number_memory() -> None:
+    """A process believes the store which number was the last."""
+
+    def forgets(self: RedisStore, stored: Mapping[str, int]) -> Mapping[str, int]:
+        return stored
+
+    RedisStore._note_numbers = forgets  # type: ignore[method-assign]
+
+
+def no_common_time() -> None:
+    """Every process believes its own clock."""
+    store_watch.MAX_OFFSET_MS = 2**52
+    store_watch.MIN_CORRECTED_MS = 2**52
+
+
 WITHOUT: dict[str, Callable[[], None]] = {
     "": lambda: None,
     "fencing": no_fencing,
     "idempotency": no_idempotency,
     "dedupe": no_dedupe,
+    "files": no_bytes_first,
+    "copies": no_look_for_copies,
+    "posts": no_look_for_posts,
+    "expiry": no_timers,
+    "escalation": no_engine_timers,
+    "outages": no_outages,
+    "answers": no_checkpoint_memory,
+    "emptied": no_watch,
+    "restored": no_watch,
+    "failover": no_number_memory,
+    "clock": no_common_time,
 }
+
+
+def read_wrong_clock(ahead_s: float) -> None:
+    """This process's clock is so much ahead: everything that reads the time of the machine reads that."""
+    right, right_ns = time.time, time.time_ns
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.now(tz) + timedelta(seconds=ahead_s)
+
+    time.time, time.time_ns = lambda: right() + ahead_s, lambda: right_ns() + round(ahead_s * 1e9)
+    clock.datetime = Ahead  # type: ignore[misc]
+
+
+def hasten_engine_timers(times: int) -> None:
+    """Timers of tasks come so many times faster than their process says."""
+    parse = timers._parse_duration
+
+    def parse_faster(event: Element) -> int:
+        return round(parse(event) / times)
+
+    timers._parse_duration = parse_faster
+
+
+def count_from_floor() -> None:
+    """Numbers begin where they do in production: not with one."""
+    build._choose_number_floor = lambda resources: lambda: compute_number_floor(resources.timing.clock.today())
 
 
 def poisonous() -> None:
@@ -164,6 +351,27 @@ def held_before_an_effect() -> None:
     EffectRunner._start_effect = held  # type: ignore[method-assign]
 
 
+def killed_beside_bytes() -> None:
+    """The process ends (SIGKILL) with the first file that it keeps, between its bytes and its record."""
+    save, is_first = FolderBytes.save_bytes, os.environ.get("CHAOS_WITHOUT") != "files"
+
+    async def killed(self: FolderBytes, sha256: str, content: bytes) -> None:
+        if is_first:
+            await save(self, sha256, content)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    FolderBytes.save_bytes = killed  # type: ignore[method-assign]
+
+
+def mornings_when_told(sign: Path) -> None:
+    """The morning begins when there is such a file, whatever the clock says."""
+
+    def is_due(self: MorningLists, now: datetime) -> bool:
+        return sign.exists()
+
+    MorningLists._is_due = is_due  # type: ignore[method-assign]
+
+
 def _until_orphaned() -> None:
     """Ends the process when its parent, and with it standard input, is gone."""
     with suppress(OSError):
@@ -173,12 +381,24 @@ def _until_orphaned() -> None:
 
 
 def main() -> None:
-    channel.UPDATE_MS = 1  # the stand-in does not count calls, and fifty rewrites a minute would be all of the run
+    channel.UPDATE_MS = round(channel.UPDATE_MS / get_speed())
+    connect.SOCKET_TIMEOUT_S = max(SOCKET_TIMEOUT_MIN_S, connect.SOCKET_TIMEOUT_S / get_speed())
+    store_watch.TOLERANCE_MS = round(store_watch.TOLERANCE_MS / get_speed())
     watch_deliveries()
     if os.environ.get("CHAOS_POISON"):
         poisonous()
     if os.environ.get("CHAOS_HELD"):
         held_before_an_effect()
+    if os.environ.get("CHAOS_KILLED_BESIDE_BYTES"):
+        killed_beside_bytes()
+    if sign := os.environ.get("CHAOS_MORNING"):
+        mornings_when_told(Path(sign))
+    if os.environ.get("CHAOS_FLOOR"):
+        count_from_floor()
+    if times := int(os.environ.get("CHAOS_ENGINE_FASTER", "0")):
+        hasten_engine_timers(times)
+    if ahead_s := float(os.environ.get("CHAOS_CLOCK_S", "0")):
+        read_wrong_clock(ahead_s)
     WITHOUT[os.environ.get("CHAOS_WITHOUT", "")]()
     threading.Thread(target=_until_orphaned, daemon=True).start()
     try:

@@ -30,6 +30,8 @@ ORDER = re.compile(r"#(c\d+-\d+) (\w+)(?: (\w+))?(?: (\w+))?")
 TROUBLES = (("error", 25), ("busy", 20), ("slow", 10), ("cut", 25), ("broken", 20))
 MONDAY = date(2027, 3, 1)
 WEEKS = 80
+NOTES = "You keep the notes of a conversation"
+"""How the rules for summing up older turns begin."""
 NOT_USED = "Your last reply could not be used"
 """How the note begins by which a reply is answered that could not be used."""
 
@@ -41,6 +43,8 @@ class Brain:
 
     def reply(self, messages: list[Json]) -> Json:
         """The next message of the assistant."""
+        if str(messages[0]["content"]).startswith(NOTES):
+            return _said(json.dumps({"lines": ["Several things were asked for."]}))
         start = max(n for n, one in enumerate(messages) if _asks(one))
         order = ORDER.search(str(messages[start]["content"]))
         if order is None:

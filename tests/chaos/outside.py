@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -31,6 +32,8 @@ from tests.chaos.plan import Plan, Rates, dice
 BOT_TOKEN, APP_TOKEN = "xoxb-local-chaos", "xapp-local-chaos"
 REDELIVERY_S = (0.3, 0.5, *(1.0 for _ in range(600)))
 """An event is brought again until somebody takes it: whatever is lost then, the bot has lost."""
+LATE_S = 1.0
+"""How late a payload may come: a dialog opens no later than three seconds after its button."""
 OUTCOMES: tuple[Outcome, ...] = (429, 500, "drop", "drop_after")
 SMTP: dict[str, float] = {"down": 0.4, "refuse_data": 0.1, "drop_before_data": 0.25, "drop_after_data": 0.25}
 """What goes wrong with a mail, as parts of the whole."""
@@ -99,6 +102,10 @@ class Careless:
         if self._troubles.happens("withheld", self._troubles.rates.withheld):
             await asyncio.sleep(self._ack_s)
             raise NotAcknowledgedError("timeout")
+        if parcel.kind == "events_api" and self._troubles.happens("lost", self._troubles.rates.lost):
+            raise NotAcknowledgedError("timeout", final=True)
+        if self._troubles.happens("late", self._troubles.rates.late):
+            await asyncio.sleep(self._troubles.rng.uniform(0.05, LATE_S))
         if parcel.attempt:
             self._troubles.counts["redelivered"] += 1
         if self._troubles.happens("twice", self._troubles.rates.twice):
@@ -159,6 +166,8 @@ class Callers:
     the middle of it: before it is carried out, or after it, the answer not yet sent."""
 
     def __init__(self) -> None:
+        self.posters: dict[tuple[str, str], int] = {}
+        """(channel, message) → the bot that has posted it."""
         self._traps: list[tuple[bool, Callable[[int], None]]] = []
 
     async def caught(self, *, after: bool, seconds: float, act: Callable[[int], None]) -> bool:
@@ -189,10 +198,16 @@ class Callers:
                 self._spring(bot, after=False)
             response = await handler(request)
             if posts:
+                self._note(bot, response)
                 self._spring(bot, after=True)
             return response
 
         return watch
+
+    def _note(self, bot: int, response: web.StreamResponse) -> None:
+        told = json.loads(response.body) if isinstance(response, web.Response) and response.body else {}  # type: ignore[arg-type]
+        if told.get("ok"):
+            self.posters[str(told["channel"]), str(told["ts"])] = bot
 
     def _spring(self, bot: int, *, after: bool) -> None:
         for trap in [trap for trap in self._traps if trap[0] == after][:1]:
@@ -236,7 +251,7 @@ class Outside:
 
 
 @asynccontextmanager
-async def outside(plan: Plan, *, ack_s: float = 1.5) -> AsyncIterator[Outside]:
+async def outside(plan: Plan, *, ack_s: float = DeliveryTiming().ack) -> AsyncIterator[Outside]:
     """Opens the workspace of a plan and the mail server."""
     troubles = Troubles(plan.wanted.seed, plan.wanted.rates.only(plan.wanted.faults))
     timing = DeliveryTiming(ack=ack_s, redelivery=REDELIVERY_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from bot.local.workspace.methods_files import upload_file
 from bot.local.workspace.refused import WorkspaceError
 from bot.local.workspace.workspace import WorkspaceChange
 from tests.chaos.outside import Outside
-from tests.chaos.plan import TAG, Conversation, Line, Plan, dice, draw
+from tests.chaos.plan import DIRECTORS, TAG, Conversation, Line, Plan, dice, draw, person_id
 from tests.harness.files import png
 
 LOOK_S = 0.2
@@ -25,19 +25,29 @@ PATIENCE_S = 6.0
 """How long a card may stay as it was before somebody presses again."""
 TIMES = 4
 """Presses of one card before its people give up: whoever checks will find it."""
+RETRIES = 3
+"""So often people try again what has failed, and leave it then: some of it never succeeds (two leaves on one day)."""
 TAKEN_S = 120.0
 """How long a line may wait for a bot that acknowledges it, before nothing more is said in its conversation."""
 TASK = re.compile(r"\b[LE]-\d{4}-\d+\b")
 HABITS: dict[str, tuple[tuple[str, int], ...]] = {
     "confirm": (("confirm", 80), ("both", 6), ("cancel", 6), ("", 8)),
     "send": (("send", 80), ("both", 6), ("cancel", 6), ("", 8)),
-    "approve": (("approve", 72), ("reject", 18), ("", 10)),
-    "resubmit": (("withdraw", 80), ("", 20)),
+    "approve": (("approve", 58), ("reject", 14), ("return", 6), ("transfer", 7), ("add_sign", 7), ("", 8)),
+    "resubmit": (("resubmit", 40), ("withdraw", 45), ("", 15)),
     "happened": (("happened", 35), ("redo", 35), ("", 30)),
     "retry": (("retry", 100),),
     "again": (("", 100),),
 }
 """By one of its buttons: what people do with a card. Empty: nothing, it stays as it is."""
+
+
+DIALOGS = frozenset({"reject", "return", "transfer", "add_sign", "resubmit"})
+"""Choices that open a dialog."""
+ONCE = frozenset({"return", "transfer", "add_sign", "resubmit"})
+"""What people do once with a request: then they decide, or it would never end."""
+EDITED = 5.0
+"""Of a hundred messages that are edited later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +143,10 @@ class People:
     _asked: set[tuple[str, int]] = field(default_factory=set)
     """(DM, tasks that wait there) for which its person has asked for a set."""
     _dialogs: dict[str, asyncio.Lock] = field(default_factory=dict)
+    _chosen: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Tag → what was done with its request that is done once."""
+    _retried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(channel, message) → how often what failed there was tried again."""
 
     # Writing
 
@@ -151,6 +165,13 @@ class People:
             thread = None if talk.direct else spoken.thread
             if not await self._taken(spoken):
                 return
+            if dice(self.plan.wanted.seed, "edit", line.tag).uniform(0, 100) < EDITED:
+                self.counts["edits"] += 1
+                await self.out.driver.edit_message(line.person, talk.channel, spoken.ts, f"{line.text}, please")
+
+    async def say(self, talk: Conversation, line: Line) -> None:
+        """One line; returns when it is taken."""
+        await self._taken(self._say(talk, line, None))
 
     async def _taken(self, spoken: Spoken) -> bool:
         """False when no bot wants it: whoever checks will find it."""
@@ -211,10 +232,22 @@ class People:
         self._seen.add((card.channel, card.ts, card.buttons))
         habit = next((name for name in HABITS if name in card.choices), "")
         choice = draw(HABITS[habit], dice(self.plan.wanted.seed, card.name)) if habit else ""
-        if not choice:
+        if choice in ONCE:
+            choice = self._once(card, choice, HABITS[habit][0][0])
+        self._retried[card.channel, card.ts] += choice == "retry"
+        if not choice or self._retried[card.channel, card.ts] > RETRIES:
             self.counts["cards left alone"] += 1
             return
         self._start(self._deal(card, choice))
+
+    def _once(self, card: Seen, choice: str, usual: str) -> str:
+        """The choice, where nobody has made it with this request yet, and its card has it; else what is usual."""
+        told = TAG.search(card.text)
+        about = told[1] if told else card.name
+        if choice in self._chosen[about] or choice not in card.choices:
+            return usual if usual not in ONCE else "withdraw"
+        self._chosen[about].add(choice)
+        return choice
 
     def _meet_sets(self, channel: str, waiting: int) -> None:
         """Of those for whom several tasks wait, some decide them at once: they ask on Home, and press twice what comes
@@ -245,8 +278,11 @@ class People:
     async def _press_set(self, card: Seen) -> None:
         button = next(one for one in card.buttons if one.choice == "set_approve")
         who = [self._reader(card), self._reader(card)]
-        for done in await asyncio.gather(*(self._click(one, card.channel, card.ts, button) for one in who)):
-            self.counts["presses of sets"] += done.ok
+        for _ in range(TIMES):
+            pressed = await asyncio.gather(*(self._click(one, card.channel, card.ts, button) for one in who))
+            self.counts["presses of sets"] += sum(done.ok for done in pressed)
+            if any(done.ok for done in pressed) or await self._gone(card):
+                return
 
     async def _deal(self, card: Seen, choice: str) -> None:
         """Presses until the card is another one, as people do when nothing happens."""
@@ -265,7 +301,7 @@ class People:
         who = self._reader(card)
         chosen = sorted(card.choices & {"confirm", "send", "cancel"}) if choice == "both" else [choice]
         presses = [self._one(who, card, one) for one in chosen]
-        if chance < 0.5 and choice != "reject":
+        if chance < 0.5 and choice not in DIALOGS:
             presses += [self._one(who, card, chosen[0])]
         if chance < 0.7:
             presses += [self._stranger(card, chosen[0]) for _ in range(2)]
@@ -283,6 +319,11 @@ class People:
         """Whose card it is presses this, once."""
         await self._one(self._reader(card), card, choice)
 
+    async def press_stale(self, card: Seen, choice: str) -> None:
+        """Whose card it is presses what it had when they last looked."""
+        button = next(one for one in card.buttons if one.choice == choice)
+        self._ended(await self._click(self._reader(card), card.channel, card.ts, button, force=True))
+
     def text(self, card: Seen) -> str:
         """What the card says now."""
         return text_of(self.out.ws.state.rooms[card.channel].messages[card.ts])
@@ -290,8 +331,8 @@ class People:
     async def _one(self, person: str, card: Seen, choice: str) -> None:
         button = next(one for one in card.buttons if one.choice == choice)
         self.counts["presses"] += 1
-        if choice == "reject":
-            await self._reject(person, card)
+        if choice in DIALOGS:
+            await self._decide_in_dialog(person, card, choice)
         else:
             self._ended(await self._click(person, card.channel, card.ts, button))
 
@@ -319,10 +360,10 @@ class People:
     def _ended(self, done: ActResult) -> None:
         self.counts["presses taken" if done.ok else f"presses: {done.error}"] += 1
 
-    async def _reject(self, person: str, card: Seen) -> None:
-        """A rejection needs words: its dialog, filled in."""
+    async def _decide_in_dialog(self, person: str, card: Seen, choice: str) -> None:
+        """What needs words, or people: its dialog, filled in."""
         async with self._dialogs.setdefault(person, asyncio.Lock()):
-            button = next(one for one in card.buttons if one.choice == "reject")
+            button = next(one for one in card.buttons if one.choice == choice)
             done = await self._click(person, card.channel, card.ts, button)
             with suppress(TimeoutError, WorkspaceError):
                 view = (
@@ -331,12 +372,21 @@ class People:
                     else None
                 )
                 if view is not None:
-                    block = next(one["block_id"] for one in view["blocks"] if one["type"] == "input")
-                    ended = await self.out.driver.submit_view(person, view["id"], {block: "not now"})
+                    given = {} if choice == "resubmit" else self._fill(view, person, card)
+                    ended = await self.out.driver.submit_view(person, view["id"], given)
                     self.counts[f"dialogs {'submitted' if ended.ok else ended.error}"] += 1
+                    self.counts[choice] += ended.ok
             while self.out.driver.find_top_view(person):
                 with suppress(WorkspaceError):
                     await self.out.driver.close_view(person, str((self.out.driver.find_top_view(person) or {})["id"]))
+
+    def _fill(self, view: dict[str, Any], person: str, card: Seen) -> dict[str, Any]:
+        """Words for what takes words, a director for what takes people; everything else stays as it is offered."""
+        rng = dice(self.plan.wanted.seed, card.name, "fill")
+        other = rng.choice([person_id(n) for n in range(DIRECTORS) if person_id(n) != person])
+        values = {"plain_text_input": "not now", "users_select": other, "multi_users_select": [other]}
+        inputs = [one for one in view["blocks"] if one["type"] == "input"]
+        return {one["block_id"]: values[one["element"]["type"]] for one in inputs if one["element"]["type"] in values}
 
     async def _gone(self, card: Seen) -> bool:
         """The card is not what it was."""

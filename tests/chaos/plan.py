@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from bot.app.settings import Settings
 from bot.local.workspace.world import WorkspaceApp, WorkspaceMember, World
 
 PER_CHANNEL = 8
@@ -27,9 +28,41 @@ DAYS = (("1", 15), ("2", 60), ("5", 25))
 TAG = re.compile(r"#(c\d+-\d+)\b")
 RATE = 30
 """Messages a second, unless the time is given."""
-EVERY_S = {"kill": 8.0, "stop": 20.0, "redis": 40.0, "socket": 10.0, "away": 30.0}
+EVERY_S = {
+    "kill": 8.0,
+    "stop": 20.0,
+    "redis": 40.0,
+    "refuse": 25.0,
+    "stall": 25.0,
+    "dead": 30.0,
+    "cut": 6.0,
+    "promote": 30.0,
+    "socket": 10.0,
+    "away": 30.0,
+}
 """About how far apart faults of a kind are."""
-FAULTS = (*EVERY_S, "withheld", "twice", "api", "model", "smtp")
+LASTS = {
+    "stop": (1.3, 2.0),
+    "redis": (0.2, 0.7),
+    "refuse": (0.2, 0.9),
+    "stall": (0.2, 0.9),
+    "dead": (0.3, 1.3),
+    "away": (0.4, 1.0),
+}
+"""How long they last, in leases."""
+PROXIED = ("dead", "cut")
+"""Faults that need a proxy before Redis; none stands before somebody else's."""
+REPLICATED = ("promote",)
+"""Faults that need a replica; only a server has one."""
+IN_TURN = ("refuse",)
+"""Faults of several sorts, each of which comes in its turn."""
+FAULTS = (*EVERY_S, "withheld", "twice", "late", "lost", "api", "model", "smtp", "expiry", "escalation")
+ENGINE_FASTER = 8640
+"""Where tasks escalate: so many times faster are the engine's timers, which remind after a day and escalate after
+three: 10 and 30 seconds."""
+ESCALATES_S = 72 * 3600 / ENGINE_FASTER
+EXPIRES_S = 20.0
+"""Where cards expire: so long they wait for a button. At half time people are reminded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +81,14 @@ class Rates:
     """A model call: 429, 500, no answer in time, a reply cut by length or in mid-body."""
     smtp: float = 12.0
     """A mail: the connection is refused, or breaks before or after the text."""
+    late: float = 3.0
+    """A payload comes later than those that were sent after it."""
+    lost: float = 0.5
+    """An event is given up: nobody hears of it."""
 
     def only(self, faults: Sequence[str]) -> Rates:
         """These, with the faults that were not asked for switched off."""
-        names = ("withheld", "twice", "api", "model", "smtp")
+        names = ("withheld", "twice", "late", "lost", "api", "model", "smtp")
         off = {name: 0.0 for name in names if name not in faults}
         return Rates(**{**{name: getattr(self, name) for name in self.__slots__}, **off, **_unheard(faults, self)})
 
@@ -72,11 +109,28 @@ class Wanted:
     """Over which the messages are spread; 0: as long as `RATE` takes."""
     faults: tuple[str, ...] = FAULTS
     rates: Rates = field(default_factory=Rates)
-    lease_s: float = 3.0
-    reply_s: float = 3.0
-    """How long one model call may take."""
+    speed: float = 5.0
+    """How many times faster than production everything of the bot goes that takes time: lease, paces, pauses. Their
+    proportions and all limits are production's own."""
+    versions: int = 1
+    """2: every other process is of the version before."""
+    odd: bool = False
+    """That version reads a field of approvals under another name, as no version may: the control."""
     silence_s: float = 0.0
     """How long the model is away altogether, from a fifth of the run on."""
+
+    def shorten(self, setting: str) -> float:
+        """A setting's default, shorter by the speed."""
+        return float(Settings.model_fields[setting].default) / self.speed
+
+    @property
+    def lease_s(self) -> float:
+        return self.shorten("lease_seconds")
+
+    @property
+    def reply_s(self) -> float:
+        """How long one model call may take."""
+        return self.shorten("reply_seconds")
 
     @property
     def lasts_s(self) -> float:
@@ -232,8 +286,13 @@ def _strikes_of(wanted: Wanted, kind: str) -> list[Strike]:
     rng = dice(wanted.seed, "strike", kind)
     times = max(1, round(wanted.lasts_s / EVERY_S[kind]))
     slot = wanted.lasts_s / times
-    lasts = {"stop": (1.3, 2.0), "redis": (0.2, 0.7), "away": (0.4, 1.0)}.get(kind, (0.0, 0.0))
+    lasts, start = LASTS.get(kind, (0.0, 0.0)), rng.randrange(10_000)
     return [
-        Strike(slot * (n + rng.uniform(0.2, 0.8)), kind, wanted.lease_s * rng.uniform(*lasts), rng.randrange(10_000))
+        Strike(
+            slot * (n + rng.uniform(0.2, 0.8)),
+            kind,
+            wanted.lease_s * rng.uniform(*lasts),
+            start + n if kind in IN_TURN else rng.randrange(10_000),
+        )
         for n in range(times)
     ]

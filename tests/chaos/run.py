@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import tempfile
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,28 @@ from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import StoreUnavailableError
 from bot.redis.connect import connect_redis, translate_redis_errors
 from tests.chaos import facts
-from tests.chaos.facts import Facts
+from tests.chaos.facts import EVERYBODY, Facts, HeldUp
 from tests.chaos.outside import Outside, outside
-from tests.chaos.people import People
-from tests.chaos.plan import Plan, Strike, Wanted, planned
+from tests.chaos.people import People, buttons_of
+from tests.chaos.plan import ESCALATES_S, EXPIRES_S, Plan, Strike, Wanted, planned
 from tests.chaos.store import Store, opened
 from tests.chaos.town import BotProcess, Town, town
 
 REST_S = 60.0
 """How long everything may take to come to rest once it is calm, without any progress."""
+REST_MAX_S = 420.0
+"""And with: what is pressed again and again is no progress."""
 MET_S = 1.5
 """How long a fault waits for a bot that is in the middle of something."""
 STARTED_S = 60.0
 """How long bots may take to start and to connect."""
+WAITING_S = 10.0
+LOST_ANSWERS = 3
+"""Of Redis, in a row."""
+SLACK_MS = 2_000
+"""Within this time no timer may come while facts are collected."""
+SEVERAL = 3
+"""The morning waits so long for so many tasks that somebody has to decide."""
 TRIED = 10
 """So often a fault looks for a bot that it may hit."""
 STILL = 3
@@ -49,6 +59,10 @@ class Running:
     crew: asyncio.TaskGroup
     counts: Counter[str] = field(default_factory=Counter)
     at_work: set[asyncio.Task[None]] = field(default_factory=set)
+    held_up: list[HeldUp] = field(default_factory=list)
+    """When Redis could not be used, or a bot was stopped."""
+    morning_ms: int = 0
+    """When the morning began."""
 
     async def begin(self, *bots: BotProcess) -> None:
         """These work from now on, or all; returns when they are connected."""
@@ -64,6 +78,18 @@ class Running:
             yield
         finally:
             await cancel_and_wait([task, *self.people.at_work])
+
+    async def morning(self) -> None:
+        """Half of the run is over, and something waits: everybody gets their list, as far as there is something to
+        say."""
+        await asyncio.sleep(self.plan.wanted.lasts_s / 2)
+        with suppress(TimeoutError):
+            await self.out.driver.wait_until(self._have_several_to_decide, WAITING_S)
+        (self.town.folder / "morning").touch()
+        self.morning_ms = int(time.time() * 1000)
+
+    def _have_several_to_decide(self) -> bool:
+        return sum(any(one.choice == "approve" for one in buttons_of(post)) for _, post in self.out.posts()) >= SEVERAL
 
     # Faults
 
@@ -85,9 +111,9 @@ class Running:
         match strike.kind:
             case "kill" | "stop":
                 await self._bot(strike)
-            case "redis":
-                self.counts["redis"] += 1
-                await self.store.strike(strike.draw, strike.lasts_s)
+            case "redis" | "refuse" | "stall" | "dead" | "cut" | "promote":
+                if strike.kind not in self.store.impossible:
+                    await self._strike_store(strike)
             case "socket":
                 self.counts["socket"] += 1
                 await self._sockets(strike.draw)
@@ -98,6 +124,37 @@ class Running:
                 self.counts["silence"] += 1
                 await self.town.model.away(strike.lasts_s)
                 await asyncio.sleep(strike.lasts_s)
+
+    async def _strike_store(self, strike: Strike) -> None:
+        """Redis is hit once it is there; the fault before may not be over yet."""
+        since_s = time.time()
+        for _ in range(TRIED):
+            if await self._misbehave(strike):
+                self.counts[strike.kind] += 1
+                break
+            await asyncio.sleep(0.5)
+        self.held_up.append(HeldUp(EVERYBODY, since_s, time.time() + 2 * self.plan.wanted.lease_s))
+
+    async def _misbehave(self, strike: Strike) -> bool:
+        """True if Redis did what is asked for."""
+        match strike.kind:
+            case "redis":
+                await self.store.strike(strike.draw, strike.lasts_s)
+                return True
+            case "refuse":
+                refused = await self.store.refuse(strike.draw, strike.lasts_s)
+                if refused:
+                    self.counts[f"refused {refused}"] += 1
+                return bool(refused)
+            case "stall":
+                return await self.store.stall(strike.draw, strike.lasts_s)
+            case "promote":
+                assert self.store.promote is not None
+                return await self.store.promote()
+            case "dead":
+                return await self.store.go_dead(strike.draw, strike.lasts_s)
+            case _:
+                return await self.store.lose_answers(strike.draw, LOST_ANSWERS)
 
     async def _bot(self, strike: Strike) -> None:
         """A bot is hit in the middle of a post, before or after it is carried out, if one posts soon; else anywhere.
@@ -127,8 +184,13 @@ class Running:
             victim.kill()
         else:
             victim.signal(signal.SIGSTOP)
-            self._beside(victim.freeze(strike.lasts_s))
+            self._beside(self._freeze(victim, strike.lasts_s))
         return True
+
+    async def _freeze(self, victim: BotProcess, seconds: float) -> None:
+        since_s = time.time()
+        await victim.freeze(seconds)
+        self.held_up.append(HeldUp(victim.number, since_s, time.time() + self.plan.wanted.lease_s))
 
     async def _sockets(self, draw: int) -> None:
         """The workspace ends all sockets: without a word, or with one."""
@@ -142,13 +204,14 @@ class Running:
     async def rested(self) -> str:
         """Waits until nothing is under way; why not, when nothing moves any more."""
         loop = asyncio.get_running_loop()
-        before, since, still = "", loop.time(), 0
+        began = loop.time()
+        before, since, still = "", began, 0
         while still < STILL:
             now = await self._under_way()
             still = 0 if now else still + 1
             if now != before:
                 before, since = now, loop.time()
-            if loop.time() - since > REST_S and now:
+            if now and (loop.time() - since > REST_S or loop.time() - began > REST_MAX_S):
                 return f"no rest: {now[:500]}"
             await asyncio.sleep(0.3)
         return ""
@@ -169,7 +232,13 @@ class Running:
         redis = await connect_redis(self.store.url, connections=4, retries=2)
         try:
             with translate_redis_errors():
-                return await facts.left(redis)
+                soon = EXPIRES_S * 1000 + SLACK_MS if "expiry" in self.plan.wanted.faults else SLACK_MS
+                engine = int(ESCALATES_S * 1000) + SLACK_MS if "escalation" in self.plan.wanted.faults else 0
+                return (
+                    await facts.left(redis)
+                    or await facts.list_due_timers(redis, int(soon))
+                    or await facts.list_due_engine_timers(redis, engine)
+                )
         finally:
             await redis.aclose()
 
@@ -192,7 +261,10 @@ class Running:
         counts |= {"model replies": model.get("replies", 0), "model troubles": troubles, "smtp troubles": smtp}
         counts["bots that could not start"] = self.town.not_started()
         counts["events lost"] = len(self.out.ws.delivery.abandoned_events)
-        return await facts.collected(self.plan.wanted, self.store.url, self.out, self.people, self.town, counts, unrest)
+        found = await facts.collected(
+            self.plan.wanted, self.store.url, self.out, self.people, self.town, counts, unrest, self.held_up
+        )
+        return replace(found, morning_ms=self.morning_ms, impossible=self.store.impossible)
 
 
 @asynccontextmanager
@@ -205,7 +277,7 @@ async def alive(plan: Plan, redis: str, more: Mapping[str, str] | None = None) -
             opened(redis, folder / "redis") as store,
             outside(plan) as out,
             asyncio.TaskGroup() as crew,
-            town(plan, out, store.url, folder, more or {}, crew) as there,
+            town(plan, out, store.bots_url, folder, more or {}, crew) as there,
         ):
             yield Running(plan, store, out, there, People(plan, out, crew), crew)
 
@@ -230,6 +302,7 @@ async def _lived(running: Running, tell: Tell) -> Facts:
         async with asyncio.TaskGroup() as both:
             both.create_task(running.people.talk())
             both.create_task(running.strikes())
+            both.create_task(running.morning())
         running.out.troubles.calm = True
         tell("everything is said and broken; waiting for rest")
         return await running.collected(await running.rested())

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
+from bot.chat.messages import MessageRef
 from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
 from bot.queue.lanes import LaneItem
 from bot.storage.dead_letters import DeadLetter
 from tests.chaos import check
-from tests.chaos.facts import Facts, Posted
+from tests.chaos.facts import Facts, HeldUp, Posted, lane_of
 from tests.chaos.people import Button
 from tests.chaos.plan import Rates, Wanted
 from tests.chaos.run import ran
 from tests.chaos.trials import NOTHING
-from tools.spec import AttachedFile
+from tools.spec import AttachedFile, Gate
+from tools.workflow.engine.state import TaskKind
 
+EARLY = datetime(2020, 1, 1, tzinfo=UTC)
+END_S = 9_999_999_999
 BUTTON = Button("confirm", "A00nobody", 1, "A00nobody.1")
 
 
@@ -175,6 +181,27 @@ SPOILED: dict[str, tuple[str, Callable[[Facts], Facts]]] = {
     "no rest": ("lanes", lambda f: replace(f, unrest="no rest")),
     "a file was lost": ("files", lambda f: without_its_file(f)),
     "a file is there twice": ("files", lambda f: with_its_file_twice(f)),
+    "bytes of a file are gone": ("files", lambda f: replace(f, kept=frozenset())),
+    "an approver never got a file": ("files", lambda f: replace(f, shown=())),
+    "an approver got a file twice": ("files", lambda f: replace(f, shown=[*f.shown, *f.shown])),
+    "an approver got other bytes": (
+        "files",
+        lambda f: replace(f, shown=[replace(one, sha256="0" * 64) for one in f.shown]),
+    ),
+    "two lists on one morning": ("mornings", lambda f: replace(f, posts=twice(f.posts, is_list))),
+    "no list on a morning": ("mornings", lambda f: without_lists(f)),
+    "a decision that is read by nobody": (
+        "witnessed",
+        lambda f: replace(f, witnessed=replace(f.witnessed, decisions=f.witnessed.decisions + Counter(["T"]))),  # type: ignore[type-var, union-attr]
+    ),
+    "a task never escalates": ("escalated", lambda f: without_timers(f)),
+    "something was seen": ("seen", lambda f: replace(f, seen=("a number came twice",))),
+    "a request of tomorrow": (
+        "dated",
+        lambda f: replace(f, witnessed=replace(f.witnessed, latest="2999-01-01T00:00:00Z")),  # type: ignore[type-var]
+    ),
+    "a card of tomorrow": ("dated", lambda f: replace(f, approvals=changed(f.approvals, bool, created_ms=2**52))),
+    "a mail that is read by nobody": ("witnessed", lambda f: replace(f, mails=without(f.mails, bool))),
     "an event was lost": ("lanes", lambda f: replace(f, counts={**f.counts, "events lost": 1})),
 }
 
@@ -184,6 +211,27 @@ def with_files(facts: Facts, change: Callable[[tuple[AttachedFile, ...]], tuple[
     one = next(one for one in facts.requests if one.filled.files)
     filled = one.filled.model_copy(update={"files": change(one.filled.files)})
     return replace(facts, requests=changed(facts.requests, lambda other: other is one, filled=filled))
+
+
+def is_list(post: Posted) -> bool:
+    return bool(check.MORNING.match(post.key))
+
+
+def without_lists(facts: Facts) -> Facts:
+    """Nobody has one, and a task has waited since before."""
+    waiting = next(one for one in facts.requests if any(task.kind is TaskKind.APPROVE for task in one.tasks))
+    tasks = [task.model_copy(update={"outcome": "", "closed": None, "since": EARLY}) for task in waiting.tasks]
+    requests = changed(facts.requests, lambda one: one is waiting, tasks=tuple(tasks))
+    return replace(facts, requests=requests, posts=[one for one in facts.posts if not is_list(one)])
+
+
+def without_timers(facts: Facts) -> Facts:
+    """A task has waited for years, and none of its timers came."""
+    wanted = replace(facts.wanted, faults=("escalation",))
+    waiting = next(one for one in facts.requests if any(task.kind is TaskKind.APPROVE for task in one.tasks))
+    tasks = [task.model_copy(update={"outcome": "", "closed": None, "since": EARLY}) for task in waiting.tasks]
+    requests = changed(facts.requests, lambda one: one is waiting, tasks=tuple(tasks))
+    return replace(facts, wanted=wanted, requests=requests)
 
 
 def without_its_file(facts: Facts) -> Facts:
@@ -209,13 +257,16 @@ async def test_a_good_run_is_good_and_spoiled_in_any_one_place_it_is_not() -> No
         findings = check.wrong(spoil(good))
         assert any(one.startswith(f"{expected}: ") for one in findings), (what, findings)
     proves_nothing(good)
+    asks_for_no_file_with_its_requester(good)
     tolerates_a_line_but_no_card(good)
+    asks_for_no_order_of_what_was_given_up(good)
+    knows_what_is_summed_up(good)
 
 
 def proves_nothing(good: Facts) -> None:
     """A run in which nothing happened."""
     asked = replace(good, wanted=Wanted(1, rates=Rates(smtp=60)))
-    big = {"kill", "stop", "redis", "socket", "away"}
+    big = {"kill", "stop", "redis", "refuse", "stall", "dead", "cut", "socket", "away"}
     small = {"withheld", "twice", "api", "model troubles", "smtp troubles", "items handed out again"}
     assert big | small <= {one.rpartition("no ")[2] for one in check.everything(asked)}
     assert "nothing happened: no smtp troubles" not in check.everything(replace(asked, mails=good.mails[:1])), (
@@ -224,18 +275,68 @@ def proves_nothing(good: Facts) -> None:
     assert check.happened(replace(good, counts={}, approvals=())), "nobody pressed anything"
 
 
+def asks_for_no_file_with_its_requester(good: Facts) -> None:
+    """Nobody decided: the requester has a card to ask again, and the files anyway. A deputy's card has them below."""
+    card = next(one for one in good.approvals if one.proposal.files and one.gate is Gate.APPROVE)
+    ref = MessageRef(channel="D0", ts="1.000001")
+    for reader, found in ((card.proposal.requester, False), ("U0DEPUTY", True)):
+        copies = (*card.copies, (reader, ref))
+        spoiled = replace(good, approvals=changed(good.approvals, lambda one: one is card, copies=copies))
+        assert any("was not shown below" in one for one in check.files(spoiled)) is found
+
+
 def tolerates_a_line_but_no_card(good: Facts) -> None:
     """What a process says again that was held up in mid-sentence: a line may stand twice, a card may not."""
-    stopped = replace(good, wanted=replace(good.wanted, faults=("stop",)))
     line, card = next(filter(final, good.posts)), next(post for post in good.posts if post.buttons)
-    assert check.wrong(stopped) == [] and check.wrong(again(good, line))
+    stopped = replace(good, held_up=[HeldUp(line.by, END_S - 1, END_S + 1)], witnessed=None)
+    other = replace(good, held_up=[HeldUp(line.by + 1, END_S - 1, END_S + 1)], witnessed=None)
+    earlier = replace(good, held_up=[HeldUp(line.by, END_S - 9, END_S - 8)], witnessed=None)
+    assert line.by >= 0 and check.wrong(stopped) == []
     assert check.wrong(again(stopped, line)) == [] and len(check.repeated(again(stopped, line).posts)) == 1
+    assert check.wrong(again(other, line)) and check.wrong(again(earlier, line)), "it was not held up right then"
     assert any(one.startswith("cards: a card is orphaned") for one in check.wrong(again(stopped, card)))
+
+
+def asks_for_no_order_of_what_was_given_up(good: Facts) -> None:
+    """A line of which an event was given up may be taken after the next one; nothing else may."""
+    lane = next(lane for lane, entries in good.histories.items() if entries and ":D" in lane)
+    entries = good.histories[lane]
+    runs = list(dict.fromkeys(one.run for one in entries))
+    moved = [one for run in (runs[1], runs[0], *runs[2:]) for one in entries if one.run == run]
+    other = replace(good, histories={**good.histories, lane: moved})
+    first = next(one.line.tag for one in good.spoken if lane_of(one) == lane)
+    assert any(one.startswith("remembered: ") for one in check.wrong(other))
+    assert check.wrong(replace(other, given_up=frozenset({first}))) == []
+    spoiled = backwards(good)
+    backs = frozenset(one.line.tag for one in good.spoken if one.channel == good.spoken[0].channel)
+    assert any(one.startswith("order: ") for one in check.wrong(spoiled))
+    assert not any(one.startswith("order: ") for one in check.wrong(replace(spoiled, given_up=backs)))
+
+
+def knows_what_is_summed_up(good: Facts) -> None:
+    """Older turns may be a summary; the newest is there, and what is there is in order."""
+    lane, entries = next((lane, entries) for lane, entries in good.histories.items() if ":D" in lane)
+    runs = list(dict.fromkeys(one.run for one in entries))
+
+    def remembers(*left: int) -> list[str]:
+        kept = [one for n in left for one in entries if one.run == runs[n]]
+        other = replace(good, histories={**good.histories, lane: kept}, compacted=frozenset({lane}))
+        return [one for one in check.wrong(other) if one.startswith("remembered: ")]
+
+    assert len(runs) > 4 and not remembers(-2, -1) and not remembers(-4, -2, -1)
+    assert remembers(-3, -2) and remembers(-1, -2)
 
 
 def again(facts: Facts, post: Posted) -> Facts:
     """The same post once more, at the very end."""
-    return replace(facts, posts=[*facts.posts, replace(post, ts="9999999999.000000")])
+    return replace(facts, posts=[*facts.posts, replace(post, ts=f"{END_S:.6f}")])
+
+
+def test_only_a_card_that_has_failed_begins_anew() -> None:
+    failed = ["approval.requested", "effect.started", "effect.failed", "effect.started", "effect.failed"]
+    assert check._count_begun(failed) == 2
+    assert check._count_begun([*failed, "approval.requested", "effect.started"]) == 1
+    assert check._count_begun(["effect.started", "approval.requested", "effect.started"]) == 2
 
 
 def test_every_check_is_shown_to_fail() -> None:

@@ -96,7 +96,7 @@ def test_help_tells_every_default(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         options(["--help"])
     told = capsys.readouterr().out.partition("options:")[2].split("\n  -")[1:]
-    assert len(told) == 11 and all("(default: " in one for one in told if not one.startswith("h, --help"))
+    assert len(told) == 13 and all("(default: " in one for one in told if not one.startswith("h, --help"))
 
 
 def test_a_harness_that_fails_says_so(capsys: pytest.CaptureFixture[str]) -> None:

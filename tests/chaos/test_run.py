@@ -11,7 +11,7 @@ import pytest
 from bot.redis.connect import connect_redis
 from tests.chaos.plan import Wanted, planned
 from tests.chaos.run import alive
-from tests.chaos.store import Absent, opened
+from tests.chaos.store import Absent, Store, opened
 from tests.chaos.trials import NOTHING
 
 SMALL = Wanted(1, 1, 1, 1, seconds=0.2, faults=("redis",), rates=NOTHING)
@@ -29,6 +29,37 @@ async def test_a_redis_that_is_away_already_comes_back_after_a_strike(tmp_path: 
             await client.aclose()
     except Absent as absent:
         pytest.skip(str(absent))
+
+
+@pytest.mark.slow
+async def test_a_replica_that_takes_over_has_what_was_confirmed(tmp_path: Path) -> None:
+    try:
+        async with opened("server", tmp_path) as store:
+            assert store.promote is not None
+            former = store.url
+            client = await connect_redis(store.bots_url, retries=3)
+            await client.set("before", "1")
+            await until_promoted(store)
+            assert store.url != former
+            assert await client.get("before") == "1" and await client.set("after", "1")
+            await client.aclose()
+            assert store.kill is not None and store.revive is not None
+            await store.kill(0)
+            await store.revive()
+            await until_promoted(store)
+            assert store.url == former
+            client = await connect_redis(store.bots_url, retries=3)
+            assert await client.get("after") == "1"
+            await client.aclose()
+    except Absent as absent:
+        pytest.skip(str(absent))
+
+
+async def until_promoted(store: Store) -> None:
+    assert store.promote is not None
+    async with asyncio.timeout(60):
+        while not await store.promote():
+            await asyncio.sleep(0.1)
 
 
 async def broken(_: int) -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos import check
-from tests.chaos.plan import Rates, Wanted
+from tests.chaos.plan import FAULTS, Rates, Wanted
 from tests.chaos.run import ran
+from tests.chaos.scenes import CALM
 from tests.chaos.store import Absent
 from tests.chaos.table import table
 
@@ -16,7 +17,9 @@ RATES = Rates(withheld=5, unheard=3, twice=10, api=4, model=8, smtp=60)
 """More than in a long run, so that each happens among few messages."""
 
 
-SHORT = Wanted(0, 14, 6, 3, seconds=8, rates=RATES, lease_s=2.0, reply_s=2.0)
+QUICK = tuple(one for one in FAULTS if one != "escalation")
+"""Which is waited for in its scene."""
+SHORT = Wanted(0, 14, 6, 3, seconds=8, rates=RATES, speed=10, faults=QUICK)
 SHORTER = replace(SHORT, conversations=8, processes=2, seconds=5)
 
 
@@ -33,6 +36,24 @@ async def nothing_is_found(wanted: Wanted, redis: str) -> None:
 @pytest.mark.timeout(400)
 async def test_nothing_is_lost_doubled_or_stuck_whatever_breaks() -> None:
     await nothing_is_found(replace(SHORT, seed=26), "embedded")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+async def test_nor_with_the_version_before_beside_this_one() -> None:
+    await nothing_is_found(replace(SHORTER, seed=51, versions=2), "embedded")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+async def test_a_version_that_reads_something_else_is_noticed() -> None:
+    """Negative control."""
+    calm = replace(SHORTER, seed=51, versions=2, odd=True, faults=(), rates=CALM, conversations=4)
+    try:
+        findings = check.wrong(await ran(calm, "embedded"))
+    except Absent as absent:
+        pytest.skip(str(absent))
+    assert any("'matter'" in one for one in findings), findings
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from tests.chaos.trials import poisoned, rolling, silent
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_a_rolling_restart_under_load_delivers_nothing_twice_and_loses_nothing() -> None:
-    rolled = await rolling(Wanted(3, 14, 6, 3, seconds=7, lease_s=10))  # which no busy machine outlasts
+    rolled = await rolling(Wanted(3, 14, 6, 3, seconds=7, speed=2))  # which no busy machine outlasts
     assert check.wrong(rolled.facts) == []
     assert rolled.redelivered == {}, "what was begun is finished or handed over: no delivery is counted again"
     assert rolled.restarts == 3 and rolled.ends == [0, 0, 0], "each ended by itself, within its grace"

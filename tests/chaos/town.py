@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import io
 import json
 import random
 import shutil
 import signal
+import subprocess
+import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from bot.app.resources import Timing
 from bot.core.cancellation import cancel_and_wait
 from tests.chaos.outside import APP_TOKEN, BOT_TOKEN, Outside
-from tests.chaos.plan import Plan, Wanted
+from tests.chaos.plan import ENGINE_FASTER, EXPIRES_S, Plan, Wanted
+from tests.chaos.store import Absent
 from tests.harness.command_server import CommandServer
 from tests.harness.forked import ForkedProcess, fork_process
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = ("bot", "tools", "tests/chaos", "tests/harness")
 """What a bot is made of, and what forks it."""
+FORMER = (ROOT / "tests" / "former_version").read_text().strip()
 AGAIN_S = 0.3
 """Between the end of a bot and its next start."""
 LACKS = "countersign: "
@@ -45,6 +51,22 @@ def get_bot_server() -> CommandServer:
     return CommandServer(folder)
 
 
+@cache
+def get_former_server(odd: bool) -> CommandServer:
+    """Forks bots of the version before, as its own chaos run did. `odd`: as of `Wanted`. Raises Absent."""
+    packed = subprocess.run(["git", "archive", FORMER, *SOURCES], cwd=ROOT, capture_output=True)
+    if packed.returncode:
+        raise Absent(f"this checkout has no commit {FORMER[:12]}: the version before cannot be run")
+    folder = Path(tempfile.mkdtemp(prefix="countersign-former-"))
+    atexit.register(shutil.rmtree, folder)
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    if odd:
+        store = folder / "bot" / "storage" / "approvals.py"
+        store.write_text(store.read_text().replace('fields["proposal"]', 'fields["matter"]'))
+    return CommandServer(folder)
+
+
 @dataclass
 class BotProcess:
     """One place for a bot: the process that fills it changes."""
@@ -52,6 +74,9 @@ class BotProcess:
     number: int
     folder: Path
     env: Mapping[str, str]
+    is_former: bool = False
+    """It is of the version before."""
+    is_odd: bool = False
     child: ForkedProcess | None = None
     ends: list[int] = field(default_factory=list)
     """Exit codes of the processes so far."""
@@ -66,10 +91,9 @@ class BotProcess:
         return self.child is not None and self.child.returncode is None
 
     async def start(self) -> None:
+        server = await asyncio.to_thread(partial(get_former_server, self.is_odd) if self.is_former else get_bot_server)
         with self.log.open("ab") as log:
-            self.child = await fork_process(
-                "tests.chaos.bot", cwd=self.folder, env=self.env, log=log, server=get_bot_server()
-            )
+            self.child = await fork_process("tests.chaos.bot", cwd=self.folder, env=self.env, log=log, server=server)
 
     async def kept(self) -> None:
         """Runs it again and again, as an init system does."""
@@ -149,6 +173,11 @@ class Town:
         await self.model.close()
 
     @property
+    def folder(self) -> Path:
+        """What all bots share."""
+        return self.bots[0].folder
+
+    @property
     def kept(self) -> int:
         """How many are to be at work."""
         return sum(not task.done() for task in self.keeping.values())
@@ -217,6 +246,8 @@ def environment(
     """What a bot is told, as an administrator would tell it."""
     directory = folder / "directory.toml"
     directory.write_text(plan.directory, encoding="utf-8")
+    expiry = {"APPROVAL_TTL_HOURS": str(EXPIRES_S / 3600)} if "expiry" in plan.wanted.faults else {}
+    escalation = {"CHAOS_ENGINE_FASTER": str(ENGINE_FASTER)} if "escalation" in plan.wanted.faults else {}
     return {
         "SLACK_BOT_TOKEN": BOT_TOKEN,
         "SLACK_APP_TOKEN": APP_TOKEN,
@@ -226,9 +257,15 @@ def environment(
         "SMTP_URL": out.smtp_url,
         "DIRECTORY_FILE": str(directory),
         "DATA_DIR": str(folder),
-        "POST_SPACING_MS": "1",
+        "MORNING_LIST": "09:30",
+        "CHAOS_MORNING": str(folder / "morning"),
+        "CHAOS_SPEED": str(plan.wanted.speed),
+        "CHAOS_MAX_TRIES": str(Timing().max_tries),
+        "POST_SPACING_MS": str(round(plan.wanted.shorten("post_spacing_ms"))),
         "LEASE_SECONDS": str(plan.wanted.lease_s),
         "REPLY_SECONDS": str(plan.wanted.reply_s),
+        **expiry,
+        **escalation,
         **more,
     }
 
@@ -241,7 +278,8 @@ async def town(
     model = await started_model(plan.wanted, folder)
     env = environment(plan, out, model.address, redis_url, folder, more)
     own = [{**env, "SLACK_API_URL": f"{out.address}/bot{n}/api/"} for n in range(plan.wanted.processes)]
-    opened = Town([BotProcess(n, folder, one) for n, one in enumerate(own)], model, crew)
+    bots = [BotProcess(n, folder, one, n % plan.wanted.versions > 0, plan.wanted.odd) for n, one in enumerate(own)]
+    opened = Town(bots, model, crew)
     try:
         yield opened
     finally:

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tests.chaos.facts import Facts
-from tests.chaos.plan import Line, Plan, Rates, Wanted, planned
+from tests.chaos.plan import Line, Plan, Wanted, planned
 from tests.chaos.run import alive
-from tests.chaos.scenes import PATIENCE_S, one_line
-from tests.chaos.town import BotProcess
-from tests.harness.forked import fork_process
+from tests.chaos.scenes import CALM, commanded, one_line
 
-NOTHING = Rates(0, 0, 0, 0, 0, 0)
+NOTHING = CALM
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +84,10 @@ async def poisoned(*, seed: int = 1, redis: str = "embedded") -> Poisoned:
         return Poisoned(buried, listed, retried, healed)
 
 
-async def commanded(bot: BotProcess, *words: str) -> str:
-    """What `countersign …` says, where this bot is at home."""
-    child = await fork_process("bot", *words, cwd=bot.folder, env={"COLUMNS": "200", **bot.env})
-    out, err = await asyncio.wait_for(child.communicate(), PATIENCE_S)
-    await child.close()
-    return (out + err).decode()
-
-
 async def silent(wanted: Wanted, seconds: float, *, redis: str = "embedded") -> Facts:
     """The model is away for so long, from before the first message on."""
     plan = replace(planned(replace(wanted, faults=(), rates=NOTHING)), strikes=())
-    async with alive(plan, redis, {"CHAOS_DOWN_S": "0.3"}) as running:
+    async with alive(plan, redis, {}) as running:
         await running.begin()
         async with running.pressing():
             await running.town.model.away(seconds)

@@ -106,7 +106,7 @@ async def test_where_nobody_can_be_named_ids_of_the_record_are_enough(tail: Shel
     assert people(await tail("--person", ZHANG, **away)) == {ZHANG}
     assert_error(await tail("--person", "张三", **NO_SLACK), "张三", "Slack")
     assert_error(await tail("--person", "U99NOBODY", **NO_SLACK), "U99NOBODY", "Slack")
-    assert_error(await tail("--person", "张三", **away), "张三", "Slack is not reached")
+    assert_error(await tail("--person", "张三", **away), "张三", "Slack cannot be reached")
 
 
 UNKNOWN = {

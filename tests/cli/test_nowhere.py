@@ -24,6 +24,7 @@ STORES = [
     ("show", "R00nothing12345"),
     ("pending",),
     ("pending", "--json"),
+    ("top",),
     ("usage",),
     ("dead",),
     ("dead", "retry", "Ev1"),
@@ -32,12 +33,20 @@ STORES = [
     ("audit", "verify"),
     ("audit", "heads"),
     ("export",),
+    ("restored",),
+    ("restored", "--accept"),
+    ("upgrade", "--check"),
+    ("backup", "copy"),
+    ("person", "export", "U01ZHANG"),
+    ("person", "forget", "U01ZHANG", "--yes"),
+    ("person", "leave", "U01ZHANG", "--to", "U02LI", "--yes"),
     ("processes", "list"),
     ("processes", "deploy", TRIP, "--yes"),
     ("processes", "migrate", "leave", "--dry-run"),
+    ("processes", "assign", "L-0001-1", "U3", "--yes"),
 ]
 """Every command that looks into the store."""
-OTHERS = {"run", "doctor", "eval", "processes check", "processes export"}
+OTHERS = {"init", "run", "doctor", "eval", "sbom", "licences", "restore", "processes check", "processes export"}
 """Commands that need none, or make it."""
 
 
@@ -62,7 +71,7 @@ def test_a_command_that_finds_no_bot_says_so_and_makes_nothing(
 ) -> None:
     end = invoke(capsys, monkeypatch, *arguments)
     assert end.code == 1 and not end.out, end
-    assert end.err.startswith(f"countersign: No bot lives here: DATA_DIR is {bare}/.countersign"), end
+    assert end.err.startswith(f"countersign: There is no bot here: DATA_DIR is {bare}/.countersign"), end
     assert "DATA_DIR or REDIS_URL" in end.err and len(end.err.splitlines()) == 1
     assert tree(bare) == []
 
@@ -123,7 +132,7 @@ def test_what_needs_no_store_works_anywhere(
     bare: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = invoke(capsys, monkeypatch, "processes", "check", TRIP)
-    assert end.code == 0 and "No bot lives here" not in end.all, end
+    assert end.code == 0 and "There is no bot here" not in end.all, end
     assert tree(bare) == []
 
 

@@ -17,8 +17,11 @@ from tests.harness.programs import ROOT, Ended, ran
 from tests.tools.company import LONG, NOW, SICK
 from tests.tools.office import Office, decide, office
 from tests.tools.workflow.history import LEAVE, YES, on, other
+from tests.tools.workflow.remote.company import world_of
+from tests.tools.workflow.remote.face import LOGIN, PASSWORD
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.process.definition import Process
+from tools.workflow.remote.extension_names import list_extension_engines
 
 
 @pytest.fixture
@@ -58,6 +61,7 @@ async def test_files_that_can_be_used_are_summed_up_without_any_redis(folder: Pa
         processes(nowhere, folder, "check", "trip.bpmn", LANG="zh_CN.UTF-8"),
     )
     assert en.code == zh.code == 0, (en, zh)
+    assert "line 4, trip: historyTimeToLive has no effect here" in en.out and "historyTimeToLive 不起作用" in zh.out
     assert "OK: trip.bpmn and trip.toml" in en.out and "Business trip" in en.out and "finance_check (finance)" in en.out
     assert "可以使用" in zh.out and "出差" in zh.out
 
@@ -83,7 +87,10 @@ async def test_files_that_cannot_be_used_are_named_with_the_element_and_the_reas
     ends = await asyncio.gather(*(processes("", folder, "check", f"{name}.bpmn") for name in pairs))
     for (name, (*_, element, reason)), end in zip(pairs.items(), ends, strict=True):
         assert end.code == 1 and element in end.err and reason in end.err, (name, end)
-        assert "Traceback" not in end.err and len(end.err.strip().splitlines()) == 1, (name, end)
+        lines = end.err.strip().splitlines()
+        assert "Traceback" not in end.err and len(lines) == (5 if name == "script" else 1), (name, end)
+    script = ends[list(pairs).index("script")].err
+    assert "script.bpmn: line 9, manager: <scriptTask>" in script and "wrong with it: 4" in script, script
     ends = await asyncio.gather(*(processes("", folder, "check", file) for file in others))
     for answer, end in zip(others.values(), ends, strict=True):
         assert end.code == 1 and answer in end.err and "Traceback" not in end.err, end
@@ -109,10 +116,64 @@ async def test_a_shipped_process_is_written_as_files_that_can_be_used_and_never_
 
 async def test_what_another_engine_keeps_is_not_looked_for_here(folder: Path, valkey: str) -> None:
     remote = {"WORKFLOW_ENGINE": "flowable", "ENGINE_URL": "http://127.0.0.1:1", "ENGINE_USER": "rest-admin"}
-    asked = (("processes", "list"), ("processes", "deploy", "trip.bpmn", "--yes"), ("audit",), ("audit", "verify"))
+    asked = (("processes", "list"), ("processes", "migrate", "leave", "--yes"), ("audit",), ("audit", "verify"))
     ends = await asyncio.gather(*(command(valkey, folder, *words, **remote) for words in asked))
     for end in ends:
         assert end.code == 1 and "kept by flowable (WORKFLOW_ENGINE)" in end.err and not end.out, end
+
+
+async def test_whether_another_engine_can_run_it_is_said_with_every_step_that_cannot(folder: Path) -> None:
+    ends = await asyncio.gather(
+        processes("", folder, "check", "trip.bpmn", "--engine", "flowable"),
+        processes("", folder, "export", "expense"),
+        processes("", folder, "export", "trip.bpmn", "--engine", "operaton", "--into", "there"),
+    )
+    assert [end.code for end in ends] == [0, 0, 0], ends
+    assert "It can run in flowable" in ends[0].out and "timers only remind" in ends[0].out
+    assert list_extension_engines((folder / "there" / "trip.bpmn").read_bytes()) == {"operaton"}
+    en, zh = await asyncio.gather(
+        processes("", folder, "check", "expense.bpmn", "--engine", "camunda"),
+        processes("", folder, "check", "expense.bpmn", "--engine", "camunda", LANG="zh_CN.UTF-8"),
+    )
+    assert en.code == zh.code == 1 and "finance" in en.err and "finance" in zh.err, (en, zh)
+    assert "several people decide" in en.err and "几个人审批" in zh.err
+
+
+async def test_a_process_is_deployed_to_another_engine_and_to_the_bots_at_once(folder: Path, valkey: str) -> None:
+    async with world_of("flowable") as world:
+        remote = {
+            "WORKFLOW_ENGINE": "flowable", "ENGINE_URL": world.url, "ENGINE_USER": LOGIN, "ENGINE_PASSWORD": PASSWORD,
+        }  # fmt: skip
+        world.face.forms["trip"] = (folder / "trip.toml").read_bytes()
+        asked = await processes(valkey, folder, "deploy", "trip.bpmn", **remote)
+        assert asked.code == 1 and "--yes" in asked.err and world.face.runner.latest("trip") is None, asked
+        end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes", **remote)
+        assert end.code == 0 and "trip is deployed" in end.out, end
+        deployed = world.face.runner.latest("trip")
+        assert deployed and list_extension_engines(deployed.source) == {"flowable"}
+        again = await processes(valkey, folder, "export", "expense")
+        refused = await processes(valkey, folder, "deploy", "expense.bpmn", "--yes", **remote)
+        assert again.code == 0 and refused.code == 1 and "finance" in refused.err, refused
+
+
+async def test_an_administrator_gives_a_task_to_somebody_else(there: Office, valkey: str, folder: Path) -> None:
+    assert await there.start(SICK) == "L-0001"
+    unsure = await processes(valkey, folder, "assign", "L-0001-1", "U3")
+    assert unsure.code == 1 and "--yes" in unsure.err, unsure
+    own, done = (
+        await processes(valkey, folder, "assign", "L-0001-1", "U1", "--yes", LANG="zh_CN.UTF-8"),
+        await processes(valkey, folder, "assign", "l-0001-1", "U3", "--reason", "has left", "--yes"),
+    )
+    assert own.code == 1 and "自己" in own.err, own
+    assert done.code == 0 and "L-0001-1 is given to U3" in done.out, done
+    request = await there.engine.get_request("L-0001")
+    assert request.waits_for == ("U3",)
+    again, verified, tail = await asyncio.gather(
+        processes(valkey, folder, "assign", "L-0001-1", "U3", "--yes"),
+        command(valkey, folder, "audit", "verify"),
+        command(valkey, folder, "tail", "--kind", "process.assign"),
+    )
+    assert again.code == 1 and verified.code == 0 and "gives L-0001-1 to U3" in tail.out, (again, verified, tail)
 
 
 # Deploying

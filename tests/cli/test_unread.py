@@ -163,13 +163,13 @@ async def live(there: Place, file: Path) -> None:
     values = {name.lower(): value for name, value in OWN.items()}
     values["history_tokens"] = "60000"  # nothing is folded: the script has no reply for that
     async with office.opened(model=Stubborn(list(replies())), mcp_file=file, tools_most=60, **values, **traced) as bot:
-        here, with_li = office.dm(ZHANG), office.dm(LI)
+        here, with_li, pressed = office.dm(ZHANG), office.dm(LI), set[str]()
         for number, text in enumerate(chunks(), 1):
             await office.says(ZHANG, text)
-            await press(office, "send")
+            await press(office, "send", pressed)
             await office.until(lambda n=number: len(office.finals(here)) >= 2 * n - 1)
             await office.says(ZHANG, text)
-            await press(office, "confirm")
+            await press(office, "confirm", pressed)
             task = await office.card(with_li, f"E-{number:04}")
             await office.until(lambda n=number: len(office.finals(here)) >= 2 * n)
             await office.press(LI, task, "reject")
@@ -185,14 +185,17 @@ async def live(there: Place, file: Path) -> None:
         await Journal(bot.redis, Keys()).append_record("lane", "item.failed", text="\n".join(SAID), error=SAID)
 
 
-async def press(office: Office, choice: str) -> None:
-    """Zhang San presses this on the newest card that has it."""
+async def press(office: Office, choice: str, pressed: set[str]) -> None:
+    """Zhang San presses this on the newest card that has it. One that they have pressed may show its button for a
+    moment longer."""
 
     def having() -> list[dict[str, Any]]:
-        cards = office.cards(office.dm(ZHANG))
+        cards = [card for card in office.cards(office.dm(ZHANG)) if card["ts"] not in pressed]
         return [card for card in cards if any(one["action_id"] == f"cs:{choice}" for one in list_buttons(card))]
 
-    await office.press(ZHANG, (await office.until(having))[-1], choice)
+    card = (await office.until(having))[-1]
+    pressed.add(card["ts"])
+    await office.press(ZHANG, card, choice)
 
 
 TRIP = str(ROOT / "tests/tools/workflow/processes/trip.bpmn")
@@ -202,6 +205,7 @@ ASKED: dict[str, list[tuple[str, ...]]] = {
     "tail": [("tail",), ("tail", "--json"), ("tail", "--person", ZHANG, "--since", "7d")],
     "show": [],
     "pending": [("pending",), ("pending", "--json")],
+    "top": [("top",), ("top", "--once"), ("top", "--json")],
     "usage": [("usage",), ("usage", "--json"), ("usage", "--by", "model")],
     "export": [
         ("export",),
@@ -220,6 +224,17 @@ ASKED: dict[str, list[tuple[str, ...]]] = {
     "processes export": [("processes", "export", "leave", "--into", "out")],
     "processes deploy": [("processes", "deploy", TRIP, "--yes")],
     "processes migrate": [("processes", "migrate", "leave", "--dry-run")],
+    "processes assign": [("processes", "assign", "L-0001-1", "U3", "--yes")],
+    "restored": [("restored",), ("restored", "--accept")],
+    "upgrade": [("upgrade", "--check")],
+    "backup": [("backup", "runs.jsonl")],  # there already: refused
+    "restore": [("restore", "runs.jsonl", "--yes")],  # no backup: refused
+    "person export": [("person", "export", ZHANG)],
+    "person forget": [("person", "forget", "U0NOBODY", "--yes")],
+    "person leave": [("person", "leave", "U0NOBODY", "--to", ZHANG, "--yes")],
+    "init": [("init", "--no-input", "--file", "made.env")],
+    "sbom": [("sbom",)],
+    "licences": [("licences",)],
 }
 """How each command is asked. What `run` prints is its log; `show` is asked for every run."""
 

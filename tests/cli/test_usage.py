@@ -69,7 +69,7 @@ async def test_the_table_is_in_the_terminals_language_and_calls_nothing_free(bus
     en = (await command(busy, tmp_path, "usage", LANG="en_US.UTF-8", **wide)).out
     for words in ("张三", "没有价格", "合计", "0.00076 USD，另有 10 token 没有价格", "3,007"):
         assert words in zh, zh
-    for words in ("张三", "no price", "Total", "0.00076 USD and 16 tokens without a price"):
+    for words in ("张三", "no price", "Total", "0.00076 USD, plus 16 tokens without a price"):
         assert words in en, en
 
 
@@ -128,4 +128,4 @@ async def test_the_stand_in_has_no_price(valkey: str, tmp_path: Path) -> None:
 async def test_what_nobody_asked_for_is_the_systems(redis: Redis, valkey: str, tmp_path: Path) -> None:
     await UsageStore(redis, Keys(), clock=Clock()).record_usage(SYSTEM, [Usage("a", 5, 0, 1, None)])
     end = await ran("usage", cwd=tmp_path, env={"REDIS_URL": valkey, "LANG": "en_US.UTF-8", "COLUMNS": "160"})
-    assert "The system (nobody asked)" in end.out, end
+    assert "The system (on its own)" in end.out, end

@@ -55,7 +55,7 @@ async def test_tasks_of_others_say_for_whom(redis: Redis) -> None:
     assert ["代" in one.card.footer for one in (await page(lab, "U2")).sections[0].entries] == [False]
     await lab.work()
     [entry] = (await page(lab, "U5")).sections[0].entries
-    assert "Li Si is away and you stand in" in entry.card.footer[0]
+    assert "Li Si is away, so this is yours to decide" in entry.card.footer[0]
 
 
 async def test_when_the_time_away_is_over_they_are_gone(redis: Redis) -> None:

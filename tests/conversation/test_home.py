@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,7 +23,9 @@ from bot.storage.homes import HomePlace, HomeStore
 from tests.harness.homes import build_home_parts
 from tests.harness.lab import Lab
 from tests.tools.office import TAXI
-from tools.workflow.engine.state import Delegation
+from tests.tools.workflow.remote.company import DESK, LI, world_of
+from tools.workflow.engine.commands import DecideCommand
+from tools.workflow.engine.state import Decision, Delegation
 
 MANY = 10_000
 
@@ -149,6 +152,35 @@ async def test_every_dialog_of_home_is_one_slack_takes_and_says_what_it_is(redis
                 assert view["submit"]["text"] not in ("提交", "Submit", "OK", "确定"), "the outcome's verb"
             made = {key: one for key, one in view.items() if key != "callback_id"}
             View(**made).validate_json()
+
+
+@pytest.mark.parametrize("kind", ["flowable", "camunda"])
+async def test_nothing_is_offered_that_the_engine_cannot_do(redis: Redis, kind: str) -> None:
+    """Another engine knows no stand-ins, and withdraws nothing that is approved."""
+    lab = Lab(redis)
+    async with world_of(kind) as world:
+        lab.desk = replace(lab.desk, engine=world.engine)
+        builder, actions = build_home_parts(lab)
+        waiting, ended = await world.start(), await world.start(process="spend", form=DESK)
+        await world.decide(await world.task(ended.request), LI, "approve")
+        page = await builder.build_home("U1")
+        assert page is not None
+        offered = {one.value: one.action for row in page.sections[1].entries for one in row.buttons}
+        assert offered == {waiting.request: "withdraw"} and len(page.sections[1].entries) == 2
+        assert page.sections[3].buttons == () and "不支持代审" in page.sections[3].empty
+        pressed = await actions.handle_press(HomePress(id="t", person="U1", action="set_absence", value=""))
+        assert pressed is not None and not pressed.submit and "不支持代审" in pressed.notice, "on an older page"
+
+
+async def test_the_control_here_both_are_offered(redis: Redis) -> None:
+    lab = Lab(redis)
+    builder, _ = build_home_parts(lab)
+    await lab.engine.start_request("expense", {**TAXI, "amount": "31"}, "U1", "taxi", lab.today())
+    command = DecideCommand(task="E-0001-1", actor="U2", decision=Decision.APPROVE)
+    await lab.engine.execute_command(command, "yes", lab.today())
+    page = await builder.build_home("U1")
+    assert page is not None and [one.action for one in page.sections[3].buttons] == ["set_absence"]
+    assert [one.action for row in page.sections[1].entries for one in row.buttons] == ["withdraw"]
 
 
 class Board:

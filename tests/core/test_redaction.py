@@ -22,8 +22,8 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from bot.agent.tool_executor import format_bounded_json
-from bot.app import company_files
-from bot.app.company_files import load_mcp_servers
+from bot.app import mcp_file
+from bot.app.mcp_file import load_mcp_servers
 from bot.app.settings import Settings
 from bot.cli import print_redacted
 from bot.cli.console import sanitize_for_terminal
@@ -240,6 +240,7 @@ def everything() -> Settings:
         slack_bot_token=SecretStr("bot-token-1"), slack_app_token=SecretStr("app-token-2"),
         slack_signing_secret=SecretStr("signing-3"), openai_api_key=SecretStr("openai-key-4"),
         openai_fallback_api_key=SecretStr("fallback-5"), engine_password=SecretStr("engine-6 with blanks"),
+        files_bucket_secret_key=SecretStr("bucket-14"),
         smtp_url=SecretStr("smtp://lisi:smtp%2Fpass-7@mail.example.com:587"),
         redis_url="redis+sentinel://u:redis-pass-8@host/service/0?sentinel_password=sentinel-9",
         openai_base_url="https://api-user:base-pass-10@models.example.com/v1?api-version=1&key=query-key-11",
@@ -250,6 +251,7 @@ def everything() -> Settings:
 EVERY = [
     *("bot-token-1", "app-token-2", "signing-3", "openai-key-4", "fallback-5", "engine-6 with blanks", "smtp/pass-7"),
     *("smtp%2Fpass-7", "redis-pass-8", "sentinel-9", "base-pass-10", "query-key-11", "otel-12", "otel-13-token"),
+    "bucket-14",
 ]
 
 
@@ -268,7 +270,7 @@ def test_every_secret_of_the_servers_is_known(tmp_path: Path, monkeypatch: pytes
         'headers = { Authorization = "Bearer hdr-82" }\n',
         encoding="utf-8",
     )  # fmt: skip
-    monkeypatch.setattr(company_files, "load_environment", lambda: {"T": "filled-in-83"})
+    monkeypatch.setattr(mcp_file, "load_environment", lambda: {"T": "filled-in-83"})
     load_mcp_servers(Settings(_env_file=None, mcp_file=file))  # type: ignore[call-arg]
     for secret in (
         "cli-key-77",

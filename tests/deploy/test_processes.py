@@ -50,9 +50,3 @@ def test_the_container_can_be_there_several_times(services: dict[str, Any]) -> N
     assert bot["environment"]["REDIS_URL"] and bot["depends_on"]["valkey"]["condition"] == "service_healthy"
     text = (DEPLOY / "compose.yaml").read_text()
     assert "--scale bot=" in text and "SIGTERM" in (DEPLOY / "Dockerfile").read_text()
-
-
-def test_the_store_of_several_processes_loses_nothing(services: dict[str, Any]) -> None:
-    command = services["valkey"]["command"]
-    for option, value in (("--appendonly", "yes"), ("--appendfsync", "always"), ("--maxmemory-policy", "noeviction")):
-        assert command[command.index(option) + 1] == value

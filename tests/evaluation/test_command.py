@@ -36,7 +36,7 @@ def test_it_prints_figures_and_writes_them(tmp_path: Path, monkeypatch: pytest.M
         app, ["eval", "--only", "half_day", "--json", "out.json", "--html", "out.html", "--repeat", "2"]
     )
     assert done.exit_code == 0, done.output
-    assert "2/2" in done.output and "The main job" in done.output and "2 of 2 succeed: 100%" in done.output
+    assert "2/2" in done.output and "Main job" in done.output and "All 2 succeed: 100%" in done.output
     found = EvaluationReport.model_validate_json((tmp_path / "out.json").read_text())
     assert (found.model, found.figures.passed, found.planned, found.repeat) == ("scripted", 2, 2, 2)
     assert "Countersign, evaluated" in (tmp_path / "out.html").read_text()

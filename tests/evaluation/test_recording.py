@@ -193,12 +193,12 @@ GOOD = json.dumps({"scenario": "four_operations_zh", "reply": {"text": "x"}})
     [
         (None, "cannot be read: No such file"),
         ("", "There is nothing in the recording"),
-        ('{"a": 1}\n', "line 1, is no line of a recording"),
-        ("hello\n", "line 1, is no line of a recording"),
-        (f"{GOOD}\n{GOOD[:30]}", "is torn off in line 2"),
-        ('{"scenario": "s", "countersign": 2, "reply": {}}\n', "line 1, is no line of a recording"),
+        ('{"a": 1}\n', "line 1, is not part of a recording"),
+        ("hello\n", "line 1, is not part of a recording"),
+        (f"{GOOD}\n{GOOD[:30]}", "breaks off in line 2"),
+        ('{"scenario": "s", "countersign": 2, "reply": {}}\n', "line 1, is not part of a recording"),
         ('{"scenario": "s"}\n', "a reply, or why there was none"),
-        ('{"scenario": "s", "reply": ' + "[" * 100_000 + "\n", "line 1, is no line of a recording"),
+        ('{"scenario": "s", "reply": ' + "[" * 100_000 + "\n", "line 1, is not part of a recording"),
     ],
 )
 def test_what_cannot_be_replayed_is_told_in_a_line(text: str | None, said: str, tmp_path: Path) -> None:
@@ -258,4 +258,4 @@ def test_a_recorded_scenario_that_is_not_here_is_told(english: Path) -> None:
     other = json.dumps({"scenario": "somebody_elses", "reply": {"text": "x"}})
     (english / "s.jsonl").write_text(f"{GOOD}\n{other}\n", encoding="utf-8")
     told = CliRunner().invoke(app, ["eval", "--replay", "s.jsonl"])
-    assert "1 scenarios of the recording are not here and are passed over: somebody_elses" in told.output
+    assert "1 recorded scenario does not exist here and is skipped: somebody_elses" in told.output

@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from bot.core.version import VERSION
+
 RECORDED = Path(__file__).parent / "recorded"
 BEFORE = 60
 """Characters that may stand before JSON in what is stored."""
@@ -35,6 +37,7 @@ _PLACEHOLDERS = tuple(
         (rf"\b{re.escape(socket.gethostname())}-[0-9a-f]{{8}}\b", "<process>"),
         (r"https?://127\.0\.0\.1:\d+", "<address>"),
         (r"/[^\s\"]*/office\w+/files", "<files>"),
+        (r"(?<=`data_dir` = )[^\s\"\\]+", "<data>"),
         (r"(?<![0-9A-Za-z])[A-Z]\d\d[0-9a-f]{12}(?![0-9A-Za-z])", lambda found: f"<{found[0][0]}-id>"),
         (r"\{q\d\d\}", "{q}"),
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
@@ -45,6 +48,7 @@ _PLACEHOLDERS = tuple(
         (r"\b\d{10}\.\d{6}\b", "<ts>"),
         (r"\bV[0-9A-F]{8,}:<ts>\.[0-9a-f]{8}\b", "<submission>"),
         (r"\b[VF][0-9A-F]{10}\b", lambda found: f"<{found[0][0]}-id>"),
+        (rf"(?<![\w.]){re.escape(VERSION)}(?![\w.])", "<version>"),
         (r"\bprocess-[0-9a-f]{8}\b", "process-<hash>"),
         (r"\b[0-9a-f]{12}\b", "<hash>"),
         (r"\b\d{13}-\d+\b", "<stream-id>"),

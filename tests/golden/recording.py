@@ -104,8 +104,8 @@ def _readable(write: list[str]) -> Any:
 
 async def _look(redis: Redis) -> AsyncIterator[Any]:
     async for key in redis.scan_iter():
-        if b"{people}" in key or key.endswith(b":home_changed"):
-            continue  # a copy of Slack's list, as it happened to be read; marks that are taken within a second
+        if b"{people}" in key or b":seen:" in key or key.endswith((b":home_changed", b":processes")):
+            continue  # a copy of Slack's list, as it happened to be read; what is renewed every few seconds
         kind, ttl_ms = (await redis.type(key)).decode(), await redis.pttl(key)
         if ttl_ms == -1 or ttl_ms >= BRIEF_MS:
             yield {"key": _text(key), "type": kind, "kept": _tell_ttl(ttl_ms), "value": await _read(redis, key, kind)}

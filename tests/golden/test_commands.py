@@ -28,6 +28,8 @@ ISO = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(\+\d\d:\d\d|Z)?")
 TIME = re.compile(r"\b(\d{4}-)?\d\d-\d\d \d\d:\d\d(:\d\d)?\b")
 SHIFTING = (
     (TIME, "<time>"),
+    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),
+    (re.compile(r"\b\d+\.\d s\b"), "<n> s"),
     (re.compile(r"\b\d+ ms\b"), "<n> ms"),
     (re.compile(r"\bms=\d+"), "ms=<n>"),
 )

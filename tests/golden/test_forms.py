@@ -20,11 +20,10 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from pydantic import BaseModel, ValidationError
 
-from bot.app.dispatch import is_newer_record
 from bot.app.work_kinds import WORK_KINDS
 from bot.chat.member_store import MemberRecord
 from bot.core.approval_sets import ApprovalSet
-from bot.core.records import Approval, Run
+from bot.core.records import Approval, Run, is_newer_record
 from bot.queue.keys import Keys
 from bot.queue.writes import HSet
 from bot.storage.approvals import ApprovalStore

@@ -54,6 +54,7 @@ FLAGS = (
     "--force-device-scale-factor=1",
 )
 EVERY_S = 0.05
+DRIVER_STARTS = 3
 
 
 class BrowserFailed(Exception):
@@ -85,12 +86,9 @@ class Browser:
         self._base = ""
 
     async def __aenter__(self) -> Browser:
-        self._driver = await asyncio.create_subprocess_exec(
-            str(DRIVER), "--port=0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-        )
         try:
+            self._base = f"http://127.0.0.1:{await self._start_driver()}"
             self._http = aiohttp.ClientSession(trust_env=False, timeout=aiohttp.ClientTimeout(total=60))
-            self._base = f"http://127.0.0.1:{await self._port()}"
             made = await self._send("POST", "/session", {"capabilities": {"alwaysMatch": self._wishes()}})
         except BaseException:
             await self.close()
@@ -240,13 +238,22 @@ class Browser:
         except (BrowserFailed, aiohttp.ClientError):
             return
 
-    async def _port(self) -> str:
-        assert self._driver is not None and self._driver.stdout is not None
-        async with asyncio.timeout(self.wait_s * 3):
-            async for line in self._driver.stdout:
-                if b"successfully on port" in line:
-                    return line.decode().rstrip().rstrip(".").rpartition(" ")[2]
-        raise BrowserFailed("no driver", "chromedriver ended before it was ready")
+    async def _start_driver(self) -> str:
+        """The port on which it listens. It takes any free one of IPv4 and then the same one of IPv6, and ends when
+        somebody else has that; it is then started once more."""
+        said = b""
+        for _ in range(DRIVER_STARTS):
+            self._driver = await asyncio.create_subprocess_exec(
+                str(DRIVER), "--port=0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+            )
+            assert self._driver.stdout is not None
+            async with asyncio.timeout(self.wait_s * 3):
+                async for line in self._driver.stdout:
+                    if b"successfully on port" in line:
+                        return line.decode().rstrip().rstrip(".").rpartition(" ")[2]
+                    said = line
+                await self._driver.wait()
+        raise BrowserFailed("no driver", f"chromedriver ended before it was ready: {said.decode().strip()}")
 
     def _wishes(self) -> dict[str, Any]:
         flags: Sequence[str] = (*FLAGS, f"--lang={self.language}", f"--user-data-dir={self._profile.name}")

@@ -10,7 +10,7 @@ import random
 import shutil
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -172,9 +172,9 @@ def free_ports(count: int) -> list[int]:
 
 
 @asynccontextmanager
-async def server(folder: Path) -> AsyncIterator[Node]:
-    """One server. `server_program()` must name one."""
-    node = Node(folder, free_ports(1)[0])
+async def server(folder: Path, more: Mapping[str, str] | None = None) -> AsyncIterator[Node]:
+    """One server. `server_program()` must name one. `more`: further settings."""
+    node = Node(folder, free_ports(1)[0], more=dict(more or {}))
     try:
         await node.start()
         yield node
@@ -183,12 +183,13 @@ async def server(folder: Path) -> AsyncIterator[Node]:
 
 
 @asynccontextmanager
-async def cluster(folder: Path, size: int = 3) -> AsyncIterator[Cluster]:
-    """A cluster of masters without replicas. `server_program()` must name a server."""
+async def cluster(folder: Path, size: int = 3, *, is_formed: bool = True) -> AsyncIterator[Cluster]:
+    """A cluster of masters without replicas. `server_program()` must name a server. Not formed, nothing runs yet."""
     ports = free_ports(2 * size)
     formed = Cluster([Node(folder / f"node{n}", ports[2 * n], ports[2 * n + 1]) for n in range(size)])
     async with AsyncExitStack() as stack:
         for node in formed.nodes:
             stack.push_async_callback(node.close)
-        await formed.form()
+        if is_formed:
+            await formed.form()
         yield formed

@@ -9,6 +9,7 @@ from bot.conversation.home_actions import HomeActions
 from bot.conversation.operations import OperationsReader
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.homes import HomeStore
+from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.preferences import PreferenceStore
 from tests.harness.lab import Lab
 
@@ -30,5 +31,7 @@ def build_home_parts(lab: Lab) -> tuple[HomeBuilder, HomeActions]:
         ),
         "keys": lab.keys,
         "clock": lab.clock,
+        "mornings": MorningPreferenceStore(lab.redis, lab.keys),
+        "morning_at": "08:30",
     }
     return HomeBuilder(**shared), HomeActions(**shared)

@@ -30,6 +30,7 @@ from bot.approvals.delivery import CardDelivery
 from bot.approvals.dialogs import CardDialogs
 from bot.approvals.duplicates import DuplicateGuard
 from bot.approvals.effect_runner import EffectRunner
+from bot.approvals.fresh_cards import CardReplacer
 from bot.approvals.lifecycle import ApprovalLifecycle
 from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener
@@ -437,6 +438,7 @@ class Lab:
             chat=self.wall,
             directory=self.staff,
             list_deputies=lambda task: self.engine.list_task_deputies(task, self.today()),
+            is_catching_up=self.lanes.is_catching_up,
         )
         self.ends = ApprovalLifecycle(
             card_delivery=delivery, approvals=self.approvals, journal=self.journal, clock=self.clock
@@ -451,7 +453,13 @@ class Lab:
         self.gates = PressHandler(
             **everybody, **tooling, approvals=self.approvals, directory=self.staff, card_editor=editor,
             refuser=PressRefuser(**everybody, approvals=self.approvals, journal=self.journal),
-            effect_runner=EffectRunner(**everybody, **tooling, card_editor=editor, directory=self.staff),
+            effect_runner=EffectRunner(
+                **tooling, lifecycle=self.ends, clock=self.clock, card_editor=editor, directory=self.staff
+            ),
+            card_replacer=CardReplacer(
+                approvals=self.approvals, card_delivery=delivery, directory=self.staff, tool_services=self.desk,
+                journal=self.journal, keys=self.keys, clock=self.clock,
+            ),
         )  # fmt: skip
 
         self.sets = ApprovalSets(
@@ -497,7 +505,7 @@ class Lab:
         button = next(one for one in card.buttons if one.choice == choice)
         click = Click(
             id=id or f"{button.approval}.{button.version}.{choice}", approval=button.approval, version=button.version,
-            choice=choice, person=person, place=DM, form=form, card=at,
+            choice=choice, person=person, place=DM, form=form, card=at, seal=button.seal,
         )  # fmt: skip
         await self.lanes.enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
 
@@ -521,6 +529,11 @@ class Lab:
             if not leases and not any([await self.redis.zcard(self.keys.build_key(n, "z")) for n in range(2)]):
                 return
         raise AssertionError("there is always something left to do")
+
+    async def work_beside(self) -> None:
+        """What another process does while an item is being handled."""
+        for lease in [one for n in range(self.keys.partitions) for one in await self.lanes.claim("q", n, 1)]:
+            await self._one(lease)
 
     async def _one(self, lease: Lease) -> None:
         try:

@@ -18,6 +18,7 @@ from tools.workflow.engine.store import (
     split_request_id,
     to_milliseconds,
 )
+from tools.workflow.engine.years import select_requests_of_year
 
 
 @dataclass
@@ -27,6 +28,8 @@ class MemoryStore:
     answers: dict[str, str] = field(default_factory=dict)
     lists: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     last_numbers: dict[str, int] = field(default_factory=dict)
+    omitted_numbers: dict[str, list[range]] = field(default_factory=dict)
+    number_floor: int = 0
     outbox_events: dict[str, OutboxEvent] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     deployments: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -35,8 +38,9 @@ class MemoryStore:
 
     async def load_start_context(self, key: str, person: str) -> StartContext:
         return StartContext(
-            self.answers.get(key), dict(self.deployments), dict(self.last_numbers), await self.load_own_requests(person)
-        )
+            self.answers.get(key), dict(self.deployments), dict(self.last_numbers), self.number_floor,
+            await self.load_own_requests(person),
+        )  # fmt: skip
 
     async def load_own_requests(self, person: str) -> OwnRequests:
         return OwnRequests(
@@ -52,6 +56,10 @@ class MemoryStore:
 
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
         return tuple(Request.model_validate_json(self.requests[r]) for r in request_ids if r in self.requests)
+
+    async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
+        own = await self.load_requests([request for request, _ in await self.list_members("mine", person)])
+        return select_requests_of_year(own, process, year)
 
     async def save_change(self, change: RequestChange) -> str:
         if change.idempotency_key in self.answers:
@@ -75,8 +83,11 @@ class MemoryStore:
 
     def _claim_request_number(self, request_id: str) -> None:
         prefix, number = split_request_id(request_id)
-        if self.last_numbers.get(prefix, 0) != number - 1:
+        last = self.last_numbers.get(prefix, 0)
+        if last >= number:
             raise WriteConflictError(request_id)
+        if last + 1 < number:
+            self.omitted_numbers.setdefault(prefix, []).append(range(last + 1, number))
         self.last_numbers[prefix] = number
 
     def _apply_list_update(self, listing: ListUpdate) -> None:
@@ -114,6 +125,9 @@ class MemoryStore:
 
     async def load_last_numbers(self) -> Mapping[str, int]:
         return dict(self.last_numbers)
+
+    async def load_omitted_numbers(self) -> Mapping[str, Sequence[range]]:
+        return dict(self.omitted_numbers)
 
     async def save_file(self, version: str, content: bytes) -> None:
         self.files.setdefault(version, content)

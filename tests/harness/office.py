@@ -74,7 +74,15 @@ LATE_S = float(os.environ.get("LATE_ANSWERS_S", "0"))
 """How long every answer of the workspace is on its way: `LATE_ANSWERS_S=0.4` plays stories on a slow platform."""
 TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
 """A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day they are told."""
-QUICK = Timing(poll_s=0.1, relay_pause_s=0.05, timer_pause_s=0.05, outage_retry_s=0.2, grace_s=5, file_patience_s=2)
+QUICK = Timing(
+    poll_s=0.1,
+    relay_pause_s=0.05,
+    timer_pause_s=0.05,
+    watch_pause_s=0.2,
+    outage_retry_s=0.2,
+    grace_s=5,
+    file_patience_s=2,
+)
 Tuned = Mapping[str, Any]
 T = TypeVar("T")
 
@@ -162,6 +170,7 @@ class Office:
             "SMTP_URL": self.smtp_url,
             "DIRECTORY_FILE": str(self.directory_file),
             "FILES_DIR": str(self.files_dir),
+            "DATA_DIR": tempfile.mkdtemp(prefix="data"),
             "POST_SPACING_MS": "1",
             "LEASE_SECONDS": "1.5",
             **changes,
@@ -211,11 +220,13 @@ class Office:
         ts = await self.driver.send_message(person, channel or self.dm(person), text, thread, files=files)
         return thread or ts
 
-    async def answer(self, person: str, text: str, *, channel: str = "", thread: str | None = None) -> str:
+    async def answer(
+        self, person: str, text: str, *, channel: str = "", thread: str | None = None, files: Sequence[str] = ()
+    ) -> str:
         """Somebody writes, and the bot's final answer, its receipt included."""
         channel = channel or self.dm(person)
         before = len(self.finals(channel))
-        await self.says(person, text, channel=channel, thread=thread)
+        await self.says(person, text, channel=channel, thread=thread, files=files)
         return await self.until(lambda: "".join(self.finals(channel)[before:][:1]))
 
     def finals(self, channel: str) -> list[str]:
@@ -358,7 +369,8 @@ class Process:
 
 
 def quick_settings(**changes: Any) -> Settings:
-    values: dict[str, Any] = {"post_spacing_ms": 1, "lease_seconds": 3.0, **changes}
+    folder = Path(tempfile.mkdtemp(prefix="data"))  # what is known of a store is known of this one
+    values: dict[str, Any] = {"post_spacing_ms": 1, "lease_seconds": 3.0, "data_dir": folder, **changes}
     return Settings(_env_file=None, **values)
 
 

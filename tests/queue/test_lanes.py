@@ -9,6 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.core.errors import LeaseLost
+from bot.core.held_lease import bind_lease
+from bot.core.work_items import build_show_lane
 from bot.queue.keys import Keys
 from bot.queue.lanes import ANYBODY, EnqueueResult, LaneItem, Lanes, Lease
 from bot.queue.writes import (
@@ -112,6 +114,21 @@ async def test_duplicates_are_told_by_id_and_by_every_alias(lanes: Lanes) -> Non
     assert await lanes.enqueue(LANE, "E2", "1", aliases=["C1,1.0"]) is EnqueueResult.DUPLICATE
     assert await lanes.enqueue(LANE, "client-7", "1") is EnqueueResult.DUPLICATE
     assert await (await take(lanes)).commit() is None
+
+
+async def test_what_was_withdrawn_is_never_accepted_even_if_its_call_arrives_late(lanes: Lanes) -> None:
+    """Its answer was lost, or it hangs in a connection: whoever asks what became of it gets a final word."""
+    assert await lanes.withdraw_item(LANE, "E1") and await lanes.withdraw_item(LANE, "E1"), "asked twice"
+    assert await lanes.enqueue(LANE, "E1", "1") is EnqueueResult.DUPLICATE
+    assert await none_due(lanes)
+
+
+async def test_what_was_accepted_cannot_be_withdrawn(lanes: Lanes) -> None:
+    """Negative control."""
+    await lanes.enqueue(LANE, "E1", "1")
+    assert not await lanes.withdraw_item(LANE, "E1")
+    await (await take(lanes)).commit()
+    assert not await lanes.withdraw_item(LANE, "E1"), "nor after it was handled"
 
 
 async def test_a_duplicate_is_known_after_its_first_was_handled(lanes: Lanes) -> None:
@@ -265,11 +282,39 @@ async def test_a_checkpoint_left_over_from_the_item_before_is_refused(lanes: Lan
     await lanes.enqueue(LANE, "E1", "1")
     await lanes.enqueue(LANE, "E2", "2")
     lease = await take(lanes)
-    late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", 0, "", "", []], 0)
+    late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", 0, "", "", [], 0], 0)
     await lease.commit()
     with pytest.raises(LeaseLost):
         await late.checkpoint("1", Set(key(lanes, "x"), "late"))
     assert await lanes.redis.exists(key(lanes, "x")) == 0
+
+
+async def test_a_lease_of_a_card_knows_whether_its_copies_are_updated_by_an_item_of_their_own(lanes: Lanes) -> None:
+    """As the store knows it, at every moment of an item, without a question of its own."""
+    card = lanes.keys.derive_id("A", 0, "card")
+    first, second = (EnqueueItem(build_show_lane(card), f"refresh:{number}", "{}") for number in (1, 2))
+    await write(lanes, HSet(lanes.keys.build_key(0, "apr", card), {"state": "open"}))
+    for number in range(4):
+        await lanes.enqueue(card, f"E{number}", "{}")
+    lease = next(one for one in await lanes.claim("p", 0, 5) if one.lane == card)
+    bind_lease(lease)
+
+    async def is_known(expected: bool) -> bool:
+        is_pending = await lanes.has_pending_items(build_show_lane(card))
+        return is_pending is await lanes.is_catching_up(card) is expected
+
+    assert await is_known(False)
+    await lease.checkpoint("1", Set(lanes.keys.build_key(0, "x"), "y"))
+    assert await is_known(False)
+    await lease.checkpoint("2", first)
+    assert await is_known(True), "put by this very item"
+    await lease.commit()
+    assert await is_known(True), "and the next is told"
+    await (next(one for one in await lanes.claim("p", 0, 5) if one.lane != card)).commit()
+    await lease.commit()
+    assert await is_known(False)
+    await lease.commit(second)
+    assert await is_known(True), "put by the commit before"
 
 
 async def test_a_seq_may_be_used_again_for_the_next_item(lanes: Lanes) -> None:

@@ -3,6 +3,7 @@ keep elsewhere, and are not counted."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -15,6 +16,7 @@ from redis.asyncio.client import Pipeline
 from bot.agent.limits import DailyBudget
 from bot.agent.model import ModelReply
 from bot.chat.messages import Click, Message, Place, RateSlot
+from bot.core.held_lease import bind_lease
 from bot.core.work_items import ButtonPressed, MessageReceived
 from bot.queue.lanes import Lease
 from tests.harness.lab import DM, Lab
@@ -49,7 +51,12 @@ async def handled(lab: Lab, lane: str, id: str, body: str) -> None:
     """One item all the way, as a process with little to do handles what it accepts."""
     lease = await lab.lanes.enqueue_or_claim("p", lane, id, body, aliases=[f"at:{id}"], person="U1")
     assert isinstance(lease, Lease)
-    await lease.commit(*await lab.dispatch.handle_item(lease))
+
+    async def serve_lane() -> None:
+        bind_lease(lease)
+        await lease.commit(*await lab.dispatch.handle_item(lease))
+
+    await asyncio.create_task(serve_lane())
 
 
 async def said(lab: Lab, text: str, id: str) -> None:
@@ -115,7 +122,7 @@ async def test_a_decision_takes_three(redis: Redis, monkeypatch: pytest.MonkeyPa
     click = Click(id="press", approval=button.approval, version=1, choice="confirm", person="U1", place=DM)
     with counted(monkeypatch) as asked:
         await handled(lab, click.approval, click.id, ButtonPressed(click=click).model_dump_json())
-    assert asked == ["EVALSHA"] * 3, "accept, decide and begin, commit"
+    assert asked == ["EVALSHA", "EVALSHA", "EVALSHA"], "accept, decide and begin, commit"
     assert [one.id for one in await lab.engine.list_own_requests("U1")] == ["L-0001"], "and it was carried out"
 
 

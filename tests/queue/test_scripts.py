@@ -27,6 +27,7 @@ from bot.queue.writes import (
     apply_writes,
     encode_writes,
 )
+from bot.storage.journal import Journal
 
 LANE = "slack:T1:D1"
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
@@ -226,7 +227,18 @@ async def test_a_lane_whose_items_are_gone_is_lost_to_its_holder(lanes: Lanes) -
 
 def build_put(nonce: str, id: str, *, owner: str = "me", person: str = "", aliases: tuple[str, ...] = ()) -> list[str]:
     rules = (LANE, 500, DAY_MS, owner, 20_000, person, CREDIT_MS, COST_MS)
-    return [nonce, *map(str, rules), "{}", id, *aliases]
+    return [nonce, *map(str, rules), "", "{}", id, *aliases]
+
+
+async def test_an_item_is_noted_when_it_is_accepted_and_only_then(lanes: Lanes) -> None:
+    note = Journal(lanes.redis, lanes.keys).build_record_write(LANE, "message.received", person="U1", characters=2)
+    small = Lanes(lanes.redis, lanes.keys, cap=1)
+    for id in ("E1", "E1", "E2"):  # accepted, known, and one too many
+        await small.enqueue_or_claim("", LANE, id, "{}", note=note)
+    await lanes.enqueue_or_claim("", LANE, "E3", "{}")  # the control: nothing is said of it
+    assert [(one.kind, one.person, one.more) async for one in Journal(lanes.redis, lanes.keys).stream_records()] == [
+        ("message.received", "U1", {"characters": 2})
+    ]
 
 
 async def test_a_repeated_put_is_told_again_that_it_has_the_lane(lanes: Lanes) -> None:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from redis import exceptions
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
@@ -613,3 +614,65 @@ async def test_sigterm_gives_back_without_a_try(valkey: str, redis: Redis, keys:
     assert 5 <= len(handled) < 100
     [lease] = await lanes.claim("next", keys.get_partition("D1"), 1)
     assert (lease.item.body, lease.item.tries) == (str(len(handled)), 1)
+
+
+# What Redis refuses
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),
+        exceptions.ReadOnlyError("You can't write against a read only replica."),
+        exceptions.ClusterDownError("The cluster is down"),
+        exceptions.ResponseError("MISCONF Errors writing to the AOF file: No space left on device"),
+        exceptions.ResponseError("NOREPLICAS Not enough good replicas to write."),
+    ],
+    ids=lambda one: type(one).__name__ + str(one)[:7],
+)
+async def test_what_redis_refuses_is_an_outage_and_costs_no_try(
+    lanes: Lanes, keys: Keys, refusal: exceptions.RedisError
+) -> None:
+    """The engine lets the client's errors through: more refusals than tries, and the item is handled in the end."""
+    tries = list[int]()
+
+    async def handle(lease: Lease) -> None:
+        tries.append(lease.item.tries)
+        if len(tries) < 6:
+            raise refusal
+
+    await lanes.enqueue("lane", "E1", "1")
+    async with running(make(lanes, Recorder(keys, handle))):
+        await until(lambda: done(lanes, keys, "lane", 1))
+    assert len(tries) == 6 and set(tries) == {1}
+
+
+async def test_another_error_reply_costs_tries(lanes: Lanes, keys: Keys) -> None:
+    """Negative control: a mistake of ours is no outage."""
+    tries = list[int]()
+
+    async def handle(lease: Lease) -> None:
+        tries.append(lease.item.tries)
+        raise exceptions.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value")
+
+    await lanes.enqueue("lane", "E1", "1")
+    async with running(make(lanes, Recorder(keys, handle))):
+        await until(lambda: has_dead_letters(lanes, keys))
+    assert tries == [1, 2, 3]
+
+
+async def has_dead_letters(lanes: Lanes, keys: Keys) -> bool:
+    return bool(await DeadLetterStore(lanes.redis, keys).list_dead_letters())
+
+
+async def test_a_paused_worker_takes_nothing(lanes: Lanes, keys: Keys) -> None:
+    paused = True
+    worker = make(lanes, Recorder(keys), is_paused=lambda: paused)
+    async with running(worker):
+        await worker.accept_item("lane", "E1", "1")
+        await lanes.enqueue("other", "E2", "1")
+        await asyncio.sleep(0.2)
+        assert not await log(lanes.redis, keys, "lane") and not await log(lanes.redis, keys, "other")
+        paused = False
+        await until(lambda: done(lanes, keys, "lane", 1))
+        await until(lambda: done(lanes, keys, "other", 1))

@@ -40,6 +40,9 @@ async def test_nobody_there_is_store_down(tmp_path: Path, address: str) -> None:
         exceptions.ReadOnlyError("replica"),
         exceptions.OutOfMemoryError("full"),
         exceptions.ResponseError("MISCONF errors writing to the AOF file"),
+        exceptions.ResponseError(
+            "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+        ),
         exceptions.ResponseError("NOREPLICAS not enough good replicas"),
         exceptions.ResponseError("ERR Error running script (call to f_1): @user_script:3: -READONLY You can't write"),
     ],
@@ -52,6 +55,18 @@ def test_what_may_pass_is_store_down(error: Exception) -> None:
 def test_a_mistake_of_ours_stays_what_it_is() -> None:
     with pytest.raises(exceptions.ResponseError, match="WRONGTYPE"), translate_redis_errors():
         raise exceptions.ResponseError("WRONGTYPE Operation against a key")
+
+
+async def test_a_server_without_its_replicas_is_store_down_for_a_pipeline_too(redis: Redis) -> None:
+    await redis.config_set("min-replicas-to-write", "1")
+    try:
+        with pytest.raises(StoreUnavailableError), translate_redis_errors():
+            async with redis.pipeline(transaction=False) as pipe:
+                pipe.get("k")
+                pipe.set("k", "v")
+                await pipe.execute()
+    finally:
+        await redis.config_set("min-replicas-to-write", "0")
 
 
 async def test_a_full_server_is_store_down(redis: Redis) -> None:

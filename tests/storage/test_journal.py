@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
-from bot.storage.journal import Journal, JournalRecord, parse_age_ms
+from bot.storage.journal import Journal, JournalFilter, JournalRecord, parse_age_ms
 
 
 async def lines(journal: Journal, **wanted: object) -> list[str]:
@@ -136,3 +138,44 @@ async def test_old_entries_go(either: Redis, keys: Keys) -> None:
         await either.xadd(name, {"k": "x"}, id=f"{1 + number}-0")
     await journal.append_record("D1", "x", text="new")
     assert await either.xlen(name) <= 101
+
+
+async def test_a_look_at_the_last_minutes_reads_nothing_of_the_months_before(redis: Redis) -> None:
+    """Neither for what is there nor for what is not."""
+    keys, entries = Keys(), 20_000
+    now, month = int((await redis.time())[0]) * 1000, 30 * 86_400_000
+    async with redis.pipeline(transaction=False) as pipe:
+        for n in range(entries):
+            fields: dict[Any, Any] = {
+                "v": "1",
+                "k": "step",
+                "run": f"R{n}",
+                "who": f"U{n % 200}",
+                "t": "looks for Li Si",
+            }
+            pipe.xadd(keys.build_key(n % keys.partitions, "j"), fields, id=f"{now - month + month * n // entries}-{n}")
+        await pipe.execute()
+    journal, nobody = Journal(redis, keys), JournalFilter(person="U_NOBODY")
+    await journal.append_record("a", "command", person="U1", text="now")
+
+    async def count_bytes(work: Coroutine[Any, Any, object]) -> int:
+        """What the server has sent for it, and its own account of that."""
+        before = await redis.info("stats")
+        await work
+        return int((await redis.info("stats"))["total_net_output_bytes"] - before["total_net_output_bytes"])
+
+    assert (await lines(journal, since="2m"))[-1] == "now"
+    assert await count_bytes(lines(journal, since="2m")) < 20_000
+    assert await count_bytes(journal.has_record(nobody, "2m")) < 20_000
+    assert await count_bytes(journal.has_record(nobody, "60d")) > 1_000_000, "the control: all of it is another thing"
+
+
+async def test_what_is_old_goes_also_where_nothing_is_written(either: Redis, keys: Keys) -> None:
+    journal = Journal(either, keys, kept_ms=3_600_000)
+    old = [keys.build_key(partition, "j") for partition in range(keys.partitions)]
+    for key in old:
+        await either.xadd(key, {"v": "1", "k": "step"}, id="1000-1")
+    await journal.append_record("A", "step")
+    assert await Journal(either, keys).delete_old_records() == 0, "a command trims nothing"
+    await journal.delete_old_records()
+    assert [record.at_ms > 1000 async for record in journal.stream_records()] == [True]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from datetime import date, datetime
 from typing import Any
 
 from redis.asyncio import Redis
@@ -34,8 +35,9 @@ async def forged(desk: Office, person: str, card: dict[str, Any], choice: str) -
     if not desk.posts(channel):
         await desk.answer(person, "help")
     value = next(list_buttons(card))["value"]
+    block = next(one["block_id"] for one in card["blocks"] if one["type"] == "actions")
     at = desk.posts(channel)[-1]["ts"]
-    return await desk.driver.click_button(person, channel, at, f"cs:{choice}", value=value, force=True)
+    return await desk.driver.click_button(person, channel, at, f"cs:{choice}", value=value, block_id=block, force=True)
 
 
 async def rewritten(redis: Redis, approval: str, **parts: object) -> None:
@@ -91,6 +93,26 @@ async def hours_pass(desk: Office, hours: float) -> None:
 def facts_of(card: dict[str, Any]) -> dict[str, str]:
     """Label → value of everything a card shows in columns, and of all that names persons: them by name."""
     return {label: _without_identities(label, value) for label, value in _pairs(card)}
+
+
+def with_iso_days(text: str) -> str:
+    """The same with days as `2026-12-07 PM`, `2026-12-07 下午`, after a weekday that fits."""
+    return re.sub(
+        r"(?:(\d{4})年(\d+)月(\d+)日 (周[一二三四五六日])|(Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\d+ [A-Z][a-z]{2} \d{4}))"
+        r"(?:(上午|下午)| \((AM|PM)\))?",
+        _read_day,
+        text,
+    )
+
+
+def _read_day(found: re.Match[str]) -> str:
+    if found[1]:
+        day = date(int(found[1]), int(found[2]), int(found[3]))
+        assert "周" + "一二三四五六日"[day.weekday()] == found[4]
+    else:
+        day = datetime.strptime(found[6], "%d %b %Y").date()
+        assert f"{day:%a}" == found[5]
+    return " ".join(filter(None, (str(day), found[7] or found[8])))
 
 
 def people_of(card: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:

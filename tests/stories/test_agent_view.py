@@ -158,7 +158,7 @@ async def test_slacks_own_stop_cancels_a_card_that_waits(desk: Office) -> None:
     card = kept(await desk.card(here))
     await desk.quiet()
     await desk.driver.stop_session(ZHANG, here, thread, force=True)
-    await desk.until(lambda: "张三停下了这件事" in desk.said(here))
+    await desk.until(lambda: "您停下了这件事" in desk.said(here))
     await desk.quiet()
     assert sessions(desk) == ["active"] and not desk.cards(here)
     await desk.press(ZHANG, card, "confirm", force=True)

@@ -102,7 +102,7 @@ async def test_a_choice_that_a_row_permits_is_flagged_on_both_cards_and_in_the_a
         env = {"REDIS_URL": town.redis_url, "LANG": "en_US.UTF-8", "COLUMNS": "250"}
         plain, table = await ran("audit", "--json", cwd=tmp_path, env=env), await ran("audit", cwd=tmp_path, env=env)
     assert f'"flags": "exception approver={SUN.id} rules={LI}"' in plain.out, plain
-    assert "not whom the rules name" in " ".join(table.out.split()), table
+    assert "approver not named by the rules" in " ".join(table.out.split()), table
 
 
 async def test_the_second_level_is_of_the_authors_chain(town: Office, tmp_path: Path) -> None:

@@ -473,6 +473,7 @@ async def test_lists_show_what_there_is(desk: Office) -> None:
     await desk.says(ZHANG, LEAVE + "旅行")
     await desk.press(ZHANG, await desk.card(desk.dm(ZHANG)), "confirm")
     card = await desk.card(desk.dm(LI), "L-0001")
+    await desk.quiet()  # what the confirmation led to is said before the next question
     assert "L-0001" in await desk.answer(LI, "待办")
     mine = await desk.answer(ZHANG, "我的申请")
     assert "L-0001" in mine and "等待审批" in mine

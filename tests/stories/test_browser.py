@@ -26,7 +26,7 @@ ZH = {
     "waits": "张三的请假申请 L-0001 等您审批",
     "reject": "驳回",
     "approve": "同意",
-    "decided": "李四已同意",
+    "decided": "您已同意",
     "mail": "给李四发邮件，主题 请假，内容 谢谢批准，明天起我不在。",
     "send": "发送",
     "subject": "请假",
@@ -42,7 +42,7 @@ EN = {
     "waits": "leave request L-0001 needs your decision",
     "reject": "Reject",
     "approve": "Approve",
-    "decided": "Approved by Li Si",
+    "decided": "Approved by you",
     "mail": "mail Li Si, subject Leave, body Thanks for approving, I am away from tomorrow.",
     "send": "Send",
     "subject": "Leave",
@@ -101,7 +101,7 @@ FORM_ZH = {
     "more": "更多选项…",
     "half": "7.5 个工作日",
     "confirm": "确认",
-    "outcome": "张三已确认",
+    "outcome": "您已确认",
 }
 FORM_EN = {
     "title": "Leave",
@@ -111,7 +111,7 @@ FORM_EN = {
     "more": "More Options…",
     "half": "7.5 working days",
     "confirm": "Confirm",
-    "outcome": "Confirmed by Zhang San",
+    "outcome": "Confirmed by you",
 }
 PUT = "const [css, value] = arguments; const one = document.querySelector(css); one.value = value;\
  one.dispatchEvent(new Event('change', {bubbles: true}));"
@@ -183,7 +183,7 @@ SET_ZH = {
     "all": "同意全部 3 项",
     "two": "同意 2 项（共 3 项）",
     "rest": "1 项申请等您决定",
-    "decided": "李四已同意",
+    "decided": "您已同意",
     "reject": "驳回所选…",
     "why": "没有发票",
     "done": "3 项都已处理",
@@ -193,7 +193,7 @@ SET_EN = {
     "all": "Approve All 3",
     "two": "Approve 2 of 3",
     "rest": "1 request waits for your decision",
-    "decided": "Approved by Li Si",
+    "decided": "Approved by you",
     "reject": "Reject Ticked…",
     "why": "no receipt",
     "done": "All 3 are settled",

@@ -29,7 +29,7 @@ PUT = "const [css, value] = arguments; const one = document.querySelector(css); 
 ZH = {
     "claim": "报销 320 元打车费，去客户那里，审批人李四",
     "confirm": "确认",
-    "outcome": "张三已确认",
+    "outcome": "您已确认",
     "waits": "等您审批",
     "title": "报销",
     "remove": "去掉 wrong.png",
@@ -37,7 +37,7 @@ ZH = {
 EN = {
     "claim": "claim 320 yuan for a taxi to the client, Li Si approves",
     "confirm": "Confirm",
-    "outcome": "Confirmed by Zhang San",
+    "outcome": "Confirmed by you",
     "waits": "needs your decision",
     "title": "Expense",
     "remove": "Remove wrong.png",

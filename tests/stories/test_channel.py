@@ -35,12 +35,28 @@ from tests.stories.script import requests_of
 
 LEAVE = "I need 10 days off from tomorrow, stomach ache"
 HAN = "\u4e00", "\u9fff"
+LEADS, TRIO = "C02LEADS", "C03TRIO"
+"""A private channel of Li and Wang; a group DM of Zhang and Li."""
 
 
 def finals(desk: Office, thread: str) -> list[str]:
     """Final answers in a thread of the shared channel."""
     posts = [m for m in desk.posts(GENERAL) if m.get("thread_ts") == thread]
     return [read_message_text(m) for m in posts if read_message_key(m).endswith(":final")]
+
+
+@pytest.mark.parametrize("room", [LEADS, TRIO])
+async def test_in_a_private_channel_and_in_a_group_dm_it_hears_who_calls_it(
+    desk: Office, redis: Redis, room: str
+) -> None:
+    talk = await desk.driver.send_message(LI, room, "中午吃什么？")
+    thread = await desk.driver.mention_bot(LI, room, "明天起请2天年假，去看父母，审批人王五")
+    preview = await desk.card(desk.dm(LI))
+    answered = await desk.until(lambda: [m for m in desk.posts(room) if m.get("thread_ts") == thread])
+    assert not any(word in read_message_text(m) for m in answered for word in ("父母", "年假"))
+    await desk.press(LI, preview, "confirm")
+    await desk.until(lambda: [text for text in desk.finals(desk.dm(LI)) if "L-0001" in text])
+    assert not desk.cards(room) and not [m for m in desk.posts(room) if m.get("thread_ts") == talk]
 
 
 async def test_o_leave_in_a_channel_thread_by_mention_in_english(desk: Office, redis: Redis) -> None:
@@ -50,7 +66,7 @@ async def test_o_leave_in_a_channel_thread_by_mention_in_english(desk: Office, r
     await desk.says(ANN.id, "Li Si", channel=GENERAL, thread=thread)  # no mention: the thread is engaged
     preview = await desk.card(desk.dm(ANN.id))
     shown = read_message_text(preview)
-    assert "Open until" in shown and "stomach ache" in shown.lower() and "2026-11-24" in shown
+    assert "Open until" in shown and "stomach ache" in shown.lower() and "Tue 24 Nov 2026" in shown
     assert {button["text"]["text"] for button in list_buttons(preview)} == {"Confirm", "Edit", "Cancel"}
 
     await desk.until(lambda: "The card is in our DM" in desk.said(GENERAL))

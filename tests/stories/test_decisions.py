@@ -76,7 +76,7 @@ async def test_e_the_approver_approves_and_the_requester_hears_of_it(desk: Offic
     await desk.quiet()
     final = next(m for m in desk.posts(there) if m["ts"] == card["ts"])
     assert choices_of(final) == set()
-    assert "李四已同意：张三的请假申请 L-0001" in read_message_text(final) and "<!date^" in str(final["blocks"][1])
+    assert "您已同意：张三的请假申请 L-0001" in read_message_text(final) and "<!date^" in str(final["blocks"][1])
     request = await request_of(desk, "L-0001")
     assert (request.status, request.waits_for) == (Status.APPROVED, ())
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
@@ -94,7 +94,7 @@ async def test_e_the_same_in_english(desk: Office) -> None:
     await desk.press(WANG, card, "approve")
     await desk.until(lambda: "Your leave request L-0001 is approved" in desk.said(here))
     await desk.quiet()
-    assert "Approved by Wang Wu: Zhao Liu’s leave" in desk.said(desk.dm(WANG)) and not desk.cards(desk.dm(WANG))
+    assert "Approved by you: Zhao Liu’s leave" in desk.said(desk.dm(WANG)) and not desk.cards(desk.dm(WANG))
 
 
 async def test_g_rejected_with_an_opinion_revised_and_approved(desk: Office) -> None:
@@ -120,7 +120,7 @@ async def test_g_rejected_with_an_opinion_revised_and_approved(desk: Office) -> 
     assert (
         facts_of(again).items()
         >= {
-            "开始日期": "2026-12-01 上午",
+            "开始日期": "2026年12月1日 周二上午",
             "时长": "2 个工作日",
             "请假事由": "去看父母",
             "审批意见": "李四驳回：这周人手不够",
@@ -159,7 +159,7 @@ async def test_g_a_revision_that_will_not_do_is_refused_in_the_dialog(desk: Offi
     assert set(refused.errors) <= {"field_start_date", "field_end_date"}, "it stands under the field it is about"
     assert (await request_of(desk, "L-0001")).status is Status.REVISE
     assert (await desk.fill(ZHANG, field_start_date="2026-12-01", field_end_date="2026-12-02")).ok
-    assert facts_of(await desk.card(desk.dm(LI), "L-0001"))["结束日期"] == "2026-12-02 下午"
+    assert facts_of(await desk.card(desk.dm(LI), "L-0001"))["结束日期"] == "2026年12月2日 周三下午"
 
 
 async def test_g_revise_by_words_works_as_the_dialog_does(desk: Office) -> None:
@@ -247,7 +247,7 @@ async def test_j_a_double_click_decides_once(desk: Office) -> None:
     card = kept(await desk.card(there))
     await asyncio.gather(*(desk.press(LI, card, "approve", force=True) for _ in range(2)))
     told = await told_privately(desk, LI, "已经处理过了")
-    assert "李四已同意" in told, "the second press is told what the first one did"
+    assert "您已同意" in told, "the second press is told what the first one did"
     await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(here))
     await desk.quiet()
     assert await said_about(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
@@ -260,7 +260,7 @@ async def test_j_a_double_click_on_confirm_starts_one_request(desk: Office) -> N
     await desk.says(ANN.id, "I need 2 days off from tomorrow, visiting my parents, approver Li Si")
     card = kept(await desk.card(here))
     await asyncio.gather(*(desk.press(ANN.id, card, "confirm", force=True) for _ in range(2)))
-    assert "Confirmed by Ann Smith" in await told_privately(desk, ANN.id, "This is settled already")
+    assert "Confirmed by you" in await told_privately(desk, ANN.id, "This is settled already")
     await desk.until(lambda: [t for t in desk.finals(here) if "L-0001" in t])
     await desk.quiet()
     assert await requests_of(desk, ANN.id) == ("L-0001",)

@@ -111,8 +111,8 @@ async def test_a_resubmission_shows_the_objection_first_and_what_is_there_alread
     done = await desk.fill(ZHANG, field_start_date="2026-12-08", field_end_date="2026-12-07", field_reason="")
     assert done.errors and desk.driver.find_top_view(ZHANG) is not None
     await desk.fill(ZHANG, field_start_date="2026-12-07", field_end_date="2026-12-08", field_reason="去看父母")
-    again = await desk.card(desk.dm(LI), "2026-12-07")
-    assert "2026-12-08" in read_message_text(again) and card
+    again = await desk.card(desk.dm(LI), "2026年12月7日 周一")
+    assert "12月8日 周二" in read_message_text(again) and card
 
 
 async def test_what_does_not_fit_on_one_page_stands_behind_it_and_both_count(desk: Office) -> None:

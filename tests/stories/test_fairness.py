@@ -7,13 +7,19 @@ import json
 import re
 from collections.abc import Sequence
 
+import pytest
+
 from bot.agent.model import ModelReply
+from bot.queue import lanes
 from bot.queue.keys import Keys
 from tests.harness.office import GENERAL, LI, WANG, ZHANG, Office
 
 HANDS = 4
 """Conversations at once in the only process."""
 THREADS, EACH = 40, 5
+SLOWNESS = 10
+"""So many times longer than in production may the flood take to write: credit and cost are as much larger. Who writes
+more slowly than a lane costs is rightly no flood any more, and a busy machine makes this one slow."""
 
 
 class Noted:
@@ -48,7 +54,9 @@ async def _acknowledged(desk: Office) -> None:
     await desk.until(lambda: not desk.driver.ws.delivery.waiting)
 
 
-async def test_a_flood_from_one_person_cannot_starve_others(empty: Office) -> None:
+async def test_a_flood_from_one_person_cannot_starve_others(empty: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "CREDIT_MS", SLOWNESS * lanes.CREDIT_MS)
+    monkeypatch.setattr(lanes, "COST_MS", SLOWNESS * lanes.COST_MS)
     model, threads, every = Noted(), [None] * THREADS, THREADS * EACH
     async with empty.opened(model=model, concurrency=HANDS, steps="quiet"):
         await floods(empty, range(every // 2), threads)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from bot.evaluation.shown_blocks import read_message_text
 from bot.local.workspace.methods_files import SIGN_IN
@@ -14,6 +15,9 @@ from bot.queue.keys import Keys
 from bot.storage.files import build_waiting_key
 from tests.harness.files import HTML, archive, ofd, pdf, png
 from tests.harness.office import GENERAL, LI, WANG, ZHANG, ZHAO, Office, found_request
+from tests.stories.behind import choices_of, hours_pass
+from tests.tools.workflow.remote.company import world_of
+from tests.tools.workflow.remote.face import LOGIN, PASSWORD
 
 CLAIM = "报销 320 元打车费，去客户那里，审批人李四"
 
@@ -58,6 +62,20 @@ async def test_a_receipt_sent_with_the_message_is_on_the_card_and_with_the_appro
     await desk.quiet()
     assert not await waiting(desk, desk.dm(ZHANG)), "it is on the request"
     assert not any(shared(desk, channel) for channel in desk.channels() if channel != desk.dm(LI))
+
+
+async def test_asked_again_the_approver_has_the_receipt_below_the_new_card(desk: Office) -> None:
+    """The card expires; whoever asked gets it with a button to ask again, and needs no copy of their own file."""
+    here, there = desk.dm(ZHANG), desk.dm(LI)
+    await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "r.png", png("taxi")))
+    await hours_pass(desk, 73)
+    told = await desk.card(here, "李四到期前没有处理")
+    await desk.quiet()
+    assert not shared(desk, here), "it is their own"
+    await desk.press(ZHANG, told, "again")
+    renewed = (await desk.until(lambda: [c for c in desk.cards(there) if "approve" in choices_of(c)]))[-1]
+    await desk.quiet()
+    assert [m["thread_ts"] for m in shared(desk, there)][1:] == [renewed["ts"]]
 
 
 async def test_a_receipt_sent_first_alone_waits_for_the_request(desk: Office) -> None:
@@ -237,6 +255,27 @@ async def test_the_same_bytes_on_another_claim_are_told_to_both_approvers(desk: 
     assert "b.png" in told[0] and "very same file" in told[0]
     await desk.quiet()
     assert len([m for m in desk.posts(desk.dm(WANG)) if "very same file" in read_message_text(m)]) == 1
+
+
+@pytest.mark.parametrize("kind", ["camunda", "flowable"])
+async def test_the_same_bytes_are_told_to_both_approvers_where_an_engine_outside_keeps_requests(
+    empty: Office, kind: str
+) -> None:
+    async with world_of(kind) as world:
+        address = {"engine_url": world.url, "engine_user": LOGIN, "engine_password": SecretStr(PASSWORD)}
+        async with empty.opened(workflow_engine=kind, **address) as bot:
+            again = empty.driver.upload_file(LI, "b.png", png("same"))
+            first = await requested(empty, LI, "请明天到后天的病假，发烧，审批人王五", again, approver=WANG)
+            note = empty.driver.upload_file(ZHANG, "a.png", png("same"))
+            other = await requested(empty, ZHANG, "请明天到后天的病假，发烧，审批人李四", note)
+            seen = read_message_text(await empty.card(empty.dm(LI), other))
+            assert "相同的文件" in seen and first in seen and "李四" in seen
+            told = await empty.until(
+                lambda: [t for t in empty.said(empty.dm(WANG)).splitlines() if other in t and first in t]
+            )
+            assert "b.png" in told[0] and "very same file" in told[0]
+            empty.clock.offset += timedelta(days=31)
+            assert await bot.file_cleaner.delete_due_files() == 0, "they are on requests"
 
 
 async def test_other_bytes_are_flagged_nowhere(desk: Office) -> None:

@@ -39,8 +39,8 @@ def settled(card: dict[str, Any], outcome: str) -> None:
 @pytest.mark.parametrize(
     ("author", "ask", "approver", "outcome"),
     [
-        (ZHANG, TWO_DAYS, LI, "李四已同意：张三的请假申请 L-0001"),
-        (ZHAO, ENGLISH, WANG, "Approved by Wang Wu: Zhao Liu’s leave request L-0001"),
+        (ZHANG, TWO_DAYS, LI, "您已同意：张三的请假申请 L-0001"),
+        (ZHAO, ENGLISH, WANG, "Approved by you: Zhao Liu’s leave request L-0001"),
     ],
 )
 async def test_an_approved_card(desk: Office, author: str, ask: str, approver: str, outcome: str) -> None:
@@ -57,12 +57,12 @@ async def test_an_approved_card(desk: Office, author: str, ask: str, approver: s
 @pytest.mark.parametrize(
     ("author", "ask", "approver", "by", "revised", "status"),
     [
-        (ZHANG, TWO_DAYS, LI, "李四已驳回", "您的请假申请 L-0001 被驳回了：年假", "已驳回，等申请人修改或撤回"),
+        (ZHANG, TWO_DAYS, LI, "您已驳回", "您的请假申请 L-0001 被驳回了：年假", "已驳回，等申请人修改或撤回"),
         (
             ZHAO,
             ENGLISH,
             WANG,
-            "Rejected by Wang Wu",
+            "Rejected by you",
             "Your leave request L-0001 was rejected",
             "Rejected; its author can",
         ),
@@ -91,7 +91,7 @@ async def test_a_return_is_called_a_return(desk: Office) -> None:
     card = kept(await desk.card(there, "L-0001"))
     await desk.press(LI, card, "return")
     await desk.fill(LI, opinion="请写明交接人")
-    await desk.until(lambda: header(same(desk, there, card)).startswith("李四已退回"))
+    await desk.until(lambda: header(same(desk, there, card)).startswith("您已退回"))
     await desk.card(here, "您的请假申请 L-0001 被退回了：年假")
 
 
@@ -101,17 +101,17 @@ async def test_the_authors_own_cards(desk: Office) -> None:
     await desk.says(ZHANG, TWO_DAYS)
     first = kept(await desk.card(here))
     await desk.press(ZHANG, first, "cancel")
-    await desk.until(lambda: header(same(desk, here, first)).startswith("张三已取消"))
-    settled(same(desk, here, first), "张三已取消")
+    await desk.until(lambda: header(same(desk, here, first)).startswith("您已取消"))
+    settled(same(desk, here, first), "您已取消")
     assert "什么都没有做" in read_message_text(same(desk, here, first))
     await desk.until(lambda: desk.finals(here))
     await desk.says(ZHANG, TWO_DAYS)
     second = kept(await desk.card(here))
     await desk.press(ZHANG, second, "confirm")
-    await desk.until(lambda: header(same(desk, here, second)).startswith("张三已确认"))
-    settled(same(desk, here, second), "张三已确认")
+    await desk.until(lambda: header(same(desk, here, second)).startswith("您已确认"))
+    settled(same(desk, here, second), "您已确认")
     assert "结果：发起了请假申请 L-0001" in read_message_text(same(desk, here, second))
-    assert header(same(desk, here, second)) == "张三已确认：发起请假申请"
+    assert header(same(desk, here, second)) == "您已确认：发起请假申请"
 
 
 async def test_an_expired_card_and_the_authors_copy_of_it(desk: Office) -> None:

@@ -81,7 +81,8 @@ async def test_a_task_is_approved_on_home_by_the_press_of_its_card(desk: Office,
     await open_home(desk, LI)
     page = read_home(desk, LI)
     author = {"zh": "张三", "en": "Zhang San"}[language]
-    facts = (author, "zhangsan@example.com", "2026-11-24", "2026-11-25", "去看父母", "13")
+    days = {"zh": ("11月24日 周二", "11月25日 周三"), "en": ("Tue 24 Nov 2026", "Wed 25 Nov 2026")}[language]
+    facts = (author, "zhangsan@example.com", *days, "去看父母", "13")
     assert all(one in page for one in facts), "what is decided on stands there"
     assert (await press(desk, LI, "cs:approve")).ok
     await desk.until(lambda: f"申请 {request} 已通过" in desk.said(desk.dm(ZHANG)))
@@ -225,6 +226,53 @@ async def test_a_request_is_withdrawn_from_home_once(desk: Office) -> None:
     assert "cs:home:withdraw" not in str(desk.driver.homes[ZHANG]), "no stale control"
 
 
+@pytest.mark.parametrize(("language", "label"), [("zh", "撤回原因"), ("en", "Reason for withdrawing")])
+async def test_what_is_approved_is_withdrawn_from_home_with_a_reason_that_who_agrees_reads(
+    desk: Office, language: str, label: str
+) -> None:
+    request = await desk.request_leave(ZHANG, LEAVE)
+    await desk.press(LI, await desk.card(desk.dm(LI), request), "approve")
+    await desk.until(lambda: f"{request} 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.quiet()
+    await choose_language(desk, ZHANG, language)
+    await open_home(desk, ZHANG)
+    await press(desk, ZHANG, "cs:home:withdraw", request)
+    view = await dialog(desk, ZHANG)
+    inputs = {b["block_id"]: b for b in view["blocks"] if b["type"] == "input"}
+    assert list(inputs) == ["because"] and inputs["because"]["optional"] and label in str(inputs["because"]["label"])
+    assert any(one in read_message_text(view) for one in ("李四", "Li Si")), "who has to agree is named first"
+    refused = await submit(desk, ZHANG, because="长" * 501)
+    assert "because" in refused.errors and desk.driver.find_top_view(ZHANG)["id"] == view["id"]  # type: ignore[index]
+    assert (await submit(desk, ZHANG, because="行程取消了​")).ok
+    asked = await desk.card(desk.dm(LI), "行程取消了")
+    assert "​" not in read_message_text(asked)
+    await desk.quiet()
+    await open_home(desk, ZHANG)
+    assert "cs:home:withdraw" not in str(desk.driver.homes[ZHANG]), "it is asked for once"
+    assert "cs:home:urge" in str(desk.driver.homes[ZHANG])
+    await desk.press(LI, asked, "approve")
+    await desk.until(lambda: any(one in read_home(desk, ZHANG) for one in ("已撤回", "Withdrawn")))
+    assert "cs:home:withdraw" not in str(desk.driver.homes[ZHANG])
+
+
+async def test_a_reason_stays_when_what_was_shown_has_changed(desk: Office) -> None:
+    request = await desk.request_leave(ZHANG, LEAVE)
+    card = await desk.card(desk.dm(LI), request)
+    await open_home(desk, ZHANG)
+    await press(desk, ZHANG, "cs:home:withdraw", request)
+    await dialog(desk, ZHANG)
+    await desk.press(LI, card, "approve")
+    await desk.until(lambda: f"{request} 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.quiet()
+    await submit(desk, ZHANG, because="计划变了")
+    view = await dialog(desk, ZHANG)
+    assert "刚刚有变化" in read_message_text(view) and "同意才能撤回" in read_message_text(view)
+    assert [b["element"]["initial_value"] for b in view["blocks"] if b["type"] == "input"] == ["计划变了"]
+    assert not [one for one in await desk.journal() if one.text == "withdraw_request"]
+    await submit(desk, ZHANG, because="计划变了")
+    await desk.card(desk.dm(LI), "计划变了")
+
+
 async def test_what_changed_since_it_was_shown_is_shown_again_and_not_done(desk: Office) -> None:
     request = await desk.request_leave(ZHANG, "明天起请10天年假，去看父母，审批人李四")
     card = await desk.card(desk.dm(LI), request)
@@ -238,7 +286,7 @@ async def test_what_changed_since_it_was_shown_is_shown_again_and_not_done(desk:
     assert "刚刚有变化" in shown(desk, ZHANG) and "王五" in shown(desk, ZHANG)
     assert not [one for one in await desk.journal() if one.text == "urge_task"], "nobody was urged"
     await submit(desk, ZHANG)
-    await desk.until(lambda: "asks you to hurry" in desk.said(desk.dm(WANG)))
+    await desk.until(lambda: "asks you to decide soon" in desk.said(desk.dm(WANG)))
     assert "请您尽快处理" not in desk.said(desk.dm(LI))
 
 
@@ -255,7 +303,7 @@ async def test_the_control_without_the_seal_somebody_else_is_urged_than_was_show
     await desk.card(desk.dm(WANG), request)
     await desk.quiet()
     await submit(desk, ZHANG)
-    await desk.until(lambda: "asks you to hurry" in desk.said(desk.dm(WANG)))
+    await desk.until(lambda: "asks you to decide soon" in desk.said(desk.dm(WANG)))
 
 
 async def test_nobody_urges_or_withdraws_what_is_not_theirs(desk: Office) -> None:
@@ -345,6 +393,27 @@ async def test_the_language_and_the_steps_of_one_person(desk: Office) -> None:
     await open_home(desk, LI)
     assert "等我处理" in read_home(desk, LI), "nobody else reads otherwise"
     assert desk.bot and desk.bot.ingress.home_builder.preferences.get_steps(ZHANG) == "replies"
+
+
+async def test_the_morning_list_is_switched_on_and_off_beside_them(empty: Office) -> None:
+    async with empty.opened(morning_list="08:30"):
+        await open_home(empty, ZHANG)
+        assert "早间清单：工作日 08:30 发给我" in read_home(empty, ZHANG)
+        for choice, line in (("off", "早间清单：不要"), ("on", "早间清单：工作日 08:30 发给我")):
+            await press(empty, ZHANG, "cs:home:settings")
+            await submit(empty, ZHANG, language="default", steps="default", morning=choice)
+            await empty.until(lambda line=line: line in read_home(empty, ZHANG))
+        await empty.says(ZHANG, "关闭早间清单")
+        await empty.quiet()
+        await open_home(empty, ZHANG)
+        assert "早间清单：不要" in read_home(empty, ZHANG), "the same as by words"
+
+
+async def test_where_there_is_no_morning_list_nothing_is_switched(desk: Office) -> None:
+    await open_home(desk, ZHANG)
+    assert "早间清单" not in read_home(desk, ZHANG)
+    await press(desk, ZHANG, "cs:home:settings")
+    assert [b["block_id"] for b in (await dialog(desk, ZHANG))["blocks"]] == ["language", "steps"]
 
 
 async def test_how_the_installation_does_is_for_administrators_and_the_handler_asks_again(desk: Office) -> None:

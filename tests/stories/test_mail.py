@@ -147,7 +147,7 @@ async def test_a_cancelled_mail_is_never_sent(desk: Office) -> None:
     await desk.press(ZHANG, preview, "cancel")
     assert "没有做任何改动" in (await desk.until(lambda: desk.finals(here)))[0]
     await desk.press(ZHANG, preview, "send", force=True)
-    await told_privately(desk, ZHANG, "张三已取消")
+    await told_privately(desk, ZHANG, "您已取消")
     await desk.quiet()
     assert not desk.mails
 

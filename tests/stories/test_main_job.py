@@ -38,8 +38,8 @@ async def test_b_ten_days_off_with_a_stomach_ache(desk: Office) -> None:
     preview = await desk.card(here)
     assert facts_of(preview) == {
         "请假类型": "病假",
-        "开始日期": "2026-11-24 上午",
-        "结束日期": "2026-12-03 下午",
+        "开始日期": "2026年11月24日 周二上午",
+        "结束日期": "2026年12月3日 周四下午",
         "请假事由": "我肚子疼",
         "审批人": "李四",
         "时长": "8 个工作日",
@@ -58,7 +58,7 @@ async def test_b_ten_days_off_with_a_stomach_ache(desk: Office) -> None:
     assert before.items() - {("审批人", "李四")} <= facts_of(card).items(), "the approver sees every field too"
     assert facts_of(card)["申请人"] == "张三"
     assert not desk.cards(here), "the decided card has no buttons"
-    assert "张三已确认" in desk.said(here)
+    assert "您已确认" in desk.said(here)
     assert not any(raw in desk.said(here) for raw in ("{", "start_process", "list_people", "```")), "words only"
     request = await request_of(desk, "L-0001")
     assert (request.initiator, request.filled.days, request.waits_for) == (ZHANG, "8", (LI,))
@@ -73,8 +73,8 @@ async def test_b_ten_days_off_in_english(desk: Office) -> None:
     preview = await desk.card(here)
     assert facts_of(preview) == {
         "Type of leave": "Sick leave",
-        "First day": "2026-11-24 AM",
-        "Last day": "2026-12-03 PM",
+        "First day": "Tue 24 Nov 2026 (AM)",
+        "Last day": "Thu 3 Dec 2026 (PM)",
         "Reason": "stomach ache",
         "Approver": "Li Si",
         "Length": "8 working days",
@@ -94,7 +94,7 @@ async def test_a_cancelled_preview_starts_nothing(desk: Office) -> None:
     await desk.press(ZHANG, await desk.card(here), "cancel")
     answer = await desk.until(lambda: desk.finals(here))
     assert "没有做任何改动" in answer[0]
-    assert "张三已取消" in desk.said(here) and not desk.cards(here)
+    assert "您已取消" in desk.said(here) and not desk.cards(here)
     assert await requests_of(desk, ZHANG) == ()
     assert not desk.cards(desk.dm(LI))
 
@@ -106,7 +106,7 @@ async def test_saying_never_mind_takes_the_open_card_back(desk: Office) -> None:
     await desk.says(ZHANG, "算了")
     await desk.until(lambda: not desk.cards(here))
     await desk.quiet()
-    assert "张三已取消" in desk.said(here)
+    assert "您已取消" in desk.said(here)
     assert await requests_of(desk, ZHANG) == ()
 
 

@@ -56,7 +56,7 @@ async def test_transferred_in_chat(desk: Office) -> None:
     await desk.press(WANG, await desk.card(desk.dm(WANG), "L-0001"), "approve")
     await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
     await desk.quiet()
-    assert closed(desk, LI, "李四已转交给别人")
+    assert closed(desk, LI, "您已转交给别人")
     assert await voices(desk) == [(LI, "transfer", ""), (WANG, "approve", "")]
 
 
@@ -70,7 +70,7 @@ async def test_transferred_by_the_button_in_english(desk: Office) -> None:
     await desk.press(LI, await desk.card(desk.dm(LI), "L-0001"), "approve")
     await desk.until(lambda: "Your leave request L-0001 is approved" in desk.said(desk.dm(ZHAO)))
     await desk.quiet()
-    assert closed(desk, WANG, "Transferred by Wang Wu")
+    assert closed(desk, WANG, "Transferred by you")
     await forged(desk, WANG, card, "approve")
     await told_privately(desk, WANG, "settled already")
 
@@ -111,7 +111,7 @@ async def test_who_stands_in_decides_and_both_are_on_record(desk: Office) -> Non
     card = await started(desk, *ZH)
     copy = await desk.card(desk.dm(WANG), "L-0001")
     assert choices_of(copy) == choices_of(card) == DECISION
-    assert "Li Si is away and you stand in" in read_message_text(copy)
+    assert "Li Si is away, so this is yours to decide" in read_message_text(copy)
     assert "for Li Si" in await desk.answer(WANG, "my tasks")
     await desk.press(WANG, copy, "approve")
     await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
@@ -119,7 +119,7 @@ async def test_who_stands_in_decides_and_both_are_on_record(desk: Office) -> Non
     assert await voices(desk) == [(WANG, "approve", LI)]
     (told,) = [one for one in await desk.journal(person=WANG) if one.kind == "effect.done"]
     assert told.more["raised_to"] == LI, "raised to A, decided by B"
-    assert closed(desk, LI, "王五（代李四）已同意") and closed(desk, WANG, "Approved by Wang Wu for Li Si")
+    assert closed(desk, LI, "王五（代李四）已同意") and closed(desk, WANG, "Approved by you for Li Si")
 
 
 async def test_who_stands_in_decides_and_the_english_author_is_told_by_whom(desk: Office) -> None:
@@ -170,7 +170,7 @@ async def test_nobody_decides_their_own_request_by_standing_in_in_english(desk: 
     ("who", "words", "shown", "again"),
     [
         (ZH, "催一下 L-0001", "L-0001", "4 小时内已经催过了，2026-11-23 14:00 以后可以再催"),
-        (EN, "urge L-0001", "L-0001", "works again at 2026-11-23 14:00"),
+        (EN, "urge L-0001", "L-0001", "you can urge again at 2026-11-23 14:00"),
     ],
 )
 async def test_urged_twice_the_second_is_refused_with_the_time_when_it_works_again(
@@ -180,6 +180,7 @@ async def test_urged_twice_the_second_is_refused_with_the_time_when_it_works_aga
     await started(desk, *who)
     await confirmed(desk, person, words, shown)
     await desk.until(lambda: "请您尽快处理" in desk.said(desk.dm(LI)))
+    await desk.quiet()
     assert again in await desk.answer(person, words)
     await desk.quiet()
     assert times(desk, LI, "请您尽快处理") == 1 and len(desk.cards(desk.dm(LI))) == 1

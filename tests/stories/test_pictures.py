@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,29 +13,11 @@ from bot.agent.picture_reader import MERCHANT, parse_reading
 from bot.evaluation.shown_blocks import read_message_text
 from tests.harness.files import pdf, png
 from tests.harness.office import LI, ZHANG, Office
+from tests.harness.seeing_model import SeeingModel
 from tests.stories.script import DONE, calls, requests_of
 
 READ = {"amount": "86.50", "currency": "CNY", "date": "2026-11-20", "merchant": "滴滴出行"}
 START = {"process": "expense", "form": {"category": "transport", "approver": "李四"}}
-
-
-@dataclass
-class SeeingModel:
-    """Reads pictures as it is told, and answers people by `talk`."""
-
-    reading: str
-    talk: Callable[[Messages], ModelReply]
-    pictures: list[Messages] = field(default_factory=list)
-    talks: list[Messages] = field(default_factory=list)
-
-    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        asked: Messages = json.loads(f"[{','.join(messages)}]")
-        if any(isinstance(one["content"], list) for one in asked):
-            assert not extra, "who reads a picture has no tools"
-            self.pictures.append(asked)
-            return ModelReply(text=self.reading)
-        self.talks.append(asked)
-        return self.talk(asked)
 
 
 def last_role(messages: Messages) -> str:
@@ -53,7 +33,7 @@ async def test_what_is_read_is_proposed_and_marked(empty: Office) -> None:
     async with empty.opened(model=model, openai_vision="on"):
         await empty.says(ZHANG, "报销打车", files=[empty.driver.upload_file(ZHANG, "r.png", png("r"))])
         card = read_message_text(await empty.card(empty.dm(ZHANG)))
-    assert "86.50 CNY" in card and "滴滴出行 2026-11-20" in card
+    assert "86.50 CNY" in card and "滴滴出行 2026-11-20" in card and "2026年11月20日 周五" in card
     assert "图中读到" in card and "请核对" in card and "不一致" not in card
     [picture] = model.pictures
     assert picture[1]["content"][0]["image_url"]["url"].startswith("data:image/png;base64,")
@@ -79,6 +59,34 @@ async def test_a_model_is_shown_pictures_only_where_it_sees_any(empty: Office, s
         await empty.says(ZHANG, "看看", files=files)
         await empty.until(lambda: empty.finals(empty.dm(ZHANG)))
     assert len(model.pictures) == (1 if setting == "on" else 0)
+
+
+@pytest.mark.parametrize("budget", [None, 110])
+async def test_a_used_up_budget_stops_the_reading_of_pictures_and_says_so(empty: Office, budget: int | None) -> None:
+    """Without a budget both are read: the control."""
+    model = SeeingModel(json.dumps(READ), lambda messages: DONE, tokens=100)
+    async with empty.opened(model=model, openai_vision="on", budget_tokens_per_day=budget):
+        for name in ("first.png", "second.png"):
+            await empty.answer(ZHANG, "看看", files=[empty.driver.upload_file(ZHANG, name, png(name))])
+        said = empty.said(empty.dm(ZHANG))
+    assert len(model.pictures) == (2 if budget is None else 1)
+    assert ("没有识别上面的内容：second.png" in said) is (budget is not None)
+    assert "first.png" not in said.partition("没有识别")[2].partition("\n")[0]
+
+
+async def test_a_picture_in_a_form_that_is_not_read_is_said_and_on_its_card(empty: Office) -> None:
+    model = SeeingModel(json.dumps(READ), lambda messages: DONE)
+    async with empty.opened(model=model, openai_vision="on", budget_tokens_per_day=1):
+        await empty.says(ZHANG, "看看", files=[empty.driver.upload_file(ZHANG, "used.png", png("used"))])
+        await empty.until(lambda: empty.finals(empty.dm(ZHANG)))
+        await empty.driver.run_slash_command(ZHANG, empty.dm(ZHANG), "/expense", "")
+        view = await empty.until(lambda: empty.driver.find_top_view(ZHANG))
+        receipt = empty.driver.upload_file(ZHANG, "taxi.png", png("t"))
+        values = {"amount": "320", "currency": "CNY", "category": "transport", "reason": "taxi", "receipt": [receipt]}
+        assert (await empty.driver.submit_view(ZHANG, view["id"], values)).ok
+        assert "taxi.png（PNG" in read_message_text(await empty.card(empty.dm(ZHANG)))
+        await empty.until(lambda: "没有识别上面的内容：taxi.png" in empty.said(empty.dm(ZHANG)))
+    assert len(model.pictures) == 1
 
 
 HOSTILE = (

@@ -41,7 +41,7 @@ async def test_twenty_wait_and_three_presses_decide_them(desk: Office) -> None:
     await desk.quiet()
     assert set(await statuses(desk, numbers)) == {Status.APPROVED}
     shown = read_message_text(now(desk, message))
-    assert shown.count("李四已同意") == 20 and not boxes(now(desk, message)), "each outcome in place, no controls left"
+    assert shown.count("您已同意") == 20 and not boxes(now(desk, message)), "each outcome in place, no controls left"
     assert not [m for m in desk.cards(desk.dm(LI)) if "choice" in m], "no single card can be pressed any more"
     for number in numbers:
         assert await decisions(desk, number) == [(LI, Decision.APPROVE, "")]
@@ -61,7 +61,7 @@ async def test_approve_four_of_five_then_reject_the_fifth_with_a_reason(desk: Of
     )
     rest = now(desk, message)
     assert numbers[3] in options(rest)[0] and labels(rest)[0] == "同意"
-    assert read_message_text(rest).count("李四已同意") == 4
+    assert read_message_text(rest).count("您已同意") == 4
 
     await tick(desk, rest, 3)
     await desk.press(LI, now(desk, message), "set_reject")
@@ -100,7 +100,7 @@ async def test_what_was_decided_meanwhile_is_shown_and_left_out(desk: Office) ->
     message = await approve_several(desk)
     await desk.press(LI, single(desk, numbers[1]), "approve")
     await desk.until(lambda: len(options(now(desk, message))) == 2)
-    assert labels(now(desk, message))[0] == "同意全部 2 项" and "李四已同意" in read_message_text(now(desk, message))
+    assert labels(now(desk, message))[0] == "同意全部 2 项" and "您已同意" in read_message_text(now(desk, message))
     await desk.press(LI, now(desk, message), "set_approve")
     await desk.until(lambda: "3 项都已处理" in read_message_text(now(desk, message)))
     await desk.quiet()

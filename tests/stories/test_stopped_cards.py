@@ -25,11 +25,11 @@ async def test_a_stop_in_words_cancels_the_card_and_says_so(desk: Office) -> Non
     answer = await desk.answer(ZHANG, "停")
     await desk.until(lambda: not desk.cards(here))
     await desk.quiet()
-    assert "等您确认的卡片已取消" in answer and len(desk.finals(here)) == 1, (
+    assert "等您确认的 1 张卡片已取消" in answer and len(desk.finals(here)) == 1, (
         "the stop is answered, the run says no more"
     )
     [over] = [one for one in desk.posts(here) if one["ts"] == card["ts"]]
-    assert "已取消：张三停下了这件事" in read_message_text(over) and not list(list_buttons(over))
+    assert "已取消：您停下了这件事" in read_message_text(over) and not list(list_buttons(over))
     approval, run = await desk.approvals.load_approval(waiting.id), await desk.runs.load_run(waiting.run)
     assert approval is not None and approval.state is ApprovalState.CANCELLED and approval.choice == "stopped"
     assert run is not None and run.status is RunStatus.STOPPED and run.ended_ms
@@ -48,9 +48,9 @@ async def test_in_english(empty: Office) -> None:
         await empty.says(ANN.id, "2 days of annual leave from tomorrow, family visit, approver Li Si")
         await empty.card(here)
         await empty.quiet()
-        assert "The card that was waiting is cancelled" in await empty.answer(ANN.id, "stop")
+        assert "1 waiting card was cancelled" in await empty.answer(ANN.id, "stop")
         await empty.until(lambda: not empty.cards(here))
-        assert "Cancelled: Ann Smith stopped the request" in empty.said(here)
+        assert "Cancelled: you stopped the request" in empty.said(here)
 
 
 @pytest.mark.parametrize("is_stopped", [True, False])

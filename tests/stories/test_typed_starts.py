@@ -52,7 +52,7 @@ async def test_ten_days_are_one_call_one_card_and_one_press(empty: Office) -> No
         await empty.says(ZHANG, "从 11 月 23 日起请 10 天病假，胃疼")
         card = kept(await empty.card(here))
         facts = facts_of(card)
-        assert facts["时长"] == "10 个工作日" and "2026-12-04" in facts["结束日期"] and "李四" in facts["审批人"]
+        assert facts["时长"] == "10 个工作日" and "2026年12月4日" in facts["结束日期"] and "李四" in facts["审批人"]
         [approval] = await empty.approvals.list_open_approvals()
         assert approval.tool == "start_process" and approval.proposal.args["process"] == "leave"
         assert approval.proposal.args["form"]["end_date"] == "2026-12-04"

@@ -56,4 +56,4 @@ async def test_a_receipt_says_who_did_it(redis: Redis) -> None:
     here = await started(redis)
     await here.presses(here.wall.cards("DU2")[0], "approve", person="U2")
     await here.work()
-    assert any("李四已同意：张三的请假申请 L-0001" in str(one.post) for one in here.wall.said)
+    assert any("您已同意：张三的请假申请 L-0001" in str(one.post) for one in here.wall.said)

@@ -21,7 +21,7 @@ async def test_a_decided_card_no_longer_says_that_it_waits(desk: Office) -> None
     card = await desk.card(desk.dm(LI))
     assert "等您审批" in read_message_text(card)
     await desk.press(LI, card, "approve")
-    final = await desk.until(lambda: [m for m in desk.posts(desk.dm(LI)) if "李四已同意" in read_message_text(m)])
+    final = await desk.until(lambda: [m for m in desk.posts(desk.dm(LI)) if "您已同意" in read_message_text(m)])
     assert "等您审批" not in read_message_text(final[0])
     await desk.quiet()
     assert "同意" in await desk.answer(LI, "已办")

@@ -13,7 +13,7 @@ import pytest
 from tools.spec import Person, ToolError
 from tools.workflow.engine.state import FilledForm, Request, Status
 from tools.workflow.process.calendar import WorkCalendar
-from tools.workflow.process.definition import Process, fill_form
+from tools.workflow.process.definition import FormContext, Process, fill_form
 from tools.workflow.process.policy import parse_policy
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
@@ -61,12 +61,10 @@ def filled(
     more: dict[str, Any] | None = None,
     **thresholds: str,
 ) -> FilledForm:
-    """The form as the engine would fill it in today; `more`: further arguments of `fill`."""
+    """The form as the engine would fill it in today; `more`: of its context."""
     numbers = {name: Decimal(value) for name, value in thresholds.items()}
     given: dict[str, Any] = {"calendar": WorkCalendar(), **(more or {})}
-    return fill_form(
-        process, form, initiator=initiator, people=people, today=NOW.date(), number_overrides=numbers, **given
-    )
+    return fill_form(process, form, FormContext(initiator, people, today=NOW.date(), number_overrides=numbers, **given))
 
 
 def refused(process: Process, form: dict[str, str], initiator: Person = ZHANG, **more: Any) -> ToolError:

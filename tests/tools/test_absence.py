@@ -47,11 +47,15 @@ async def test_an_absence_is_shown_then_set_then_listed_then_ended(there: Office
         "外出期间由李文光代您审批？",
         "Have Li Wenguang decide for you while you are away?",
     )
-    assert facts(plan) == [("第一天", "2026-11-20"), ("最后一天", "2026-11-22"), ("代理人", "李文光")]
+    assert facts(plan) == [
+        ("第一天", "2026年11月20日 周五"),
+        ("最后一天", "2026年11月22日 周日"),
+        ("代理人", "李文光"),
+    ]
     assert [c.name for c in plan.choices] == ["confirm", "edit", "cancel"]
     outcome = await there.press(LI, "set_absence", plan, "confirm", key="same")
     assert outcome == await there.press(LI, "set_absence", plan, "confirm", key="same")
-    assert receipt(outcome) == "委托李文光在 2026-11-20 至 2026-11-22 代理"
+    assert receipt(outcome) == "委托李文光在 2026年11月20日 周五至 2026年11月22日 周日代理"
     (absence,) = await there.engine.list_delegations(LI.id, NOW)
     assert (absence.start, absence.end) == (NOW.replace(hour=0), NOW.replace(hour=0) + timedelta(days=3))
     (listed,) = (await there.look(LI, "list_absences"))["absences"]

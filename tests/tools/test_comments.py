@@ -47,7 +47,7 @@ async def test_urging_twice_is_refused_with_the_time_when_it_works_again(there: 
     error = await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))
     assert error.code == "urged_lately"
     assert render_value(error.note, "zh") == "刚催过，2026-11-20 14:00 以后可以再催"
-    assert render_value(error.note, "en").endswith("it works again at 2026-11-20 14:00")
+    assert render_value(error.note, "en").endswith("you can urge again at 2026-11-20 14:00")
     for days, hours in ((0, 4), (3, 0), (3, 4), (4, 0)):
         there.now = NOW + timedelta(days=days, hours=hours)
         await there.do(ZHANG, "urge_task", task_id="L-0001")
@@ -59,7 +59,7 @@ async def test_nobody_is_urged_on_their_day_off(there: Office) -> None:
     there.now = NOW + timedelta(days=1)
     error = await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))
     assert render_value(error.note, "zh") == "现在不是对方的工作时间，2026-11-23 09:00 以后可以催"
-    assert render_value(error.note, "en") == "It is outside their working hours; it works again at 2026-11-23 09:00"
+    assert render_value(error.note, "en") == "It is outside their working hours; you can urge at 2026-11-23 09:00"
 
 
 async def test_only_the_author_urges(there: Office) -> None:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tests.tools.office import LI, ZHANG, facts, office, refused
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.tools.office import LI, NOW, TAXI, ZHANG, People, facts, office, refused
+from tools.workflow.engine.commands import DecideCommand
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Decision
+from tools.workflow.process.definition import load_shipped_processes
 
 TWO_DAYS = {
     "leave_type": "annual",
@@ -54,3 +66,100 @@ async def test_a_person_s_own_number_of_days_goes_first() -> None:
     mine = ZHANG.model_copy(update={"allowance": 15})
     there.people.known = [mine, *(one for one in there.people.known if one.id != ZHANG.id)]
     assert [one["left"] for one in (await there.look(mine, "leave_balance"))["balances"]] == ["15"]
+
+
+# However many requests there are
+
+
+class CountingStore(RedisStore):
+    """Counts the requests that it reads."""
+
+    read = 0
+
+    async def load_requests(self, request_ids: Any) -> Any:
+        self.read += len(request_ids)
+        return await super().load_requests(request_ids)
+
+
+class EarlierStore(RedisStore):
+    """As a version that knows no lists by year."""
+
+    def _build_save_arguments(self, change: Any) -> tuple[list[str], dict[str, Any]]:
+        keys, details = super()._build_save_arguments(change)
+        by_year = {number for number, key in enumerate(keys, 1) if ":in_year:" in key}
+        lists = [one for one in details["lists"] if one["key"] not in by_year]
+        return keys, {**{name: one for name, one in details.items() if name != "years"}, "lists": lists}
+
+
+async def left(engine: EmbeddedEngine, year: int = 2026) -> Decimal:
+    (one,) = await engine.list_balances("U1", year)
+    return one.remaining
+
+
+async def ask(engine: EmbeddedEngine, form: dict[str, str], key: str) -> str:
+    return (await engine.start_request("leave", {**form, "approver": "U2"}, "U1", key, NOW)).request
+
+
+def build_engine(store: RedisStore) -> EmbeddedEngine:
+    return EmbeddedEngine(store, load_shipped_processes(), People())
+
+
+async def crowd(redis: Redis, count: int) -> None:
+    """So many further requests of the same person, of an earlier year."""
+    engine = build_engine(RedisStore(redis))
+    taxi = (await engine.start_request("expense", {**TAXI, "approver": "U2"}, "U1", "taxi", NOW)).request
+    body = await redis.execute_command("GET", f"cs:{{wf}}:request:{taxi}", NEVER_DECODE=True)
+    async with redis.pipeline(transaction=False) as pipe:
+        for n in range(count):
+            pipe.set(f"cs:{{wf}}:request:E-{n:06}", body)
+            pipe.zadd("cs:{wf}:mine:U1", {f"E-{n:06}": n})
+        await pipe.execute()
+
+
+async def test_of_thousands_only_those_of_the_year_are_read(redis: Redis) -> None:
+    store = CountingStore(redis)
+    engine = build_engine(store)
+    await ask(engine, TWO_DAYS, "k1")
+    await crowd(redis, 3_000)
+    assert await left(engine) == 8 and store.read > 3_000, "they were stored without the lists: once all are read"
+    store.read = 0
+    for _ in range(5):
+        assert await left(engine) == 8
+    assert store.read == 5
+    await ask(engine, {**TWO_DAYS, "start_date": "2026-12-01", "end_date": "2026-12-01"}, "k2")
+    store.read = 0
+    assert await left(engine) == 7 and store.read == 2, "what is handed in later is listed as it is stored"
+
+
+async def test_it_follows_a_request_into_another_year_and_out_of_the_count(redis: Redis) -> None:
+    engine = build_engine(RedisStore(redis))
+    request = await ask(engine, {**TWO_DAYS, "start_date": "2026-12-31", "end_date": "2027-01-04"}, "k1")
+    assert (await left(engine), await left(engine, 2027)) == (9, 9)
+    back = DecideCommand(task=f"{request}-1", actor="U2", decision=Decision.REJECT, opinion="x")
+    await engine.execute_command(back, "k2", NOW)
+    again = DecideCommand(task=f"{request}-2", actor="U1", decision=Decision.RESUBMIT)
+    days = {"start_date": "2027-03-01", "end_date": "2027-03-02"}
+    await engine.execute_command(again, "k3", NOW, form=days)
+    assert (await left(engine), await left(engine, 2027)) == (10, 8)
+    assert not await redis.exists("cs:{wf}:in_year:U1:leave:2026")
+    back = DecideCommand(task=f"{request}-3", actor="U2", decision=Decision.REJECT, opinion="x")
+    await engine.execute_command(back, "k4", NOW)
+    gone = DecideCommand(task=f"{request}-4", actor="U1", decision=Decision.WITHDRAW)
+    await engine.execute_command(gone, "k5", NOW)
+    assert await left(engine, 2027) == 10 and not await redis.exists("cs:{wf}:in_year:U1:leave:2027")
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+async def test_what_a_version_without_the_lists_writes_is_counted_all_the_same(redis: Redis, is_counted: bool) -> None:
+    """Both write at once while a new version is deployed. The control: without the count it would be missed."""
+    now, before = build_engine(RedisStore(redis)), build_engine(EarlierStore(redis))
+    await ask(now, TWO_DAYS, "k1")
+    assert await left(now) == 8
+    known = await redis.hget("cs:{wf}:in_years", "U1")  # type: ignore[misc]
+    await ask(before, {**TWO_DAYS, "start_date": "2026-12-01", "end_date": "2026-12-03"}, "k2")
+    await ask(now, {**TWO_DAYS, "start_date": "2026-12-07", "end_date": "2026-12-07"}, "k3")
+    if not is_counted:
+        counts = json.loads(f"[{str(known).replace(':', ',')}]")
+        await redis.hset("cs:{wf}:in_years", "U1", f"{counts[0] + 2}:{counts[1] + 2}")  # type: ignore[misc]
+    assert await left(now) == (4 if is_counted else 7)
+    assert await left(now) == (4 if is_counted else 7)

@@ -431,6 +431,36 @@ async def test_what_a_server_takes_is_ascii_in_short_lines(body: str) -> None:
     assert message.get_content().replace("\r\n", "\n") == body
 
 
+class TakenOverError(Exception):
+    """Another process has the lane by now."""
+
+
+async def lose_lane() -> None:
+    raise TakenOverError
+
+
+async def test_who_may_not_send_any_more_is_stopped_after_the_server_has_taken_the_recipient() -> None:
+    """A process that stood still between the recipient and the text: somebody else has sent it meanwhile, perhaps."""
+    async with server({}) as (url, received):
+        sender = SmtpMailer(url, "bot@example.com", assert_may_send=lose_lane)
+        with pytest.raises(TakenOverError):
+            await sender.send_mail(LI, "s", "b", "<x@y>")
+        await mailer(url).send_mail(LI, "s", "from the other process", "<x@y>")
+    assert len(received) == 1 and b"from the other process" in received[0]
+
+
+async def test_who_may_sends() -> None:
+    """Negative control: asked, and sent."""
+    asked = list[str]()
+
+    async def keep_lane() -> None:
+        asked.append("asked")
+
+    async with server({}) as (url, received):
+        await SmtpMailer(url, "bot@example.com", assert_may_send=keep_lane).send_mail(LI, "s", "b", "<x@y>")
+    assert len(received) == 1 and asked == ["asked"]
+
+
 @pytest.mark.parametrize("sender", ["Countersign <bot@example.com>", "bot@example.com"])
 async def test_the_envelope_says_from_whom_to_whom_and_the_headers_that_a_program_wrote(sender: str) -> None:
     heard: list[str] = []

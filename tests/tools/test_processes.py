@@ -27,8 +27,8 @@ async def test_the_card_shows_everything_before_anything_happens() -> None:
     assert translate(plan.title.key, "zh", **plan.title.params) == "发起请假申请？"
     assert shown(plan) == {
         "请假类型": "病假",
-        "开始日期": "2026-11-23 下午",
-        "结束日期": "2026-11-27 下午",
+        "开始日期": "2026年11月23日 周一下午",
+        "结束日期": "2026年11月27日 周五下午",
         "请假事由": "胃疼",
         "审批人": "李四",
         "时长": "4.5 个工作日",

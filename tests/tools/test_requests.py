@@ -206,7 +206,7 @@ async def test_the_picture_has_the_way_taken_and_where_it_is(there: Office) -> N
     assert {"submitted", "to_length", "longer", "first_level", "first_decided", "first_yes", "long"} <= set(shown.done)
     assert {"short", "short_leave", "leave_approved", "second_level"}.isdisjoint(shown.done)
     assert render_value(shown.alt, "zh") == "请假申请 L-0001 的流程，现在在：二级审批"
-    assert render_value(shown.alt, "en") == "The way of leave request L-0001; it is at: Second approval"
+    assert render_value(shown.alt, "en") == "The course of leave request L-0001, now at: Second approval"
     await there.decide(WANG, "L-0001-2", "approve")
     ended = await picture(there, ZHANG, "L-0001")
     assert ended.active == () and "leave_approved" in ended.done

@@ -13,8 +13,8 @@ from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
 from bot.app.tracing import GATES
-from bot.core.logs import redact_text
 from bot.core.records import Run
+from bot.core.redaction import redact_text
 from bot.tracing.lines import UNNAMED, ExportedRun, _redact_json, export_run, format_run_line
 from tests.agent.speakers import DIALECTS, Speaker, each_dialect, living, looks_it_up
 from tests.harness.lab import HANDBOOK, Lab

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.cards.files import build_reading_fields, describe_file, describe_references
+from tools.day_words import list_day_words
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names, format_stand_in, get_names_by_language
 from tools.ports import Directory
@@ -258,7 +259,9 @@ async def _build_field_value(
     if field.kind in PERSONS:
         return await identify_people(directory, value.split(","))
     if half and (chosen := half.find_option(values.get(half.name, ""))):
-        return TextRef(key="fact.day", params={"day": value, "half": chosen.by_language})
+        return TextRef(key="fact.day", params={"day": list_day_words(value), "half": chosen.by_language})
+    if field.kind is FieldKind.DATE:
+        return list_day_words(value)
     if field.currency:
         return f"{value} {values.get(field.currency, '')}".strip()
     return option.by_language if option else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from tools.day_words import LANGUAGES, format_day_words
 from tools.spec import AttachedFile, CardField, TextRef
 from tools.workflow.engine.state import FilledForm
 from tools.workflow.process.forms import FieldKind, Form
@@ -56,14 +57,18 @@ def build_reading_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
     for file in filled.files:
         if not file.reading:
             continue
-        parts = [file.reading[name] for name in ("merchant", "date") if file.reading.get(name)]
-        amount = " ".join(filter(None, (file.reading.get("amount", ""), file.reading.get("currency", ""))))
-        read = " · ".join(filter(None, (amount, *parts)))
-        if not read:
+        read = {language: _format_reading(file.reading, language) for language in LANGUAGES}
+        if not any(read.values()):
             continue
         differs = _is_other_amount(form, filled, file.reading)
         key = "fact.read_otherwise" if differs else "fact.read_from_picture"
         yield CardField(label="read_from_picture", value=TextRef(key=key, params={"file": file.name, "read": read}))
+
+
+def _format_reading(reading: Mapping[str, str], language: str) -> str:
+    amount = " ".join(filter(None, (reading.get("amount", ""), reading.get("currency", ""))))
+    day = format_day_words(reading.get("date", ""), language)
+    return " · ".join(filter(None, (amount, reading.get("merchant", ""), day)))
 
 
 def _is_other_amount(form: Form, filled: FilledForm, reading: Mapping[str, str]) -> bool:

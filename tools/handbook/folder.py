@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from tools.file_stamps import FileStamp, build_stamp
 from tools.handbook.ranking import Bm25Index, build_index
 from tools.handbook.sections import Section, split_sections
 from tools.people.names import fold_text
@@ -23,9 +24,6 @@ MAX_FILE_BYTES = 256 * 1024
 MAX_PATH_LENGTH = 120
 """Most characters of a file's path inside the folder."""
 ENDING = ".md"
-
-Stamp = tuple[int, int, int]
-"""Identifies an unchanged file: time of change (ns), size, inode."""
 
 
 class HandbookError(ValueError):
@@ -60,7 +58,7 @@ class Handbook:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
-        self._cached_files: dict[str, tuple[Stamp, tuple[Section, ...]]] = {}
+        self._cached_files: dict[str, tuple[FileStamp, tuple[Section, ...]]] = {}
         self._snapshot = HandbookSnapshot()
 
     def load_snapshot(self) -> HandbookSnapshot:
@@ -135,7 +133,7 @@ def _walk_files(folder: Path) -> Iterator[Path]:
         yield from (Path(at, name) for name in (*links, *sorted(files)) if not name.startswith("."))
 
 
-def _read_stamp(path: Path, file: str) -> Stamp:
+def _read_stamp(path: Path, file: str) -> FileStamp:
     try:
         status = path.stat()
     except OSError as error:
@@ -144,7 +142,7 @@ def _read_stamp(path: Path, file: str) -> Stamp:
         raise HandbookError(file, "is no plain file")
     if status.st_size > MAX_FILE_BYTES:
         raise HandbookError(file, f"{status.st_size} bytes, at most {MAX_FILE_BYTES}")
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return build_stamp(status)
 
 
 def _read_sections(folder: Path, file: str) -> tuple[Section, ...]:

@@ -5,7 +5,7 @@ that nobody can know (`EffectUnknownError`): the connection broke after the text
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -26,11 +26,21 @@ class SmtpMailer:
     """SMTP by `smtp://[user:password@]host[:port]` (STARTTLS where offered) or `smtps://…`.
 
     A password only ever travels encrypted: with one, and a host other than this machine, STARTTLS is required. Raises
-    `ValueError` for an invalid URL, without repeating it: it may contain a password."""
+    `ValueError` for an invalid URL, without repeating it: it may contain a password.
+
+    `assert_may_send` is asked after the server has taken the recipient, right before the text goes out; what it raises
+    is raised, and nothing was sent."""
 
     def __init__(
-        self, url: str, sender: str, *, clock: Callable[[], datetime] | None = None, timeout_s: float = TIMEOUT_S
+        self,
+        url: str,
+        sender: str,
+        *,
+        clock: Callable[[], datetime] | None = None,
+        timeout_s: float = TIMEOUT_S,
+        assert_may_send: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self._assert_may_send = assert_may_send
         parts = urlsplit(url)
         if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
             raise ValueError("the SMTP URL should look like smtp://host:port or smtps://user:password@host")
@@ -56,6 +66,8 @@ class SmtpMailer:
                 await smtp.connect()
                 await smtp.mail(_extract_address(self._sender))
                 await smtp.rcpt(to.email)
+            if self._assert_may_send is not None:
+                await self._assert_may_send()
             await self._send_data(smtp, text)
         finally:
             smtp.close()

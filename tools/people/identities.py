@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 
 from tools.people.lookalikes import compute_looks
 from tools.people.names import is_searchable_name, list_names_by_language
+from tools.people.same_list import remember_by_list
 from tools.ports import Directory
 from tools.spec import Identities, Identity, Person, TextRef
 
@@ -17,9 +17,7 @@ Roll = tuple[tuple[str, tuple[str, ...]], ...]
 
 async def identify_people(directory: Directory, people: Iterable[str], note: TextRef | None = None) -> Identities:
     """The persons with these ids, under their current names. `note`: the sentence that names them."""
-    owners = _map_looks_to_owners(
-        tuple((p.id, _list_identifiers(p)) for p in await directory.list_people() if p.active)
-    )
+    owners = _map_looks_to_owners(_list_names(await directory.list_people()))
     found = [(id, await directory.find_person(id)) for id in dict.fromkeys(people)]
     return Identities(people=tuple(_identify_person(id, person, owners) for id, person in found), text=note)
 
@@ -45,7 +43,12 @@ def _list_identifiers(person: Person) -> tuple[str, ...]:
     return tuple(filter(None, (person.name, *person.names, person.email)))
 
 
-@lru_cache(4)
+@remember_by_list
+def _list_names(people: Sequence[Person]) -> Roll:
+    return tuple((person.id, _list_identifiers(person)) for person in people if person.active)
+
+
+@remember_by_list
 def _map_looks_to_owners(roll: Roll) -> Mapping[str, frozenset[str]]:
     """What a name may be read as → the persons with that name."""
     owners: defaultdict[str, set[str]] = defaultdict(set)

@@ -380,7 +380,9 @@ RESUBMIT_REQUEST = Tool(
     args=ResubmitRequestArgs,
     returns='{"request", "status"}',
     errors=select_advice("not_revise"),
-    also=frozenset({"no_request", "not_yours", "not_running", "task_closed", "request_changed", "busy", *FORM}),
+    also=frozenset(
+        {"no_request", "not_yours", "not_running", "task_closed", "request_changed", "record_full", "busy", *FORM}
+    ),
     example={"request_id": "L-0012", "form": {"end_date": "2026-11-25"}},
     run=run_resubmit_request,
     gate=Gate.CONFIRM,

@@ -163,7 +163,7 @@ async def format_request_summary(context: ToolContext, request: Request) -> str:
     except InvalidDefinitionError as refused:
         log.error("request %s cannot be read: %s", request.id, refused)
         return UNREADABLE
-    return format_request_line(process, request.filled, "en")
+    return format_request_line(process, request.filled, "en", has_iso_days=True)
 
 
 async def find_process(context: ToolContext, name: str) -> Process | None:

@@ -14,6 +14,7 @@ from tools.tool import ToolServices
 from tools.workflow.bpmn.graph import ServiceTopic, TimerAction, VotingMode
 from tools.workflow.engine.commands import (
     AddSignCommand,
+    AssignCommand,
     CcCommand,
     CommentCommand,
     DecideCommand,
@@ -26,7 +27,7 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.paths import list_task_timers
-from tools.workflow.engine.state import Decision, Request, Status, TaskKind
+from tools.workflow.engine.state import RULE, Decision, Request, Status, TaskKind
 from tools.workflow.process.definition import Process
 
 MAX_STEPS = 40
@@ -117,8 +118,18 @@ class _TimelineWriter:
                 return "cc", {"names": self._join_names_of(people)}
             case FireTimerCommand():
                 return self._describe_timer(event, event.command)
-            case MigrateCommand():
-                return "migrated", {}
+            case AssignCommand() | MigrateCommand():
+                return self._describe_administration(event.command)
+
+    def _describe_administration(self, command: AssignCommand | MigrateCommand) -> tuple[str, Params]:
+        if isinstance(command, MigrateCommand):
+            return "migrated", {}
+        if command.actor == RULE:  # a remote engine's task, handed up because its assignee has left
+            return "stepped_up", {
+                "name": self._get_name(next(iter(command.gone), "")),
+                "names": self._get_name(command.person),
+            }
+        return "assigned", {"names": self._get_name(command.person), **_quote_opinion(command.opinion)}
 
     def _get_decision_key(self, decision: Decision, task: str) -> str:
         found = self.request.find_task(task)

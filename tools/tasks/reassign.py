@@ -103,7 +103,7 @@ async def _propose_reassignment(
 
 ALSO = frozenset({
     *("no_task", "several_tasks", "task_closed", "unknown_person", "ambiguous_person", "request_changed", "busy"),
-    *("not_named", "nobody_named"),
+    *("not_named", "nobody_named", "record_full"),
 })  # fmt: skip
 TRANSFER_TASK = Tool(
     name="transfer_task",

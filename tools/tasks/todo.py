@@ -283,7 +283,7 @@ DECIDE_TASK = Tool(
     also=frozenset(
         {
             *("request_changed", "own_request", "not_assignee", "own_level", "asked_already", "bad_decision", "busy"),
-            *("not_named", "nobody_named", *FORM),
+            *("not_named", "nobody_named", "record_full", *FORM),
         }
     ),
     example={"task_id": "L-0012-1"},

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from bot.agent.grounding import wording
-from bot.agent.grounding.claims import Spellings, compact_text, find_full_names, mentions_person
+from bot.agent.grounding.claims import compact_text, find_full_names, mentions_person
+from bot.agent.grounding.name_index import Spellings
 from bot.agent.grounding.sentences import IDENTIFIER, Clause, blank_examples, normalize_text, split_clauses
 from bot.agent.grounding.wording import ActionKind
 

@@ -18,10 +18,9 @@ from itertools import islice
 
 from bot.agent.grounding import numbers
 from bot.agent.grounding.dates import DAY, DayMention, DayParser, is_definite_day, is_derived_day
+from bot.agent.grounding.name_index import Spellings, format_person_value, index_names, is_full_name
 from bot.agent.grounding.sentences import IDENTIFIER, blank_examples, blank_unstated, normalize_text, split_clauses
 
-Spellings = tuple[str, ...]
-"""The names of one person."""
 _MAIL = re.compile(r"(?<![a-z0-9._%+-])[a-z0-9._%+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})+", re.I)
 _ABOUT = re.compile(r"(?:约|大约|大概|将近|近|左右|about|around|roughly|nearly|approximately)\s{0,2}$", re.I)
 _OPEN = re.compile(
@@ -110,7 +109,7 @@ def check_claims(
     if not claims:
         return ClaimCheckResult()
     meant, kinds = {value for one in claims for value in one.values}, {one.kind for one in claims}
-    concerned = [names for names in people if format_person_value(names) in meant]
+    concerned = list_people_meant(meant, people)
     values = SourceValues(days={today.isoformat(): None})
     for source in sources:
         _add_source(values, source, calendar, concerned, kinds)
@@ -159,16 +158,17 @@ def is_open_ended(clause: str) -> bool:
     return _OPEN.search(clause) is not None
 
 
-def format_person_value(names: Spellings) -> str:
-    """The normalized form of a claim about a person."""
-    return "@" + "/".join(names)
-
-
 def find_full_names(text: str, people: Sequence[Spellings]) -> list[Spellings]:
     """People whose full name is in the text: two Chinese characters, or two words of a Latin name. A single Latin word
     may be any word."""
     flat = " ".join(text.split()).casefold()
-    return [names for names in people if _find_full_name(names, flat)]
+    return [names for names in index_names(people).list_candidates(flat) if _find_full_name(names, flat)]
+
+
+def list_people_meant(values: Iterable[str], people: Sequence[Spellings]) -> list[Spellings]:
+    """The people whom claims with these values are about."""
+    by_value = index_names(people).by_value
+    return [by_value[value] for value in values if value in by_value]
 
 
 def mentions_person(text: str, names: Spellings) -> bool:
@@ -355,17 +355,13 @@ def _list_agreeing_days(answer: str, calendar: DayParser) -> set[str]:
 
 def _find_person_claims(text: str, people: Sequence[Spellings]) -> Iterator[Claim]:
     flat = " ".join(text.split()).casefold()
-    for names in people:
+    for names in index_names(people).list_candidates(flat):
         if name := _find_full_name(names, flat):
             yield Claim(name, frozenset({format_person_value(names)}))
 
 
 def _find_full_name(names: Spellings, flat: str) -> str:
-    return next((name for name in names if _is_full_name(name) and _has_whole_name(name.casefold(), flat)), "")
-
-
-def _is_full_name(name: str) -> bool:
-    return " " in name.strip() if name.isascii() else len(name) > 1
+    return next((name for name in names if is_full_name(name) and _has_whole_name(name.casefold(), flat)), "")
 
 
 def _has_whole_name(name: str, text: str) -> bool:

@@ -15,7 +15,8 @@ from typing import Any
 
 from bot.agent.grounding import claims
 from bot.agent.grounding.actions import ActionEvidence, PerformedAction, find_false_actions, list_action_statements
-from bot.agent.grounding.claims import ClaimCheckResult, ClaimSource, Spellings
+from bot.agent.grounding.claims import ClaimCheckResult, ClaimSource
+from bot.agent.grounding.name_index import NameRoll, Spellings
 from bot.agent.prompt import SUMMARY_START
 from bot.agent.recall import (
     ARGUMENTS_ROLE,
@@ -28,6 +29,7 @@ from bot.agent.recall import (
 )
 from bot.core.errors import ChatError
 from bot.core.run_state import CallRecord, CallStatus, RunState
+from tools.people.same_list import remember_by_list
 from tools.spec import Person
 
 UNVERIFIED_PREFIX = "[unverified: "
@@ -52,9 +54,10 @@ async def list_nobody() -> Sequence[Person]:
     return ()
 
 
-def list_spellings(people: Sequence[Person]) -> list[Spellings]:
+@remember_by_list
+def list_spellings(people: Sequence[Person]) -> NameRoll:
     """The names of people."""
-    return [tuple(name for name in (one.name, *one.names) if name) for one in people]
+    return NameRoll(tuple(name for name in (one.name, *one.names) if name) for one in people)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +91,11 @@ class GroundingSources:
         figures = claims.check_claims(answer, self._list_claim_sources(state), today, people)
         return GroundingFindings(figures, find_false_actions(answer, self.collect_evidence(state, people)))
 
-    async def _load_names(self) -> list[Spellings]:
+    async def _load_names(self) -> Sequence[Spellings]:
         """None while the platform cannot be reached: an answer does not wait for it."""
         with suppress(ChatError):
             return list_spellings(await self.people())
-        return []
+        return ()
 
     def collect_evidence(self, state: RunState, people: Sequence[Spellings] = ()) -> ActionEvidence:
         """The evidence that something was done."""

@@ -80,8 +80,7 @@ class AgentView:
         beginning = {"initiator_user_id": person, "title": truncate_text(" ".join(title.split()), SESSION_TITLE)}
         self._wanted[key] = {"status": status.value, **{name: text for name, text in beginning.items() if text}}
         if key not in self._sending:
-            self._sending[key] = task = asyncio.get_running_loop().create_task(self._send_statuses(*key))
-            task.add_done_callback(lambda _: self._sending.pop(key, None))
+            self._sending[key] = asyncio.get_running_loop().create_task(self._send_statuses(*key))
 
     async def wait_for_session(self, place: Place) -> None:
         """Waits until what was wanted for this thread is sent, if that is soon."""
@@ -89,9 +88,13 @@ class AgentView:
             await asyncio.wait({task}, timeout=WAIT_S)
 
     async def _send_statuses(self, channel: str, thread: str) -> None:
-        while (wanted := self._wanted.pop((channel, thread), None)) is not None and self._sessions.is_available:
-            session = {"channel_id": channel, "thread_ts": thread, **wanted}
-            await self._call_feature(self._sessions, self._client.agents_sessions_setStatus, session)
+        """Leaves `_sending` in the same step in which nothing more is wanted."""
+        try:
+            while (wanted := self._wanted.pop((channel, thread), None)) is not None and self._sessions.is_available:
+                session = {"channel_id": channel, "thread_ts": thread, **wanted}
+                await self._call_feature(self._sessions, self._client.agents_sessions_setStatus, session)
+        finally:
+            self._sending.pop((channel, thread), None)
 
     async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
         """Shows prompts in a DM. Without `thread_ts`: with it, the call does nothing for an agent."""

@@ -7,9 +7,9 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from urllib.parse import urlsplit
+from typing import Any
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, web
+from aiohttp import ClientError, web
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
@@ -20,22 +20,21 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.ingress_gate import IngressGate
-from bot.chat.messages import Channel, ChatDirectory, Ingress
+from bot.chat.messages import Channel, ChatDirectory, Ingress, Place
 from bot.chat.slack.form_listeners import FormListeners
 from bot.chat.slack.home_listeners import HomeListeners
-from bot.chat.slack.listeners import BotIdentity, SlackListeners, register_sinks
+from bot.chat.slack.listeners import SlackListeners, register_sinks
 from bot.chat.slack.payload_shape import has_slack_shape
 from bot.chat.slack.request_verifier import HEADERS_S, RequestVerifier
-from bot.chat.slack.web_api import UNREACHABLE, call_slack
-from bot.core.errors import ChatAccountError, ChatError, ChatUnavailableError, SettingsError
-from tools.local_host import is_local_host
+from bot.chat.slack.web_api import UNREACHABLE
+from bot.chat.slack.web_client import BotIdentity, build_web_client, is_loopback_url
+from bot.core import metrics
+from bot.core.errors import ChatUnavailableError, SettingsError
 
 _log = logging.getLogger(__name__)
 
-API_URL = "https://slack.com/api/"
 PATH = "/slack/events"
 COMMAND = "/countersign"
-TIMEOUT_S = 30
 DRAIN_S = 3.0
 """How long Slack waits for an acknowledgement before it sends the event again. A shutdown need not wait longer."""
 ACK_CHECK_S = 0.01
@@ -48,44 +47,8 @@ SWITCHED_OFF = (
     "Slack has switched Socket Mode off for this app (link_disabled): nothing arrives any more. Switch it on at "
     "api.slack.com/apps → your app → Socket Mode, or set SLACK_MODE=http. Connecting is tried again by itself."
 )
+_EVENT_KINDS = frozenset({"events_api", "interactive", "slash_commands"})
 _BOLT_READS = ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET", "SLACK_BOT_TOKEN", "SLACK_VERIFICATION_TOKEN")
-
-
-@asynccontextmanager
-async def open_web_client(token: str, base_url: str = API_URL) -> AsyncIterator[AsyncWebClient]:
-    """A client with one connection pool. It retries nothing itself: `web_api.call_slack` knows what is safe to
-    retry."""
-    async with ClientSession(timeout=ClientTimeout(total=TIMEOUT_S)) as session:
-        yield _build_web_client(token, base_url, session)
-
-
-def _build_web_client(token: str | None, base_url: str, session: ClientSession | None = None) -> AsyncWebClient:
-    client = AsyncWebClient(token, base_url, session=session, retry_handlers=[], timeout=TIMEOUT_S)
-    if is_loopback_url(base_url):
-        client.proxy = None  # slack_sdk takes HTTP(S)_PROXY from the environment and ignores NO_PROXY
-    return client
-
-
-def is_loopback_url(url: str) -> bool:
-    """True for an address on this machine."""
-    return is_local_host(urlsplit(url).hostname or "")
-
-
-async def identify_bot(client: AsyncWebClient) -> BotIdentity:
-    """The bot's identity. Raises SettingsError for a token that Slack refuses, ChatUnavailableError when Slack cannot
-    be reached."""
-    try:
-        answer = await call_slack(client.auth_test, {})
-    except ChatError as failed:
-        if isinstance(failed, ChatUnavailableError) and not isinstance(failed, ChatAccountError):
-            raise
-        raise SettingsError(
-            f"Slack refuses SLACK_BOT_TOKEN ({failed.code}). Copy the xoxb-… token from "
-            "api.slack.com/apps → your app → OAuth & Permissions, after installing the app."
-        ) from failed
-    if not answer.get("bot_id"):
-        raise SettingsError("SLACK_BOT_TOKEN belongs to a person. Use the bot token: it begins with xoxb-.")
-    return BotIdentity(team=answer["team_id"], user=answer["user_id"], bot=answer["bot_id"])
 
 
 def build_bolt_app(
@@ -98,9 +61,10 @@ def build_bolt_app(
     signing_secret: str = "",
     command: str = COMMAND,
     note_changed_person: Callable[[str], None] = lambda person: None,
+    note_activity: Callable[[Place, str], None] = lambda place, at: None,
 ) -> AsyncApp:
-    """The app with everything registered. `signing_secret` is needed in HTTP mode only. `note_changed_person`: as for
-    `SlackListeners`."""
+    """The app with everything registered. `signing_secret` is needed in HTTP mode only. `note_changed_person` and
+    `note_activity`: as for `SlackListeners`."""
 
     async def build_authorize_result() -> AuthorizeResult:
         """Known since the start. Bolt's own look-up acknowledges, and so loses, events when it fails."""
@@ -111,7 +75,7 @@ def build_bolt_app(
     with _hide_bolt_environment():
         app = AsyncApp(
             name="countersign",
-            client=_build_web_client(None, client.base_url),
+            client=build_web_client(None, client.base_url),
             authorize=build_authorize_result,
             signing_secret=signing_secret,
             attaching_conversation_kwargs_enabled=False,
@@ -123,6 +87,7 @@ def build_bolt_app(
         channel=channel,
         directory=directory,
         note_changed_person=note_changed_person,
+        note_activity=note_activity,
     ).register_listeners(app, command)
     FormListeners(client, me, intake, channel, directory).register_listeners(app)
     HomeListeners(client, me, intake, channel, directory).register_listeners(app)
@@ -145,6 +110,13 @@ class TrackingSocketModeClient(SocketModeClient):
     again."""
 
     ingress_gate: IngressGate
+    acknowledged: dict[str, bool]
+    """Envelopes that were answered, until their handling ends."""
+
+    async def send_socket_mode_response(self, response: dict[str, Any] | SocketModeResponse) -> None:
+        await super().send_socket_mode_response(response)
+        if isinstance(response, SocketModeResponse):
+            self.acknowledged[response.envelope_id] = True
 
     async def enqueue_message(self, message: str) -> None:
         self.ingress_gate.begin_event()
@@ -155,7 +127,9 @@ class TrackingSocketModeClient(SocketModeClient):
             if message.get("type") == "disconnect" and message.get("reason") == LINK_DISABLED:
                 _log.error(SWITCHED_OFF)
             if not isinstance(message.get("payload", {}), dict):
-                return await self.acknowledge_malformed(str(message.get("type")), str(message.get("envelope_id")))
+                await self.acknowledge_malformed(str(message.get("type")), str(message.get("envelope_id")))
+                self.acknowledged.pop(str(message.get("envelope_id")), None)
+                return
             await super().run_message_listeners(message, raw_message)
         finally:
             self.ingress_gate.end_event()
@@ -182,17 +156,21 @@ class TrackingSocketModeHandler(AsyncSocketModeHandler):
     def __init__(self, app: AsyncApp, app_token: str, door: IngressGate) -> None:
         self.app, self.app_token = app, app_token
         self.client = TrackingSocketModeClient(app_token, app.logger, app.client, ping_interval=PING_S)
-        self.client.ingress_gate = door
+        self.client.ingress_gate, self.client.acknowledged = door, {}
         if is_loopback_url(app.client.base_url):
             self.client.proxy = None
         self.client.socket_mode_request_listeners.append(self.handle)  # type: ignore[arg-type]  # as Bolt does
 
     async def handle(self, client: TrackingSocketModeClient, request: SocketModeRequest) -> None:  # type: ignore[override]
         """Keeps payloads away from Bolt that would break it."""
-        if has_slack_shape(request.payload):
-            await super().handle(client, request)
-        else:
-            await client.acknowledge_malformed(request.type, request.envelope_id)
+        kind = request.type if request.type in _EVENT_KINDS else metrics.OTHER
+        with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="failed", kind=kind) as ended:
+            if has_slack_shape(request.payload):
+                await super().handle(client, request)
+            else:
+                await client.acknowledge_malformed(request.type, request.envelope_id)
+            if client.acknowledged.pop(request.envelope_id, None):
+                ended.name = "acknowledged"
 
 
 @asynccontextmanager

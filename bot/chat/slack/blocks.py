@@ -56,6 +56,8 @@ SECTION, FIELD, CONTEXT, PROSE = 2_900, 200, 1_900, 10_000
 HEADER, LABEL, NOTICE, BUTTONS, BOXES = 150, 75, 1_000, 25, 10
 """UTF-16 units of a header, of a button or a box, of a notification (`chat.update` takes 4,000 bytes); buttons in a
 row, boxes in a group."""
+SEAL_MARK = "~"
+"""Stands before the part of the seal at the end of a block's id."""
 DATE_FORMAT = "{date_short_pretty} {time}"
 """Slack's words for a point in time: *Nov 23, 2026 10:00 AM*, or *today*, in the reader's language and zone."""
 TASKS, TASK_TITLE, TASK_DETAILS = 50, 250, 250
@@ -150,9 +152,26 @@ def render_card_content(card: Card) -> Iterator[Block]:
     if card.when is not None:
         yield render_section(_format_piece(card.when))
     yield from _render_plain_text(card.lead)
-    yield from _render_fields(card.facts)
+    yield from _render_struck_fields(card.facts) if card.is_void else _render_fields(card.facts)
     yield from render_literal(card.body, always=True)
     yield from render_context(card.footer)
+
+
+def _render_struck_fields(facts: tuple[LabelledValue, ...]) -> Iterator[Block]:
+    """One below the other, struck through. Whom they name stands there in words: nobody is mentioned for what is over.
+    In a `rich_text` block nothing in them is formatting. What is too long for it stands as on every other card."""
+    lines = [f"{show_invisible(label)} · {show_invisible(_read_value(value))}" for label, value in facts]
+    if not lines or len("\n".join(lines).encode()) > SECTION:
+        yield from _render_fields(facts)
+        return
+    elements = [{"type": "text", "text": "\n".join(lines), "style": {"strike": True}}]
+    yield {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": elements}]}
+
+
+def _read_value(value: str | NamedPeople) -> str:
+    if isinstance(value, str):
+        return value or "—"
+    return value.text or ", ".join(one.name for one in value.people)
 
 
 def _render_fields(facts: tuple[LabelledValue, ...]) -> Iterator[Block]:
@@ -414,7 +433,7 @@ def render_actions(buttons: tuple[Button, ...], where: str = "", *, picker: Pers
     shown: list[Block] = [
         {
             "type": "actions",
-            "block_id": f"cs:{where}{row[0].approval}.{row[0].version}:{number}",
+            "block_id": f"cs:{where}{row[0].approval}.{row[0].version}:{number}{_format_seal(row[0].seal)}",
             "elements": [_render_button(button) for button in row],
         }
         for number, row in enumerate(rows)
@@ -425,6 +444,12 @@ def render_actions(buttons: tuple[Button, ...], where: str = "", *, picker: Pers
         block_id = f"cs:{where}{picker.approval}.{picker.version}:0"
         shown = [{"type": "actions", "block_id": block_id, "elements": [_render_picker(picker)]}]
     return shown
+
+
+def _format_seal(seal: str) -> str:
+    """What a card shows, for the end of the block's id. Not in the value of the button: a process of the version before
+    reads a card and a number there, and would not understand the press."""
+    return f"{SEAL_MARK}{seal}" if seal else ""
 
 
 def _render_picker(picker: PersonPicker) -> Block:

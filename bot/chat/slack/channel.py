@@ -18,9 +18,9 @@ from bot.chat.slack.agent_view import AgentView
 from bot.chat.slack.blocks import RenderedMessage, render_post
 from bot.chat.slack.rate_limits import LocalRateLimiter
 from bot.chat.slack.text import escape_text, truncate_text
-from bot.chat.slack.web_api import UNREACHABLE, Method, Penalty, call_slack, upload_content
+from bot.chat.slack.web_api import UNREACHABLE, Method, Penalty, call_slack, stream_pages, upload_content
 from bot.core import logs
-from bot.core.errors import ChatError, ChatUnavailableError
+from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError
 from bot.core.held_lease import assert_lease_held
 
 log = logs.get_logger(__name__)
@@ -136,14 +136,17 @@ class SlackChannel:
 
     async def update_message(self, ref: MessageRef, post: Post) -> None:
         """Updates the message that `post_message` returned. Always sends blocks, because Slack keeps omitted ones. If a
-        post took several messages this is the last; the earlier ones have no buttons and stay."""
-        await self._updates.wait_for_slot()
+        post took several messages this is the last; the earlier ones have no buttons and stay. Raises ChatBusyError
+        when Slack takes no more updates now."""
+        if wait_ms := self._updates.take_slot(f"{ref.channel}:{ref.ts}"):
+            raise ChatBusyError(wait_ms, "chat.update")
         message = {"channel": ref.channel, "ts": ref.ts} | _build_message_content(render_post(post)[-1])
         await call_slack(
             self._client.chat_update,
             message,
             on_rate_limit=self._updates.apply_penalty,
             before_each_try=assert_lease_held,
+            waits_out_limit=False,
         )
 
     async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
@@ -168,25 +171,35 @@ class SlackChannel:
     def show_status(self, place: Place, text: str) -> None:
         """See `Channel.show_status`. `assistant.threads.setStatus` needs no scope but `chat:write`; Slack removes the
         status with the next message, or after two minutes."""
-        if not place.thread or time.monotonic() < self._no_status_until:
+        if not place.thread or not self._shows_statuses:
             return
         key = (place.channel, place.thread)
         self._wanted_statuses[key] = text
         if key not in self._setting:
-            self._setting[key] = task = asyncio.get_running_loop().create_task(self._set_statuses(*key))
-            task.add_done_callback(lambda _: self._setting.pop(key, None))
+            self._setting[key] = asyncio.get_running_loop().create_task(self._set_statuses(*key))
+
+    @property
+    def _shows_statuses(self) -> bool:
+        """False for a while after Slack has refused one."""
+        return time.monotonic() >= self._no_status_until
 
     async def _set_statuses(self, channel: str, thread: str) -> None:
-        """The latest status that is wanted, one after the other, so that none overtakes another."""
-        while (text := self._wanted_statuses.pop((channel, thread), None)) is not None:
-            status = {"channel_id": channel, "thread_ts": thread, "status": text}
-            try:
-                await call_slack(self._client.assistant_threads_setStatus, status, tries=1)
-            except ChatUnavailableError:
-                continue
-            except ChatError as failed:
-                log.info("no status is shown", code=failed.code)
-                self._no_status_until = time.monotonic() + NO_STATUS_S
+        """The latest status that is wanted, one after the other, so that none overtakes another. Leaves `_setting` in
+        the same step in which nothing more is wanted."""
+        try:
+            while (text := self._wanted_statuses.pop((channel, thread), None)) is not None and self._shows_statuses:
+                await self._set_status({"channel_id": channel, "thread_ts": thread, "status": text})
+        finally:
+            self._setting.pop((channel, thread), None)
+
+    async def _set_status(self, status: dict[str, str]) -> None:
+        try:
+            await call_slack(self._client.assistant_threads_setStatus, status, tries=1)
+        except ChatUnavailableError:
+            return
+        except ChatError as failed:
+            log.info("no status is shown", code=failed.code)
+            self._no_status_until = time.monotonic() + NO_STATUS_S
 
     def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
         """See `Channel.set_session_status`."""
@@ -285,14 +298,10 @@ class SlackChannel:
         method: Method = self._client.conversations_history
         if place.thread:
             method, where["ts"] = self._client.conversations_replies, place.thread
-        for _ in range(PAGES):
-            answer = await call_slack(method, where)
+        async for answer in stream_pages(method, where, PAGES):
             for message in answer.get("messages") or ():
                 if message.get("user") == self._bot:
                     yield message
-            where["cursor"] = (answer.get("response_metadata") or {}).get("next_cursor")
-            if not where["cursor"]:
-                break
 
 
 def _read_part_number(message: Mapping[str, Any], key: str) -> int | None:

@@ -6,12 +6,11 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import ChannelReaders, ChatDirectory, Place
-from bot.chat.slack.web_api import call_slack
+from bot.chat.slack.web_api import call_slack, get_next_cursor, stream_pages
 from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError
 
@@ -77,12 +76,11 @@ class SlackReaderClassifier:
 
     async def _stream_channel_members(self, channel: str) -> AsyncIterator[str]:
         """Ids of its members. An empty id stands for members beyond the last page that is read."""
-        where: dict[str, Any] = {"channel": channel, "limit": PAGE}
-        for _ in range(PAGES):
-            answer = await call_slack(self._client.conversations_members, where)
+        is_whole = False
+        where = {"channel": channel, "limit": PAGE}
+        async for answer in stream_pages(self._client.conversations_members, where, PAGES):
             for member in answer.get("members") or ():
                 yield str(member)
-            where["cursor"] = (answer.get("response_metadata") or {}).get("next_cursor") or ""
-            if not where["cursor"]:
-                return
-        yield ""
+            is_whole = not get_next_cursor(answer)
+        if not is_whole:
+            yield ""

@@ -63,7 +63,7 @@ def render_modal(dialog: Dialog, page: int = 0, values: Mapping[str, str] | None
 
 
 def _format_private_metadata(dialog: Dialog, page: int, values: Mapping[str, str]) -> str:
-    about = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice}
+    about = {"approval": dialog.approval, "version": dialog.version, "choice": dialog.choice, "seal": dialog.seal}
     card = dialog.card.model_dump() if dialog.card else None
     carried = {"page": page, "values": dict(values)} if page else {}
     carried |= {"kept": dict(dialog.kept)} if dialog.kept else {}
@@ -225,6 +225,7 @@ def parse_submission(body: Mapping[str, Any]) -> Click | None:
             form={**carried, **parse_view_state(view["state"]["values"]), **_read_kept_values(about)},
             card=MessageRef(**about["card"]) if about.get("card") else None,
             files=list_chosen_files(view["state"]["values"]),
+            seal=about.get("seal", ""),
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None

@@ -14,11 +14,18 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.directory_file import EMPTY_ENTRY, DirectoryEntry, DirectoryFile, read_directory_file
 from bot.chat.member_store import LanguageChoices, LocalMemberStore, MemberRecord, MemberStore, UserProfile
 from bot.chat.slack.member_cache import LISTED_S, MemberCache
-from bot.chat.slack.members import ADMIN_FLAGS, Member, get_email, is_bot, is_full_member, is_own_bot
-from bot.chat.slack.text import replace_surrogates
+from bot.chat.slack.members import (
+    ADMIN_FLAGS,
+    Member,
+    clean_member_text,
+    get_email,
+    is_bot,
+    is_full_member,
+    is_own_bot,
+    list_member_names,
+)
 from bot.core import logs
 from bot.core.errors import ChatError, StoreUnavailableError
-from tools.characters import remove_invisible
 from tools.spec import Caller, Person
 
 __all__ = ["DirectoryEntry", "SlackDirectory", "read_directory_file"]
@@ -76,6 +83,8 @@ class SlackDirectory:
         self._built: Mapping[str, MemberRecord] = {}
         """The records that `_people` was built from."""
         self._people: dict[str, Person] = {}
+        self._active_people: tuple[Person, ...] | None = None
+        """Of `_people`; the same tuple until one of them changes. None: to be made anew."""
         self._ids_by_email: dict[str, str] = {}
         """Of full members, to find managers."""
         self._asking: dict[str, asyncio.Lock] = {}
@@ -107,7 +116,9 @@ class SlackDirectory:
         await self._reload_file()
         await self._cache.complete()
         await self._build_changed_people()
-        return tuple(one for one in self._people.values() if one.active)
+        if self._active_people is None:
+            self._active_people = tuple(one for one in self._people.values() if one.active)
+        return self._active_people
 
     async def find_caller(self, person: str) -> Caller | None:
         """The only place where a `Caller` is made. Raises ChatError."""
@@ -249,7 +260,7 @@ class SlackDirectory:
                 if record := records.get(id):
                     self._note_email(id, record.member)
                 if record is None or is_bot(record.member):
-                    self._people.pop(id, None)
+                    self._remove_person(id)
             for n, id in enumerate(changed if before == self._ids_by_email else list(records), 1):
                 if record := records.get(id):
                     self._add_person(id, record)
@@ -262,6 +273,7 @@ class SlackDirectory:
         if not is_bot(record.member):
             self._note_email(id, record.member)
             self._people[id] = self._build_person(record)
+            self._active_people = None
 
     def _note_email(self, id: str, member: Member) -> None:
         if is_full_member(member, self._team) and not is_bot(member) and (email := get_email(member).lower()):
@@ -274,7 +286,11 @@ class SlackDirectory:
 
     def _forget_person(self, id: str) -> None:
         self._forget_email(id)
+        self._remove_person(id)
+
+    def _remove_person(self, id: str) -> None:
         self._people.pop(id, None)
+        self._active_people = None
 
     def _build_person(self, record: MemberRecord) -> Person:
         """The manager is found by an address or an id: by nothing that people can call themselves. Facts are authority:
@@ -283,14 +299,14 @@ class SlackDirectory:
         active = is_full_member(member, self._team)
         facts = self._get_facts(member) if active else EMPTY_ENTRY
         profile = (record.profile if active else None) or UserProfile()
-        names = _list_member_names(member)
+        names = list_member_names(member)
         return Person(
             id=str(member["id"]),
             name=names[0],
             names=tuple(dict.fromkeys((*names[1:], *facts.names))),
             email=get_email(member),
             is_title_official=bool(facts.title),
-            title=facts.title or _clean_member_text((member.get("profile") or {}).get("title") or ""),
+            title=facts.title or clean_member_text((member.get("profile") or {}).get("title") or ""),
             locale=member.get("locale") or "en-US",
             timezone=_parse_timezone(member.get("tz")),
             manager=self._find_manager_id(facts.manager or profile.manager),
@@ -326,21 +342,3 @@ def _parse_timezone(name: str | None) -> str:
         return ZoneInfo(name or "UTC").key
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return "UTC"
-
-
-def _list_member_names(member: Member) -> list[str]:
-    """The name people use first, then every other they answer to."""
-    profile = member.get("profile") or {}
-    profile_names = (
-        profile.get("real_name") or member.get("real_name"),
-        profile.get("display_name"),
-        member.get("real_name"),
-        member.get("name"),
-    )
-    names = (" ".join(_clean_member_text(name).split()) for name in profile_names if name)
-    return list(dict.fromkeys(name for name in names if name)) or [str(member["id"])]
-
-
-def _clean_member_text(text: str) -> str:
-    """The names that people chose, without invisible characters: names that look alike become equal."""
-    return remove_invisible(replace_surrogates(text), keep_joiners=False)

@@ -19,10 +19,11 @@ from bot.chat.messages import Channel, ChatDirectory, FormDialog, FormSubmission
 from bot.chat.slack import dialogs, forms
 from bot.chat.slack.dialogs import MAX_FILES
 from bot.chat.slack.files import parse_sent_files
-from bot.chat.slack.listeners import RAW_MAX, AckFunction, BotIdentity, acknowledge_malformed, is_button_press
+from bot.chat.slack.listeners import RAW_MAX, AckFunction, acknowledge_malformed, is_button_press
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import parse_message_text
 from bot.chat.slack.web_api import call_slack
+from bot.chat.slack.web_client import BotIdentity
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import translate
 

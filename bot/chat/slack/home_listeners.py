@@ -12,9 +12,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, HomeDialog, HomePress, HomeView, Ingress, Place
 from bot.chat.slack import home
-from bot.chat.slack.listeners import AckFunction, BotIdentity, acknowledge_malformed, is_button_press
+from bot.chat.slack.listeners import AckFunction, acknowledge_malformed, is_button_press
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.web_api import call_slack
+from bot.chat.slack.web_client import BotIdentity
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import translate
 

@@ -18,13 +18,25 @@ from weakref import WeakValueDictionary
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, Ingress, Message, MessageRef, Place, SentFile
+from bot.chat.messages import (
+    Acceptance,
+    Channel,
+    ChatDirectory,
+    Click,
+    Dialog,
+    Ingress,
+    Message,
+    MessageRef,
+    Place,
+    SentFile,
+)
 from bot.chat.slack import dialogs, home
 from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import count_utf16_units, parse_message_text
-from bot.chat.slack.ticks import read_pressed_value, read_ticks
+from bot.chat.slack.ticks import read_pressed_seal, read_pressed_value, read_ticks
 from bot.chat.slack.web_api import call_slack
+from bot.chat.slack.web_client import BotIdentity
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import load_sentences, translate
 
@@ -37,7 +49,14 @@ acknowledgement."""
 RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
+NOT_ACCEPTED = {
+    Acceptance.TAKEN: "slack.taken_late",
+    Acceptance.NOT_TAKEN: "slack.not_taken",
+    Acceptance.UNKNOWN: "slack.not_known",
+}
 _ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:|home:)")
+CLOCK_MARGIN_S = 60.0
+"""A press has no moment of Slack's; by ours, it was this much earlier at least than what is written after it."""
 SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
 """Message events that somebody wrote just now: also with a file, by `/me`, and a reply that is *also sent to the
 channel*. Every other subtype is an edit, a notice or a robot."""
@@ -52,15 +71,6 @@ class AckFunction(Protocol):
         errors: dict[str, str] = ...,
         view: dict[str, Any] = ...,
     ) -> Awaitable[Any]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class BotIdentity:
-    """The bot's identity in this workspace (auth.test)."""
-
-    team: str
-    user: str
-    bot: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +98,11 @@ class SlackListeners:
         directory: ChatDirectory,
         clock: Callable[[], float] = time.time,
         note_changed_person: Callable[[str], None] = lambda person: None,
+        note_activity: Callable[[Place, str], None] = lambda place, at: None,
     ) -> None:
-        """`note_changed_person` takes the ids of people whose record has changed."""
-        self._note_changed_person = note_changed_person
+        """`note_changed_person` takes the ids of people whose record has changed; `note_activity` where and when a
+        message or a press was accepted."""
+        self._note_changed_person, self._note_activity = note_changed_person, note_activity
         self._client, self._me, self._intake = client, me, intake
         self._channel, self._directory, self._clock = channel, directory, clock
         self._threads = WeakValueDictionary[str, asyncio.Lock]()
@@ -184,6 +196,8 @@ class SlackListeners:
         if self._intake.is_stop_word(message.text):
             await self._intake.stop_conversation(message.place, message.person, message.at)
         await self._intake.accept_message(message, aliases=aliases)
+        if not message.command:
+            self._note_activity(message.place, message.at)
         known = self._directory.find_known_person(message.person)
         if known and not message.command:  # whoever is new sees it when they have been looked up
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))
@@ -217,13 +231,15 @@ class SlackListeners:
         if not (is_short_text(person) and is_short_text(trigger) and isinstance(raw, str)):
             await acknowledge_malformed(ack, "a slash command")
             return
+        said: RawMessage | None = None
         try:
             place = await self._channel.open_dm(person)
             said = RawMessage(id=trigger, place=place, person=person, raw=raw, ts=f"{self._clock():.6f}")
             await self._submit_message(self._to_message(said, command=True))
         except (StoreUnavailableError, ChatError) as failed:
             _log.warning("slash command not taken: %s", failed)
-            await ack(await self._translate_for_person("slack.not_taken", person))
+            withdrawn = said and await self._intake.withdraw_message(self._to_message(said, command=True))
+            await ack(await self._translate_for_person(NOT_ACCEPTED[withdrawn or Acceptance.NOT_TAKEN], person))
             return
         here = body.get("channel_id") == place.channel
         await (ack() if here else ack(await self._translate_for_person("slack.answer_in_dm", person)))
@@ -237,13 +253,15 @@ class SlackListeners:
         if not is_button_press(body):
             await acknowledge_malformed(ack, "a press")
             return
+        click: Click | None = None
         try:
             click = await self.parse_click(body)
             opens_dialog = click is not None and await self._intake.opens_dialog(click)
             if click and not opens_dialog:
                 await self._intake.accept_click(click)
+                self._note_activity(click.place, f"{self._clock() - CLOCK_MARGIN_S:.6f}")
         except (StoreUnavailableError, ChatError) as failed:
-            await self._notify_press_not_accepted(body, failed)
+            await self._notify_press_not_accepted(body, click, failed)
             raise
         await ack()
         if click and opens_dialog:
@@ -270,7 +288,7 @@ class SlackListeners:
             else:
                 await self._intake.accept_click(click)
         except (StoreUnavailableError, ChatError) as failed:
-            await self._notify_press_not_accepted(body, failed)
+            await self._notify_press_not_accepted(body, click, failed)
 
     async def parse_click(self, body: Body) -> Click | None:
         """The click in a `block_actions` payload. None if it is malformed."""
@@ -293,6 +311,7 @@ class SlackListeners:
             place=await self._find_press_place(body, person),
             form=_read_choice(body, action, approval, int(version)),
             card=_find_pressed_message(body, action),
+            seal=read_pressed_seal(action),
         )
 
     async def _find_press_place(self, body: Body, person: str) -> Place:
@@ -361,14 +380,16 @@ class SlackListeners:
 
     # Saying things of our own
 
-    async def _notify_press_not_accepted(self, body: Body, failed: Exception) -> None:
+    async def _notify_press_not_accepted(self, body: Body, click: Click | None, failed: Exception) -> None:
+        """Says what became of the press: its acceptance failed, or only the answer to it was lost."""
         _log.warning("press not taken: %s", failed)
+        withdrawn = await self._intake.withdraw_click(click) if click else Acceptance.NOT_TAKEN
         person = body["user"]["id"]
         try:
             place = await self._find_press_place(body, person)
         except ChatError:
             return
-        await self._post_ephemeral_notice(place, person, "slack.not_taken")
+        await self._post_ephemeral_notice(place, person, NOT_ACCEPTED[withdrawn])
 
     async def _post_ephemeral_notice(self, place: Place, person: str, key: str) -> None:
         try:

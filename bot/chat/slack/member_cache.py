@@ -16,7 +16,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.member_store import MemberRecord, MemberStore
 from bot.chat.slack.members import cut_down_member, get_update_mark
 from bot.chat.slack.profiles import BATCH_SIZE, load_profiles
-from bot.chat.slack.web_api import call_slack
+from bot.chat.slack.web_api import call_slack, get_next_cursor
 from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableError
 
@@ -122,7 +122,7 @@ class MemberCache:
             at, answer = self._clock(), await self._load_page(cursor)
             members = {str(one["id"]): one for one in answer.get("members") or ()}
             await self._save_members(members, at)
-            cursor = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
+            cursor = get_next_cursor(answer)
             if not await self._store.save_page(self._holder, members, cursor):
                 return False
             if not cursor:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bot.chat.slack.text import replace_surrogates
+from tools.characters import remove_invisible
+
 ADMIN_FLAGS = ("is_admin", "is_owner", "is_primary_owner")
 """What Slack says of those who run the workspace."""
 BARRED = ("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user")
@@ -57,3 +60,21 @@ def get_email(member: Member) -> str:
 def get_update_mark(member: Member) -> float:
     """When Slack has changed the record last (epoch s)."""
     return float(member.get("updated") or 0)
+
+
+def list_member_names(member: Member) -> list[str]:
+    """The name people use first, then every other they answer to."""
+    profile = member.get("profile") or {}
+    profile_names = (
+        profile.get("real_name") or member.get("real_name"),
+        profile.get("display_name"),
+        member.get("real_name"),
+        member.get("name"),
+    )
+    names = (" ".join(clean_member_text(name).split()) for name in profile_names if name)
+    return list(dict.fromkeys(name for name in names if name)) or [str(member["id"])]
+
+
+def clean_member_text(text: str) -> str:
+    """The names that people chose, without invisible characters: names that look alike become equal."""
+    return remove_invisible(replace_surrogates(text), keep_joiners=False)

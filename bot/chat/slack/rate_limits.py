@@ -7,6 +7,9 @@ import math
 import time
 from collections.abc import Callable
 
+FORGET_S = 5.0
+"""How late somebody may ask again before their turn is given away: another process has taken it over."""
+
 
 class LocalRateLimiter:
     """A rate limit within one process (GCRA): `burst` at once, then one every `spacing_ms`."""
@@ -14,6 +17,8 @@ class LocalRateLimiter:
     def __init__(self, spacing_ms: int, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._spacing_s, self._clock, self._next = spacing_ms / 1000, clock, float("-inf")
         self._burst, self._slack_s = burst, (burst - 1) * self._spacing_s
+        self._waiting: dict[str, float] = {}
+        """Who has found no free slot, and when they may ask again."""
 
     def count_free_slots(self) -> int:
         """How many could be taken now without waiting."""
@@ -26,6 +31,20 @@ class LocalRateLimiter:
         wait_s = self._next - self._slack_s - now
         self._next = max(self._next, now) + self._spacing_s
         await asyncio.sleep(max(0.0, wait_s))
+
+    def take_slot(self, name: str) -> int:
+        """Takes a slot if one is free now, and returns 0. Otherwise returns the ms after which `name` may ask again:
+        whoever has asked earlier comes earlier."""
+        now = self._clock()
+        place = self._waiting.pop(name, math.inf)
+        self._waiting = {one: at_s for one, at_s in self._waiting.items() if at_s > now - FORGET_S}
+        wait_s = self._next - self._slack_s - now
+        if wait_s <= 0:
+            self._next = max(self._next, now) + self._spacing_s
+            return 0
+        ahead = sum(at_s < place for at_s in self._waiting.values())
+        self._waiting[name] = now + wait_s + ahead * self._spacing_s
+        return math.ceil((self._waiting[name] - now) * 1000)
 
     async def apply_penalty(self, ms: int) -> None:
         """Blocks all slots for `ms`."""

@@ -19,6 +19,7 @@ from slack_bolt.request.internals import parse_body
 
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.slack.payload_shape import has_slack_shape
+from bot.core import metrics
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +51,10 @@ class RequestVerifier:
                 return refusal
             self._door.begin_event()
             try:
-                return await handler(request)
+                with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="acknowledged", kind="http") as ended:
+                    answer = await handler(request)
+                    ended.name = "acknowledged" if answer.status < 400 else "failed"
+                    return answer
             finally:
                 self._door.end_event()
 

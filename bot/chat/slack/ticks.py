@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from bot.chat.slack.blocks import build_tick_prefix
+from bot.chat.slack.blocks import SEAL_MARK, build_tick_prefix
 from bot.chat.slack.payload_shape import is_short_text
 from bot.core.approval_sets import TICKED
 
 Body: TypeAlias = Mapping[str, Any]
 _TICKS = re.compile(r"cs:([^\s]{1,150}):ticks:\d{1,3}\Z")
 """Block id of boxes, with the card that they belong to."""
+_SEAL = re.compile(rf"{SEAL_MARK}([0-9a-f]{{12}})\Z")
 MAX_TICKS = 100
 """Most ticks that are read."""
 
@@ -24,6 +25,12 @@ def read_pressed_value(action: Body) -> str:
         return block.removeprefix("cs:").rpartition(":")[0]
     named = _TICKS.match(block) if action.get("type") == "checkboxes" else None
     return named[1] if named else str(action.get("value") or "")
+
+
+def read_pressed_seal(action: Body) -> str:
+    """Part of the seal of what the pressed card shows; empty on a card of an earlier version, and where none is."""
+    found = _SEAL.search(str(action.get("block_id") or "")[-40:])
+    return found[1] if found else ""
 
 
 def read_ticks(body: Body, approval: str, version: int) -> dict[str, str] | None:

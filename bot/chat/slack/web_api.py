@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import ClientError, ClientSession
@@ -11,7 +11,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.core.errors import ChatAccountError, ChatError, ChatUnavailableError, PlaceClosedError
+from bot.core import metrics
+from bot.core.errors import ChatAccountError, ChatBusyError, ChatError, ChatUnavailableError, PlaceClosedError
 
 Method = Callable[..., Awaitable[AsyncSlackResponse]]
 Penalty = Callable[[int], Awaitable[None]]
@@ -34,6 +35,7 @@ CLOSED = frozenset(
 """What `chat.postMessage` says of a channel in which the app may not post."""
 UNCLEAR_ERRORS = frozenset({"internal_error", "fatal_error", "service_unavailable"})
 """Slack's own mishaps: *some aspect of the operation may have succeeded*, its reference says."""
+_OUTCOMES = {LIMITED: "limited", UNREACHABLE: "unreachable"}
 
 
 async def call_slack(
@@ -45,27 +47,56 @@ async def call_slack(
     on_rate_limit: Penalty | None = None,
     retry_delay_s: float = 0.3,
     before_each_try: Callable[[], Awaitable[None]] | None = None,
+    waits_out_limit: bool = True,
 ) -> dict[str, Any]:
-    """Slack's answer. Waits out a 429 (Slack says how long) and reports its ms to `on_rate_limit`. Retries a dropped
+    """Slack's answer. Waits out a 429 (Slack says how long) and reports its ms to `on_rate_limit`; unless
+    `waits_out_limit`, raises ChatBusyError at once. Retries a dropped
     connection or a server error only if the call is `repeatable`. `before_each_try` runs right before each try; an
     exception there ends the call. Raises ChatError with Slack's error name; ChatUnavailableError when Slack cannot be
     reached or takes no more."""
     for tries_left in range(tries - 1, -1, -1):
         if before_each_try:
             await before_each_try()
-        try:
-            return dict((await method(**arguments)).data)  # type: ignore[arg-type]
-        except SlackApiError as error:
-            code, wait_s = _parse_slack_error(error, retry_delay_s)
-            again = code == LIMITED or (code == UNREACHABLE and repeatable)
-        except (ClientError, TimeoutError, OSError):
-            code, wait_s, again = UNREACHABLE, retry_delay_s, repeatable
+        with metrics.time_outcome(metrics.SLACK_CALLS, method=_format_method_name(method) or metrics.OTHER) as ended:
+            try:
+                return dict((await method(**arguments)).data)  # type: ignore[arg-type]
+            except SlackApiError as error:
+                code, wait_s = _parse_slack_error(error, retry_delay_s)
+                again = code == LIMITED or (code == UNREACHABLE and repeatable)
+            except (ClientError, TimeoutError, OSError):
+                code, wait_s, again = UNREACHABLE, retry_delay_s, repeatable
+            ended.name = _OUTCOMES.get(code, "refused")
+        if code == LIMITED:
+            metrics.SLACK_LIMITS.labels(_format_method_name(method) or metrics.OTHER).inc()
         if code == LIMITED and on_rate_limit:
             await on_rate_limit(int(wait_s * 1000))
+        if code == LIMITED and not waits_out_limit:
+            raise ChatBusyError(int(wait_s * 1000), _format_method_name(method))
         if not (again and tries_left):
             raise _build_chat_error(code, _format_method_name(method))
         await asyncio.sleep(wait_s)
     raise _build_chat_error(UNREACHABLE, _format_method_name(method))
+
+
+async def stream_pages(
+    method: Method, arguments: Mapping[str, Any], most: int, *, before_each: Callable[[], Awaitable[None]] | None = None
+) -> AsyncIterator[dict[str, Any]]:
+    """Slack's answers, page after page, at most so many: the last of them has a cursor if there are more. `before_each`
+    runs before each page. Raises what `call_slack` raises."""
+    cursor = ""
+    for _ in range(most):
+        if before_each:
+            await before_each()
+        answer = await call_slack(method, {**arguments, "cursor": cursor} if cursor else arguments)
+        yield answer
+        cursor = get_next_cursor(answer)
+        if not cursor:
+            return
+
+
+def get_next_cursor(answer: Mapping[str, Any]) -> str:
+    """Where the next page of a list begins; empty after the last one."""
+    return str((answer.get("response_metadata") or {}).get("next_cursor") or "")
 
 
 async def upload_content(

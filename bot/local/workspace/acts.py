@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.local.workspace import answers, methods_files, posting, views
+from bot.local.workspace import answers, methods_files, methods_streams, posting, views
 from bot.local.workspace.delivery import Kind, NotAcknowledgedError
 from bot.local.workspace.fields import (
     VALUE_OF,
@@ -412,5 +412,7 @@ def stop_session(ws: Workspace, person: str, channel: str, thread_ts: str, *, fo
     session = ws.state.sessions.get((channel, thread_ts))
     if not force and (session is None or session["status"] != "processing"):
         raise WorkspaceError("action_not_found")
-    event = build_session_stopped_event(who, room, thread_ts, ws.create_timestamp())
+    streams = methods_streams.stop_streams(ws, channel, thread_ts)
+    event = build_session_stopped_event(who, room, thread_ts, streams, ws.create_timestamp())
+    ws.notify_change("messages", channel)
     return ws.send_event("agent_session_stopped", event)

@@ -109,16 +109,20 @@ def conversations_open(ws: Workspace, args: MethodArguments) -> Json:
 
 def conversations_info(ws: Workspace, args: MethodArguments) -> Json:
     room = ws.state.rooms.get(args.require_text("channel"))
-    if room is None or (room.kind == "im" and ws.app.user not in room.members):
+    if room is None or (room.kind != "channel" and ws.app.user not in room.members):
         raise WorkspaceError("channel_not_found")
     return {"channel": build_channel_object(ws.app, room)}
 
 
 def conversations_list(ws: Workspace, args: MethodArguments) -> Json:
     types = {kind.strip() for kind in (args.read_text("types") or "public_channel").split(",")}
-    kinds = {"im": "im", "public_channel": "channel"}
+    kinds = {"im": "im", "mpim": "mpim", "public_channel": "channel", "private_channel": "group"}
     wanted = {kinds[kind] for kind in types if kind in kinds}
-    rooms = [room for room in ws.state.rooms.values() if room.kind in wanted]
+    rooms = [
+        room
+        for room in ws.state.rooms.values()
+        if room.kind in wanted and (room.kind == "channel" or ws.app.user in room.members)
+    ]
     chosen, following = slice_cursor_page(rooms, args, 100)
     return {"channels": [build_channel_object(ws.app, room) for room in chosen], **following}
 

@@ -10,14 +10,14 @@ from typing import TypeAlias
 from aiohttp import web
 
 from bot.core.i18n import LANGUAGES, load_sentences, translate
-from bot.local.workspace import acts, methods_files, views
+from bot.local.workspace import acts, methods_files, methods_streams, views
 from bot.local.workspace.arguments import MethodArguments, read_json_body
 from bot.local.workspace.feed import PageFeed
 from bot.local.workspace.guard import HEADERS, build_file_response, require_own_page
 from bot.local.workspace.payloads import drop_metadata
 from bot.local.workspace.refused import WorkspaceError
 from bot.local.workspace.workspace import Workspace
-from bot.local.workspace.world import Json, WorkspaceMember
+from bot.local.workspace.world import Json, WorkspaceMember, WorkspaceRoom
 
 PAGE = Path(__file__).parent / "page"
 Act: TypeAlias = Callable[["PageApi", MethodArguments], Awaitable[Json]]
@@ -150,11 +150,18 @@ def build_person_row(person: WorkspaceMember) -> Json:
     }
 
 
+def choose_room_name(ws: Workspace, room: WorkspaceRoom, me: WorkspaceMember) -> str:
+    """What the page calls a room: a DM after whom it is with."""
+    if room.kind not in ("im", "mpim"):
+        return room.name
+    others = [ws.state.people[id].real_name for id in room.members if id != me.id]
+    return others[-1] if room.kind == "im" else ", ".join(others)
+
+
 def build_page_state(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json:
     ws = api.ws
-    name = {"im": ws.app.real_name}
     channels = [
-        {"id": r.id, "name": name.get(r.kind, r.name), "kind": r.kind, "unread": ws.state.count_unread(me.id, r)}
+        {"id": r.id, "name": choose_room_name(ws, r, me), "kind": r.kind, "unread": ws.state.count_unread(me.id, r)}
         for r in ws.state.list_rooms(me.id)
     ]
     return {
@@ -174,6 +181,7 @@ def build_page_messages(api: PageApi, me: WorkspaceMember, request: web.Request)
     room = ws.get_room(request.query.get("channel", ""), me.id)
     return {
         "messages": [drop_metadata(message) for message in room.messages.values()],
+        "streams": methods_streams.list_live_streams(ws, room.id),
         "private": [notice for notice in ws.state.private.get(me.id, []) if notice["channel"] == room.id],
         "status": [
             {"thread_ts": thread, "status": words}

@@ -32,7 +32,7 @@ def build_user_object(app: WorkspaceApp, person: WorkspaceMember, *, locale: boo
     }
     return {
         "id": person.id,
-        "team_id": app.team,
+        "team_id": person.home_team or app.team,
         "name": person.name,
         "deleted": person.deleted,
         "color": "4bbe2e",
@@ -51,6 +51,19 @@ def build_user_object(app: WorkspaceApp, person: WorkspaceMember, *, locale: boo
         "updated": 1,
         "is_email_confirmed": bool(person.email),
         **({"locale": person.locale} if locale else {}),
+        **({"enterprise_user": build_enterprise_user(app, person)} if person.home_team else {}),
+    }
+
+
+def build_enterprise_user(app: WorkspaceApp, person: WorkspaceMember) -> Json:
+    """Somebody of an Enterprise Grid, with all the workspaces that they are a member of."""
+    return {
+        "id": "W" + person.id[1:],
+        "enterprise_id": "E0LOCAL",
+        "enterprise_name": app.team_name,
+        "is_admin": False,
+        "is_owner": False,
+        "teams": [person.home_team, app.team],
     }
 
 
@@ -64,11 +77,11 @@ def build_channel_object(app: WorkspaceApp, room: WorkspaceRoom) -> Json:
         **common,
         "name": room.name,
         "name_normalized": room.name,
-        "is_channel": True,
-        "is_group": False,
+        "is_channel": room.kind == "channel",
+        "is_group": room.kind == "group",
         "is_im": False,
-        "is_mpim": False,
-        "is_private": False,
+        "is_mpim": room.kind == "mpim",
+        "is_private": room.kind != "channel",
         "is_general": room.name == "general",
         "is_shared": room.is_ext_shared,
         "is_ext_shared": room.is_ext_shared,
@@ -155,13 +168,15 @@ def build_home_opened_event(person: WorkspaceMember, view: Json | None, stamp: s
     }
 
 
-def build_session_stopped_event(person: WorkspaceMember, room: WorkspaceRoom, thread_ts: str, stamp: str) -> Json:
+def build_session_stopped_event(
+    person: WorkspaceMember, room: WorkspaceRoom, thread_ts: str, streams: list[str], stamp: str
+) -> Json:
     return {
         "type": "agent_session_stopped",
         "user": person.id,
         "channel": room.id,
         "thread_ts": thread_ts,
-        "streaming_message_ts": [],
+        "streaming_message_ts": streams,
         "event_ts": stamp,
     }
 

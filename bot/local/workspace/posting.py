@@ -14,7 +14,12 @@ from bot.local.workspace.refused import WorkspaceError
 from bot.local.workspace.workspace import Workspace
 from bot.local.workspace.world import Json, WorkspaceRoom
 
-SUBSCRIPTIONS = {"im": "message.im", "channel": "message.channels"}
+SUBSCRIPTIONS = {
+    "im": "message.im",
+    "mpim": "message.mpim",
+    "channel": "message.channels",
+    "group": "message.groups",
+}
 
 
 def create_short_id() -> str:
@@ -106,13 +111,16 @@ def announce_message(ws: Workspace, room: WorkspaceRoom, message: Json) -> None:
 
 def update_message(ws: Workspace, room: WorkspaceRoom, message: Json, changes: Json, editor: str) -> None:
     """Rewrite a message in place, marked as edited by `editor`."""
+    change_message(ws, room, message, {**changes, "edited": {"user": editor, "ts": ws.create_timestamp()}})
+
+
+def change_message(ws: Workspace, room: WorkspaceRoom, message: Json, changes: Json) -> None:
     previous = dict(message)
     if "blocks" in changes:
         ws.state.remember_blocks(room.id, message["ts"], message.get("blocks", []))
     message |= changes
     if not message.get("blocks", True):
         del message["blocks"]
-    message["edited"] = {"user": editor, "ts": ws.create_timestamp()}
     ws.notify_change("messages", room.id)
     if ws.app.user in room.members:
         ws.send_event(
@@ -122,6 +130,7 @@ def update_message(ws: Workspace, room: WorkspaceRoom, message: Json, changes: J
 
 def remove_message(ws: Workspace, room: WorkspaceRoom, message: Json) -> None:
     """Delete a message; the first one of a thread leaves a tombstone."""
+    ws.state.streams.pop((room.id, message["ts"]), None)
     if message.get("reply_count"):
         for name in ("blocks", "metadata", "attachments", "client_msg_id", "edited", "reactions"):
             message.pop(name, None)

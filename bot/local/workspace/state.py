@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bot.local.private import make_private_folder, open_private
+from bot.local.workspace.streams import MessageStream
 from bot.local.workspace.world import Json, WorkspaceMember, WorkspaceRoom, World
 
 ROOM_CAP = 2000
@@ -21,8 +22,8 @@ VERSION = 1
 
 @dataclass(slots=True)
 class WorkspaceState:
-    """The memory of a workspace. `waiting`, `old_blocks`, `typed`, `ticked` and `statuses` aside, it is what
-    people see."""
+    """The memory of a workspace. `waiting`, `old_blocks`, `typed`, `ticked`, `statuses` and `streams` aside, it is
+    what people see."""
 
     people: dict[str, WorkspaceMember]
     rooms: dict[str, WorkspaceRoom]
@@ -47,6 +48,8 @@ class WorkspaceState:
     """(room, thread) → what the app says it is doing."""
     sessions: dict[tuple[str, str], Json] = field(default_factory=dict)
     """(room, thread) → the session there: `status`, `title`, `user`."""
+    streams: dict[tuple[str, str], MessageStream] = field(default_factory=dict)
+    """(room, ts) → what the message that is streamed there is made of."""
     prompts: dict[str, list[Json]] = field(default_factory=dict)
     """Room → what the app suggests to write there, until something is written."""
 
@@ -81,7 +84,7 @@ class WorkspaceState:
 
 
 def build_initial_state(world: World) -> WorkspaceState:
-    """The state before anything was said: everybody in every channel, and a DM with the bot each."""
+    """The state before anything was said: everybody in every public channel, and a DM with the bot each."""
     app = world.app
     bot = WorkspaceMember(app.user, app.name, app.real_name, is_bot=True)
     people = {person.id: person for person in (*world.people, bot)}
@@ -90,6 +93,7 @@ def build_initial_state(world: World) -> WorkspaceState:
         id: WorkspaceRoom(id, name, "channel", list(people), is_ext_shared=id in world.shared)
         for id, name in world.channels
     }
+    rooms |= {id: WorkspaceRoom(id, name, kind, [*inside, app.user]) for id, name, kind, inside in world.closed}
     rooms |= {p.dm_id: WorkspaceRoom(p.dm_id, "directmessage", "im", [p.id, app.user]) for p in humans}
     return WorkspaceState(people, rooms)
 

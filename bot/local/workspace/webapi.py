@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from bot.local.workspace import methods_chat, methods_files, methods_people, methods_views
+from bot.local.workspace import methods_chat, methods_files, methods_people, methods_streams, methods_views
 from bot.local.workspace.arguments import MethodArguments, read_method_arguments
 from bot.local.workspace.faults import Outcome
 from bot.local.workspace.refused import WorkspaceError
@@ -37,8 +37,8 @@ class WebApiAnswer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-READ_HISTORY = "channels:history groups:history im:history"
-READ_ROOMS = "channels:read groups:read im:read"
+READ_HISTORY = "channels:history groups:history im:history mpim:history"
+READ_ROOMS = "channels:read groups:read im:read mpim:read"
 
 
 def api_test(ws: Workspace, args: MethodArguments) -> Json:
@@ -61,6 +61,9 @@ METHODS: dict[str, WebApiMethod] = {
     "chat.update": WebApiMethod(methods_chat.chat_update, "chat:write"),
     "chat.delete": WebApiMethod(methods_chat.chat_delete, "chat:write"),
     "chat.postEphemeral": WebApiMethod(methods_chat.chat_post_ephemeral, "chat:write"),
+    "chat.startStream": WebApiMethod(methods_streams.chat_start_stream, "chat:write"),
+    "chat.appendStream": WebApiMethod(methods_streams.chat_append_stream, "chat:write"),
+    "chat.stopStream": WebApiMethod(methods_streams.chat_stop_stream, "chat:write"),
     "chat.getPermalink": WebApiMethod(methods_chat.chat_get_permalink),
     "assistant.threads.setStatus": WebApiMethod(methods_chat.assistant_threads_set_status, "chat:write"),
     "assistant.threads.setSuggestedPrompts": WebApiMethod(

@@ -37,14 +37,15 @@ SCOPES = frozenset(
             "files:read",
             "files:write",
         ),
-        *("groups:history", "groups:read", "im:history", "im:read", "im:write", "reactions:read"),
-        *("reactions:write", "team:read", "users:read", "users:read.email", "users.profile:read"),
+        *("groups:history", "groups:read", "im:history", "im:read", "im:write"),
+        *("mpim:history", "mpim:read", "reactions:read", "reactions:write"),
+        *("team:read", "users:read", "users:read.email", "users.profile:read"),
     }
 )
 EVENTS = frozenset(
     {
         *("agent_session_stopped", "app_home_opened", "app_mention"),
-        *("message.channels", "message.groups", "message.im"),
+        *("message.channels", "message.groups", "message.im", "message.mpim"),
     }
 )
 

@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 """A JSON object in the platform's own shape."""
+RoomKind: TypeAlias = Literal["im", "mpim", "channel", "group"]
+"""As events call it (`channel_type`)."""
 
 
 @dataclass(slots=True)
@@ -32,6 +34,9 @@ class WorkspaceMember:
     deleted: bool = False
     fields: Json = field(default_factory=dict)
     """Id of a profile field → its value."""
+    home_team: str = ""
+    """On Enterprise Grid: the workspace that they joined first, where it is another one; they are members of ours all
+    the same."""
 
     @property
     def dm_id(self) -> str:
@@ -41,11 +46,11 @@ class WorkspaceMember:
 
 @dataclass(slots=True)
 class WorkspaceRoom:
-    """A channel or a DM, with its messages by timestamp, oldest first."""
+    """A channel, a private channel (`group`), a DM or a group DM, with its messages by timestamp, oldest first."""
 
     id: str
     name: str
-    kind: Literal["im", "channel"]
+    kind: RoomKind
     members: list[str]
     messages: dict[str, Json] = field(default_factory=dict)
     is_ext_shared: bool = False
@@ -78,6 +83,8 @@ class World:
     """The workspace's own profile fields: id, label, type."""
     shared: frozenset[str] = frozenset()
     """Ids of the channels that another company reads too (`shared = true` in the file)."""
+    closed: tuple[tuple[str, str, RoomKind, tuple[str, ...]], ...] = ()
+    """(id, name, kind, people): private channels and group DMs; the bot is in them as well."""
 
 
 def read_world() -> World:
@@ -90,4 +97,5 @@ def read_world() -> World:
     people = tuple(WorkspaceMember(**person) for person in data["person"])
     channels = tuple((c["id"], c["name"]) for c in data["channel"])
     shared = frozenset(c["id"] for c in data["channel"] if c.get("shared"))
-    return World(app, people, channels, tuple(data["profile"]), shared)
+    closed = tuple((c["id"], c["name"], c["kind"], tuple(c["people"])) for c in data["closed"])
+    return World(app, people, channels, tuple(data["profile"]), shared, closed)

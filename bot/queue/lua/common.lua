@@ -62,12 +62,14 @@ local function stopped(lane, put_at)
   return table.concat(whose, ' ')
 end
 
--- What a holder is told about the head of its lane; with it the approval's record, if the lane is an approval's.
+-- What a holder is told about the head of its lane; with it the approval's record, if the lane is an approval's, and
+-- whether an item waits in the lane in which what is shown of it catches up (`build_show_lane`).
 local function handed(lane)
   local at, id, body = unpack_item(redis.call('LINDEX', inbox(lane), 0))
   local known = redis.call('HMGET', state(lane), 'token', 'tries', 'error')
   local record = redis.call('HGETALL', base .. 'apr:' .. lane)
-  return {lane, known[1], tonumber(known[2]), id, body, at, known[3] or '', stopped(lane, at), record}
+  local late = #record > 0 and redis.call('EXISTS', inbox(lane .. ':show')) or 0
+  return {lane, known[1], tonumber(known[2]), id, body, at, known[3] or '', stopped(lane, at), record, late}
 end
 
 local function extend(lane, lease_ms) redis.call('ZADD', schedule, whole(now + tonumber(lease_ms)), lane) end

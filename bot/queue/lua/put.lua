@@ -1,9 +1,11 @@
 -- Accept an item once; an idle lane is taken by its owner-to-be at once, if one is named.
 -- ARGV: bell, nonce, lane, cap, dedupe (ms), owner (or empty), lease (ms), person (or empty), credit (ms), cost (ms),
---       body, id, alias …
+--       note (or empty), body, id, alias …
+-- The note is journalled when the item is accepted: a JSON list of the stream's key, how long it is kept (ms), and its
+-- fields.
 -- Answers {new} | {duplicate} | {full} | {taken, item}. The call that put it gets the same answer again.
-local nonce, lane, owner, id = ARGV[2], ARGV[3], ARGV[6], ARGV[12]
-for i = 12, #ARGV do
+local nonce, lane, owner, id = ARGV[2], ARGV[3], ARGV[6], ARGV[13]
+for i = 13, #ARGV do
   local known = redis.call('GET', base .. 'dd:' .. ARGV[i])
   if known and known ~= nonce then return {'duplicate'} end
   if known then
@@ -12,7 +14,7 @@ for i = 12, #ARGV do
   end
 end
 if redis.call('LLEN', inbox(lane)) >= tonumber(ARGV[4]) then return {'full'} end
-for i = 12, #ARGV do redis.call('SET', base .. 'dd:' .. ARGV[i], nonce, 'PX', ARGV[5]) end
+for i = 13, #ARGV do redis.call('SET', base .. 'dd:' .. ARGV[i], nonce, 'PX', ARGV[5]) end
 
 -- Everybody has some credit, which every lane that they set to work costs a part of, and time gives back. It puts
 -- them ahead: while there is more work than hands, whoever fills lane after lane comes after those who do not.
@@ -24,7 +26,11 @@ if ARGV[8] ~= '' and not redis.call('ZSCORE', schedule, lane) then
   debt = math.min(debt + cost, 2 * credit)
   redis.call('SET', key, whole(now + debt), 'PX', whole(debt))
 end
-if enqueue(lane, id, ARGV[11], ahead) then
+if ARGV[11] ~= '' then
+  local note = cjson.decode(ARGV[11])
+  redis.call('XADD', note[1], 'MINID', '~', whole(math.max(0, now - tonumber(note[2]))), '*', unpack(note, 3))
+end
+if enqueue(lane, id, ARGV[12], ahead) then
   if owner ~= '' then
     take(lane, owner, nonce, ARGV[7])
     return {'taken', handed(lane)}

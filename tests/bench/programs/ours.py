@@ -7,9 +7,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import tempfile
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from unittest.mock import patch
 
 from slack_sdk.web.async_client import AsyncWebClient
@@ -22,7 +24,7 @@ from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.chat.messages import ChannelReaders, Message, MessageRef, Place, Post, SessionStatus, SuggestedPrompt
 from bot.chat.slack.files import SlackFileSource
-from bot.chat.slack.listeners import BotIdentity
+from bot.chat.slack.web_client import BotIdentity
 from bot.conversation.reply import MessageDelivery
 from bot.core import logs
 from bot.core.history_entries import HistoryEntry
@@ -173,10 +175,12 @@ class Ours:
 
 
 @asynccontextmanager
-async def nowhere(platform: Nowhere, stores: resources.Stores) -> AsyncIterator[resources.SlackPlatform]:
+async def nowhere(
+    platform: Nowhere, stores: resources.Stores, staff: Staff | None = None
+) -> AsyncIterator[resources.SlackPlatform]:
     """In the place of Slack."""
     client = AsyncWebClient("xoxb-bench", "http://127.0.0.1:9/api/")
-    staff = Staff()
+    staff = staff or Staff()
     telling = MessageDelivery(chat=platform, reader_classifier=Direct(), directory=staff)  # type: ignore[arg-type]
     yield resources.SlackPlatform(
         client=client, identity=BotIdentity("T1", "U0BOT", "B0BOT"), channel=platform, directory=staff,
@@ -187,7 +191,8 @@ async def nowhere(platform: Nowhere, stores: resources.Stores) -> AsyncIterator[
 
 def settings(job: Job) -> Settings:
     """The production settings; as many conversations at once as the job wants, and every step is posted."""
-    return Settings(_env_file=None, concurrency=max(64, job.at_once), post_spacing_ms=1)
+    folder = Path(tempfile.mkdtemp(prefix="bench"))  # every job has another store at the same address
+    return Settings(_env_file=None, concurrency=max(64, job.at_once), post_spacing_ms=1, data_dir=folder)
 
 
 def api_of(job: Job) -> ApiWish:

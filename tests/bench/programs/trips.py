@@ -110,7 +110,7 @@ async def counted(job: Job) -> dict[str, float]:
     cards = Cards(Endings())
     with (
         patch.object(resources, "_open_slack", lambda *given: nowhere(cards, given[2])),
-        patch.object(engine, "RedisStore", lambda _: MemoryStore()),
+        patch.object(engine, "RedisStore", lambda _, **more: MemoryStore()),
     ):
         async with working(job, TOOLS, Ordered()) as bot:
             with counting():

@@ -7,9 +7,10 @@ import pytest
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.slack.app import build_bolt_app, open_web_client
+from bot.chat.slack.app import build_bolt_app
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.directory import SlackDirectory
+from bot.chat.slack.web_client import open_web_client
 from tests.chat.slack.doubles import ME, TOKEN, Inbox, Slack, Slots, member, slack
 
 

@@ -15,6 +15,7 @@ from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
 from bot.chat.messages import (
+    Acceptance,
     Click,
     Dialog,
     FormAnswer,
@@ -29,7 +30,7 @@ from bot.chat.messages import (
     Place,
     SuggestedPrompt,
 )
-from bot.chat.slack.listeners import BotIdentity
+from bot.chat.slack.web_client import BotIdentity
 from bot.core.errors import StoreUnavailableError
 from bot.local.workspace.validate import BLOCK_TEXT, UPDATE_BYTES, check_blocks, check_view, count_text_characters
 
@@ -54,6 +55,7 @@ class Inbox:
         self.prompts: Sequence[SuggestedPrompt] = ()
         self.welcomed: list[tuple[str, Place]] = []
         self.down = False
+        self.withdrawn = Acceptance.NOT_TAKEN
 
     def _up(self, what: str) -> None:
         if self.down:
@@ -70,6 +72,12 @@ class Inbox:
         self._up("click")
         if click.id not in [one.id for one in self.clicks]:
             self.clicks.append(click)
+
+    async def withdraw_click(self, click: Click) -> Acceptance:
+        return self.withdrawn
+
+    async def withdraw_message(self, message: Message) -> Acceptance:
+        return self.withdrawn
 
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:
         self._up("stop")

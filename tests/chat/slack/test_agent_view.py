@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
+from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.messages import Place, SessionStatus, SuggestedPrompt
+from bot.chat.messages import Place, Post, SessionStatus, SuggestedPrompt
 from bot.chat.slack.agent_view import CALL_BURST, AgentView, OptionalFeature
+from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.rate_limits import LocalRateLimiter
 from bot.local.workspace.driver import WorkspaceDriver
 from bot.local.workspace.server import serve_workspace
 from bot.local.workspace.workspace import Workspace
-from tests.local.workspace.hands import DM_ZHANG, ZHANG, setup, web_client
+from tests.chat.slack.doubles import Slots
+from tests.local.workspace.hands import BOT, BOT_TOKEN, DM_ZHANG, ZHANG, setup, web_client
 
-SESSIONS = "agents.sessions.setStatus"
+SESSIONS, STATUS = "agents.sessions.setStatus", "assistant.threads.setStatus"
 
 
 @pytest.fixture
@@ -40,6 +44,48 @@ async def test_none_overtakes_another_and_what_is_outdated_is_not_sent(driver: W
     asked = driver.list_call_arguments(SESSIONS)
     assert [one["status"] for one in asked][-1] == "active" and len(asked) <= 2
     assert len(asked[0]["title"]) <= 200
+
+
+class Prompt(AsyncWebClient):
+    """Slack's client; each answer is followed at once by whatever is in `then`."""
+
+    def __init__(self, driver: WorkspaceDriver) -> None:
+        super().__init__(token=BOT_TOKEN, base_url=f"{driver.ws.address}/api/")
+        self.then: list[Callable[[], None]] = []
+
+    async def api_call(self, *given: Any, **more: Any) -> Any:
+        answer = await super().api_call(*given, **more)
+        for act in self.then:
+            asyncio.get_running_loop().call_soon(act)
+        self.then.clear()
+        return answer
+
+
+async def test_what_is_wanted_in_the_moment_in_which_the_last_one_was_sent_is_sent_too(driver: WorkspaceDriver) -> None:
+    client, place = Prompt(driver), await write(driver)
+    view = AgentView(client)
+    client.then.append(lambda: view.set_session_status(place, SessionStatus.ACTIVE))
+    view.set_session_status(place, SessionStatus.PROCESSING)
+    await driver.wait_until(lambda: [one["status"] for one in driver.ws.state.sessions.values()] == ["active"])
+
+
+async def test_so_is_a_status(driver: WorkspaceDriver) -> None:
+    client, place = Prompt(driver), await write(driver)
+    channel = SlackChannel(client, Slots(), team="T", bot=BOT)
+    client.then.append(lambda: channel.show_status(place, "second"))
+    channel.show_status(place, "first")
+    await driver.wait_until(lambda: list(driver.ws.state.statuses.values()) == ["second"])
+
+
+async def test_after_a_refusal_no_status_is_asked_for_that_was_wanted_meanwhile(driver: WorkspaceDriver) -> None:
+    channel, place = SlackChannel(web_client(driver.ws), Slots(), team="T", bot=BOT), await write(driver)
+    driver.fail_next_call(STATUS, "missing_scope", 9)
+    driver.delay_answers(0.1, STATUS)
+    channel.show_status(place, "first")
+    await driver.wait_until(lambda: list(driver.ws.calls))
+    channel.show_status(place, "second")
+    await channel.post_message(place, Post("done"), key="k")
+    assert [one.method for one in driver.ws.calls].count(STATUS) == 1
 
 
 async def test_in_a_flood_nothing_is_left_at_work_and_slacks_rate_is_kept(driver: WorkspaceDriver) -> None:

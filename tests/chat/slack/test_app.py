@@ -20,11 +20,9 @@ from bot.chat.slack import app
 from bot.chat.slack.app import (
     build_bolt_app,
     build_web_app,
-    identify_bot,
-    is_loopback_url,
     open_socket_mode,
-    open_web_client,
 )
+from bot.chat.slack.web_client import identify_bot, is_loopback_url, open_web_client
 from bot.core.errors import ChatError, SettingsError
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import APP_TOKEN, ME, TOKEN, event, pressed, slash, written

@@ -403,3 +403,18 @@ def test_a_text_full_of_hidden_links_keeps_slacks_limit() -> None:
     """Each gets a backslash, after the text was cut."""
     for message in render_post(Post("](" * 9_000)):
         assert sum(len(one["text"]) for one in message.blocks if one["type"] == "markdown") <= 12_000
+
+
+def test_what_is_void_is_struck_through_and_is_no_formatting() -> None:
+    """Facts of a cancelled card: literal, mentioning nobody, whole; too long for one text, as on every other card."""
+    person = NamedPeople((NamedPerson("U02LI", "李四"),))
+    facts = (("Reason", "*a* <@U03WANG> ~b~"), ("审批人", person), ("Empty", ""))
+    [part] = render_post(Post("x", card=Card("Cancelled by you", facts, is_void=True)))
+    [struck] = [block for block in part.blocks if block["type"] == "rich_text"]
+    [text] = struck["elements"][0]["elements"]
+    assert text["style"] == {"strike": True}
+    assert text["text"] == "Reason · *a* <@U03WANG> ~b~\n审批人 · 李四\nEmpty · —"
+    [open_part] = render_post(Post("x", card=Card("Start?", facts)))
+    assert "strike" not in str(open_part.blocks) and "<@U02LI>" in str(open_part.blocks), "the control: an open one"
+    long = render_post(Post("x", card=Card("Cancelled", (("Reason", "文" * 6_000),), is_void=True)))
+    assert "".join(str(one.blocks) for one in long).count("文") == 6_000

@@ -9,7 +9,7 @@ import pytest
 from bot.chat.messages import Button, Card, MessageRef, Place, Post
 from bot.chat.slack.rate_limits import LocalRateLimiter
 from bot.chat.slack.web_api import call_slack
-from bot.core.errors import ChatError, LeaseLost
+from bot.core.errors import ChatBusyError, ChatError, LeaseLost
 from bot.core.held_lease import bind_lease
 from bot.queue.lanes import Lease
 from tests.chat.slack.conftest import Desk
@@ -78,11 +78,20 @@ async def test_slack_being_away_is_said(desk: Desk) -> None:
 
 async def test_rate_limits_are_waited_out_and_told_to_the_others(desk: Desk) -> None:
     desk.slack.faults["chat.postMessage"] = [0.05]
-    desk.slack.faults["chat.update"] = [0.05]
-    ref = await desk.channel.post_message(PLACE, CARD, key="k")
-    await desk.channel.update_message(ref, CARD)
+    await desk.channel.post_message(PLACE, CARD, key="k")
     assert desk.slots.penalties == [("slack:T0:C01GENERAL", 50)]
     assert len(desk.slack.messages["C01GENERAL"]) == 1
+
+
+async def test_an_update_waits_for_nothing_and_says_when_to_ask_again(desk: Desk) -> None:
+    ref = await desk.channel.post_message(PLACE, CARD, key="k")
+    desk.slack.faults["chat.update"] = [0.05]
+    for _ in range(2):  # the second one does not even ask
+        with pytest.raises(ChatBusyError) as busy:
+            await desk.channel.update_message(ref, CARD)
+        assert 0 < busy.value.wait_ms <= 50
+    await asyncio.sleep(0.06)
+    await desk.channel.update_message(ref, CARD)
 
 
 async def test_a_post_waits_for_its_slot_and_reserves_none_when_it_has_one(desk: Desk) -> None:

@@ -111,6 +111,16 @@ async def test_everybody_is_read_again_after_a_while(desk: Desk, tmp_path: Path)
     assert await directory.find_caller("U01ZHANG") is None
 
 
+async def test_the_list_is_the_same_until_somebody_changes(desk: Desk, tmp_path: Path) -> None:
+    there = people(desk, tmp_path)
+    before = await there.list_people()
+    assert await there.list_people() is before
+    desk.slack.members.append(member("U09", "New", "new@example.com"))
+    await there.find_person("U09")
+    after = await there.list_people()
+    assert {one.id for one in after} == {one.id for one in before} | {"U09"}
+
+
 async def test_newcomers_are_looked_up_and_strangers_only_once(desk: Desk, tmp_path: Path) -> None:
     directory = people(desk, tmp_path)
     await directory.list_people()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from slack_bolt.response import BoltResponse
 
-from bot.chat.messages import Card, Dialog, HomeEntry, HomeSection, HomeView, MessageRef, Place
+from bot.chat.messages import Acceptance, Card, Dialog, HomeEntry, HomeSection, HomeView, MessageRef, Place
 from bot.chat.slack import listeners
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import dispatch, event, mention, pressed, slash, submission, written
@@ -217,6 +217,18 @@ async def test_a_press_that_cannot_be_taken_is_not_acknowledged_and_said(desk: D
     [told] = desk.slack.called("chat.postEphemeral")
     assert (told["user"], told["channel"], told["thread_ts"]) == ("U01ZHANG", "D01ZHANG", "10.1")
     assert "什么都没有发生" in told["text"]
+
+
+@pytest.mark.parametrize(
+    ("withdrawn", "words"),
+    [(Acceptance.TAKEN, "不过已经收下"), (Acceptance.UNKNOWN, "还不能确定"), (Acceptance.NOT_TAKEN, "什么都没有发生")],
+)
+async def test_what_is_said_of_a_press_is_what_became_of_it(desk: Desk, withdrawn: Acceptance, words: str) -> None:
+    """Its acceptance failed, or only the answer was lost: the store is asked before anything is said."""
+    desk.inbox.down, desk.inbox.withdrawn = True, withdrawn
+    await dispatch(desk.app, pressed())
+    [told] = desk.slack.called("chat.postEphemeral")
+    assert words in told["text"]
 
 
 async def test_a_press_on_the_home_tab_that_cannot_be_taken_is_said_in_the_dm(desk: Desk) -> None:

@@ -75,7 +75,6 @@ SCHEMA = shut(
                         "maxItems": 4,
                         "items": shut({"title": text(75), "message": text(2000)}),
                     },
-                    actions={"type": "array", "items": shut({"name": text(75), "description": text(2000)})},
                 ),
                 "bot_user": shut({"display_name": text(80, r"^[\w .-]+$")}, always_online=FLAG),
                 "slash_commands": {
@@ -158,6 +157,13 @@ def test_the_scopes_are_those_that_something_needs_and_each_says_why(manifest: d
     assert scopes == sorted(NEEDED_BY)
     written = FILE.read_text(encoding="utf-8")
     assert all(re.search(rf"^ +- {re.escape(scope)} # \S", written, re.MULTILINE) for scope in scopes)
+
+
+def test_no_quick_action_is_offered_that_nobody_would_hear_of(manifest: dict[str, Any]) -> None:
+    """An action of `agent_view` has a name and a description, no callback id, and no published event tells of it."""
+    manifest["features"]["agent_view"]["actions"] = [{"name": "Request leave", "description": "Fills in a request."}]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(manifest, SCHEMA)
 
 
 def test_it_asks_for_what_the_code_listens_to(manifest: dict[str, Any]) -> None:

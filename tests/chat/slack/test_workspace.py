@@ -10,9 +10,10 @@ import pytest
 
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Button, Card, Dialog, HomeEntry, HomeSection, HomeView, Place, Post
-from bot.chat.slack.app import build_bolt_app, identify_bot, open_socket_mode, open_web_client
+from bot.chat.slack.app import build_bolt_app, open_socket_mode
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.directory import SlackDirectory, read_directory_file
+from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.local.workspace.delivery import DeliveryTiming
 from bot.local.workspace.driver import WorkspaceDriver
 from bot.local.workspace.server import serve_workspace

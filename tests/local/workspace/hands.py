@@ -24,6 +24,8 @@ PATIENT = DeliveryTiming(ack=10.0, redelivery=(0.0, 0.05, 0.05), trigger=10.0, w
 HASTY = DeliveryTiming(ack=0.3, redelivery=(0.0, 0.05, 0.05), warning=0.05, save=0.01)
 """For tests in which nobody answers."""
 ZHANG, LI, WANG = "U01ZHANG", "U02LI", "U03WANG"
+LEADS, TRIO = "C02LEADS", "C03TRIO"
+"""A private channel of Li and Wang; a group DM of Zhang and Li. The bot is in both."""
 DM_ZHANG, DM_LI, GENERAL, BOT = "D01ZHANG", "D02LI", "C01GENERAL", "U0BOT"
 
 

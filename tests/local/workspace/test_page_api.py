@@ -15,7 +15,7 @@ from bot.local.workspace.page_api import PAGE
 from bot.local.workspace.server import serve_workspace
 from bot.local.workspace.workspace import StandInService, Workspace
 from bot.local.workspace.world import Json
-from tests.local.workspace.hands import DM_ZHANG, GENERAL, LI, WANG, ZHANG, bolt, online, setup, sinks, web_client
+from tests.local.workspace.hands import DM_ZHANG, GENERAL, LI, TRIO, WANG, ZHANG, bolt, online, setup, sinks, web_client
 
 GUARD = {"X-Requested-With": "countersign-page"}
 BUTTON = {"type": "button", "action_id": "go", "text": {"type": "plain_text", "text": "Go"}, "value": "1"}
@@ -66,6 +66,7 @@ async def test_state(http: aiohttp.ClientSession, driver: WorkspaceDriver) -> No
     ]
     assert {c["id"]: (c["name"], c["kind"], c["unread"]) for c in state["channels"]} == {
         GENERAL: ("general", "channel", 1),
+        TRIO: ("李四, Countersign", "mpim", 0),
         DM_ZHANG: ("Countersign", "im", 0),
     }
     assert state["standins"] == [{"name": "model", "note": "rehearsal"}]

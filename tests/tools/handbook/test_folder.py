@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tools.file_stamps import FRESH_NS
 from tools.handbook import folder
 from tools.handbook.folder import FILES, MAX_FILE_BYTES, MAX_PATH_LENGTH, Handbook, HandbookError
 
@@ -23,6 +25,13 @@ def put(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def put_long_ago(path: Path, text: str) -> None:
+    """Long enough: the next change shows in its times."""
+    written = put(path, text).stat().st_ctime_ns
+    while time.time_ns() - written <= FRESH_NS:
+        time.sleep(0.005)
 
 
 def ids(book: folder.HandbookSnapshot) -> list[str]:
@@ -49,11 +58,11 @@ def test_what_changes_is_read_again_and_nothing_else(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(folder, "_read_sections", counted)
     put(tmp_path / "a.md", "# one\nx")
-    put(tmp_path / "b.md", "# two\nx")
+    put_long_ago(tmp_path / "b.md", "# two\nx")
     handbook = Handbook(tmp_path)
     first = handbook.load_snapshot()
     assert handbook.load_snapshot() is first and read == ["a.md", "b.md"]
-    put(tmp_path / "b.md", "# three\nhotel")
+    put_long_ago(tmp_path / "b.md", "# three\nhotel")
     assert [one.id for one in handbook.load_snapshot().search_sections("hotel")] == ["b.md#three"]
     (tmp_path / "a.md").unlink()
     assert ids(handbook.load_snapshot()) == ["b.md#three"] and read == ["a.md", "b.md", "b.md"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.company_files import load_mcp_servers
+from bot.app.mcp_file import load_mcp_servers
 from bot.app.settings import Settings
 from bot.core.errors import SettingsError
 from tools.mcp.config import read_servers

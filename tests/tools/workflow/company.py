@@ -36,7 +36,7 @@ from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.reducer import replay_events
-from tools.workflow.engine.state import APPROVAL_DECISIONS, Decision, Delegation, Request, Task, TaskKind
+from tools.workflow.engine.state import APPROVAL_DECISIONS, Decision, Delegation, Request, Status, Task, TaskKind
 from tools.workflow.engine.store import to_milliseconds
 from tools.workflow.process.definition import load_shipped_processes
 
@@ -229,6 +229,10 @@ class Company(RuleBasedStateMachine):
         for request in self.requests:
             yield from (("changed", "", request.id), ("mine", request.initiator, request.id))
             yield from (("told", person, request.id) for person in request.cc)
+            if request.status not in (Status.REJECTED, Status.WITHDRAWN):
+                days = [value for name, value in request.filled.values.items() if "date" in name]
+                years = {day[:4] for day in days if day}
+                yield from (("in_year", f"{request.initiator}:{request.process}:{year}", request.id) for year in years)
         for one in self.store.delegations.values():
             if one.start > self.now or self.unheard(one):
                 yield "timers", "", f"away|{one.person}|{one.id}"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tools.company import LONG, SHORT, SICK, ZHANG, filled, refused, request
+from tools.day_words import list_day_words
 from tools.spec import ToolError
 from tools.workflow.engine.balance import list_remaining_days
 from tools.workflow.engine.state import OPEN, Request, Status
@@ -100,7 +101,7 @@ def test_the_same_half_day_is_never_asked_for_twice(form: dict[str, str], clashe
         return
     error = refused(LEAVE, form, more={"earlier_requests": [other]})
     assert (error.code, error.field, error.params["request"]) == ("overlap", "start_date", "L-0007")
-    assert (error.params["start"], error.params["end"]) == ("2026-11-23", "2026-11-24")
+    assert (error.params["start"], error.params["end"]) == (list_day_words("2026-11-23"), list_day_words("2026-11-24"))
 
 
 @pytest.mark.parametrize("status", [Status.REJECTED, Status.WITHDRAWN])

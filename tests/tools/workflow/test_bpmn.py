@@ -197,13 +197,22 @@ def test_service_tasks_have_a_topic(name: str, topic: ServiceTopic) -> None:
     assert (node.topic, node.is_rule) == (topic, topic is ServiceTopic.RULE)
 
 
-def test_flowable_spelling_means_the_same() -> None:
+SPELLINGS = {
+    "flowable": "http://flowable.org/bpmn",
+    "operaton": "http://operaton.org/schema/1.0/bpmn",
+    "activiti": "http://activiti.org/bpmn",
+}
+
+
+@pytest.mark.parametrize("engine", SPELLINGS)
+def test_each_engine_s_spelling_means_the_same(engine: str) -> None:
     text = drawn(SMALL, tasks={"a": several()})
-    spelled = text.replace("camunda:", "flowable:").replace(
-        'xmlns:camunda="http://camunda.org/schema/1.0/bpmn"', 'xmlns:flowable="http://flowable.org/bpmn"'
+    spelled = text.replace("camunda:", f"{engine}:").replace(
+        'xmlns:camunda="http://camunda.org/schema/1.0/bpmn"', f'xmlns:{engine}="{SPELLINGS[engine]}"'
     )
     assert spelled != text
     assert compiled(spelled).nodes == compiled(text).nodes
+    assert "is outside the supported subset" in str(refusal(spelled.replace(SPELLINGS[engine], "http://example.org")))
 
 
 HARMLESS = {

@@ -91,7 +91,7 @@ def test_of_several_persons_every_one_is_judged() -> None:
             ZHANG,
             {"approver": ("U2",)},
             "审批人不是规则指定的人，由申请人自选",
-            "Approver: not whom the rules name, but the author’s own choice",
+            "Approver: chosen by the author, not named by the rules",
         ),
         (
             {**SICK, "approver": "U2"},

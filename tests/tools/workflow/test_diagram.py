@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.processes import FILES
 from tools.spec import ToolError
 from tools.workflow.diagram.label_placement import LabelPlacer, build_segment_boxes, list_label_positions
 from tools.workflow.diagram.labels import LEADING, list_missing_glyphs, measure_width, wrap_label
@@ -32,7 +33,9 @@ TAKEN = ("submitted", "to_length", "length", "longer", "first_level")
 SVG = "{http://www.w3.org/2000/svg}"
 PNG = b"\x89PNG\r\n\x1a\n"
 FONT = find_font_file()
-shipped = pytest.mark.parametrize("bpmn", SHIPPED.values(), ids=SHIPPED)
+DRAWN = {**SHIPPED, "trip": (FILES / "trip.bpmn").read_bytes()}
+"""With the one to start from."""
+drawn = pytest.mark.parametrize("bpmn", DRAWN.values(), ids=DRAWN)
 
 
 def small(name: str, place: str = '<dc:Bounds x="10" y="10" width="120" height="80"/>') -> bytes:
@@ -65,8 +68,8 @@ def refused(bpmn: bytes, font: Path | None = None) -> str:
     return error.value.code
 
 
-@shipped
-def test_every_node_and_flow_of_the_shipped_processes_has_its_place(bpmn: bytes) -> None:
+@drawn
+def test_every_node_and_flow_has_its_place(bpmn: bytes) -> None:
     assert has_diagram(bpmn)
     diagram = read_diagram(bpmn)
     ids = [one.id for one in (*diagram.shapes, *diagram.edges)]
@@ -79,7 +82,7 @@ def test_half_a_picture_is_none(lost: str) -> None:
     assert not has_diagram(less) and refused(less) == "no_diagram"
 
 
-@shipped
+@drawn
 def test_flows_begin_and_end_at_what_they_join_and_cross_nothing_else(bpmn: bytes) -> None:
     diagram = read_diagram(bpmn)
     found = re.findall(r'<bpmn:sequenceFlow id="(\w+)".*?sourceRef="(\w+)" targetRef="(\w+)"', bpmn.decode())
@@ -93,7 +96,7 @@ def test_flows_begin_and_end_at_what_they_join_and_cross_nothing_else(bpmn: byte
             assert shape.id in ends[edge.id] or not crossed, (edge.id, shape.id)
 
 
-@shipped
+@drawn
 def test_nothing_covers_anything(bpmn: bytes) -> None:
     outside = [shape for shape in read_diagram(bpmn).shapes if shape.kind != "boundaryEvent"]
     assert not [(a.id, b.id) for a, b in combinations(outside, 2) if a.box.measure_overlap(b.box)]

@@ -23,7 +23,7 @@ from tools.workflow.engine.commands import DecideCommand, StartCommand
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import ALLOWED, Ballot, Decision, FilledForm, Request, Status, Task, TaskKind
 from tools.workflow.process.calendar import WorkCalendar
-from tools.workflow.process.definition import Process, fill_form, load_shipped_processes
+from tools.workflow.process.definition import FormContext, Process, fill_form, load_shipped_processes
 
 LEAVE, EXPENSE = load_shipped_processes()
 MOST = 30
@@ -102,10 +102,7 @@ def play(both: Both, forms: tuple[FilledForm, ...], random: Random) -> int:
 
 def form_of(process: Process, form: dict[str, str]) -> FilledForm:
     more = Person(id="U7", name="孙八", names=("Sun Ba",), roles=frozenset({"director", "finance"}))
-    day, calendar = NOW.date(), WorkCalendar()
-    return fill_form(
-        process, form, initiator=ZHANG, people=(*PEOPLE, more), today=day, calendar=calendar, number_overrides={}
-    )
+    return fill_form(process, form, FormContext(ZHANG, (*PEOPLE, more), NOW.date(), WorkCalendar(), {}))
 
 
 @pytest.mark.parametrize("process", [LEAVE, EXPENSE], ids=lambda p: p.key)

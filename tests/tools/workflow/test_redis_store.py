@@ -170,6 +170,8 @@ class StoredCompany(Company):
         for person in IDS:
             await self.store.list_delegations_from(person)
             await self.store.list_delegations_to(person)
+            for year in (NOW.year, NOW.year + 1):
+                await self.store.load_requests_of_year(person, "leave", year)
         await self.store.list_outbox(1_000)
 
 

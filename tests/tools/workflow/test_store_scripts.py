@@ -16,7 +16,7 @@ from tools.workflow.engine.state import Delegation
 from tools.workflow.engine.store import OutboxEvent, WriteConflictError
 
 HOUR_MS, DAY = 3_600_000, timedelta(days=1)
-NAMES = ("request", "answer", "events", "numbers", "outbox", "bodies", "forms", "todo", "mine")
+NAMES = ("request", "answer", "events", "numbers", "outbox", "bodies", "forms", "left_out", "todo", "mine")
 
 
 async def run(redis: Redis, script: str, names: tuple[str, ...], *args: str) -> Any:
@@ -41,8 +41,8 @@ async def read_value(redis: Redis, key: str) -> Any:
 
 
 def build_rest(**more: Any) -> dict[str, Any]:
-    added = {"key": 8, "member": "L-0002-1", "score": "7"}
-    removed = {"key": 9, "member": "old"}
+    added = {"key": 9, "member": "L-0002-1", "score": "7"}
+    removed = {"key": 10, "member": "old"}
     return {"lists": [added, removed], "notices": [{"id": "n1", "body": "b1"}, {"id": "n2", "body": "b2"}], **more}
 
 
@@ -104,23 +104,34 @@ async def test_the_same_command_again_has_its_answer_and_no_effect(redis: Redis,
 @pytest.mark.parametrize(
     ("expected", "number", "form", "what"),
     [
-        (0, ("L", "1"), ("U1", "4"), "record"),
-        (2, ("L", "1"), ("U1", "4"), "record"),
-        (1, ("L", "1"), ("U1", "3"), "forms"),
-        (1, ("L", "1"), ("U2", "4"), "forms"),
-        (1, ("L", "0"), ("U1", "4"), "number"),
-        (1, ("M", "1"), ("U1", "4"), "number"),
+        (0, 2, ("U1", "4"), "record"),
+        (2, 2, ("U1", "4"), "record"),
+        (1, 2, ("U1", "3"), "forms"),
+        (1, 2, ("U2", "4"), "forms"),
+        (1, 1, ("U1", "4"), "number"),
+        (1, 0, ("U1", "4"), "number"),
     ],
 )
 async def test_what_is_not_as_it_was_read_is_a_conflict_and_nothing_is_written(
-    redis: Redis, stored: dict[str, Any], expected: int, number: tuple[str, str], form: tuple[str, str], what: str
+    redis: Redis, stored: dict[str, Any], expected: int, number: int, form: tuple[str, str], what: str
 ) -> None:
     rest = build_rest(
-        number={"prefix": number[0], "last": number[1], "next": "9"},
+        number={"prefix": "L", "last": str(number - 1), "next": str(number)},
         forms={"author": form[0], "known": form[1]},
     )
     assert await save(redis, rest, expected=expected) == ["conflict", what]
     assert await read_everything(redis) == stored
+
+
+async def test_numbers_that_are_left_out_are_recorded(redis: Redis, stored: dict[str, Any]) -> None:
+    for prefix, number in (("L", 5_000), ("L", 5_001), ("E", 20_001)):
+        rest = {"number": {"prefix": prefix, "last": str(number - 1), "next": str(number)}, "lists": [], "notices": []}
+        await redis.delete("cs:{wf}:answer", "cs:{wf}:events")
+        assert await save(redis, rest, expected=0) == ["kept", "kept now"]
+    found = await read_everything(redis)
+    assert found["numbers"] == {"outbox": "2", "L": "5001", "E": "20001"}
+    assert found["left_out"] == {"L:2": "4999", "E:1": "20000"}
+    assert await RedisStore(redis).load_omitted_numbers() == {"L": [range(2, 5_000)], "E": [range(1, 20_001)]}
 
 
 async def test_a_notice_that_waits_keeps_its_place_and_its_words(redis: Redis) -> None:

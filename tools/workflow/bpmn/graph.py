@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 
 from tools.spec import FrozenModel
 
@@ -14,12 +15,36 @@ DECISION = "decision"
 """In conditions: the last decision. `decision_<task>`: the last decision of that task."""
 
 
-class InvalidDefinitionError(ValueError):
-    """An unusable process file. `element`: id of the wrong element, or the file; `reason`: what is wrong."""
+MAX_ERRORS = 50
+"""Most errors of one file that are told."""
 
-    def __init__(self, element: str, reason: str) -> None:
+
+class InvalidDefinitionError(ValueError):
+    """An unusable process file. `element`: id of the wrong element, or the file; `reason`: what is wrong; `line`: where
+    it is, if the element does not say it."""
+
+    def __init__(self, element: str, reason: str, line: int = 0) -> None:
         super().__init__(f"{element}: {reason}")
-        self.element, self.reason = element, reason
+        self.element, self.reason, self.line = element, reason, line
+        self.others: tuple[InvalidDefinitionError, ...] = ()
+        """What else is wrong with the file."""
+
+
+def raise_definition_errors(errors: Iterable[InvalidDefinitionError]) -> None:
+    """Raises the first with all the others; nothing if there is none."""
+    found = list(islice(errors, MAX_ERRORS))
+    if found:
+        found[0].others = tuple(found[1:])
+        raise found[0]
+
+
+@contextmanager
+def collect_definition_errors(errors: list[InvalidDefinitionError]) -> Iterator[None]:
+    """Adds what is raised within to `errors`."""
+    try:
+        yield
+    except InvalidDefinitionError as error:
+        errors += (error, *error.others)
 
 
 class NodeKind(StrEnum):

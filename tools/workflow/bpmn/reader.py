@@ -28,7 +28,8 @@ The supported subset, in one `<process>`:
                       decided; empty text if it was not)
 ====================  =====================================================================================
 
-`flowable:` may stand for `camunda:`. The same file runs on Flowable, Camunda 7 and Operaton. Without meaning, and
+`flowable:`, `operaton:` or `activiti:` may stand for `camunda:`. The same file runs on Flowable, Camunda 7 and
+Operaton, with its attributes in the engine's own name (`tools.workflow.remote.extension_names`). Without meaning, and
 accepted: the picture (`BPMNDiagram`), `documentation`, `textAnnotation`, `association`, an empty
 `extensionElements`, and what tools note about themselves on `<definitions>`.
 
@@ -44,7 +45,7 @@ Also refused:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xml.etree.ElementTree import Element
 
 from tools.workflow.bpmn.assignees import parse_assignees
@@ -62,7 +63,9 @@ from tools.workflow.bpmn.graph import (
     TimerAction,
     VotingMode,
     check_graph,
+    collect_definition_errors,
     format_decision_variable,
+    raise_definition_errors,
     require_one_start,
 )
 from tools.workflow.bpmn.semantics import check_conditions, check_decision_outcomes, is_decision_variable
@@ -78,23 +81,52 @@ from tools.workflow.bpmn.xml import (
     parse_bpmn,
 )
 
+JUEL_NAMES = frozenset(
+    {
+        "and",
+        "or",
+        "not",
+        "eq",
+        "ne",
+        "lt",
+        "gt",
+        "le",
+        "ge",
+        "true",
+        "false",
+        "null",
+        "instanceof",
+        "empty",
+        "div",
+        "mod",
+    }
+    | {"execution", "task", "caseExecution", "externalTask", "variableContainer", "authenticatedUserId"}
+    | {"loopCounter", "nrOfInstances", "nrOfCompletedInstances", "nrOfActiveInstances"}
+)
+"""Words of the expression language, and what Camunda 7, Operaton and Flowable put into every expression besides."""
 ENDINGS = ("approved", "rejected", "withdrawn")
 
 
-def compile_bpmn(source: bytes, variables: Mapping[str, Type], people: Iterable[str]) -> ProcessDefinition:
+def compile_bpmn(
+    source: bytes, variables: Mapping[str, Type], people: Iterable[str], *, is_stored: bool = False
+) -> ProcessDefinition:
     """The definition in a file. `variables`: those that conditions may use; `people`: those that tasks may be assigned
-    to. Raises `InvalidDefinitionError`."""
+    to. `is_stored`: requests run in it already, so names that were allowed still are. Raises `InvalidDefinitionError`,
+    with everything that is wrong, as far as one thing does not hide another."""
     elements = parse_bpmn(source)
     tasks = [name for name, e in elements.nodes.items() if get_tag_name(e) == NodeKind.USER]
     types: Mapping[str, Type] = {**variables, **{d: "text" for d in (DECISION, *map(format_decision_variable, tasks))}}
     people_names = frozenset(people)
-    for name in (*variables, *people_names):
-        if name == INITIATOR or is_decision_variable(name):
-            raise InvalidDefinitionError("form", f"the name {name!r} is the engine's own")
-    timers, aside = parse_timers(elements)
-    nodes = {
-        n: _compile_node(elements, n, types, people_names, timers.get(n, ())) for n in elements.nodes if n not in aside
-    }
+    errors = list(_find_name_errors([*variables, *people_names], is_stored=is_stored))
+    with collect_definition_errors(errors):
+        timers, aside = parse_timers(elements)
+    raise_definition_errors(errors)
+    nodes: dict[str, FlowNode] = {}
+    for name in elements.nodes:
+        with collect_definition_errors(errors):
+            if name not in aside:
+                nodes[name] = _compile_node(elements, name, types, people_names, timers.get(name, ()))
+    raise_definition_errors(errors)
     _reject_author_escalation(nodes.values())
     start = nodes[require_one_start(elements.process_id, nodes)]
     check_graph(start.id, nodes)
@@ -106,6 +138,15 @@ def compile_bpmn(source: bytes, variables: Mapping[str, Type], people: Iterable[
     return ProcessDefinition(
         key=elements.process_id, version=version, start=start.id, nodes=nodes, alone=list_lone_tasks(net, markings)
     )
+
+
+def _find_name_errors(names: Iterable[str], *, is_stored: bool) -> Iterator[InvalidDefinitionError]:
+    """Names that mean something else to the engine, or to JUEL in any of the engines."""
+    for name in names:
+        if name == INITIATOR or is_decision_variable(name):
+            yield InvalidDefinitionError("form", f"the name {name!r} is the engine's own")
+        elif name in JUEL_NAMES and not is_stored:
+            yield InvalidDefinitionError("form", f"the name {name!r} means something of its own in expressions")
 
 
 def _compile_node(

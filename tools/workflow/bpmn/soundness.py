@@ -16,6 +16,10 @@ from tools.workflow.bpmn.graph import FlowNode, InvalidDefinitionError, NodeKind
 MAX_MOVES = 30_000
 """Most moves examined in one definition, over all checks. Ten parallel tasks are just within it."""
 
+MAX_WAITING = 12
+"""Most nodes that wait side by side. Each moves on by itself, so thirteen alone have 13 × 2¹² moves, which is more than
+`MAX_MOVES`; they are refused before the search has made any of them."""
+
 S = TypeVar("S", bound=Hashable)
 Marking: TypeAlias = frozenset[str]
 """The flows that hold a token."""
@@ -73,17 +77,25 @@ class StateSearch:
             successors[state] = list(after(state))
             self._moves_left -= len(successors[state])
             if self._moves_left < 0:
-                raise InvalidDefinitionError(self._process, "too many combinations of what goes on at the same time")
+                raise self.build_error()
             todo += successors[state]
         return successors
+
+    def build_error(self) -> InvalidDefinitionError:
+        """What is said of a definition with more situations than are examined."""
+        return InvalidDefinitionError(self._process, "too many combinations of what goes on at the same time")
 
 
 def check_soundness(search: StateSearch, net: PetriNet, start: FlowNode) -> frozenset[Marking]:
     """Every possible marking. Raises `InvalidDefinitionError` where a flow could hold two tokens, an end is reached
     while something is still open, or no end can be reached any more."""
-    successors = search.explore_states(
-        [build_outgoing_marking(start)], lambda marking: _list_next_markings(net, marking)
-    )
+
+    def list_next_markings(marking: Marking) -> Iterator[Marking]:
+        if sum(node.is_decision_point for node in net.list_waiting_nodes(marking)) > MAX_WAITING:
+            raise search.build_error()
+        return _list_next_markings(net, marking)
+
+    successors = search.explore_states([build_outgoing_marking(start)], list_next_markings)
     endless = successors.keys() - _list_ending_markings(net, successors)
     if endless:
         raise _build_endless_error(net, min(endless, key=lambda m: (len(successors[m]), sorted(m))))

@@ -7,15 +7,17 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+from xml.parsers import expat
 
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
-from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.bpmn.graph import InvalidDefinitionError, raise_definition_errors
 from tools.workflow.engine.state import REVOKING
 
 MAX_BYTES = 256 * 1024
@@ -30,7 +32,16 @@ BPMN = "{http://www.omg.org/spec/BPMN/20100524/MODEL}"
 DIAGRAM = "{http://www.omg.org/spec/BPMN/20100524/DI}"
 XSI = "{http://www.w3.org/2001/XMLSchema-instance}"
 MODELER = "{http://camunda.org/schema/modeler/1.0}"
-EXTENSIONS = ("{http://camunda.org/schema/1.0/bpmn}", "{http://flowable.org/bpmn}")
+NAMESPACES: Mapping[str, str] = {
+    "camunda": "http://camunda.org/schema/1.0/bpmn",
+    "flowable": "http://flowable.org/bpmn",
+    "operaton": "http://operaton.org/schema/1.0/bpmn",
+    "activiti": "http://activiti.org/bpmn",
+}
+"""Engine → the namespace of its extension attributes. The names in it that are used here mean the same in all."""
+EXTENSIONS = tuple(f"{{{uri}}}" for uri in NAMESPACES.values())
+EXTERNAL_TYPES = ("external", "external-worker")
+"""How engines say that a service task waits for a worker."""
 
 FLOW = "sequenceFlow"
 LOOP = "multiInstanceLoopCharacteristics"
@@ -64,6 +75,9 @@ ATTRIBUTES: Mapping[str, frozenset[str]] = {
     "outgoing": frozenset(),
 }
 """Element → allowed attributes besides `id` and `name`; `+` marks the extension namespaces."""
+
+IGNORED = ("expressionLanguage", "historyTimeToLive", "gatewayDirection")
+"""Allowed attributes without effect of which somebody may think otherwise."""
 
 INSIDE: Mapping[str, frozenset[str]] = {
     "definitions": frozenset({"process"}),
@@ -123,8 +137,31 @@ def parse_bpmn(source: bytes) -> ProcessElements:
     if len(nodes) > MAX_NODES or len(flows) > MAX_FLOWS:
         raise InvalidDefinitionError(_get_element_id(process), f"more than {MAX_NODES} nodes or {MAX_FLOWS} flows")
     drawn = ProcessElements(_get_element_id(process), nodes, flows)
-    _check_flow_ends(drawn)
+    raise_definition_errors(_find_flow_errors(drawn))
     return drawn
+
+
+def list_ignored_attributes(source: bytes) -> list[tuple[str, str]]:
+    """(element, attribute) of everything that seems to say something and does not. `source`: a file that compiles."""
+    root = _parse_definitions(source)
+    found = [(element, _shorten_attribute_name(name).lstrip("+")) for element in root.iter() for name in element.attrib]
+    return [(_get_element_id(element), name) for element, name in found if name in IGNORED]
+
+
+def find_line(source: bytes, element: str) -> int:
+    """The line of the start tag with this id or, for `<tag>`, of the first such tag without one; 0 if there is none."""
+    found: list[int] = []
+    parser = expat.ParserCreate("utf-8")
+
+    def open_element(name: str, attributes: Mapping[str, str]) -> None:
+        known = attributes.get("id") or f"<{name.rpartition(':')[2]}>"
+        if known == element:
+            found.append(parser.CurrentLineNumber)
+
+    parser.StartElementHandler = open_element
+    with suppress(expat.ExpatError):  # what comes before the fault is found
+        parser.Parse(source, True)
+    return found[0] if found else 0
 
 
 def get_tag_name(element: Element) -> str:
@@ -142,8 +179,8 @@ def get_extension_attribute(element: Element, name: str) -> str:
 
 def get_external_topic(service: Element) -> str:
     """The topic of a task for an external worker; empty for anything else."""
-    kinds = ("external", "external-worker")
-    return get_extension_attribute(service, "topic") if get_extension_attribute(service, "type") in kinds else ""
+    is_external = get_extension_attribute(service, "type") in EXTERNAL_TYPES
+    return get_extension_attribute(service, "topic") if is_external else ""
 
 
 class _StrictTreeBuilder(TreeBuilder):
@@ -157,7 +194,7 @@ def _parse_definitions(source: bytes) -> Element:
     root = _parse_xml(source)
     if root.tag != f"{BPMN}definitions":
         raise InvalidDefinitionError("file", "the root element should be BPMN 2.0 <definitions>")
-    _check_subset(root, "file")
+    raise_definition_errors(_find_subset_errors(root, "file"))
     return root
 
 
@@ -171,35 +208,36 @@ def _parse_xml(source: bytes) -> Element:
     except DefusedXmlException:
         raise InvalidDefinitionError("file", "DTDs and entities are not allowed") from None
     except ParseError as wrong:
-        raise InvalidDefinitionError("file", f"not well-formed XML: {wrong}") from None
+        raise InvalidDefinitionError("file", f"not well-formed XML: {wrong}", wrong.position[0]) from None
     return root
 
 
-def _check_subset(element: Element, owner: str) -> None:
-    """Checks that nothing on or in this element is unknown. `owner`: the node or flow that an error names."""
+def _find_subset_errors(element: Element, owner: str) -> Iterator[InvalidDefinitionError]:
+    """Whatever is unknown on or in this element. `owner`: the node or flow that an error names."""
     known = ATTRIBUTES[get_tag_name(element)] | {"id", "name"}
     for name, times in Counter(map(_shorten_attribute_name, element.attrib)).items():
         if name not in known:
-            raise InvalidDefinitionError(owner, f"attribute {name.lstrip('+')!r} is outside the supported subset")
-        if times > 1:
-            raise InvalidDefinitionError(
+            yield InvalidDefinitionError(owner, f"attribute {name.lstrip('+')!r} is outside the supported subset")
+        elif times > 1:
+            yield InvalidDefinitionError(
                 owner, f"attribute {name.lstrip('+')!r} is given for two engines; give it once"
             )
     if len(element.get("name", "")) > MAX_NAME:
-        raise InvalidDefinitionError(owner, f"a name longer than {MAX_NAME} characters")
-    _reject_loose_text(element, owner)
+        yield InvalidDefinitionError(owner, f"a name longer than {MAX_NAME} characters")
+    yield from _find_loose_text(element, owner)
     once = set[str]()
     for child in _list_meaningful_children(element):
         inner = get_tag_name(child)
         if not child.tag.startswith(BPMN) or inner not in INSIDE.get(get_tag_name(element), ()):
             where = f" inside <{get_tag_name(element)}>" if _has_owned_children(element) else ""
             name = owner if where else _get_element_id(child)
-            raise InvalidDefinitionError(name, f"<{inner}>{where} is outside the supported subset")
+            yield InvalidDefinitionError(name, f"<{inner}>{where} is outside the supported subset")
+            continue
         if _has_owned_children(element) and inner not in MENTIONS and inner in once:
-            raise InvalidDefinitionError(owner, f"<{inner}> is given twice")
+            yield InvalidDefinitionError(owner, f"<{inner}> is given twice")
         once.add(inner)
         if inner not in NOTES:
-            _check_subset(child, owner if _has_owned_children(element) else _get_element_id(child))
+            yield from _find_subset_errors(child, owner if _has_owned_children(element) else _get_element_id(child))
 
 
 def _has_owned_children(element: Element) -> bool:
@@ -219,52 +257,55 @@ def _list_meaningful_children(element: Element) -> Iterator[Element]:
         yield child
 
 
-def _reject_loose_text(element: Element, owner: str) -> None:
+def _find_loose_text(element: Element, owner: str) -> Iterator[InvalidDefinitionError]:
     loose = [child.tail or "" for child in element]
     if get_tag_name(element) in INSIDE:
         loose.append(element.text or "")
     found = "".join(loose).strip()
     if found:
-        raise InvalidDefinitionError(owner, f"the text {found[:20]!r} has no meaning inside <{get_tag_name(element)}>")
+        yield InvalidDefinitionError(owner, f"the text {found[:20]!r} has no meaning inside <{get_tag_name(element)}>")
 
 
 def _index_elements(process: Element) -> dict[str, Element]:
-    _reject_bad_id(process)
+    errors = list(_find_id_errors(process))
     elements_by_id: dict[str, Element] = {}
     for element in _list_meaningful_children(process):
-        _reject_bad_id(element)
-        if _get_element_id(element) in elements_by_id or _get_element_id(element) == process.get("id"):
-            raise InvalidDefinitionError(_get_element_id(element), "the id is used twice")
-        elements_by_id[_get_element_id(element)] = element
+        errors += _find_id_errors(element)
+        name = _get_element_id(element)
+        if name in elements_by_id or name == process.get("id"):
+            errors.append(InvalidDefinitionError(name, "the id is used twice"))
+        elements_by_id[name] = element
+    raise_definition_errors(errors)
     return {name: e for name, e in elements_by_id.items() if get_tag_name(e) not in NOTES}
 
 
-def _reject_bad_id(element: Element) -> None:
+def _find_id_errors(element: Element) -> Iterator[InvalidDefinitionError]:
     name = element.get("id")
     if not name:
-        raise InvalidDefinitionError(_get_element_id(element), "has no id")
-    if not ID.fullmatch(name):
-        raise InvalidDefinitionError(name, "an id is 1 to 64 of A-Z a-z 0-9 _ . - and begins with a letter or _")
-    if name == REVOKING:
-        raise InvalidDefinitionError(name, "the id is reserved")
+        yield InvalidDefinitionError(_get_element_id(element), "has no id")
+    elif not ID.fullmatch(name):
+        yield InvalidDefinitionError(name, "an id is 1 to 64 of A-Z a-z 0-9 _ . - and begins with a letter or _")
+    elif name == REVOKING:
+        yield InvalidDefinitionError(name, "the id is reserved")
 
 
-def _check_flow_ends(elements: ProcessElements) -> None:
+def _find_flow_errors(elements: ProcessElements) -> Iterator[InvalidDefinitionError]:
     for name, flow in elements.flows.items():
         for end, mention in (("sourceRef", "outgoing"), ("targetRef", "incoming")):
             node = elements.nodes.get(flow.get(end, ""))
             if node is None:
-                raise InvalidDefinitionError(name, f"{end} {flow.get(end)!r} is not a node")
+                yield InvalidDefinitionError(name, f"{end} {flow.get(end)!r} is not a node")
+                continue
             listed = _list_mentioned_flows(node, mention)
             if listed and name not in listed:
-                raise InvalidDefinitionError(_get_element_id(node), f"<{mention}> does not name the flow {name!r}")
+                yield InvalidDefinitionError(_get_element_id(node), f"<{mention}> does not name the flow {name!r}")
     for name, node in elements.nodes.items():
         for mention, flows in (
             ("incoming", elements.incoming_flows[name]),
             ("outgoing", elements.outgoing_flows[name]),
         ):
             for listed_flow in set(_list_mentioned_flows(node, mention)) - {_get_element_id(f) for f in flows}:
-                raise InvalidDefinitionError(name, f"<{mention}> names {listed_flow!r}, which is no such flow")
+                yield InvalidDefinitionError(name, f"<{mention}> names {listed_flow!r}, which is no such flow")
 
 
 def _list_mentioned_flows(node: Element, mention: str) -> list[str]:

@@ -31,6 +31,7 @@ READS = frozenset(
         "load_events",
         "list_members",
         "load_last_numbers",
+        "load_omitted_numbers",
         "load_file",
         "load_deployments",
     }

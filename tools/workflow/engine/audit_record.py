@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -191,6 +191,10 @@ def parse_heads(text: Iterable[str]) -> HeadExport:
     return HeadExport((*heads, *since_closed), is_closed)
 
 
+MIN_OMITTED = 1_000
+"""Numbers in a row that were left out on purpose: at the first start, and after a restore. Fewer are missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class NumberGap:
     """Numbers from `first` to `last` that were given out and are in no list, too many to look up one by one."""
@@ -199,22 +203,25 @@ class NumberGap:
     last: str
 
 
-def list_numbered_requests(listed_ids: Collection[str], numbers: Mapping[str, int]) -> Iterator[str | NumberGap]:
+def list_numbered_requests(
+    listed_ids: Collection[str], numbers: Mapping[str, int], omitted: Mapping[str, Sequence[range]]
+) -> Iterator[str | NumberGap]:
     """Every numbered request, in order: the listed ones, and the first `MAX_UNLISTED` of each unlisted range. So a
-    number that was set to a billion does not cost a billion look-ups."""
+    number that was set to a billion does not cost a billion look-ups. `omitted`: numbers that were never given out."""
     for prefix in sorted(numbers):
-        known = sorted(n for n in map(partial(_parse_request_number, prefix), listed_ids) if 0 < n <= numbers[prefix])
+        known = {n for n in map(partial(_parse_request_number, prefix), listed_ids) if 0 < n <= numbers[prefix]}
+        starts = {one.start: one.stop for one in omitted.get(prefix, ()) if len(one) >= MIN_OMITTED}
         last_number = 0
-        for n in (*known, numbers[prefix] + 1):
+        for n in sorted({*known, *starts, numbers[prefix] + 1}):
             for missing in range(last_number + 1, min(n, last_number + 1 + MAX_UNLISTED)):
                 yield _format_request_id(prefix, missing)
             if n - last_number - 1 > MAX_UNLISTED:
                 yield NumberGap(
                     _format_request_id(prefix, last_number + 1 + MAX_UNLISTED), _format_request_id(prefix, n - 1)
                 )
-            if n <= numbers[prefix]:
+            if n <= numbers[prefix] and (n in known or n not in starts):
                 yield _format_request_id(prefix, n)
-            last_number = n
+            last_number = max(last_number, starts.get(n, n + 1) - 1)
 
 
 def _format_request_id(prefix: str, number: int) -> str:
@@ -235,10 +242,10 @@ async def list_record_heads(store: Store, request: str = "") -> AsyncIterator[Re
         names_or_gaps: list[str | NumberGap] = [request]
     else:
         listed = [one for one, _ in await store.list_members("changed")]
-        known = frozenset(listed)
+        known, numbers, omitted = frozenset(listed), await store.load_last_numbers(), await store.load_omitted_numbers()
         names_or_gaps = [
             *listed,
-            *(one for one in list_numbered_requests(known, await store.load_last_numbers()) if one not in known),
+            *(one for one in list_numbered_requests(known, numbers, omitted) if one not in known),
         ]
     for page in split_into_pages(names_or_gaps):
         names = [one for one in page if isinstance(one, str)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from tools.day_words import list_day_words
 from tools.spec import Person, ToolError
 from tools.workflow.engine.state import FilledForm, Request, Status, format_decimal
 from tools.workflow.process.calendar import WorkCalendar
@@ -28,7 +29,13 @@ def reject_overlap(form: Form, values: Mapping[str, str], earlier: Iterable[Requ
             message = f"{request.id} of the same person is from {start} to {end}; other days, or withdraw it first"
             first = form.days.start if form.days else ""
             raise ToolError(
-                "overlap", message, needs_person=True, field=first, request=request.id, start=start, end=end
+                "overlap",
+                message,
+                needs_person=True,
+                field=first,
+                request=request.id,
+                start=list_day_words(start),
+                end=list_day_words(end),
             )
 
 

@@ -17,6 +17,8 @@ class RequestCommand(CompactModel):
     """A command. It is stored with its kind."""
 
     kind: str
+    gone: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Set by the engine: people who have left → who may get their tasks instead, the nearest first."""
 
     @model_serializer(mode="wrap")
     def _serialize_with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -124,6 +126,16 @@ class FireTimerCommand(RequestCommand):
         return TIMER
 
 
+class AssignCommand(RequestCommand):
+    """An administrator gives a task to somebody."""
+
+    kind: Literal["assign"] = "assign"
+    task: str
+    actor: str
+    person: str
+    opinion: str = ""
+
+
 class MigrateCommand(RequestCommand):
     """An administrator migrates a running request to another version of its process."""
 
@@ -144,7 +156,8 @@ Command = Annotated[
     | CommentCommand
     | CcCommand
     | FireTimerCommand
-    | MigrateCommand,
+    | MigrateCommand
+    | AssignCommand,
     Field(discriminator="kind"),
 ]
 
@@ -205,7 +218,7 @@ class RequestEvent(CompactRecord):
 
 class RequestNotice(CompactModel):
     """A notice to people: `assigned`, `task_closed`, `ended`, `told` (cc), `commented`, `urged`, `reminded`,
-    `escalated`, `unattended` (nobody to escalate to), `mail`."""
+    `escalated`, `unattended` (nobody to escalate to), `stepped_up` (who should decide has left), `mail`."""
 
     kind: str
     data: dict[str, str]

@@ -20,6 +20,7 @@ from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
 from tools.workflow.engine.authority import can_be_asked, reject_bad_delegation, reject_unseen_form, require_task
 from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.commands import (
+    AssignCommand,
     CcCommand,
     Command,
     CommentCommand,
@@ -30,10 +31,12 @@ from tools.workflow.engine.commands import (
     RequestNotice,
     StartCommand,
     TaskCommand,
+    UrgeCommand,
     WithdrawCommand,
 )
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher
+from tools.workflow.engine.limits import reject_full_record, require_readable
 from tools.workflow.engine.migration import reject_migration
 from tools.workflow.engine.port import (
     Act,
@@ -85,6 +88,8 @@ class EnrichedCommand(NamedTuple):
 
 class EmbeddedEngine:
     """`processes`: available without deployment."""
+
+    has_deputies = True
 
     def __init__(
         self,
@@ -138,6 +143,9 @@ class EmbeddedEngine:
         named = await self._store.list_members("same_file", sha256)
         return await self._store.load_requests([request for request, _ in named[-MAX_SAME_FILE:]])
 
+    async def is_file_on_request(self, sha256: str) -> bool:
+        return bool(await self._store.list_members("same_file", sha256))
+
     # Commands
 
     async def start_request(
@@ -182,15 +190,25 @@ class EmbeddedEngine:
     ) -> CommandResult:
         async def enrich_action(process: Process, request: Request) -> EnrichedCommand:
             await self._enricher.authorize_command(process, request, command, now)
+            reject_full_record(request, command)
             own = await self._load_compared_requests(process, request, command)
             complete = await self._enricher.enrich_command(
                 process, request, command, now, form, own.request_ids if own else None
             )
             resubmitted = complete.filled if isinstance(complete, DecideCommand) else None
             reject_unseen_form(resubmitted or request.filled, seen)
-            return EnrichedCommand(complete, own.form_count if own else None)
+            gone = await self._find_gone_people(process, request, complete)
+            return EnrichedCommand(complete.model_copy(update={"gone": gone}), own.form_count if own else None)
 
         return await self._run_command(_get_request_id(command), key, now, enrich_action, _build_absent_error(command))
+
+    async def _find_gone_people(self, process: Process, request: Request, command: Act) -> dict[str, tuple[str, ...]]:
+        """As `CommandEnricher.find_gone_people`, with the form that the command hands in."""
+        if isinstance(command, UrgeCommand | CommentCommand | CcCommand):
+            return {}
+        filled = command.filled if isinstance(command, DecideCommand) else None
+        judged = request.model_copy(update={"filled": filled}) if filled else request
+        return await self._enricher.find_gone_people(process, judged)
 
     async def preview_command(
         self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
@@ -199,6 +217,7 @@ class EmbeddedEngine:
         if request is None:
             raise _build_absent_error(command)
         process = await self.get_process(request)
+        reject_full_record(request, command)
         complete = await self._enricher.enrich_command(process, request, command, now, form)
         return _build_result(apply_command(process.definition, request, complete, now))
 
@@ -222,6 +241,17 @@ class EmbeddedEngine:
 
         return await self._run_command(request_id, key, now, build_migration)
 
+    async def assign_task(
+        self, task_id: str, person: str, actor: str, key: str, now: datetime, reason: str = ""
+    ) -> CommandResult:
+        """An administrator gives a task to somebody. `person`: the caller has made sure that they are here."""
+
+        async def build_assignment(process: Process, request: Request) -> EnrichedCommand:
+            return EnrichedCommand(AssignCommand(task=task_id, actor=actor, person=person, opinion=reason))
+
+        absent = ToolError("no_task", f"there is no task {task_id[:40]!r}", task=task_id[:40])
+        return await self._run_command(_split_task_id(task_id), key, now, build_assignment, absent)
+
     async def run_due_jobs(self, now: datetime) -> int:
         due = await self._store.list_due_timers(to_milliseconds(now), MAX_DUE_TIMERS)
         for member in due:
@@ -241,7 +271,9 @@ class EmbeddedEngine:
 
     async def _fire_timer(self, member: str, command: FireTimerCommand, now: datetime) -> None:
         async def enrich_timer(process: Process, request: Request) -> EnrichedCommand:
-            return EnrichedCommand(await self._enricher.enrich_timer(process.definition, request, command))
+            complete = await self._enricher.enrich_timer(process.definition, request, command)
+            gone = await self._enricher.find_gone_people(process, request)
+            return EnrichedCommand(complete.model_copy(update={"gone": gone}))
 
         try:
             await self._run_command(_get_request_id(command), f"timer:{member}", now, enrich_timer)
@@ -291,6 +323,7 @@ class EmbeddedEngine:
         result: TransitionResult,
         forms: int | None,
     ) -> CommandResult:
+        require_readable(result, previous)
         notices = tuple([await self._add_names(n) for n in result.notices])
         result = TransitionResult(result.request, notices, result.event)
         moved = _build_result(result)
@@ -438,8 +471,9 @@ class EmbeddedEngine:
 
 
 def _build_start_command(process: Process, found: StartContext, initiator: str, filled: FilledForm) -> StartCommand:
+    last_number = found.last_numbers.get(process.form.number, found.number_floor)
     return StartCommand(
-        request=f"{process.form.number}-{found.last_numbers.get(process.form.number, 0) + 1:04d}",
+        request=f"{process.form.number}-{last_number + 1:04d}",
         process=process.key,
         definition=process.definition.version,
         form=process.form_version,

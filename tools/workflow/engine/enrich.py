@@ -5,6 +5,7 @@ Values that a caller put into these fields are replaced."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import NoReturn, Protocol, TypeVar
@@ -29,8 +30,9 @@ from tools.workflow.engine.commands import (
 )
 from tools.workflow.engine.port import Act
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status, Task
+from tools.workflow.engine.votes import list_seats
 from tools.workflow.process.calendar import WorkCalendar
-from tools.workflow.process.definition import Process, fill_form
+from tools.workflow.process.definition import FormContext, Process, fill_form
 from tools.workflow.process.form_files import list_named_files
 from tools.workflow.process.form_preview import FormPreview, preview_form
 from tools.workflow.process.policy import AssigneeResolver, PolicyRow
@@ -48,6 +50,8 @@ class RequestLists(Protocol):
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]: ...
 
     async def list_members(self, name: str, person: str = "") -> tuple[tuple[str, int], ...]: ...
+
+    async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]: ...
 
     async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]: ...
 
@@ -81,22 +85,35 @@ class CommandEnricher:
         """The form, checked and completed. `excluded_request`: the request that it belongs to, which does not count as
         another one. `known_requests`: the author's requests, if they are already loaded; `known_files`: those that the
         request has already."""
+        context = await self._build_form_context(process, initiator, now, known_requests)
+        others = [request for request in context.earlier_requests if request.id != excluded_request]
+        files = await self._find_files(process, form, initiator, known_files)
+        return fill_form(process, form, replace(context, earlier_requests=others, files=files))
+
+    async def preview_form(
+        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
+    ) -> FormPreview:
+        """What a form that is still being filled in comes to. Raises `ToolError` for an author who is not in the
+        directory."""
+        context = await self._build_form_context(process, initiator, now)
+        files = await self._find_files(process, form, initiator)
+        return preview_form(process, form, replace(context, files=files))
+
+    async def _build_form_context(
+        self, process: Process, initiator: str, now: datetime, known_requests: Sequence[str] | None = None
+    ) -> FormContext:
+        """Without files. `known_requests`: as for `fill_form`."""
         people = await self._directory.list_people()
         author = _require_author(people, initiator)
-        other_requests = (
-            await self._load_other_requests(initiator, known_requests) if process.form.needs_earlier_requests else ()
-        )
-        return fill_form(
-            process,
-            form,
+        own = await self._load_other_requests(initiator, known_requests) if process.form.needs_earlier_requests else ()
+        return FormContext(
             initiator=author,
             people=people,
             today=now.astimezone(author.zone).date(),
             calendar=self._calendar,
             number_overrides=self._numbers,
             policy=self._policy,
-            earlier_requests=[r for r in other_requests if r.process == process.key and r.id != excluded_request],
-            files=await self._find_files(process, form, initiator, known_files),
+            earlier_requests=[request for request in own if request.process == process.key],
         )
 
     async def _find_files(
@@ -110,43 +127,21 @@ class CommandEnricher:
         sought = [id for id in ids if id not in kept]
         return {**(await self._files.find_files(author, sought) if sought else {}), **kept}
 
-    async def preview_form(
-        self, process: Process, form: Mapping[str, str], initiator: str, now: datetime
-    ) -> FormPreview:
-        """What a form that is still being filled in comes to. Raises `ToolError` for an author who is not in the
-        directory."""
-        people = await self._directory.list_people()
-        author = _require_author(people, initiator)
-        others = await self._load_other_requests(initiator, None) if process.form.needs_earlier_requests else ()
-        return preview_form(
-            process,
-            form,
-            initiator=author,
-            people=people,
-            today=now.astimezone(author.zone).date(),
-            calendar=self._calendar,
-            number_overrides=self._numbers,
-            policy=self._policy,
-            earlier_requests=[r for r in others if r.process == process.key],
-            files=await self._find_files(process, form, initiator),
-        )
-
     async def list_balances(self, processes: Sequence[Process], person: str, year: int) -> tuple[YearBalance, ...]:
         """The rest of a person's allowances in a calendar year. Raises `ToolError` for a person outside the
         directory."""
         found = await self._directory.find_person(person)
         author = _require_author([found] if found else [], person)
-        processes_with_balance = [process for process in processes if process.form.balance]
-        own = await self._load_other_requests(person, None) if processes_with_balance else ()
         balances = [
             build_year_balance(
                 process.form,
                 get_allowance(process.form, author, self._numbers),
                 self._calendar,
-                [request for request in own if request.process == process.key],
+                await self._lists.load_requests_of_year(person, process.key, year),
                 year,
             )
-            for process in processes_with_balance
+            for process in processes
+            if process.form.balance
         ]
         return tuple(one for one in balances if one is not None)
 
@@ -238,6 +233,17 @@ class CommandEnricher:
             if person not in had and authority.can_be_asked(definition, request, task, person):
                 return command.model_copy(update={"manager": person})
         return command
+
+    async def find_gone_people(self, process: Process, request: Request) -> dict[str, tuple[str, ...]]:
+        """Everybody who is or may be asked and has left → who stands above them, the nearest first."""
+        seated = {seat.person for visit in request.visits for seat in list_seats(visit.ballot)}
+        names = [name for node in process.definition.nodes.values() for name in node.who]
+        named = {person for name in names for person in request.filled.resolve_people(name)}
+        gone: dict[str, tuple[str, ...]] = {}
+        for person in sorted((seated | named) - {request.initiator}):
+            if not await self._is_active(person):
+                gone[person] = tuple([p async for p in self._list_superiors(person)])
+        return gone
 
     async def _fill_resubmission(
         self,

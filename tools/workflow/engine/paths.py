@@ -28,17 +28,27 @@ def build_condition_values(
 
 def trace_happy_path(definition: ProcessDefinition, filled: FilledForm, origin: str = "") -> tuple[FlowNode, ...]:
     """The user tasks and service tasks of this form's path, each once, if everybody agrees and its author resubmits it;
-    from the node `origin`, or from the start."""
-    agreed = {n.id: _get_agreeing_decision(n) for n in definition.nodes.values() if n.kind is NodeKind.USER}
+    from the node `origin`, or from the start. A task is undecided until the path has come through it. What is parallel
+    is taken one part after the other, in the file's order."""
+    decisions: dict[str, str] = {}
     path: dict[str, FlowNode] = {}
-    todo = [(definition.nodes[origin or definition.start], Decision.APPROVE.value)]
+    arrived, seen = set[str](), set[tuple[str, str, int]]()
+    todo = [(definition.nodes[origin or definition.start], "", "")]
     while todo:
-        node, decision = todo.pop()
-        if node.id not in path:
-            path[node.id] = node
-            decision = agreed.get(node.id, decision)
-            values = build_condition_values(definition, filled, decision, agreed)
-            todo += [(definition.nodes[r.to], decision) for r in reversed(choose_flows(node, values))]
+        node, flow, decision = todo.pop()
+        if node.kind is NodeKind.PARALLEL:
+            arrived.add(flow)
+            if not arrived.issuperset(node.incoming):
+                continue
+            arrived.difference_update(node.incoming)
+        if (node.id, decision, len(decisions)) in seen:
+            continue
+        seen.add((node.id, decision, len(decisions)))
+        path.setdefault(node.id, node)
+        if node.kind is NodeKind.USER:
+            decision = decisions[node.id] = _get_agreeing_decision(node)
+        values = build_condition_values(definition, filled, decision, decisions)
+        todo += [(definition.nodes[r.to], r.flow, decision) for r in reversed(choose_flows(node, values))]
     return tuple(n for n in path.values() if n.kind in (NodeKind.USER, NodeKind.SERVICE))
 
 

@@ -97,6 +97,10 @@ class RequestList:
 class Engine(Protocol):
     """What tools need of a workflow engine. Every command may raise `ToolError`."""
 
+    @property
+    def has_deputies(self) -> bool:
+        """People can let somebody stand in for them."""
+
     async def list_processes(self) -> tuple[Process, ...]: ...
 
     async def get_process(self, request: Request) -> Process:
@@ -165,7 +169,10 @@ class Engine(Protocol):
         """A person's own requests, newest first, at most `most` after the first `skip`."""
 
     async def list_requests_with_file(self, sha256: str) -> tuple[Request, ...]:
-        """Everybody's requests with a file of these bytes, oldest first; none where the engine keeps no files."""
+        """Everybody's requests with a file of these bytes, oldest first."""
+
+    async def is_file_on_request(self, sha256: str) -> bool:
+        """True also for a request that cannot be read now."""
 
     async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
         """The rest of a person's yearly allowances, for every process with a balance."""

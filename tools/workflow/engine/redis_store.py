@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from importlib import resources
 from typing import Any, cast
 
@@ -24,17 +24,29 @@ from tools.workflow.engine.store import (
     split_request_id,
     to_milliseconds,
 )
+from tools.workflow.engine.years import ANY_YEAR, format_year_list, list_years, select_requests_of_year
 
 ANSWER_MS = 30 * 24 * 3600 * 1000
+MIN_SKIPPED = 10_000
+"""Numbers that are left out after a restore, at least."""
+READ_AT_ONCE = 500
+"""Requests read in one go where all of a person are: others get their turn in between."""
 OUTBOX = "outbox"
 """The field of `numbers` that is no prefix: the last position in the outbox."""
 
 
 class RedisStore:
-    """`redis` must decode responses."""
+    """`redis` must decode responses. `compute_number_floor`: requests of a kind that has no number yet are numbered
+    after it (see `StartContext.number_floor`)."""
 
-    def __init__(self, redis: Redis, prefix: str = "cs") -> None:
+    def __init__(
+        self, redis: Redis, prefix: str = "cs", *, compute_number_floor: Callable[[], int] = lambda: 0
+    ) -> None:
         self._redis, self._prefix = redis, prefix
+        self._compute_number_floor = compute_number_floor
+        self._highest_numbers = dict[str, int]()
+        """Prefix → highest number that this process has seen: a store that lost its last writes gives none of them out
+        again."""
         folder = resources.files("tools.workflow.engine")
         self._save_script = redis.register_script(folder.joinpath("save.lua").read_text(encoding="utf-8"))
         self._enqueue_script = redis.register_script(folder.joinpath("announce.lua").read_text(encoding="utf-8"))
@@ -48,14 +60,22 @@ class RedisStore:
             pipe.get(self._build_key("answer", key))
             pipe.hgetall(self._build_key("processes"))
             pipe.hgetall(self._build_key("numbers"))
+            pipe.get(self._build_key("number_floor"))
             self._queue_own_requests(pipe, person)
-            answer, processes, numbers, forms, own = await pipe.execute()
+            answer, processes, numbers, floor, forms, own = await pipe.execute()
         return StartContext(
             answer,
             _parse_deployments(processes),
-            _parse_last_numbers(numbers),
+            self._note_numbers(_parse_last_numbers(numbers)),
+            max(int(floor or 0), self._compute_number_floor()),
             OwnRequests(int(forms or 0), tuple(own)),
         )
+
+    def _note_numbers(self, stored: Mapping[str, int]) -> Mapping[str, int]:
+        """Prefix → the highest number that is stored, or that this process has seen."""
+        for prefix, number in stored.items():
+            self._highest_numbers[prefix] = max(number, self._highest_numbers.get(prefix, 0))
+        return dict(self._highest_numbers)
 
     async def load_own_requests(self, person: str) -> OwnRequests:
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -86,6 +106,34 @@ class RedisStore:
         )
         return tuple(_parse_request(body) for body in bodies if body)
 
+    async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
+        """Flat, however many there are; only the first time all are read."""
+        lists = [self._build_key("in_year", format_year_list(person, process, one)) for one in (year, ANY_YEAR)]
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hget(self._build_key("in_years"), person)
+            pipe.hget(self._build_key("forms"), person)
+            pipe.zcard(self._build_key("mine", person))
+            pipe.zunion(lists)
+            complete, forms, own, found = await pipe.execute()
+        if (complete or "0:0") != f"{own}:{forms or 0}":
+            return select_requests_of_year(await self._complete_year_lists(person), process, year)
+        return select_requests_of_year(await self.load_requests(found), process, year)
+
+    async def _complete_year_lists(self, person: str) -> list[Request]:
+        """Lists all requests of a person by year, those too that were stored without it. Whoever hands in another one
+        meanwhile makes the count differ: then it is done again."""
+        own, requests = await self.load_own_requests(person), list[Request]()
+        for start in range(0, len(own.request_ids), READ_AT_ONCE):
+            requests += await self.load_requests(own.request_ids[start : start + READ_AT_ONCE])
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for request in requests:
+                for year in list_years(request):
+                    key = self._build_key("in_year", format_year_list(person, request.process, year))
+                    pipe.zadd(key, {request.id: to_milliseconds(request.started)})
+            pipe.hset(self._build_key("in_years"), person, f"{len(own.request_ids)}:{own.form_count}")
+            await pipe.execute()
+        return requests
+
     async def save_change(self, change: RequestChange) -> str:
         keys, details = self._build_save_arguments(change)
         event, request = _deflate_model(change.result.event), _deflate_model(change.after)
@@ -100,6 +148,8 @@ class RedisStore:
         how, answer = await self._await_reply(self._save_script(keys=keys, args=args))
         if how == "conflict":
             raise WriteConflictError(f"{change.after.id}: {answer}")
+        if change.before is None:
+            self._note_numbers(dict([split_request_id(change.after.id)]))
         return str(answer)
 
     def _build_save_arguments(self, change: RequestChange) -> tuple[list[str], dict[str, Any]]:
@@ -115,6 +165,7 @@ class RedisStore:
             self._build_key("outbox"),
             self._build_key("bodies"),
             self._build_key("forms"),
+            self._build_key("left_out"),
         ]
         lists: list[dict[str, Any]] = []
         for listing in change.list_updates:
@@ -128,6 +179,9 @@ class RedisStore:
             details["number"] = {"prefix": prefix, "last": str(number - 1), "next": str(number)}
         if change.form_count is not None:
             details["forms"] = {"author": change.after.initiator, "known": str(change.form_count)}
+        if change.before is None or change.form_count is not None:
+            keys += [self._build_key("mine", change.after.initiator), self._build_key("in_years")]
+            details["years"] = {"author": change.after.initiator, "mine": len(keys) - 1, "complete": len(keys)}
         return keys, details
 
     async def load_events(self, request_id: str) -> tuple[str, ...]:
@@ -163,6 +217,26 @@ class RedisStore:
 
     async def load_last_numbers(self) -> Mapping[str, int]:
         return _parse_last_numbers(await self._await_reply(self._redis.hgetall(self._build_key("numbers"))))
+
+    async def load_omitted_numbers(self) -> Mapping[str, Sequence[range]]:
+        stored = await self._await_reply(self._redis.hgetall(self._build_key("left_out")))
+        omitted: dict[str, list[range]] = {}
+        for name, last in stored.items():
+            prefix, _, first = name.rpartition(":")
+            omitted.setdefault(prefix, []).append(range(int(first), int(last) + 1))
+        return omitted
+
+    async def skip_numbers(self, floor: int) -> None:
+        """Leaves out all numbers up to `floor`, and `MIN_SKIPPED` more: a store that was emptied, or restored from a
+        copy, has given out some that it does not know of. Only while nothing is started."""
+        key, last_numbers = self._build_key("number_floor"), await self.load_last_numbers()
+        reached = max(floor, int(await self._redis.get(key) or 0), *last_numbers.values()) + MIN_SKIPPED
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.set(key, str(reached))
+            for prefix, last in last_numbers.items():
+                pipe.hset(self._build_key("numbers"), prefix, str(reached))
+                pipe.hset(self._build_key("left_out"), f"{prefix}:{last + 1}", str(reached))
+            await pipe.execute()
 
     async def save_file(self, version: str, content: bytes) -> None:
         await self._await_reply(self._redis.hsetnx(self._build_key("files"), version, content.decode("utf-8")))

@@ -14,6 +14,7 @@ from tools.workflow.bpmn.graph import ProcessDefinition, TimerAction, VotingMode
 from tools.workflow.engine import authority
 from tools.workflow.engine.commands import (
     AddSignCommand,
+    AssignCommand,
     CcCommand,
     Command,
     CommentCommand,
@@ -62,8 +63,8 @@ def apply_command(
             _apply_cc(transition, command)
         case FireTimerCommand():
             _apply_timer(transition, command)
-        case MigrateCommand():
-            transition.update_request(definition=command.definition, form=command.form)
+        case AssignCommand() | MigrateCommand():
+            _apply_administration(transition, command)
     return transition.complete_command()
 
 
@@ -119,7 +120,19 @@ def _apply_transfer(transition: Transition, command: TransferCommand, task: Task
         raise ToolError("bad_decision", "the author's own task cannot be given away")
     authority.reject_ineligible_people(transition.definition, transition.request, task, [command.person], "person")
     transition.add_opinion(task, command, "transfer", command.opinion)
-    transition.reassign_task(task, command.person, "transferred")
+    transition.reassign_task(task, command.person, "transferred", keeps_clock=True)
+
+
+def _apply_administration(transition: Transition, command: AssignCommand | MigrateCommand) -> None:
+    if isinstance(command, MigrateCommand):
+        transition.update_request(definition=command.definition, form=command.form)
+        return
+    task = authority.require_task(transition.request, command.task)
+    authority.reject_closed_task(transition.request, task)
+    if task.kind is TaskKind.REVISE:
+        raise ToolError("bad_decision", "the author's own task cannot be given away")
+    authority.reject_ineligible_people(transition.definition, transition.request, task, [command.person], "person")
+    transition.reassign_task(task, command.person, "transferred", keeps_clock=True)
 
 
 def _apply_add_sign(transition: Transition, command: AddSignCommand, task: Task) -> None:
@@ -187,7 +200,8 @@ def _apply_timer(transition: Transition, command: FireTimerCommand) -> None:
     if timer is None or timer.id in task.fired:
         raise ToolError("task_closed", f"timer {command.timer!r} of {task.id} has gone off")
     task = transition.update_task(task, fired=(*task.fired, timer.id))
-    if timer.alarm is TimerAction.REMIND:
+    has_left = task.assignee in command.gone
+    if timer.alarm is TimerAction.REMIND and not (has_left and command.manager):
         transition.add_notice("reminded", task=task.id, person=task.assignee)
     elif command.manager:
         authority.reject_ineligible_people(

@@ -147,6 +147,8 @@ class Task(CompactModel):
     fired: tuple[str, ...] = ()
     """Timers that have fired."""
     urged: tuple[datetime, ...] = ()
+    clock: datetime | None = None
+    """Since when its timers count, if it was handed over; None: `since`."""
 
     @property
     def is_open(self) -> bool:

@@ -13,6 +13,10 @@ All keys share the hash tag `{wf}`:
 `cs:{wf}:mine:<person>`         sorted set: request → started (ms)
 `cs:{wf}:forms`                 hash: person → how often they handed in a form; one that depends on their others is
                                 stored only if this is unchanged since they were read
+`cs:{wf}:in_year:<list>`        sorted set: a person's counted request of a process with days in a year → started (ms);
+                                the list is `<person>:<process>:<year>`, with the year 0 for more than five years
+`cs:{wf}:in_years`              hash: person → how many requests and forms they had when these lists were complete;
+                                if they have more now, somebody has written without the lists, and they are made anew
 `cs:{wf}:told:<person>`         sorted set: request they got a copy of (cc) → when (ms)
 `cs:{wf}:same_file:<sha256>`    sorted set: request with this file → when (ms)
 `cs:{wf}:timers`                sorted set: `task|timer` or `away|person|delegation` → due (ms)
@@ -32,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
 
 from tools.spec import StoredModel
@@ -40,6 +44,7 @@ from tools.workflow.bpmn.graph import ProcessDefinition
 from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.state import APPROVAL_DECISIONS, Delegation, Request, Task
 from tools.workflow.engine.transitions import TransitionResult
+from tools.workflow.engine.years import format_year_list, list_years
 
 
 class WriteConflictError(Exception):
@@ -90,6 +95,7 @@ class RequestChange:
         yield ListUpdate("changed", "", self.after.id, changed_ms)
         if self.before is None:
             yield ListUpdate("mine", self.after.initiator, self.after.id, changed_ms)
+        yield from self._build_year_updates()
         has_had = {file.sha256 for file in self.before.filled.files} if self.before else set[str]()
         for file in self.after.filled.files:
             if file.sha256 and file.sha256 not in has_had:
@@ -98,8 +104,16 @@ class RequestChange:
             yield ListUpdate("told", person, self.after.id, changed_ms)
         before = {t.id: t for t in self.before.tasks} if self.before else {}
         for task in self.after.tasks:
-            if (known := before.get(task.id)) != task:
+            known = before.get(task.id)
+            if known is not task and known != task:
                 yield from self._build_task_updates(known, task)
+
+    def _build_year_updates(self) -> Iterator[ListUpdate]:
+        before, after = list_years(self.before), list_years(self.after)
+        for year in sorted(before ^ after):
+            whose = format_year_list(self.after.initiator, self.after.process, year)
+            score = to_milliseconds(self.after.started) if year in after else None
+            yield ListUpdate("in_year", whose, self.after.id, score)
 
     def _build_task_updates(self, before: Task | None, task: Task) -> Iterator[ListUpdate]:
         if task.is_open and before is None:
@@ -115,8 +129,9 @@ class RequestChange:
     def _build_timer_updates(self, before: Task | None, task: Task) -> Iterator[ListUpdate]:
         for timer in list_task_timers(self.definition, task):
             member = f"{task.id}|{timer.id}"
-            if before is None and task.is_open:
-                yield ListUpdate("timers", "", member, to_milliseconds(task.since) + timer.after_s * 1000)
+            if before is None and task.is_open and timer.id not in task.fired:
+                began_ms = to_milliseconds(task.clock or task.since)
+                yield ListUpdate("timers", "", member, began_ms + timer.after_s * 1000)
             elif before is not None and (timer.id in task.fired or not task.is_open):
                 yield ListUpdate("timers", "", member, None)
 
@@ -157,6 +172,9 @@ class StartContext(NamedTuple):
     deployments: Mapping[str, tuple[str, str]]
     last_numbers: Mapping[str, int]
     """Prefix → last number given out."""
+    number_floor: int
+    """Requests of a kind that has no number yet are numbered after it: higher than any store of this workspace before
+    can have counted, so no number comes twice."""
     own_requests: OwnRequests
     """The person's requests."""
 
@@ -172,6 +190,9 @@ class Store(Protocol):
 
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
         """Those that exist, in the same order."""
+
+    async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
+        """A person's requests of one process that take days from this year, or may; oldest first."""
 
     async def save_change(self, change: RequestChange) -> str:
         """Stores the change in one step. Returns the answer to use: this one, or the earlier one of the same key.
@@ -202,6 +223,9 @@ class Store(Protocol):
     async def load_last_numbers(self) -> Mapping[str, int]:
         """Prefix → last request number."""
 
+    async def load_omitted_numbers(self) -> Mapping[str, Sequence[range]]:
+        """Prefix → numbers that were never given out, as ranges."""
+
     async def save_file(self, version: str, content: bytes) -> None: ...
 
     async def load_file(self, version: str) -> bytes | None: ...
@@ -228,6 +252,17 @@ class Store(Protocol):
         """The oldest notices that are not marked as sent."""
 
     async def mark_sent(self, ids: Sequence[str]) -> None: ...
+
+
+NUMBERED_SINCE = datetime(2025, 1, 1, tzinfo=UTC)
+MAX_DAILY_NUMBERS = 10_000
+"""More requests of one kind than any day has, on the average since a store was first used."""
+
+
+def compute_number_floor(now: datetime) -> int:
+    """Where the numbers of a store that is used first now begin: an earlier one, counting from its own first use, has
+    not come so far."""
+    return int((now - NUMBERED_SINCE).total_seconds() * MAX_DAILY_NUMBERS / 86_400)
 
 
 def to_milliseconds(moment: datetime) -> int:

@@ -42,9 +42,11 @@ class Transition:
         self._steps: list[FlowStep] = []
         self._opened: list[str] = []
         self._closed: list[str] = []
+        self._handed_over: dict[int, dict[str, Any]] = {}
+        """Seat → what its next task keeps of the one before."""
 
     def complete_command(self) -> TransitionResult:
-        via = {"fire": "timer", "migrate": "command"}.get(self._command.kind, "button")
+        via = {"fire": "timer", "migrate": "command", "assign": "command"}.get(self._command.kind, "button")
         event = RequestEvent(
             n=self.request.events,
             at=self.now,
@@ -206,6 +208,7 @@ class Transition:
                 self._open_task(visit, seat)
 
     def _open_task(self, visit: Visit, seat: Seat) -> None:
+        """Who has left gets none: whoever stands above them has the seat instead."""
         task = Task(
             id=f"{self.request.id}-{len(self.request.tasks) + 1}",
             node=visit.node,
@@ -214,13 +217,40 @@ class Transition:
             assignee=seat.person,
             since=self.now,
             round=self.request.round,
+            **self._handed_over.pop(seat.n, {}),
         )
+        if (present := self._find_present_person(task)) != seat.person:
+            task = task.model_copy(update={"assignee": present})
+            self._update_ballot(seat.n, person=present)
+            self.add_notice("stepped_up", task=task.id, person=self.request.initiator, by=seat.person, to=present)
         self.update_request(tasks=(*self.request.tasks, task))
-        self._opened.append(f"{task.id}={seat.person}")
-        self.add_notice("assigned", task=task.id, person=seat.person, kind=visit.kind.value)
+        self._opened.append(f"{task.id}={task.assignee}")
+        self.add_notice("assigned", task=task.id, person=task.assignee, kind=visit.kind.value)
 
-    def reassign_task(self, task: Task, person: str, how: str) -> None:
-        """Gives the seat to another person."""
+    def _find_present_person(self, task: Task) -> str:
+        """The assignee or, if they have left, the first who may be asked in their place. The author's own task goes to
+        nobody else."""
+        above = self._command.gone.get(task.assignee, ()) if task.kind is not TaskKind.REVISE else ()
+        able = (p for p in above if authority.can_be_asked(self.definition, self.request, task, p))
+        return next(able, task.assignee)
+
+    def _update_ballot(self, seat: int, **fields: Any) -> None:
+        """Changes a seat without opening or closing tasks."""
+        self.update_request(
+            visits=tuple(
+                visit.model_copy(
+                    update={"ballot": replace_seat(visit.ballot, seat, lambda one: one.model_copy(update=fields))}
+                )
+                if find_seat(visit.ballot, seat)
+                else visit
+                for visit in self.request.visits
+            )
+        )
+
+    def reassign_task(self, task: Task, person: str, how: str, *, keeps_clock: bool = False) -> None:
+        """Gives the seat to another person. `keeps_clock`: the task's timers go on as they were."""
+        if keeps_clock:
+            self._handed_over[task.seat] = {"clock": task.clock or task.since, "fired": task.fired}
         self.close_task(task, how, why=how)
         self.update_seat(task, person=person)
 

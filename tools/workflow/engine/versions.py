@@ -32,7 +32,7 @@ class ProcessVersions:
             bpmn, toml = await self._store.load_file(version[0]), await self._store.load_file(version[1])
             if bpmn is None or toml is None:
                 raise InvalidDefinitionError(owner, f"the files of its version {version[0][:12]} are gone")
-            self._compiled[version] = compile_process(bpmn, toml)
+            self._compiled[version] = compile_process(bpmn, toml, is_stored=True)
         return self._compiled[version]
 
     async def save_process_files(self, process: Process) -> None:

@@ -58,6 +58,15 @@ def find_seat(ballot: Ballot, n: int) -> Seat | None:
     return next((s for s in list_seats(ballot) if s.n == n), None)
 
 
+def compute_seat_depth(ballot: Ballot, n: int) -> int:
+    """How many seats of the tree stand above this one; 0 for one that nobody added, and for an unknown one."""
+    for seat in ballot.seats:
+        for asked in _list_side_ballots(seat):
+            if find_seat(asked, n):
+                return 1 + compute_seat_depth(asked, n)
+    return 0
+
+
 def replace_seat(ballot: Ballot, n: int, change: Callable[[Seat], Seat]) -> Ballot:
     """The ballot with one seat changed, anywhere in the tree."""
     return ballot.model_copy(update={"seats": tuple(_replace_in_seat(s, n, change) for s in ballot.seats)})

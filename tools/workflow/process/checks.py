@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tools.workflow.bpmn.expressions import InvalidExpressionError, Type, infer_type, parse_expression
-from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition, ServiceTopic
+from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition, ServiceTopic, raise_definition_errors
 from tools.workflow.process.forms import (
     DAYS,
     LENGTH,
@@ -24,23 +24,28 @@ from tools.workflow.process.policy import ConditionalRow, PeopleSelector, Policy
 
 BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 LIMIT = re.compile(r"(?!0+(?:\.0+)?$)\d{1,12}(?:\.\d{1,6})?")
+FORM = "form"
+"""The element of what is wrong with a form."""
 ROWS_BY_TOPIC = {ServiceTopic.CC: "cc", ServiceTopic.MAIL: "mail"}
 """Topic of a service task → the table of the form with its row."""
 
 
 def check_form(form: Form) -> None:
     """Raises `InvalidDefinitionError`."""
-    for problem in _find_form_problems(form):
-        raise InvalidDefinitionError("form", problem)
+    raise_definition_errors(InvalidDefinitionError(FORM, problem) for problem in _find_form_problems(form))
 
 
 def check_nodes(form: Form, definition: ProcessDefinition) -> None:
     """Checks that rule, cc and mail rows match the nodes. Raises `InvalidDefinitionError`."""
+    raise_definition_errors(_find_node_errors(form, definition))
+
+
+def _find_node_errors(form: Form, definition: ProcessDefinition) -> Iterator[InvalidDefinitionError]:
     for rule in form.rules:
         if rule.node not in definition.nodes:
-            raise InvalidDefinitionError("form", f"rule {rule.node!r} is no node of the process")
-    _check_topic_rows(definition, ServiceTopic.CC, [row.node for row in form.cc])
-    _check_topic_rows(definition, ServiceTopic.MAIL, [row.node for row in form.mails])
+            yield InvalidDefinitionError(FORM, f"rule {rule.node!r} is no node of the process")
+    yield from _find_topic_errors(definition, ServiceTopic.CC, [row.node for row in form.cc])
+    yield from _find_topic_errors(definition, ServiceTopic.MAIL, [row.node for row in form.mails])
 
 
 def check_policy(rows: Sequence[PolicyRow], forms: Iterable[Form]) -> None:
@@ -55,19 +60,21 @@ def check_policy(rows: Sequence[PolicyRow], forms: Iterable[Form]) -> None:
             raise ValueError(f"policy row {number}: {problem}")
 
 
-def _check_topic_rows(definition: ProcessDefinition, topic: ServiceTopic, rows: list[str]) -> None:
+def _find_topic_errors(
+    definition: ProcessDefinition, topic: ServiceTopic, rows: list[str]
+) -> Iterator[InvalidDefinitionError]:
     table = ROWS_BY_TOPIC[topic]
     nodes = [n.id for n in definition.nodes.values() if n.topic is topic]
     for number, node in enumerate(rows, 1):
         if node not in nodes:
-            raise InvalidDefinitionError(
-                "form", f"{table} row {number}: {node!r} is no {topic} service task of the process"
+            yield InvalidDefinitionError(
+                FORM, f"{table} row {number}: {node!r} is no {topic} service task of the process"
             )
         if node in rows[: number - 1]:
-            raise InvalidDefinitionError("form", f"{table} row {number}: {node!r} has a row already")
+            yield InvalidDefinitionError(FORM, f"{table} row {number}: {node!r} has a row already")
     for node in nodes:
         if node not in rows:
-            raise InvalidDefinitionError(node, f"a {topic} service task needs a [[{table}]] row in the form")
+            yield InvalidDefinitionError(node, f"a {topic} service task needs a [[{table}]] row in the form")
 
 
 def _find_form_problems(form: Form) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
 
+from tools.day_words import list_day_words
 from tools.people.names import remove_spaces
 from tools.spec import ToolError
 from tools.workflow.engine.state import format_decimal
@@ -73,7 +74,7 @@ def _reject_other_end(
         needs_person=True,
         field=DAYS,
         days=format_decimal(days),
-        start=str(start),
-        end=given_end[0],
+        start=list_day_words(start),
+        end=list_day_words(given_end[0]),
         length=length,
     )

@@ -16,20 +16,28 @@ from importlib import resources
 
 from pydantic import ValidationError
 
+from tools.day_words import format_day_words, format_period_words
 from tools.spec import AttachedFile, Person, ToolError, raise_errors
 from tools.workflow.bpmn.expressions import list_variables, parse_expression
-from tools.workflow.bpmn.graph import InvalidDefinitionError, NodeKind, ProcessDefinition
+from tools.workflow.bpmn.graph import (
+    InvalidDefinitionError,
+    NodeKind,
+    ProcessDefinition,
+    collect_definition_errors,
+    raise_definition_errors,
+)
 from tools.workflow.bpmn.reader import compile_bpmn
 from tools.workflow.engine.assignment import assign_people, list_decider_names
 from tools.workflow.engine.balance import apply_balance, get_allowance, reject_overlap
 from tools.workflow.engine.paths import trace_happy_path
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.calendar import WorkCalendar
-from tools.workflow.process.checks import check_form, check_nodes
+from tools.workflow.process.checks import FORM, check_form, check_nodes
 from tools.workflow.process.form_files import attach_files, find_file_errors
 from tools.workflow.process.form_input import compute_length, parse_form_input
-from tools.workflow.process.forms import DAYS, LENGTH, NUMBERS, PERIOD, DaySpan, Form
-from tools.workflow.process.policy import ConditionalRow, PolicyRow, describe_validation_error
+from tools.workflow.process.form_lines import find_form_line
+from tools.workflow.process.forms import DAYS, LENGTH, NUMBERS, PERIOD, DaySpan, FieldKind, Form
+from tools.workflow.process.policy import ConditionalRow, PolicyRow, list_validation_problems
 from tools.workflow.process.rolling_limits import apply_bounds
 
 SHIPPED = ("leave", "expense")
@@ -76,24 +84,52 @@ class Process:
         return list_decider_names(self.definition)
 
 
-def compile_process(bpmn: bytes, toml: bytes) -> Process:
-    """A process from its two files. Raises `InvalidDefinitionError`."""
-    form = parse_form(toml)
-    definition = compile_bpmn(bpmn, form.variable_types, form.people_variables)
-    check_nodes(form, definition)
+def compile_process(bpmn: bytes, toml: bytes, *, is_stored: bool = False) -> Process:
+    """A process from its two files. `is_stored`: as for `compile_bpmn`. Raises `InvalidDefinitionError`."""
+    form, errors = _read_form(toml), list[InvalidDefinitionError]()
+    definition: ProcessDefinition | None = None
+    with collect_definition_errors(errors):
+        check_form(form)
+    with collect_definition_errors(errors):
+        definition = compile_bpmn(bpmn, form.variable_types, form.people_variables, is_stored=is_stored)
+        check_nodes(form, definition)
+    _raise_with_lines(errors, toml)
+    assert definition is not None
     return Process(definition, form, bpmn, toml)
 
 
 def parse_form(toml: bytes) -> Form:
     """Raises `InvalidDefinitionError`, which names the wrong row."""
-    try:
-        form = Form.model_validate(tomllib.loads(toml.decode("utf-8")))
-    except ValidationError as wrong:
-        raise InvalidDefinitionError("form", describe_validation_error(wrong)) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
-        raise InvalidDefinitionError("form", str(wrong)) from None
-    check_form(form)
+    form, errors = _read_form(toml), list[InvalidDefinitionError]()
+    with collect_definition_errors(errors):
+        check_form(form)
+    _raise_with_lines(errors, toml)
     return form
+
+
+def _read_form(toml: bytes) -> Form:
+    """Each value as it may be; not yet whether they fit together."""
+    problems: list[str] = []
+    try:
+        return Form.model_validate(tomllib.loads(toml.decode("utf-8")))
+    except ValidationError as wrong:
+        problems += list_validation_problems(wrong)
+    except UnicodeDecodeError:
+        problems.append("not UTF-8")
+    except tomllib.TOMLDecodeError as wrong:
+        problems.append(f"not well-formed TOML: {wrong}")
+    errors = [InvalidDefinitionError(FORM, problem) for problem in problems]
+    _raise_with_lines(errors, toml)
+    raise AssertionError(problems)
+
+
+def _raise_with_lines(errors: Sequence[InvalidDefinitionError], toml: bytes) -> None:
+    """Raises the first with all the others; of the form's, each with its line in the form's file."""
+    for error in errors:
+        error.others = ()
+        if error.element == FORM:
+            error.line = find_form_line(toml, error.reason)
+    raise_definition_errors(errors)
 
 
 @cache
@@ -115,42 +151,49 @@ def get_process_by_key(key: str, processes: Sequence[Process]) -> Process:
     return processes_by_key[key]
 
 
-def fill_form(
-    process: Process,
-    values: Mapping[str, str],
-    *,
-    initiator: Person,
-    people: Sequence[Person],
-    today: date,
-    calendar: WorkCalendar,
-    number_overrides: Mapping[str, Decimal],
-    policy: Sequence[PolicyRow] = (),
-    earlier_requests: Sequence[Request] = (),
-    files: Mapping[str, AttachedFile] | None = None,
-) -> FilledForm:
-    """The form, checked, with people and levels chosen. `today`: the author's; `number_overrides` replace the form's
-    own (thresholds); `policy`: rows of the policy file; `earlier_requests`: the author's other requests of this
-    process; `files`: those that the author has sent, by id, None where nobody keeps any. Raises `ToolError`, which
-    names the field and the fix."""
-    form = process.form
-    canonical = parse_form_input(form, values, today, process.deciding_names, calendar)
+@dataclass(frozen=True, slots=True)
+class FormContext:
+    """What a form is filled in with, besides what its author has written."""
+
+    initiator: Person
+    people: Sequence[Person]
+    today: date
+    """The author's."""
+    calendar: WorkCalendar
+    number_overrides: Mapping[str, Decimal]
+    """In place of the form's own (thresholds)."""
+    policy: Sequence[PolicyRow] = ()
+    """Rows of the policy file, of any process."""
+    earlier_requests: Sequence[Request] = ()
+    """The author's other requests of this process."""
+    files: Mapping[str, AttachedFile] | None = None
+    """Those that the author has sent, by id; None where nobody keeps any."""
+
+    def list_policy_rows(self, process: Process) -> list[PolicyRow]:
+        return [row for row in self.policy if row.process == process.key]
+
+
+def fill_form(process: Process, values: Mapping[str, str], context: FormContext) -> FilledForm:
+    """The form, checked, with people and levels chosen. Raises `ToolError`, which names the field and the fix."""
+    form, calendar, earlier_requests = process.form, context.calendar, context.earlier_requests
+    canonical = parse_form_input(form, values, context.today, process.deciding_names, calendar)
     length = compute_length(form, canonical, calendar)
     reject_overlap(form, canonical, earlier_requests)
     filled = FilledForm(
         values=canonical,
         numbers={
-            **collect_numbers(form, canonical, initiator, number_overrides),
+            **collect_numbers(form, canonical, context.initiator, context.number_overrides),
             **({"days": length.working_days} if length else {}),
         },
         estimated=bool(length and length.is_estimated),
     )
     filled = apply_balance(form, filled, calendar, earlier_requests)
-    filled = apply_bounds(form, filled, earlier_requests, today, initiator.zone)
-    if files is not None:
-        raise_errors(list(find_file_errors(form, filled, files, is_complete=True)))
-        filled = attach_files(form, filled, files)
-    rows = [row for row in policy if row.process == process.key]
-    return assign_people(form, process.definition, filled, people, initiator, rows)
+    filled = apply_bounds(form, filled, earlier_requests, context.today, context.initiator.zone)
+    if context.files is not None:
+        raise_errors(list(find_file_errors(form, filled, context.files, is_complete=True)))
+        filled = attach_files(form, filled, context.files)
+    rows = context.list_policy_rows(process)
+    return assign_people(form, process.definition, filled, context.people, context.initiator, rows)
 
 
 def find_passing_rule(process: Process, filled: FilledForm) -> str:
@@ -160,20 +203,23 @@ def find_passing_rule(process: Process, filled: FilledForm) -> str:
     return "" if decided else next((node.id for node in path if node.is_rule), "")
 
 
-def format_request_line(process: Process, filled: FilledForm, language: str) -> str:
-    """One line about a request."""
-    return process.form.summary.by_language[language].format_map(format_values(process, filled, language))
+def format_request_line(process: Process, filled: FilledForm, language: str, *, has_iso_days: bool = False) -> str:
+    """One line about a request. `has_iso_days`: for a model, which gives days in that form."""
+    values = format_values(process, filled, language, has_iso_days=has_iso_days)
+    return process.form.summary.by_language[language].format_map(values)
 
 
-def format_values(process: Process, filled: FilledForm, language: str) -> dict[str, str]:
+def format_values(process: Process, filled: FilledForm, language: str, *, has_iso_days: bool = False) -> dict[str, str]:
     """The values of placeholders in the form's words: field → words, persons as ids; and the days."""
     texts = {DAYS: filled.days, LENGTH: _format_length(filled.days, language)}
     if process.form.days:
-        texts[PERIOD] = _format_period(process.form.days, filled.values, language)
+        texts[PERIOD] = _format_period(process.form.days, filled.values, language, has_iso_days=has_iso_days)
     for field in process.form.fields:
         value = filled.values.get(field.name, "")
         option = field.find_option(value)
         texts[field.name] = option.by_language[language] if option else value
+        if field.kind is FieldKind.DATE and not has_iso_days:
+            texts[field.name] = format_day_words(value, language)
     return texts
 
 
@@ -184,16 +230,17 @@ def _format_length(days: str, language: str) -> str:
     return {"0.5": "half a working day", "1": "1 working day"}.get(days, f"{days} working days")
 
 
-def _format_period(rule: DaySpan, values: Mapping[str, str], language: str) -> str:
+def _format_period(rule: DaySpan, values: Mapping[str, str], language: str, *, has_iso_days: bool) -> str:
     """The first and the last day; of half days, which half."""
     first, last = values.get(rule.start, ""), values.get(rule.end, "")
-    if values.get(rule.start_half, "") == "pm":
-        first += {"zh": " 下午", "en": " PM"}[language]
-    if values.get(rule.end_half, "") == "am":
-        last += {"zh": " 上午", "en": " AM"}[language]
-    if values.get(rule.start) == values.get(rule.end):
-        return max(first, last, key=len)
-    return f"{first} 至 {last}" if language == "zh" else f"{first} to {last}"
+    from_noon = {"zh": "下午", "en": "PM"}[language] if values.get(rule.start_half, "") == "pm" else ""
+    until_noon = {"zh": "上午", "en": "AM"}[language] if values.get(rule.end_half, "") == "am" else ""
+    if not has_iso_days:
+        return format_period_words(first, last, (from_noon, until_noon), language)
+    start, end = f"{first} {from_noon}".strip(), f"{last} {until_noon}".strip()
+    if first == last:
+        return max(start, end, key=len)
+    return f"{start} 至 {end}" if language == "zh" else f"{start} to {end}"
 
 
 def collect_numbers(

@@ -12,6 +12,7 @@ from decimal import Decimal
 from urllib.parse import urlsplit
 
 from tools.characters import clean_value
+from tools.day_words import list_day_words
 from tools.people.names import fold_text, remove_spaces
 from tools.spec import ToolError, raise_errors
 from tools.workflow.engine.state import format_decimal
@@ -92,18 +93,18 @@ def compute_length(form: Form, values: Mapping[str, str], calendar: WorkCalendar
         return None
     start, end = values[form.days.start], values[form.days.end]
     start_half, end_half = values[form.days.start_half], values[form.days.end_half]
-    last = form.days.end
+    last, first_words, last_words = form.days.end, list_day_words(start), list_day_words(end)
     if (end, end_half) < (start, start_half):
         message = f"{last} is before {form.days.start}"
-        raise ToolError("end_before_start", message, needs_person=True, field=last, start=start, end=end)
+        raise ToolError("end_before_start", message, needs_person=True, field=last, start=first_words, end=last_words)
     if (date.fromisoformat(end) - date.fromisoformat(start)).days > MAX_SPAN:
         raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", field=last, days=MAX_SPAN)
     length = calendar.measure_working_time(date.fromisoformat(start), start_half, date.fromisoformat(end), end_half)
     if length.working_days <= 0:
         message = f"{start} to {end} has no working day: weekend or holiday"
         if length.is_estimated:
-            raise ToolError("zero_days_estimated", message, field=last, start=start, end=end)
-        raise ToolError("zero_days", message, field=last, start=start, end=end)
+            raise ToolError("zero_days_estimated", message, field=last, start=first_words, end=last_words)
+        raise ToolError("zero_days", message, field=last, start=first_words, end=last_words)
     return length
 
 

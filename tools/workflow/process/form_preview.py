@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
 
-from tools.spec import AttachedFile, InvalidFieldsError, Person, ToolError
+from tools.spec import InvalidFieldsError, ToolError
 from tools.workflow.engine.assignment import preview_people
 from tools.workflow.engine.balance import apply_balance, reject_overlap
 from tools.workflow.engine.state import FilledForm, Request
 from tools.workflow.process.calendar import WorkCalendar, WorkingTime
-from tools.workflow.process.definition import Process, collect_numbers, find_passing_rule
+from tools.workflow.process.definition import FormContext, Process, collect_numbers, find_passing_rule
 from tools.workflow.process.form_files import attach_files, find_file_errors
 from tools.workflow.process.form_input import compute_length, parse_form_input
 from tools.workflow.process.forms import Form
-from tools.workflow.process.policy import PolicyRow
 from tools.workflow.process.rolling_limits import apply_bounds
 
 
@@ -39,25 +37,14 @@ class FormPreview:
     """All that is wrong, each with its field."""
 
 
-def preview_form(
-    process: Process,
-    values: Mapping[str, str],
-    *,
-    initiator: Person,
-    people: Sequence[Person],
-    today: date,
-    calendar: WorkCalendar,
-    number_overrides: Mapping[str, Decimal],
-    policy: Sequence[PolicyRow] = (),
-    earlier_requests: Sequence[Request] = (),
-    files: Mapping[str, AttachedFile] | None = None,
-) -> FormPreview:
-    """The arguments are those of `fill_form`; nothing is raised."""
+def preview_form(process: Process, values: Mapping[str, str], context: FormContext) -> FormPreview:
+    """As `fill_form`; nothing is raised."""
     form, errors = process.form, list[ToolError]()
-    canonical = _parse_valid_values(form, values, today, calendar, errors)
+    calendar, earlier_requests = context.calendar, context.earlier_requests
+    canonical = _parse_valid_values(form, values, context.today, calendar, errors)
     length = _measure_length(form, canonical, calendar, earlier_requests, errors)
     to_come = {f.name for f in form.fields if f.required and not canonical[f.name]}
-    numbers = collect_numbers(form, canonical, initiator, number_overrides)
+    numbers = collect_numbers(form, canonical, context.initiator, context.number_overrides)
     filled = FilledForm(
         values={name: value for name, value in canonical.items() if name not in to_come},
         numbers={
@@ -69,12 +56,12 @@ def preview_form(
     if length:
         filled = _apply_balance(form, filled, calendar, earlier_requests, errors)
     if all(bound.field in filled.numbers for bound in form.bounds):
-        filled = apply_bounds(form, filled, earlier_requests, today, initiator.zone)
-    if files is not None:
-        errors += find_file_errors(form, filled, files, is_complete=False)
-        filled = attach_files(form, filled, files)
-    rows = [row for row in policy if row.process == process.key]
-    found = preview_people(form, process.definition, filled, people, initiator, rows)
+        filled = apply_bounds(form, filled, earlier_requests, context.today, context.initiator.zone)
+    if context.files is not None:
+        errors += find_file_errors(form, filled, context.files, is_complete=False)
+        filled = attach_files(form, filled, context.files)
+    rows = context.list_policy_rows(process)
+    found = preview_people(form, process.definition, filled, context.people, context.initiator, rows)
     filled = filled.model_copy(update={"values": {**filled.values, **found.values}})
     decides = process.deciding_names & {f.name for f in form.fields}
     return FormPreview(

@@ -128,10 +128,13 @@ def parse_policy(text: str) -> tuple[PolicyRow, ...]:
 
 
 def describe_validation_error(wrong: ValidationError) -> str:
-    """`policy row 2, who 1: 'boss' names nobody …`: what is wrong with a file, counted from 1."""
-    return "; ".join(
-        f"{_describe_location(one['loc'])}: {one['msg'].removeprefix('Value error, ')}" for one in wrong.errors()
-    )
+    """All that is wrong with a file."""
+    return "; ".join(list_validation_problems(wrong))
+
+
+def list_validation_problems(wrong: ValidationError) -> list[str]:
+    """`policy row 2, who 1: 'boss' names nobody …`, counted from 1."""
+    return [f"{_describe_location(one['loc'])}: {one['msg'].removeprefix('Value error, ')}" for one in wrong.errors()]
 
 
 def _describe_location(loc: tuple[int | str, ...]) -> str:

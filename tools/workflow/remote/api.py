@@ -10,6 +10,7 @@ from typing import Annotated, Protocol, TypeAlias
 from pydantic import Field
 
 from tools.spec import FrozenModel
+from tools.workflow.remote.extension_names import EngineName
 
 VariableValue: TypeAlias = str | float | None
 PAGE_SIZE = 100
@@ -71,6 +72,8 @@ class EngineApi(Protocol):
 
     name: str
     """The engine's name for people."""
+    extension_name: EngineName
+    """In whose name files for it have their attributes."""
     user_id_pattern: re.Pattern[str]
     """The user ids that it accepts."""
 
@@ -79,6 +82,12 @@ class EngineApi(Protocol):
 
     async def load_definition_xml(self, definition: str) -> bytes:
         """The file that was deployed."""
+
+    async def deploy_file(self, name: str, content: bytes) -> None:
+        """Deploys a process file under this name; the newest with its key counts from now on."""
+
+    async def list_read_extensions(self) -> frozenset[str]:
+        """The engines in whose names this one reads attributes (`extension_names`). All others it ignores."""
 
     async def list_instances(self, request: str) -> list[ProcessInstance]:
         """Those with this business key, oldest first. Neither engine enforces uniqueness."""

@@ -21,6 +21,7 @@ from tools.workflow.remote.api import (
     ProcessInstance,
     VariableValue,
 )
+from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.rest_client import (
     ByteBudget,
     EngineNotFoundError,
@@ -37,6 +38,7 @@ class CamundaApi:
     """Implements `EngineApi`."""
 
     name = "Camunda"
+    extension_name: EngineName = "camunda"
     user_id_pattern = re.compile(r"[a-zA-Z0-9]+|camunda-admin")
 
     def __init__(self, rest: RestClient, page: int = PAGE_SIZE) -> None:
@@ -50,6 +52,14 @@ class CamundaApi:
     @reject_unreadable
     async def load_definition_xml(self, definition: str) -> bytes:
         return str((await self._rest.read_json("process-definition", definition, "xml"))["bpmn20Xml"]).encode()
+
+    async def deploy_file(self, name: str, content: bytes) -> None:
+        fields = {"deployment-name": name, "deployment-source": WORKER}
+        await self._rest.write_file("deployment", "create", file=name, content=content, fields=fields)
+
+    async def list_read_extensions(self) -> frozenset[str]:
+        """What both Camunda 7 and Operaton read."""
+        return frozenset({"camunda"})
 
     @reject_unreadable
     async def list_instances(self, request: str) -> list[ProcessInstance]:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from tools.people.names import get_person_name
 from tools.ports import Directory
-from tools.spec import FrozenModel, ToolError
+from tools.spec import EffectUnknownError, FrozenModel, ToolError
 from tools.workflow.engine.commands import RequestNotice, WithdrawCommand
 from tools.workflow.engine.state import RULE, SYSTEM, Decision, Request, Status, Task
 from tools.workflow.engine.store import OutboxEvent
@@ -56,12 +56,12 @@ class TableUpdate:
 
 @dataclass(kw_only=True)
 class ChangePoller:
-    """`process_keys`: keys of the processes to poll. `clock`: seconds, from any origin."""
+    """`list_process_keys`: keys of the processes to poll. `clock`: seconds, from any origin."""
 
     api: EngineApi
     store: KeyValueStore
     directory: Directory
-    process_keys: Sequence[str]
+    list_process_keys: Callable[[], Awaitable[Sequence[str]]]
     clock: Callable[[], float]
     poll_interval_s: float = POLL_INTERVAL_S
     _next_poll: float = float("-inf")
@@ -151,7 +151,7 @@ class ChangePoller:
     async def _fingerprint_open_tasks(self) -> dict[str, str]:
         """Instance → its open tasks, as one text that changes when they do."""
         tasks_by_instance: dict[str, list[str]] = {}
-        for process in self.process_keys:
+        for process in await self.list_process_keys():
             for item in await self.api.list_open_tasks(process=process):
                 tasks_by_instance.setdefault(item.instance, []).append(f"{item.id}={item.assignee}")
         return {instance: " ".join(sorted(items)) for instance, items in tasks_by_instance.items()}
@@ -202,10 +202,11 @@ class ChangePoller:
 
 
 async def _skip_if_unreadable(name: str, work: Awaitable[list[TableUpdate]]) -> list[TableUpdate]:
-    """The updates of one request; none of an unreadable one, so that the others are still announced."""
+    """The updates of one request; none of an unreadable one, or of one whose task may still be handed up, so that the
+    others are still announced."""
     try:
         return await work
-    except (ValueError, EngineRefusedError, ToolError) as wrong:
+    except (ValueError, EngineRefusedError, ToolError, EffectUnknownError) as wrong:
         log.warning("nothing can be announced of %s: %r", name, wrong)
         return []
 

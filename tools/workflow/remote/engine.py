@@ -24,6 +24,7 @@ from tools.workflow.engine.authority import reject_unseen_form
 from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.commands import (
     AddSignCommand,
+    AssignCommand,
     CcCommand,
     CommentCommand,
     DecideCommand,
@@ -36,6 +37,7 @@ from tools.workflow.engine.commands import (
 )
 from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher, RequestLists
+from tools.workflow.engine.limits import reject_full_record
 from tools.workflow.engine.port import (
     Act,
     AssignedTask,
@@ -48,6 +50,7 @@ from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.engine.transitions import TransitionResult
+from tools.workflow.engine.years import select_requests_of_year
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_preview import FormPreview
 from tools.workflow.remote.api import EngineApi, ProcessInstance, VariableValue
@@ -56,6 +59,7 @@ from tools.workflow.remote.command_records import CommandRecord, build_record_va
 from tools.workflow.remote.engine_users import EngineUsers
 from tools.workflow.remote.external_tasks import ExternalTaskWorker
 from tools.workflow.remote.key_value_store import ANSWER_MS, KeyValueStore, hold_lock
+from tools.workflow.remote.leavers import build_hand_up_notice, stream_hand_ups
 from tools.workflow.remote.process_versions import RemoteVersions
 from tools.workflow.remote.rebuild import (
     RemoteRequest,
@@ -67,10 +71,12 @@ from tools.workflow.remote.rebuild import (
     is_command_executed,
 )
 from tools.workflow.remote.request_reader import RequestReader, split_task_id
-from tools.workflow.remote.request_starter import WRITE_CHECK_PAUSES_S, RequestStarter
+from tools.workflow.remote.request_starter import WRITE_CHECK_PAUSES_S, WRITE_PENDING_MS, RequestStarter
 from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError, build_engine_failed_error
 
 T = TypeVar("T")
+MAX_SAME_FILE = 50
+"""Most requests with the same file that are read: the newest."""
 UNSUPPORTED_ACTIONS: Mapping[type, Mapping[str, str]] = {
     AddSignCommand: {"zh": "加签", "en": "adding approvers"},
     DecideCommand: {"zh": "从并行审批中退回", "en": "returning a request from a parallel part"},
@@ -87,6 +93,8 @@ class RemoteEngine:
     parallel part (`build_not_remote_error`), and processes in which several people decide one step. Timers are the
     engine's own, and only remind. Cards appear when the engine is next polled (`change_poller`). The record of a
     request has no hash chain, and does not contain what was done in the engine without us."""
+
+    has_deputies = False
 
     def __init__(
         self,
@@ -106,16 +114,28 @@ class RemoteEngine:
         self._versions = RemoteVersions(api, store, processes)
         self._reader = RequestReader(api, self._users, self._versions)
         self._starter = RequestStarter(api, store, self._users, self._versions, self._reader, sleep)
-        keys = [p.definition.key for p in self._versions.runnable_processes]
         self._poller = ChangePoller(
-            api=api, store=store, directory=directory, process_keys=keys, clock=clock, poll_interval_s=poll_interval_s
+            api=api,
+            store=store,
+            directory=directory,
+            list_process_keys=self._versions.list_process_keys,
+            clock=clock,
+            poll_interval_s=poll_interval_s,
         )
-        self._task_worker = ExternalTaskWorker(api, self._reader, self._poller, self._versions.service_topics)
+        self._task_worker = ExternalTaskWorker(api, self._reader, self._poller, self._versions.list_service_topics)
         self._enricher_factory = build_enricher
 
     async def list_processes(self) -> tuple[Process, ...]:
         """Those that the engine can run."""
-        return self._versions.runnable_processes
+        return await self._versions.list_runnable_processes()
+
+    async def list_all_processes(self) -> tuple[Process, ...]:
+        """Also those that the engine cannot run."""
+        return await self._versions.list_current_processes()
+
+    async def deploy_process(self, process: Process) -> None:
+        """New requests use this version, in the engine too; running ones keep theirs. Raises `ToolError`."""
+        await self._versions.deploy_process(process)
 
     async def get_process(self, request: Request) -> Process:
         return await self._versions.load_process(request.definition, request.form)
@@ -131,7 +151,13 @@ class RemoteEngine:
         return await self._build_enricher().preview_form(process, form, initiator, now)
 
     async def list_requests_with_file(self, sha256: str) -> tuple[Request, ...]:
-        return ()
+        started = await self._store.get_table(f"same_file:{sha256}")
+        newest = sorted(started, key=lambda name: started[name])[-MAX_SAME_FILE:]
+        found = await self._reader.load_all_readable({name: partial(self._find_request, name) for name in newest})
+        return tuple(one.request for one in found)
+
+    async def is_file_on_request(self, sha256: str) -> bool:
+        return bool(await self._store.get_table(f"same_file:{sha256}"))
 
     async def list_balances(self, person: str, year: int) -> tuple[YearBalance, ...]:
         return await self._build_enricher().list_balances(await self.list_processes(), person, year)
@@ -147,7 +173,7 @@ class RemoteEngine:
         *,
         again: str | None = None,
     ) -> CommandResult:
-        used = self._versions.get_process_by_key(process)
+        used = await self._versions.find_process(process)
         async with hold_lock(self._store, f"start:{key}", self._sleep), self._lock_author_forms(used, initiator):
             if (earlier := await self._find_earlier_result(key)) is not None:
                 return earlier
@@ -201,10 +227,34 @@ class RemoteEngine:
                 await self._poller.enqueue_notices(
                     remote_request.request.id, key, _list_direct_notices(command, result), when_recorded=True
                 )
-                await self._confirm_write(self._send_command(remote_request, command, record), remote_request, record)
+                async with self._mark_return(command):
+                    await self._confirm_write(
+                        self._send_command(remote_request, command, record), remote_request, record
+                    )
             return await self._finish_command(
                 key, await self._read_after_write(self._reader.reload_request(remote_request.instance)), command
             )
+
+    @asynccontextmanager
+    async def _mark_return(self, command: Act) -> AsyncIterator[None]:
+        """A return that nobody answered may still be made, and Camunda makes it whether its task is open or not. So
+        nothing else is sent about the task meanwhile. Raises `EffectUnknownError`."""
+        task = command.task.strip() if isinstance(command, TaskCommand) else ""
+        mark = f"returning:{task}"
+        if task and await self._store.get(mark):
+            raise EffectUnknownError("the workflow engine did not say whether the request was returned")
+        if not (isinstance(command, DecideCommand) and command.decision is Decision.RETURN):
+            yield
+            return
+        await self._store.put(mark, "1", WRITE_PENDING_MS)
+        try:
+            yield
+        except EffectUnknownError:
+            raise
+        except Exception:
+            await self._store.delete_if_equal(mark, "1")
+            raise
+        await self._store.delete_if_equal(mark, "1")
 
     @asynccontextmanager
     async def _lock_author_forms(self, process: Process, author: str) -> AsyncIterator[None]:
@@ -282,7 +332,30 @@ class RemoteEngine:
         return 0
 
     async def list_outbox(self, limit: int) -> list[OutboxEvent]:
-        return await self._poller.list_outbox(limit, self._find_request)
+        return await self._poller.list_outbox(limit, self._load_to_announce)
+
+    async def _load_to_announce(self, request_id: str) -> RemoteRequest | None:
+        """A request whose tasks are with people who are here, as far as there is anybody."""
+        found = await self._find_request(request_id)
+        if found is None or not [record async for record in self._stream_hand_ups(found)]:
+            return found
+        async with hold_lock(self._store, f"request:{request_id}", self._sleep):
+            found = await self._reader.reload_request(found.instance)
+            async for record in self._stream_hand_ups(found):
+                await self._hand_up(found, record)
+            return await self._reader.reload_request(found.instance)
+
+    async def _stream_hand_ups(self, found: RemoteRequest) -> AsyncIterator[CommandRecord]:
+        gone = await self._build_enricher().find_gone_people(found.process, found.request)
+        async for record in stream_hand_ups(found, gone, self._users):
+            yield record
+
+    async def _hand_up(self, found: RemoteRequest, record: CommandRecord) -> None:
+        command = record.command
+        assert isinstance(command, AssignCommand)
+        notices = (build_hand_up_notice(found, command),)
+        await self._poller.enqueue_notices(found.request.id, record.key, notices, when_recorded=True)
+        await self._confirm_write(self._send_command(found, command, record), found, record)
 
     async def mark_sent(self, ids: Sequence[str]) -> None:
         await self._poller.mark_sent(ids)
@@ -300,6 +373,7 @@ class RemoteEngine:
         self, remote_request: RemoteRequest, command: Act, now: datetime, form: Mapping[str, str] | None
     ) -> tuple[Act, TransitionResult]:
         """The command as it may be executed, and its result on paper."""
+        reject_full_record(remote_request.request, command)
         if isinstance(command, AddSignCommand):
             raise build_not_remote_error(UNSUPPORTED_ACTIONS[AddSignCommand])
         if isinstance(command, WithdrawCommand) and remote_request.request.status is Status.APPROVED:
@@ -311,11 +385,13 @@ class RemoteEngine:
         )
         return command, apply_command(remote_request.process.definition, remote_request.request, command, now)
 
-    async def _send_command(self, remote_request: RemoteRequest, command: Act, record: CommandRecord) -> None:
+    async def _send_command(
+        self, remote_request: RemoteRequest, command: Act | AssignCommand, record: CommandRecord
+    ) -> None:
         """Sends the command to the engine. If that takes two calls, the record comes first and does not count alone."""
         item = (
             remote_request.find_engine_task(command.task)
-            if isinstance(command, DecideCommand | TransferCommand)
+            if isinstance(command, DecideCommand | TransferCommand | AssignCommand)
             else None
         )
         match command:
@@ -332,7 +408,7 @@ class RemoteEngine:
                     **await self._resolve_form_variables(remote_request, command),
                 }
                 await self._api.complete_task(item, {**changed, **decision_variables})
-            case TransferCommand() if item:
+            case TransferCommand() | AssignCommand() if item:
                 user = await self._users.get_engine_user(command.person)
                 await self._api.set_variables(remote_request.instance.id, build_record_variables(record))
                 await self._api.assign_task(item, user)
@@ -372,7 +448,7 @@ class RemoteEngine:
     ) -> bool:
         """Raises `ToolError` if somebody else was first: what was allowed no longer is."""
         command = record.command
-        assert isinstance(command, Act)
+        assert isinstance(command, Act | AssignCommand)
         for pause in pauses:
             await self._sleep(pause)
             fresh = await self._reader.reload_request(remote_request.instance)
@@ -400,9 +476,16 @@ class RemoteEngine:
         ):
             remote_request = await self._read_after_write(self._reader.reload_request(remote_request.instance))
         moved = build_command_result(remote_request.request, command)
+        await self._note_files(remote_request.request)
         await self._store.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
         self._poller.schedule_poll()
         return moved
+
+    async def _note_files(self, request: Request) -> None:
+        """The engine cannot be asked by hash which requests have a file."""
+        for file in request.filled.files:
+            if file.sha256:
+                await self._store.set_row(f"same_file:{file.sha256}", request.id, request.started.isoformat())
 
     async def _find_earlier_result(self, key: str) -> CommandResult | None:
         if not key:
@@ -432,6 +515,9 @@ class RemoteRequestLists:
 
     async def load_requests(self, request_ids: Sequence[str]) -> tuple[Request, ...]:
         return tuple(self._own_requests[r] for r in request_ids)
+
+    async def load_requests_of_year(self, person: str, process: str, year: int) -> tuple[Request, ...]:
+        return select_requests_of_year(await self._reader.list_own_requests(person), process, year)
 
     async def list_delegations_from(self, person: str) -> tuple[Delegation, ...]:
         """None: only the embedded engine has deputies."""

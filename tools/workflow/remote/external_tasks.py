@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import ServiceTopic, TimerAction
@@ -23,8 +23,14 @@ log = logging.getLogger(__name__)
 
 
 class ExternalTaskWorker:
-    def __init__(self, api: EngineApi, reader: RequestReader, announcer: ChangePoller, topics: Sequence[str]) -> None:
-        self._api, self._reader, self._announcer, self._topics = api, reader, announcer, topics
+    def __init__(
+        self,
+        api: EngineApi,
+        reader: RequestReader,
+        announcer: ChangePoller,
+        list_topics: Callable[[], Awaitable[Sequence[str]]],
+    ) -> None:
+        self._api, self._reader, self._announcer, self._list_topics = api, reader, announcer, list_topics
 
     async def run_external_tasks(self) -> int:
         """Completes waiting tasks and returns how many. A failure is logged, retried once its lock is over, and
@@ -32,8 +38,9 @@ class ExternalTaskWorker:
         return sum([await self._try_task(job) for job in await self._lock_tasks()])
 
     async def _lock_tasks(self) -> list[ExternalTask]:
+        topics = await self._list_topics()
         try:
-            return await self._api.lock_external_tasks(self._topics) if self._topics else []
+            return await self._api.lock_external_tasks(topics) if topics else []
         except (EngineRefusedError, EngineNoAnswerError, ToolError) as away:
             log.warning("the engine gave no service tasks: %r", away)
             return []

@@ -2,8 +2,8 @@
 
 Undocumented behaviour recorded from 6.8.1: completing answers 200 with an empty body; a missing task is 404, or 500 if
 somebody else was just completing it (the optimistic lock has no status of its own); a list has 10 rows unless `size`
-says otherwise; there is no BigDecimal. It reads the names of `camunda:`, but has no type `external` for a service task
-and refuses to deploy one (its `ServiceTaskValidator`): `convert_to_flowable` writes it in Flowable's form."""
+says otherwise; there is no BigDecimal. Before 6.8 it does not read attributes in the name of `camunda:`, and in no
+version has it the type `external` for a service task: files are deployed as `extension_names` writes them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tools.workflow.remote.api import (
     ProcessInstance,
     VariableValue,
 )
+from tools.workflow.remote.extension_names import EngineName
 from tools.workflow.remote.rest_client import (
     ByteBudget,
     EngineNotFoundError,
@@ -34,26 +35,16 @@ from tools.workflow.remote.rest_client import (
 
 JOBS = "external-job-api"
 """A sibling of the process API."""
-
-
-CAMUNDA = re.compile(rb'xmlns:(\w+)="http://camunda\.org/schema/1\.0/bpmn"')
-
-
-def convert_to_flowable(source: bytes) -> bytes:
-    """The process file with its service tasks in Flowable's form; it compiles to the same definition."""
-    match = CAMUNDA.search(source)
-    if match is None:
-        return source
-    declared = match[0] if b"xmlns:flowable=" in source else b'xmlns:flowable="http://flowable.org/bpmn" ' + match[0]
-    source = source.replace(match[0], declared, 1)
-    source = source.replace(match[1] + b':type="external"', b'flowable:type="external-worker"')
-    return source.replace(match[1] + b":topic=", b"flowable:topic=")
+VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})", re.ASCII)
+READS_CAMUNDA = (6, 8)
+"""The first version that reads attributes in the name of `camunda:`."""
 
 
 class FlowableApi:
     """Implements `EngineApi`."""
 
     name = "Flowable"
+    extension_name: EngineName = "flowable"
     user_id_pattern = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
 
     def __init__(self, rest: RestClient, page: int = PAGE_SIZE) -> None:
@@ -68,6 +59,16 @@ class FlowableApi:
     @reject_unreadable
     async def load_definition_xml(self, definition: str) -> bytes:
         return (await self._rest.read_text("repository", "process-definitions", definition, "resourcedata")).encode()
+
+    async def deploy_file(self, name: str, content: bytes) -> None:
+        await self._rest.write_file("repository", "deployments", file=name, content=content, fields={})
+
+    @reject_unreadable
+    async def list_read_extensions(self) -> frozenset[str]:
+        version = str((await self._rest.read_json("management", "engine")).get("version") or "")
+        found = VERSION.match(version)
+        reads_camunda = found is not None and (int(found[1]), int(found[2])) >= READS_CAMUNDA
+        return frozenset({"flowable", "activiti"} | ({"camunda"} if reads_camunda else set()))
 
     @reject_unreadable
     async def list_instances(self, request: str) -> list[ProcessInstance]:

@@ -1,4 +1,5 @@
-"""What a remote engine cannot store for us: answers to commands, request numbers, what was announced.
+"""What a remote engine cannot store for us: answers to commands, request numbers, what was announced, and which
+requests have which file.
 
 ==============================  ========================================================================
 `cs:{wf}:remote:<key>`          text, mostly with an expiry

@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
-from tools.workflow.process.definition import Process, compile_process
+from tools.workflow.process.definition import Process, compile_process, get_process_by_key
 from tools.workflow.remote.api import EngineApi
+from tools.workflow.remote.extension_names import convert_to_engine, list_extension_engines
 from tools.workflow.remote.key_value_store import KeyValueStore
-from tools.workflow.remote.rebuild import SEVERAL_DECIDERS, build_not_remote_error, has_multi_decider_step
+from tools.workflow.remote.rebuild import SEVERAL_DECIDERS, build_not_remote_error, list_multi_decider_steps
+from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineRefusedError
+
+DEPLOYED_TABLE = "processes"
+"""Table: process → `<bpmn> <form>` (SHA-256), deployed by an administrator."""
 
 
-class RemoteVersions:
-    def __init__(self, api: EngineApi, marks: KeyValueStore, processes: Sequence[Process]) -> None:
-        self._api, self._store = api, marks
-        self._newest: Mapping[str, Process] = {p.key: p for p in processes}
+class KnownVersions:
+    """Our versions. `processes`: those that are shipped; others, and other versions of them, were deployed."""
+
+    def __init__(self, marks: KeyValueStore, processes: Sequence[Process]) -> None:
+        self._store = marks
+        self._shipped: Mapping[str, Process] = {p.key: p for p in processes}
         self._process_by_version = {(p.definition.version, p.form_version): p for p in processes}
-        self._verified_definitions: set[tuple[str, str]] = set()
-        """Pairs of deployed definition and our version that were found equal."""
 
-    @property
-    def runnable_processes(self) -> tuple[Process, ...]:
-        """Those that the engine can run."""
-        return tuple(p for p in self._newest.values() if not has_multi_decider_step(p))
-
-    @property
-    def service_topics(self) -> list[str]:
-        """The topics of our service tasks."""
-        nodes = [n for p in self._newest.values() for n in p.definition.nodes.values()]
-        alarms = {timer.alarm.value for n in nodes for timer in n.timers}
-        return sorted(alarms | {n.topic.value for n in nodes if n.topic})
-
-    def get_process_by_key(self, key: str) -> Process:
-        """Raises `ToolError`: `unknown_process`, `build_not_remote_error`."""
-        if key not in self._newest:
-            known = ", ".join(self._newest)
-            raise ToolError("unknown_process", f"there is no process {key!r}; there are: {known}", name=key[:60])
-        if has_multi_decider_step(self._newest[key]):
-            raise build_not_remote_error(SEVERAL_DECIDERS)
-        return self._newest[key]
+    async def list_current_processes(self) -> tuple[Process, ...]:
+        """All for new requests, whether the engine can run them or not: a deployed one comes before the shipped one
+        with the same key."""
+        current = dict(self._shipped)
+        for key, versions in (await self._store.get_table(DEPLOYED_TABLE)).items():
+            with suppress(InvalidDefinitionError):  # a stricter compiler: no new requests in it, the others go on
+                current[key] = await self.load_process(*versions.split())
+        return tuple(current.values())
 
     async def load_process(self, definition: str, form: str) -> Process:
         """The process in the version with these hashes. Raises `InvalidDefinitionError`."""
@@ -47,8 +41,56 @@ class RemoteVersions:
             bpmn, toml = await self._store.get(f"file:{definition}"), await self._store.get(f"file:{form}")
             if bpmn is None or toml is None:
                 raise InvalidDefinitionError(definition[:12], "the files of this version are gone")
-            self._process_by_version[definition, form] = compile_process(bpmn.encode(), toml.encode())
+            self._process_by_version[definition, form] = compile_process(bpmn.encode(), toml.encode(), is_stored=True)
         return self._process_by_version[definition, form]
+
+
+class RemoteVersions(KnownVersions):
+    """Our versions, and what the engine has of them."""
+
+    def __init__(self, api: EngineApi, marks: KeyValueStore, processes: Sequence[Process]) -> None:
+        super().__init__(marks, processes)
+        self._api = api
+        self._is_runnable: dict[tuple[str, str], bool] = {}
+        self._verified_definitions: set[tuple[str, str]] = set()
+        """Pairs of deployed definition and our version that were found equal."""
+
+    async def list_runnable_processes(self) -> tuple[Process, ...]:
+        """Those that the engine can run."""
+        return tuple(p for p in await self.list_current_processes() if self._can_run(p))
+
+    async def list_process_keys(self) -> list[str]:
+        """The engine's keys of those."""
+        return [p.definition.key for p in await self.list_runnable_processes()]
+
+    async def list_service_topics(self) -> list[str]:
+        """The topics of our service tasks."""
+        nodes = [n for p in await self.list_current_processes() for n in p.definition.nodes.values()]
+        alarms = {timer.alarm.value for n in nodes for timer in n.timers}
+        return sorted(alarms | {n.topic.value for n in nodes if n.topic})
+
+    async def find_process(self, key: str) -> Process:
+        """Raises `ToolError`: `unknown_process`, `build_not_remote_error`."""
+        process = get_process_by_key(key, await self.list_current_processes())
+        if not self._can_run(process):
+            raise build_not_remote_error(SEVERAL_DECIDERS)
+        return process
+
+    async def deploy_process(self, process: Process) -> None:
+        """To the engine, with all attributes in its own name, and here for new requests. Whether the engine has it is
+        looked up, whatever it answered. Raises `ToolError`."""
+        if not self._can_run(process):
+            raise build_not_remote_error(SEVERAL_DECIDERS)
+        content = convert_to_engine(process.bpmn, self._api.extension_name)
+        with suppress(EngineNoAnswerError, EngineRefusedError):
+            await self._api.deploy_file(f"{process.definition.key}.bpmn", content)
+        await self.require_deployed_definition(process)
+        await self._store.set_row(DEPLOYED_TABLE, process.key, " ".join(process.version))
+
+    def _can_run(self, process: Process) -> bool:
+        if process.version not in self._is_runnable:
+            self._is_runnable[process.version] = not list_multi_decider_steps(process)
+        return self._is_runnable[process.version]
 
     async def require_deployed_definition(self, process: Process) -> str:
         """The engine's newest definition. It must mean the same as our file, because our file decides authority; the
@@ -67,8 +109,16 @@ class RemoteVersions:
         return definition
 
     async def _has_same_meaning(self, definition: str, process: Process) -> bool:
+        """Raises `ToolError` `not_deployed` for a file whose attributes the engine does not read: its tasks would be
+        nobody's."""
+        source = await self._api.load_definition_xml(definition)
         try:
-            theirs = compile_process(await self._api.load_definition_xml(definition), process.toml).definition
+            theirs = compile_process(source, process.toml, is_stored=True).definition
         except InvalidDefinitionError:
             return False
+        foreign = list_extension_engines(source) - {self._api.extension_name}
+        if unread := sorted(foreign - await self._api.list_read_extensions()) if foreign else []:
+            name = process.definition.key
+            message = f"process {name!r} is deployed with attributes of {', '.join(unread)}, which the engine ignores"
+            raise ToolError("not_deployed", message, process=name)
         return theirs.model_copy(update={"version": ""}) == process.definition.model_copy(update={"version": ""})

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import TypeAlias
 
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import (
@@ -19,7 +20,9 @@ from tools.workflow.bpmn.graph import (
     format_decision_variable,
     list_reachable_nodes,
 )
+from tools.workflow.bpmn.xml import BPMN, LOOP, parse_bpmn
 from tools.workflow.engine.commands import (
+    AssignCommand,
     CcCommand,
     Command,
     CommentCommand,
@@ -56,7 +59,8 @@ from tools.workflow.remote.command_records import list_action_records as acts_of
 TASK_ID = re.compile(r"(?P<request>[A-Z]{1,3}-\d{1,12})-(?P<item>[A-Za-z0-9][A-Za-z0-9-]{0,63})(?:\.\d{1,4})?")
 """`L-0012-<the engine's id>`, and `.1`, `.2` … after transfers: a task never changes hands; it is closed and another
 one opens."""
-MULTI = b"multiInstanceLoopCharacteristics"
+HandOver: TypeAlias = TransferCommand | AssignCommand
+"""The task goes to somebody else: from its assignee's hand, or because they have left (`leavers`)."""
 SEVERAL_DECIDERS = {"zh": "让几个人在一步里一起审批", "en": "letting several people decide one step"}
 LONG_NUMBERS = {"zh": "超过 15 位有效数字的数", "en": "numbers of more than 15 digits"}
 
@@ -88,7 +92,9 @@ def is_command_executed(remote_request: RemoteRequest, command: Command, key: st
     """True if the command with this key was executed."""
     record = next((r for r in remote_request.command_log if r.key == key), None)
     task = (
-        remote_request.request.find_task(command.task) if isinstance(command, DecideCommand | TransferCommand) else None
+        remote_request.request.find_task(command.task)
+        if isinstance(command, DecideCommand | TransferCommand | AssignCommand)
+        else None
     )
     return record is not None and record.command.kind == command.kind and not (task and task.is_open)
 
@@ -110,9 +116,13 @@ def build_request_events(remote_request: RemoteRequest) -> tuple[RequestEvent, .
     ]
     states = [*(_get_resulting_status(c) for _, c in commands[:-1]), request.status]
     return tuple(
-        RequestEvent(n=n, at=at, command=command, via="button", status=status)
+        RequestEvent(n=n, at=at, command=command, via=_get_cause(command), status=status)
         for n, ((at, command), status) in enumerate(zip(commands, states, strict=True))
     )
+
+
+def _get_cause(command: Command) -> str:
+    return "timer" if isinstance(command, AssignCommand) else "button"
 
 
 def _get_resulting_status(command: Command) -> Status:
@@ -125,14 +135,18 @@ def list_user_nodes(definition: ProcessDefinition) -> tuple[FlowNode, ...]:
     return tuple(n for n in definition.nodes.values() if n.kind is NodeKind.USER)
 
 
-def has_multi_decider_step(process: Process) -> bool:
-    """True if several people decide one step. Lists do not survive these APIs (Flowable makes quoted names of a JSON
-    list, Camunda needs a plug-in), so such a process runs in the embedded engine only."""
-    alone = all(
-        len(n.who) == 1 and ":" not in n.who[0] and n.mode is VotingMode.ALL
-        for n in list_user_nodes(process.definition)
+def list_multi_decider_steps(process: Process) -> tuple[str, ...]:
+    """The steps that several people may decide. Lists do not survive these APIs (Flowable makes quoted names of a JSON
+    list, Camunda needs a plug-in), so a process with one runs in the embedded engine only."""
+    elements = parse_bpmn(process.bpmn).nodes
+    return tuple(
+        node.id
+        for node in list_user_nodes(process.definition)
+        if len(node.who) > 1
+        or ":" in node.who[0]
+        or node.mode is not VotingMode.ALL
+        or elements[node.id].find(f"{BPMN}{LOOP}") is not None
     )
-    return not alone or MULTI in process.bpmn
 
 
 def build_variables(
@@ -316,17 +330,17 @@ def _filter_executed_records(
     acts: Sequence[CommandRecord], instance: ProcessInstance, items: Sequence[EngineTask], people: Mapping[str, str]
 ) -> tuple[CommandRecord, ...]:
     """Drops the records of commands that were begun and never executed: the engine takes the record and the command in
-    two steps. A transfer was executed if its target has the task, or has passed it on."""
+    two steps. A task was handed over if its target has it, or has passed it on."""
     holders = {i.id: people.get(i.assignee, i.assignee) for i in items}
     real: list[CommandRecord] = []
     for record in reversed(acts):
         command = record.command
         if isinstance(command, WithdrawCommand) and not instance.is_deleted:
             continue
-        if isinstance(command, TransferCommand) and (match := TASK_ID.fullmatch(command.task)):
+        if isinstance(command, HandOver) and (match := TASK_ID.fullmatch(command.task)):
             if command.person != holders.get(match["item"]):
                 continue
-            holders[match["item"]] = command.actor
+            holders[match["item"]] = _get_earlier_holder(command)
         real.append(record)
     return tuple(reversed(real))
 
@@ -336,16 +350,21 @@ def _split_at_transfers(
 ) -> Iterable[Task]:
     """The earlier assignees, and the current one."""
     since = task.since
-    transfers = [r for r in acts if isinstance(r.command, TransferCommand)]
-    for n, transfer in enumerate(transfers):
-        actor = transfer.command.actor
-        closed = {"outcome": "transferred", "closed": transfer.at, "by": actor}
-        yield task.model_copy(update={"id": _format_task_id(task.id, n), "assignee": actor, "since": since, **closed})
+    transfers = [(r, r.command) for r in acts if isinstance(r.command, HandOver)]
+    for n, (transfer, command) in enumerate(transfers):
+        earlier = {"id": _format_task_id(task.id, n), "assignee": _get_earlier_holder(command), "since": since}
+        closed = {"outcome": "transferred", "closed": transfer.at, "by": command.actor}
+        yield task.model_copy(update={**earlier, **closed})
         since = transfer.at
     ended = {"outcome": _get_outcome(record), "closed": item.ended, "by": _get_decider(record)} if item.ended else {}
     name = _format_task_id(task.id, len(transfers))
     urged = tuple(r.at for r in acts if isinstance(r.command, UrgeCommand) and r.command.task == name)
     yield task.model_copy(update={"id": name, "since": since, "urged": urged, **ended})
+
+
+def _get_earlier_holder(command: TransferCommand | AssignCommand) -> str:
+    """Who transfers a task had it; of one that was handed up, whoever has left."""
+    return command.actor if isinstance(command, TransferCommand) else next(iter(command.gone), "")
 
 
 def _format_task_id(name: str, transfers: int) -> str:
@@ -354,7 +373,7 @@ def _format_task_id(name: str, transfers: int) -> str:
 
 def _is_about_task(record: CommandRecord, request: str, item: str) -> bool:
     command = record.command
-    match = TASK_ID.fullmatch(command.task) if isinstance(command, TransferCommand | UrgeCommand) else None
+    match = TASK_ID.fullmatch(command.task) if isinstance(command, HandOver | UrgeCommand) else None
     return match is not None and (match["request"], match["item"]) == (request, item)
 
 

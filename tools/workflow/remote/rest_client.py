@@ -1,7 +1,8 @@
 """A small HTTP client for JSON engines. Every call has one of four results.
 
-It was done (2xx); it was refused (`EngineRefusedError`, with the status); it was never sent (`ToolError`
-`engine_down`); or it was sent without an answer (`EngineNoAnswerError`: it may have happened). No POST is sent twice
+It was done (2xx); it was refused by the engine (`EngineRefusedError`, with the status); it was never sent (`ToolError`
+`engine_down`); or it was sent without an answer of the engine (`EngineNoAnswerError`: it may have happened). An answer
+of something in between, such as 502, 503 or 504, says nothing about the engine. No POST is sent twice
 (aiohttp repeats PUT and DELETE, which mean the same when repeated, once after a broken connection), no redirect is
 followed (the login would go with it), and no error contains an address, a login or the engine's text.
 
@@ -15,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import wraps
+from http import HTTPStatus
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
@@ -25,6 +27,7 @@ from aiohttp import (
     ClientSession,
     ClientTimeout,
     ConnectionTimeoutError,
+    FormData,
     encode_basic_auth,
 )
 from pydantic import SecretStr
@@ -40,6 +43,7 @@ LIST_TIMEOUT_FACTOR = 3
 """A list may take as long as this many answers."""
 CHUNK_BYTES = 64 * 1024
 """Bytes read at a time."""
+JSON_TYPE = "application/json"
 UNEXPECTED_SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
 """What reading raises if an answer has another shape than the engine's."""
 P = ParamSpec("P")
@@ -59,7 +63,7 @@ class EngineNotFoundError(EngineRefusedError):
 
 
 class EngineNoAnswerError(Exception):
-    """Sent without an answer: it may have been done or not."""
+    """Sent without an answer of the engine: it may have been done or not."""
 
 
 @dataclass(slots=True)
@@ -150,6 +154,15 @@ class RestClient:
         except _AnswerTooLargeError:
             return
 
+    async def write_file(self, *path: str, file: str, content: bytes, fields: Mapping[str, str]) -> None:
+        """Uploads a file as a form with these fields besides. Raises as `write`."""
+        form = FormData(fields)
+        form.add_field("data", content, filename=file, content_type="application/xml")
+        try:
+            await self._send_request("POST", self._build_url(path), None, form)
+        except _AnswerTooLargeError:
+            return
+
     def _build_url(self, path: tuple[str, ...], *, is_sibling: bool = False) -> URL:
         """Each part is quoted: an id never becomes a path."""
         base = self._base.rpartition("/")[0] if is_sibling else self._base
@@ -161,18 +174,21 @@ class RestClient:
                 method,
                 url,
                 params=query,
-                json=body,
+                json=None if isinstance(body, FormData) else body,
+                data=body if isinstance(body, FormData) else None,
                 headers=self._headers,
                 timeout=self._timeout,
                 allow_redirects=False,
                 auto_decompress=False,
             ) as answer:
-                status = answer.status
+                status, is_final = answer.status, _is_engine_answer(answer)
                 text = await _read_body(answer) if 200 <= status < 300 else ""
         except (ClientConnectorError, ConnectionTimeoutError):
             raise build_engine_down_error() from None
         except (TimeoutError, ClientError):
             raise EngineNoAnswerError from None
+        if not is_final:
+            raise EngineNoAnswerError
         if status in (401, 403):
             raise ToolError("engine_refused", "the workflow engine refuses our login; an administrator has to look")
         if not 200 <= status < 300:
@@ -204,6 +220,14 @@ def build_engine_failed_error(refused: EngineRefusedError) -> ToolError:
     """Tells people and the model that it was not done."""
     text = f"the workflow engine answered with HTTP {refused.status}; nothing was changed"
     return ToolError("engine_failed", text, status=f"HTTP {refused.status}")
+
+
+def _is_engine_answer(answer: ClientResponse) -> bool:
+    """False for an error that something in between may have answered after it passed the call on. The engines answer
+    500 in JSON, and no other status from there on."""
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return answer.status == HTTPStatus.INTERNAL_SERVER_ERROR and answer.content_type == JSON_TYPE
+    return answer.status != HTTPStatus.REQUEST_TIMEOUT
 
 
 async def _read_body(answer: ClientResponse) -> str:

@@ -28,7 +28,10 @@ let following = true; // the newest message stays in view, also while the stream
 const keptAtEnd = () => (stream.clientHeight ? atEnd(stream) : following);
 
 const isDirect = () => look.channel(model.channel)?.kind === "im";
-const channelName = () => (isDirect() ? model.bot.name : `#${look.channel(model.channel)?.name ?? ""}`);
+const channelName = () => {
+  const { kind, name } = look.channel(model.channel) ?? {};
+  return isDirect() ? model.bot.name : `${kind === "mpim" ? "" : "#"}${name ?? ""}`;
+};
 
 const main = composer({
   place: () => ({ key: `${model.person} ${model.channel}`, thread: null }),

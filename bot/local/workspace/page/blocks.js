@@ -49,16 +49,19 @@ const BLOCKS = {
       "details",
       { class: "plan" },
       h("summary", { dir: "auto" }, block.title ?? ""),
-      h("ol", {}, (block.tasks ?? []).map((task) => h("li", { class: task.status ?? "" }, taskCard(task, env)))),
+      h("ol", {}, (block.tasks ?? []).map((task) => h("li", {}, taskCard(task, env)))),
     ),
   task_card: (block, env) => h("div", { class: "plan" }, taskCard(block, env)),
   input,
 };
 
-/** One task: what was done, and under it why. */
+/** One task: what was done, under it why and with what result, and where that comes from. */
 const taskCard = (task, env) => [
-  h("span", { dir: "auto" }, task.title ?? ""),
-  task.details && h("div", { class: "context prose" }, (task.details.elements ?? []).map((part) => rich(part, env.look))),
+  h("span", { dir: "auto", class: `task ${task.status ?? ""}` }, task.title ?? ""),
+  [task.details, task.output].map(
+    (said) => said && h("div", { class: "context prose" }, (said.elements ?? []).map((part) => rich(part, env.look))),
+  ),
+  task.sources?.length > 0 && h("div", { class: "context sources" }, task.sources.map(({ url, text }) => link(url, text || url))),
 ];
 
 const fields = (list, env) =>

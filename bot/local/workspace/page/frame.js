@@ -52,6 +52,9 @@ async function choose(lang) {
   toast(t("language_set", { name: model.me.name }), { action: t("for_everybody"), run });
 }
 
+/** The sign of a private channel and of a group DM. */
+const MARKS = { group: "lock", mpim: "people" };
+
 function channels() {
   const dm = direct();
   const shared = model.channels.filter((channel) => channel.kind !== "im");
@@ -63,7 +66,7 @@ function channels() {
     dm && entry(dm.id, "chat", model.bot.name, dm.unread),
     entry(HOME, "home", t("home"), 0),
     h("h3", {}, t("channels")),
-    shared.map((channel) => entry(channel.id, "hash", channel.name, channel.unread)),
+    shared.map((channel) => entry(channel.id, MARKS[channel.kind] ?? "hash", channel.name, channel.unread)),
     h("p", { class: "honest" }, t("honest")),
   );
   if (focused) $("nav").querySelector(`[data-channel="${CSS.escape(focused)}"]`)?.focus();

@@ -25,6 +25,7 @@ export const model = {
   private: [],
   status: [],
   sessions: [],
+  streams: [],
   prompts: [],
   thread: null,
   view: null,
@@ -130,7 +131,8 @@ export const refresh = {
     (found) => {
       model.messages = found.messages;
       model.private = found.private;
-      Object.assign(model, { status: found.status ?? [], sessions: found.sessions ?? [], prompts: found.prompts ?? [] });
+      Object.assign(model, { status: found.status ?? [], sessions: found.sessions ?? [] });
+      Object.assign(model, { prompts: found.prompts ?? [], streams: found.streams ?? [] });
       emit("messages");
     },
   ),
@@ -227,7 +229,7 @@ function frame(data) {
 export async function become(id) {
   const kind = model.channel === HOME ? HOME : look.channel(model.channel)?.kind;
   model.person = id;
-  model.channel = kind === "channel" ? model.channel : kind === HOME ? HOME : null;
+  model.channel = kind && kind !== "im" ? model.channel : null; // where they are not, they are sent to their DM
   Object.assign(model, { thread: null, messages: [], private: [], view: null, home: null, fresh: true });
   model.unread[id] = 0;
   await refresh.state();

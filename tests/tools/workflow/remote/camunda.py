@@ -22,6 +22,7 @@ class CamundaFace(Face):
 
     def routes(self) -> list[web.RouteDef]:
         return [
+            web.post(f"{self.base}/deployment/create", self.deploy),
             web.get(f"{self.base}/process-definition", self.definitions),
             web.get(f"{self.base}/process-definition/{{id}}/xml", self.source),
             web.post(f"{self.base}/process-definition/{{id}}/start", self.start),
@@ -51,6 +52,10 @@ class CamundaFace(Face):
         name = str(what).strip("${}")
         text = f"Unknown property used in expression: {what}. Cause: Cannot resolve identifier '{name}'"
         return wrong(500, "RestException", text)
+
+    async def deploy(self, request: web.Request) -> web.Response:
+        await self.take_file(request)
+        return json_text({"id": "10", "name": "trip", "source": "countersign", "deployedProcessDefinitions": {}})
 
     async def definitions(self, request: web.Request) -> web.Response:
         keys = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +20,8 @@ from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.camunda import CamundaFace
 from tests.tools.workflow.remote.face import LOGIN, PASSWORD, Face, Fault
 from tests.tools.workflow.remote.flowable import FlowableFace
-from tools.spec import Person, ToolError
+from tests.tools.workflow.remote.proxy import Proxy, open_proxy
+from tools.spec import AttachedFile, Person, ToolError
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.port import CommandResult
@@ -32,7 +33,8 @@ from tools.workflow.remote.api import PAGE_SIZE
 from tools.workflow.remote.camunda import CamundaApi
 from tools.workflow.remote.command_records import build_record_variables, find_start_record
 from tools.workflow.remote.engine import RemoteEngine
-from tools.workflow.remote.flowable import FlowableApi, convert_to_flowable
+from tools.workflow.remote.extension_names import convert_to_engine
+from tools.workflow.remote.flowable import FlowableApi
 from tools.workflow.remote.rest_client import RestClient
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
@@ -96,6 +98,16 @@ class People:
 
 
 @dataclass
+class Files:
+    """What people have sent, by id."""
+
+    known: dict[str, AttachedFile] = field(default_factory=dict)
+
+    async def find_files(self, person: str, ids: Sequence[str]) -> dict[str, AttachedFile]:
+        return {id: self.known[id] for id in ids if id in self.known}
+
+
+@dataclass
 class World:
     """A remote engine, and our engine over it."""
 
@@ -105,6 +117,7 @@ class World:
     url: str
     marks: MemoryKeyValueStore = field(default_factory=MemoryKeyValueStore)
     people: People = field(default_factory=People)
+    files: Files = field(default_factory=Files)
     seconds: float = 0.0
     keys: Any = field(default_factory=lambda: count(1))
     slept: list[float] = field(default_factory=list)
@@ -124,12 +137,27 @@ class World:
         )
 
     def completing(self, store: Store) -> CommandEnricher:
-        return CommandEnricher(lists=store, directory=self.people, calendar=WorkCalendar(), numbers={}, policy=())
+        return CommandEnricher(
+            lists=store,
+            directory=self.people,
+            calendar=WorkCalendar(),
+            numbers={},
+            policy=(),
+            files=self.files if self.files.known else None,
+        )
 
     async def sleep(self, seconds: float) -> None:
         """Long enough for others to get on."""
         self.slept.append(seconds)
         await asyncio.sleep(min(seconds, 0.001))
+
+    @asynccontextmanager
+    async def behind_proxy(self) -> AsyncIterator[Proxy]:
+        """Engines made from now on are reached through a proxy."""
+        direct = self.url
+        async with open_proxy(direct, self.session) as (proxy, self.url):
+            yield proxy
+        self.url = direct
 
     def fault(self, name: str) -> Fault:
         return Fault[name]
@@ -166,7 +194,7 @@ class World:
 async def world_of(kind: str) -> AsyncIterator[World]:
     face = ENGINES[kind][0]()
     for process in PROCESSES:
-        face.runner.deploy(process, convert_to_flowable(process.bpmn) if kind == "flowable" else process.bpmn)
+        face.runner.deploy(process, convert_to_engine(process.bpmn, kind))
     async with face.served() as url, ClientSession() as session:
         yield World(face, kind, session, url)
 

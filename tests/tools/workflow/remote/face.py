@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+from xml.etree import ElementTree
 
 from aiohttp import encode_basic_auth, web
 from aiohttp.test_utils import TestServer
 
 from tests.tools.workflow.remote.runner import Broken, Runner
+from tools.workflow.process.definition import compile_process
 
 LOGIN, PASSWORD = "rest-admin", "s3cret-pässword"
 
@@ -24,7 +26,10 @@ class Fault(Enum):
     SWALLOWED = "the connection breaks before it is done"
     SILENT = "it is done, and no answer ever comes"
     LATE = "it is done after the connection broke"
-    REFUSED = "503 from something in between"
+    REFUSED = "the engine itself answers 500, and nothing is done"
+    TOO_SLOW = "it is done, and something in between answers 504"
+    HUNG_UP = "it is done, and something in between answers 502"
+    BUSY = "nothing is done, and something in between answers 503"
 
 
 @dataclass
@@ -36,6 +41,8 @@ class Face:
     calls: list[tuple[str, str]] = field(default_factory=list)
     """Method, path and query."""
     late: list[Callable[[], Any]] = field(default_factory=list)
+    forms: dict[str, bytes] = field(default_factory=dict)
+    """Process → its form, for files that are uploaded: what variables there will be."""
     crowded: bool = False
     """True: writers read, and only then write, as threads of the real engine do."""
 
@@ -50,6 +57,15 @@ class Face:
 
     def broken(self, request: web.Request, what: Broken) -> web.Response:
         raise NotImplementedError
+
+    async def take_file(self, request: web.Request) -> None:
+        """A file that was uploaded."""
+        form = await request.post()
+        (upload,) = (part for part in form.values() if isinstance(part, web.FileField))
+        assert upload.filename.endswith((".bpmn", ".bpmn20.xml")), "anything else would be kept and never run"
+        content = upload.file.read()
+        key = ElementTree.fromstring(content)[0].attrib["id"]
+        self.runner.deploy(compile_process(content, self.forms[key]), content)
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[str]:
@@ -67,7 +83,9 @@ class Face:
             return self.unauthorised()
         fault = self._fault(request)
         if fault is Fault.REFUSED:
-            return web.Response(status=503, text="<html>Service Unavailable</html>")
+            return self.broken(request, Broken("refused"))
+        if fault is Fault.BUSY:
+            return in_between(503)
         if fault is Fault.SWALLOWED:
             return self._cut(request)
         if fault is Fault.LATE:
@@ -77,6 +95,8 @@ class Face:
         answer = await self._handled(request, handler)
         if fault is Fault.SILENT:
             await asyncio.Event().wait()
+        if fault in (Fault.TOO_SLOW, Fault.HUNG_UP):
+            return in_between(504 if fault is Fault.TOO_SLOW else 502)
         return self._cut(request) if fault is Fault.LOST else answer
 
     async def _handled(self, request: web.Request, handler: Any) -> web.StreamResponse:
@@ -106,6 +126,11 @@ class Face:
     async def others_read(self) -> None:
         if self.crowded:
             await asyncio.sleep(0)
+
+
+def in_between(status: int) -> web.Response:
+    """As nginx answers in an engine's place."""
+    return web.Response(status=status, text=f"<html><head><title>{status}</title></head></html>")
 
 
 def json_text(data: Any, status: int = 200) -> web.Response:

@@ -5,6 +5,7 @@ instance, the history's variables, the query resource, resource data and the ext
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -19,12 +20,17 @@ HTML = (
 )
 
 
+@dataclass
 class FlowableFace(Face):
+    version: str = "6.8.1.0"
+
     base = "/flowable-rest/service"
     jobs = "/flowable-rest/external-job-api"
 
     def routes(self) -> list[web.RouteDef]:
         return [
+            web.get(f"{self.base}/management/engine", self.about),
+            web.post(f"{self.base}/repository/deployments", self.deploy),
             web.get(f"{self.base}/repository/process-definitions", self.definitions),
             web.get(f"{self.base}/repository/process-definitions/{{id}}/resourcedata", self.source),
             web.post(f"{self.base}/runtime/process-instances", self.start),
@@ -50,6 +56,13 @@ class FlowableFace(Face):
 
     def broken(self, request: web.Request, what: Broken) -> web.Response:
         return wrong(500, f"Unknown property used in expression: {what}")
+
+    async def about(self, request: web.Request) -> web.Response:
+        return json_text({"name": "default", "resourceUrl": None, "exception": None, "version": self.version})
+
+    async def deploy(self, request: web.Request) -> web.Response:
+        await self.take_file(request)
+        return json_text({"id": "10", "name": "trip", "category": None, "tenantId": ""}, 201)
 
     async def definitions(self, request: web.Request) -> web.Response:
         keys = (

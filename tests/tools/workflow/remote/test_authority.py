@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from xml.etree import ElementTree
 
 import pytest
 
@@ -21,12 +22,13 @@ from tests.tools.workflow.remote.company import (
     World,
     refused,
 )
+from tests.tools.workflow.remote.flowable import FlowableFace
 from tools.spec import ToolError
 from tools.workflow.engine.commands import DecideCommand, TransferCommand
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Decision, Delegation, FilledForm, Status
 from tools.workflow.process.definition import compile_process, load_shipped_processes
-from tools.workflow.remote.flowable import convert_to_flowable
+from tools.workflow.remote.extension_names import EngineName, convert_to_engine, list_extension_engines
 
 
 def complete(world: World, task: str, decision: str) -> None:
@@ -147,13 +149,53 @@ async def test_a_process_of_the_same_name_that_means_something_else_is_not_used(
     assert error.code == "not_deployed" and not world.face.runner.state.runs
 
 
-def test_what_flowable_is_given_has_no_service_task_of_camunda_s() -> None:
+@pytest.mark.parametrize("engine", ["camunda", "operaton", "flowable"])
+def test_what_an_engine_is_given_is_all_in_its_own_name(engine: EngineName) -> None:
     for process in PROCESSES:
-        source = convert_to_flowable(process.bpmn)
+        source = convert_to_engine(process.bpmn, engine)
         theirs = compile_process(source, process.toml).definition
         assert theirs.model_copy(update={"version": ""}) == process.definition.model_copy(update={"version": ""})
-        assert b'type="external"' not in source and b"camunda:topic" not in source
-        assert source.count(b"xmlns:flowable=") == 1 and convert_to_flowable(source) == source
+        assert list_extension_engines(source) == {engine}
+        assert (b'type="external"' in source) == (engine != "flowable" and b'type="external"' in process.bpmn)
+        assert source.count(b"xmlns:%b=" % engine.encode()) == 1 and convert_to_engine(source, engine) == source
+
+
+ODD = b"""<?xml version='1.0'?>
+<!-- a camunda:assignee="x" of a comment --><b:definitions xmlns:b='http://www.omg.org/spec/BPMN/20100524/MODEL'
+ xmlns:flowable="http://camunda.org/schema/1.0/bpmn" targetNamespace="it's ]">
+<b:process id="p" xmlns:activiti =
+ 'http://activiti.org/bpmn' activiti:versionTag = 'a "1"'>
+<b:documentation><![CDATA[<b:x flowable:topic="t">]]><activiti:note/></b:documentation>
+<b:serviceTask id="s" name=' flowable:type="external"' flowable:type='external' flowable:topic="cc"/>
+<b:serviceTask xmlns:flowable="http://example.org/other" id="o" flowable:topic="cc"
+ activiti:topic="mail"/></b:process>
+</b:definitions>"""
+
+
+def test_attributes_are_told_from_what_only_looks_like_them() -> None:
+    source = convert_to_engine(ODD, "flowable")
+    root = ElementTree.fromstring(source)
+    first, other = root.iter("{http://www.omg.org/spec/BPMN/20100524/MODEL}serviceTask")
+    flowable = "{http://flowable.org/bpmn}"
+    assert first.attrib == {"id": "s", "name": ' flowable:type="external"', f"{flowable}type": "external-worker",
+                            f"{flowable}topic": "cc"}  # fmt: skip
+    assert other.attrib == {"id": "o", "{http://example.org/other}topic": "cc", f"{flowable}topic": "mail"}
+    assert root[0].attrib == {"id": "p", f"{flowable}versionTag": 'a "1"'}
+    assert b'a camunda:assignee="x" of a comment' in source and b'<![CDATA[<b:x flowable:topic="t">]]>' in source
+
+
+async def test_an_engine_is_not_used_with_a_file_whose_attributes_it_ignores(world: World) -> None:
+    """Its tasks would be nobody's. The control is every other test: the same file in the engine's own name."""
+    leave, _ = load_shipped_processes()
+    foreign: EngineName = "operaton" if world.kind == "camunda" else "camunda"
+    world.face.runner.deploy(leave, convert_to_engine(leave.bpmn, foreign))
+    if isinstance(world.face, FlowableFace):
+        world.face.version = "6.7.2.0"
+    error = await refused(world.start(SICK))
+    assert (error.code, foreign in error.text) == ("not_deployed", True) and not world.face.runner.state.runs
+    if isinstance(world.face, FlowableFace):
+        world.face.version = "6.8.0.0"
+        assert (await world.start(SICK)).request == "L-0001"
 
 
 async def test_a_process_that_is_only_drawn_differently_is_the_same(world: World) -> None:

@@ -23,7 +23,11 @@ async def waiting(world: World, topic: str) -> ExternalTaskWorker:
     runner.state.jobs["j1"] = Job("j1", run, node.model_copy(update={"topic": topic}))
     await engine.mark_sent([e.id for e in await engine.list_outbox(10)])
     engine._poller.schedule_poll()
-    return ExternalTaskWorker(engine._api, engine._reader, engine._poller, [topic])
+
+    async def list_topics() -> list[str]:
+        return [topic]
+
+    return ExternalTaskWorker(engine._api, engine._reader, engine._poller, list_topics)
 
 
 async def told(world: World) -> list[tuple[str, str]]:

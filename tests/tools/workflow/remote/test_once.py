@@ -148,16 +148,94 @@ async def test_somebody_else_s_decision_is_not_taken_for_ours(world: World) -> N
     assert (await refused(world.engine.execute_command(approve(task), "d", NOW))).code == "task_closed"
 
 
-async def test_a_decision_that_something_in_between_refused_was_not_made(world: World) -> None:
+async def test_a_decision_that_the_engine_refused_was_not_made(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
     world.face.faults.append((end(world, task), Fault.REFUSED))
     error = await refused(world.engine.execute_command(approve(task), "d", NOW))
-    assert (error.code, error.params) == ("engine_failed", {"status": "HTTP 503"})
+    assert (error.code, error.params) == ("engine_failed", {"status": "HTTP 500"})
     assert (await world.engine.execute_command(approve(task), "d", NOW)).status is Status.APPROVED
 
 
-@pytest.mark.parametrize("fault", [Fault.LOST, Fault.SWALLOWED])
+async def test_a_decision_that_something_in_between_refused_is_unknown(world: World) -> None:
+    """It may still be under way behind it."""
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    world.face.faults.append((end(world, task), Fault.BUSY))
+    with pytest.raises(EffectUnknownError):
+        await world.engine.execute_command(approve(task), "d", NOW)
+    assert world.slept[-4:] == [0.0, 0.2, 1.0, 2.0], "it was looked for"
+    assert (await world.engine.execute_command(approve(task), "d", NOW)).status is Status.APPROVED
+
+
+async def test_a_start_that_something_in_between_refused_is_not_sent_again_while_it_may_come_true(world: World) -> None:
+    world.face.faults.append((START[world.kind], Fault.BUSY))
+    for _ in range(2):
+        with pytest.raises(EffectUnknownError):
+            await world.start(SICK, key="s")
+    assert [method for method, path in world.face.calls if path.endswith(START[world.kind])].count("POST") == 1
+    world.seconds += 301
+    assert (await world.start(SICK, key="s")).request == "L-0001"
+
+
+@pytest.mark.parametrize("fault", [Fault.TOO_SLOW, Fault.HUNG_UP])
+async def test_what_the_engine_did_while_something_in_between_answered_is_found(world: World, fault: Fault) -> None:
+    world.face.faults.append((START[world.kind], fault))
+    assert (await world.start(SICK, key="s")).request == "L-0001"
+    assert (await world.start(SICK, key="s")).request == "L-0001"
+    assert len(world.face.runner.state.runs) == 1
+    task = await world.task("L-0001")
+    world.face.faults.append((end(world, task), fault))
+    assert (await world.engine.execute_command(approve(task), "d", NOW)).status is Status.APPROVED
+    assert not world.face.faults
+
+
+async def test_while_a_return_may_still_come_true_nothing_else_is_sent_about_its_task(world: World) -> None:
+    """Camunda would start the earlier step again, whoever has decided meanwhile."""
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    back = DecideCommand(task=task, actor=LI.id, decision=Decision.RETURN, opinion="退回")
+    world.face.faults.append(({"flowable": "/change-state", "camunda": "/modification"}[world.kind], Fault.LATE))
+    for command, key in ((back, "r"), (back, "r"), (back, "another"), (approve(task), "d")):
+        with pytest.raises(EffectUnknownError):
+            await world.engine.execute_command(command, key, NOW)
+    await world.face.come_true()
+    assert (await world.engine.execute_command(back, "r", NOW)).status is Status.REVISE
+    assert len((await world.engine.get_request("L-0001")).open_tasks) == 1
+    assert (await refused(world.engine.execute_command(approve(task), "d", NOW))).code == "task_closed"
+
+
+async def test_a_return_that_never_came_true_keeps_nobody_waiting_for_ever(world: World) -> None:
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    back = DecideCommand(task=task, actor=LI.id, decision=Decision.RETURN, opinion="退回")
+    world.face.faults.append(({"flowable": "/change-state", "camunda": "/modification"}[world.kind], Fault.BUSY))
+    with pytest.raises(EffectUnknownError):
+        await world.engine.execute_command(back, "r", NOW)
+    world.seconds += 301
+    assert (await world.engine.execute_command(approve(task), "d", NOW)).status is Status.APPROVED
+
+
+async def test_behind_a_proxy_that_gives_up_first_everything_happens_once(world: World) -> None:
+    """It answers 504, and the engine is done only after that."""
+    async with world.behind_proxy() as proxy:
+        world.engine = world.another(world.marks)
+        proxy.is_slow = True
+        for _ in range(2):
+            with pytest.raises(EffectUnknownError):
+                await world.start(SICK, key="s")
+        await proxy.finish()
+        assert (await world.start(SICK, key="s")).request == "L-0001"
+        assert len(world.face.runner.state.runs) == 1
+        task = await world.task("L-0001")
+        with pytest.raises(EffectUnknownError):
+            await world.engine.execute_command(approve(task), "d", NOW)
+        await proxy.finish()
+        assert (await world.engine.execute_command(approve(task), "d", NOW)).status is Status.APPROVED
+    assert proxy.statuses.count(504) == 2, "nothing was sent again"
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.SWALLOWED, Fault.TOO_SLOW, Fault.BUSY])
 async def test_a_withdrawal_or_a_transfer_or_a_comment_is_as_sure_as_a_decision(world: World, fault: Fault) -> None:
     for n in range(1, 4):
         await world.start(DESK, "spend")
@@ -173,8 +251,9 @@ async def test_a_withdrawal_or_a_transfer_or_a_comment_is_as_sure_as_a_decision(
             3: (CommentCommand(request="S-0003", actor=LI.id, text="看过了"), "/variables"),
         }[n]
         posted = world.kind == "camunda" and n > 1
-        world.face.faults += [(where, fault)] * (1 if posted or fault is Fault.LOST else REPEATED)
-        if fault is Fault.LOST:
+        is_repeated = not posted and fault is Fault.SWALLOWED
+        world.face.faults += [(where, fault)] * (REPEATED if is_repeated else 1)
+        if fault in (Fault.LOST, Fault.TOO_SLOW):
             await world.engine.execute_command(command, f"c{n}", NOW)
         else:
             with pytest.raises(EffectUnknownError):

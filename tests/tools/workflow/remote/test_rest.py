@@ -13,7 +13,7 @@ from tests.tools.workflow.remote.company import LI, NOW, SICK, World, refused
 from tests.tools.workflow.remote.face import PASSWORD, Fault
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.state import Decision
-from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineNotFoundError, RestClient
+from tools.workflow.remote.rest_client import EngineNoAnswerError, EngineNotFoundError, EngineRefusedError, RestClient
 
 
 async def test_a_wrong_login_is_said_to_be_one_and_never_shown(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -64,7 +64,13 @@ async def plain(text: str = "", status: int = 200, **more: str) -> TestServer:
 
 @pytest.mark.parametrize(
     ("text", "status", "code"),
-    [("<html>hello</html>", 200, "engine_failed"), ("boom", 500, "engine_failed"), ("", 403, "engine_refused")],
+    [
+        ("<html>hello</html>", 200, "engine_failed"),
+        ("boom", 400, "engine_failed"),
+        ("boom", 500, "engine_down"),
+        ("boom", 503, "engine_down"),
+        ("", 403, "engine_refused"),
+    ],
 )
 async def test_what_is_no_answer_of_an_engine_is_an_error(text: str, status: int, code: str) -> None:
     server = await plain(text, status)
@@ -118,3 +124,28 @@ async def test_silence_is_not_an_answer() -> None:
         rest = RestClient(session, str(server.make_url("/base")), "", SecretStr(""), 5)
         with pytest.raises(EngineNoAnswerError):
             await rest.write("POST", "task")
+
+
+GATEWAYS = (408, 502, 503, 504, 520, 522, 524)
+"""What proxies answer in place of what is behind them (the last three: Cloudflare)."""
+
+
+@pytest.mark.parametrize("status", GATEWAYS)
+async def test_an_answer_of_something_in_between_is_none_of_the_engine(status: int) -> None:
+    server = await plain("<html>gateway</html>", status)
+    async with ClientSession() as session:
+        rest = RestClient(session, str(server.make_url("/base")), "u", SecretStr("p"), 5)
+        with pytest.raises(EngineNoAnswerError):
+            await rest.write("POST", "task")
+    await server.close()
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 500])
+async def test_a_refusal_of_the_engine_itself_is_one(status: int) -> None:
+    """The control: not everything is unknown."""
+    server = await plain('{"message": "no"}', status, **{"Content-Type": "application/json"})
+    async with ClientSession() as session:
+        rest = RestClient(session, str(server.make_url("/base")), "u", SecretStr("p"), 5)
+        with pytest.raises(EngineRefusedError):
+            await rest.write("POST", "task")
+    await server.close()

@@ -1,0 +1,70 @@
+"""Finds those of many people whose name may be in a text, in time that the text takes and not the directory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+Spellings = tuple[str, ...]
+"""The names of one person."""
+_START = 2
+"""Characters that every full name has at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameIndex:
+    """All people of a directory."""
+
+    people: Sequence[Spellings]
+    places: Mapping[str, Sequence[int]]
+    """Full name, in lower case → where in `people` it stands."""
+    lengths: Mapping[str, Sequence[int]]
+    """The first characters of full names → how long those are."""
+    by_value: Mapping[str, Spellings]
+    """The normalized form of a claim about a person → that person."""
+
+    def list_candidates(self, text: str) -> list[Spellings]:
+        """Those with a full name in the text, in the order of the directory; whether it is part of another word is not
+        looked at. `text` is in lower case."""
+        return [self.people[place] for place in sorted(set(self._find_places(text)))]
+
+    def _find_places(self, text: str) -> Iterator[int]:
+        for start in range(len(text)):
+            for length in self.lengths.get(text[start : start + _START], ()):
+                yield from self.places.get(text[start : start + length], ())
+
+
+class NameRoll(tuple[Spellings, ...]):
+    """The names of all people; their index is made once."""
+
+    @cached_property
+    def name_index(self) -> NameIndex:
+        return _build_index(self)
+
+
+def index_names(people: Sequence[Spellings]) -> NameIndex:
+    return people.name_index if isinstance(people, NameRoll) else _build_index(people)
+
+
+def _build_index(people: Sequence[Spellings]) -> NameIndex:
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    lengths: defaultdict[str, set[int]] = defaultdict(set)
+    for place, names in enumerate(people):
+        for name in filter(is_full_name, names):
+            lower = name.casefold()
+            places[lower].append(place)
+            lengths[lower[:_START]].add(len(lower))
+    by_value = {format_person_value(names): names for names in people}
+    return NameIndex(people, places, {start: sorted(found) for start, found in lengths.items()}, by_value)
+
+
+def is_full_name(name: str) -> bool:
+    """Two Chinese characters, or two words of a Latin name: a single Latin word may be any word."""
+    return " " in name.strip() if name.isascii() else len(name) > 1
+
+
+def format_person_value(names: Spellings) -> str:
+    """The normalized form of a claim about a person."""
+    return "@" + "/".join(names)

@@ -1,0 +1,26 @@
+"""A known error as one line: what is wrong, and how to fix it."""
+
+from __future__ import annotations
+
+from bot.core.errors import (
+    ChatError,
+    CountersignError,
+    ModelRejectedError,
+    ModelUnavailableError,
+    StoreUnavailableError,
+)
+from bot.core.i18n import translate
+from bot.core.redaction import redact_text
+
+
+def explain_error(error: CountersignError) -> str:
+    """What is wrong, in one line, and how to fix it."""
+    match error:
+        case StoreUnavailableError():
+            return translate("store.down", "en", error=redact_text(str(error)))
+        case ChatError():
+            return f"Slack cannot be reached ({error}); check the network, HTTPS_PROXY and SLACK_API_URL"
+        case ModelUnavailableError() | ModelRejectedError():
+            return f"no answer of the model ({error}); check OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL"
+        case _:
+            return str(error)

@@ -1,0 +1,71 @@
+"""Opens the store that keeps the files of people: a folder, or a bucket if the settings name one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from bot.app.settings import Settings
+from bot.core.errors import FilesUnavailableError, SettingsError
+from bot.storage.file_bytes import FileBytes, FolderBytes
+
+if TYPE_CHECKING:
+    from bot.storage.s3_bytes import S3Bytes
+
+MISSING = (
+    "keeping files in a bucket needs boto3: install the extra (.venv/bin/pip install '.[s3]'), or unset FILES_BUCKET"
+)
+VERSIONS = "the bucket keeps versions: what is deleted here stays there, unless a rule of the bucket ends old versions"
+
+
+@asynccontextmanager
+async def open_file_bytes(settings: Settings) -> AsyncIterator[FileBytes]:
+    """Asks nothing of the store yet. Raises SettingsError if boto3 is not installed."""
+    if not settings.files_bucket:
+        yield FolderBytes((settings.files_dir or settings.data_dir / "files").absolute())
+        return
+    store = open_bucket(settings)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def open_bucket(settings: Settings) -> S3Bytes:
+    """Raises SettingsError if boto3 is not installed, or cannot use what the settings say."""
+    try:
+        from bot.storage.s3_bytes import open_s3_bytes  # slow to import, and an extra
+    except ModuleNotFoundError as error:
+        raise SettingsError(MISSING) from error
+    secret = settings.files_bucket_secret_key
+    try:
+        return open_s3_bytes(
+            settings.files_bucket,
+            endpoint=settings.files_bucket_endpoint,
+            region=settings.files_bucket_region,
+            access_key=settings.files_bucket_access_key,
+            secret_key=secret.get_secret_value() if secret else "",
+            style=settings.files_bucket_style,
+        )
+    except FilesUnavailableError as wrong:
+        raise SettingsError(str(wrong)) from wrong
+
+
+def check_files_folder(settings: Settings) -> None:
+    """Raises SettingsError if what people send cannot be kept where the settings say."""
+    if settings.files_dir is not None:
+        try:
+            FolderBytes(settings.files_dir.absolute()).check_writable()
+        except FilesUnavailableError as failed:
+            raise SettingsError(str(failed)) from failed
+
+
+async def check_bucket(settings: Settings) -> str:
+    """A warning, or nothing. Raises SettingsError or FilesUnavailableError if nothing can be kept there."""
+    store = open_bucket(settings)
+    try:
+        await store.check_writable()
+        return VERSIONS if await store.keeps_versions() else ""
+    finally:
+        store.close()

@@ -1,0 +1,28 @@
+"""The mailer of the tools, with its mails counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bot.core import metrics
+from tools.ports import Mailer
+from tools.spec import EffectUnknownError, ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredMailer:
+    """Implements `tools.ports.Mailer`: the mails of another one, counted by what became of them."""
+
+    mailer: Mailer
+
+    async def send_mail(self, *mail: Any, **more: Any) -> None:
+        with metrics.time_outcome(metrics.MAILS, outcome="sent") as ended:
+            try:
+                await self.mailer.send_mail(*mail, **more)
+            except ToolError as failed:
+                ended.name = failed.code
+                raise
+            except EffectUnknownError:
+                ended.name = "unknown"
+                raise

@@ -1,0 +1,82 @@
+"""Makes a task's card anew when its record cannot be read: what an earlier version, or a hand, has left there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.approvals.delivery import CardDelivery
+from bot.chat.messages import ChatDirectory, Click
+from bot.core.clock import Clock
+from bot.core.i18n import translate
+from bot.core.records import OpenCard
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lease
+from bot.queue.writes import Delete, EnqueueItem, Write
+from bot.storage.approvals import ApprovalStore, derive_task_card_id
+from bot.storage.journal import Journal
+from tools.people.names import get_person_language
+from tools.spec import Caller, Gate, TextRef
+from tools.tasks.todo import DECIDE_TASK, propose_decision
+from tools.tool import ToolContext, ToolServices
+from tools.workflow.engine.state import TaskKind
+
+
+async def build_task_card(
+    tool_services: ToolServices, keys: Keys, reader: Caller, task: str, clock: Clock, follow_up: TextRef | None = None
+) -> OpenCard:
+    """The card of a task as it is now. Raises ToolError if it has none any more."""
+    kind = (await tool_services.engine.get_task(task)).task.kind
+    return OpenCard(
+        approval=derive_task_card_id(keys, task),
+        tool=DECIDE_TASK.name,
+        gate=Gate.CONFIRM if kind is TaskKind.REVISE else Gate.APPROVE,
+        proposal=await propose_decision(ToolContext(tool_services, reader, clock.today()), task),
+        caller="",
+        place=None,
+        follow_up=follow_up,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardReplacer:
+    approvals: ApprovalStore
+    card_delivery: CardDelivery
+    directory: ChatDirectory
+    tool_services: ToolServices
+    journal: Journal
+    keys: Keys
+    clock: Clock
+
+    async def replace_unreadable_card(self, lease: Lease, click: Click) -> Sequence[Write]:
+        """The press did nothing, and its person is told. If the card was that of a task which waits for them, they get
+        a fresh one, and the old record goes in the same commit."""
+        presser = await self.directory.find_caller(click.person)
+        card = await self._build_fresh_card(presser, click) if presser else None
+        code = "unreadable" if card else "unreadable_gone"
+        text = translate(f"refused.{code}", await get_person_language(self.directory, click.person))
+        await self.card_delivery.post_ephemeral(click, text)
+        journal_write = self.journal.build_record_write(
+            click.approval,
+            "approval.refused",
+            person=click.person,
+            channel=click.place.channel,
+            text=code,
+            approval=click.approval,
+            choice=click.choice,
+        )
+        if card is None:
+            return [journal_write]
+        body = card.model_dump_json()
+        return [
+            journal_write,
+            Delete(self.approvals.build_approval_key(click.approval)),
+            EnqueueItem(click.approval, f"{click.id}:fresh", body),
+        ]
+
+    async def _build_fresh_card(self, presser: Caller, click: Click) -> OpenCard | None:
+        todo = await self.tool_services.engine.list_todo_tasks(presser.id, self.clock.today())
+        for one in todo.tasks:
+            if derive_task_card_id(self.keys, one.task.id) == click.approval:
+                return await build_task_card(self.tool_services, self.keys, presser, one.task.id, self.clock)
+        return None

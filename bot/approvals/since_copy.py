@@ -1,0 +1,225 @@
+"""What was decided or carried out since a copy of the store was made, as a journal kept elsewhere tells it
+(`countersign tail --json`), brought into the restored store: nothing of it is done a second time.
+
+An effect whose result lay in the store itself (an approval of a request, say) is gone with it: its card says so, and
+whoever decided carries it out again with one press. Any other (a mail) stands in the world: its card is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from bot.approvals.state import ENDED_EFFECTS, has_ended
+from bot.core.errors import CountersignError, UnreadableRecordError
+from bot.core.records import Approval, ApprovalState, EffectState
+from bot.core.work_items import MessageReceived, SettleCard
+from bot.queue.scripts import ScriptRunner
+from bot.queue.writes import EnqueueItem, apply_writes
+from bot.redis.connect import translate_redis_errors
+from bot.storage.approvals import ApprovalStore
+from bot.storage.runs import derive_run_id
+from tools.catalog import TOOLS
+from tools.spec import CardChoice, TextRef, ToolOutcome
+
+MAX_LINE = 1 << 20
+"""Bytes of a line of the journal."""
+OPINION = "opinion"
+"""What the journal has of a dialog."""
+RUN_ENDS = frozenset({"run.finished", "run.stopped", "run.cancelled"})
+CHANGES = frozenset({"approval.edited", "approval.asked_again"})
+LOST_MESSAGE = "It was decided, and its effect was lost when the store was restored; nothing of it is on record."
+FAILED_MESSAGE = "It was decided and did not work, before the store was restored; nothing of it is on record."
+DONE_MESSAGE = "It was done before the store was restored. Do not propose it again."
+_EFFECTS = frozenset({"effect.started", *(f"effect.{state.value}" for state in ENDED_EFFECTS)})
+
+
+class JournalLineError(CountersignError):
+    """A line is none of `countersign tail --json`."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"line {number}")
+        self.number = number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownEnd:
+    """How a card ended, as the journal has it: the last that it says of the card."""
+
+    approval: str
+    kind: str
+    at_ms: int
+    person: str
+    tool: str
+    subject: str
+    choice: str
+    opinion: str
+    run: str
+    is_changed: bool = False
+    """The card was changed first: what was decided is not what the copy has."""
+
+
+@dataclass(slots=True)
+class JournalSince:
+    """What the journal says of the time since a copy."""
+
+    ends: dict[str, KnownEnd] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+    ended_runs: set[str] = field(default_factory=set)
+    acting_runs: set[str] = field(default_factory=set)
+    """Runs whose card has had its effect."""
+
+
+@dataclass(slots=True)
+class Settlement:
+    """What has become of it in the restored store."""
+
+    settled: list[KnownEnd] = field(default_factory=list)
+    """Cards of the copy that are ended now."""
+    unknown: list[KnownEnd] = field(default_factory=list)
+    """Cards that the copy does not have."""
+    left_open: list[KnownEnd] = field(default_factory=list)
+    """Decisions that were lost and cannot be carried out again as they were: their cards wait for another press."""
+    dropped_messages: int = 0
+    """Messages that were answered since."""
+
+
+def list_kept_tools(engine: str) -> frozenset[str]:
+    """Tools whose effects lie in the store that is restored: those of the embedded engine."""
+    return frozenset(tool.name for tool in TOOLS if tool.is_idempotent) if engine == "embedded" else frozenset()
+
+
+def read_journal(lines: Iterable[bytes], since_ms: int, journal: JournalSince) -> None:
+    """Adds what the lines say of the time since then. Raises JournalLineError."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            fields = json.loads(line) if len(line) <= MAX_LINE else None
+        except (ValueError, RecursionError) as error:
+            raise JournalLineError(number) from error
+        if not isinstance(fields, dict) or type(fields.get("at_ms")) is not int or type(fields.get("kind")) is not str:
+            raise JournalLineError(number)
+        if fields["at_ms"] >= since_ms:
+            _add_record(journal, {name: value for name, value in fields.items() if isinstance(value, str)}, fields)
+
+
+def _add_record(journal: JournalSince, texts: dict[str, str], fields: dict[str, object]) -> None:
+    kind, run, approval = texts["kind"], texts.get("run", ""), texts.get("approval", "")
+    at_ms = fields["at_ms"]
+    assert isinstance(at_ms, int)
+    if run and kind in RUN_ENDS:
+        journal.ended_runs.add(run)
+    if run and kind in _EFFECTS:
+        journal.acting_runs.add(run)
+    if not approval:
+        return
+    if kind in CHANGES:
+        journal.changed.add(approval)
+    known = journal.ends.get(approval)
+    if (kind in _EFFECTS or kind == "approval.cancelled") and (known is None or known.at_ms <= at_ms):
+        journal.ends[approval] = KnownEnd(
+            approval=approval,
+            kind=kind,
+            at_ms=at_ms,
+            person=texts.get("person", "") or (known.person if known else ""),
+            tool=texts.get("text", ""),
+            subject=texts.get("subject", ""),
+            choice=texts.get("choice", "") or (known.choice if known else ""),
+            opinion=texts.get(OPINION, ""),
+            run=run,
+            is_changed=approval in journal.changed,
+        )
+
+
+async def settle_since_copy(
+    scripts: ScriptRunner, journal: JournalSince, is_kept_here: Callable[[str], bool]
+) -> Settlement:
+    """Ends the cards of a store in which nobody works. `is_kept_here`: by a tool's name, whether its effects lie in
+    this store. Raises StoreUnavailableError."""
+    redis, keys = scripts.redis, scripts.keys
+    approvals, settlement = ApprovalStore(redis, keys), Settlement()
+    for end in sorted(journal.ends.values(), key=lambda one: one.at_ms):
+        try:
+            approval = await approvals.load_approval(end.approval)
+        except (UnreadableRecordError, ValidationError):
+            approval = None
+        if approval is None:
+            settlement.unknown.append(end)
+            continue
+        if has_ended(approval) and approval.effect not in (EffectState.FAILED, EffectState.UNKNOWN):
+            continue
+        ended = _end_as_known(approval, end, is_kept_here=is_kept_here(approval.tool))
+        if ended is None:
+            settlement.left_open.append(end)
+            continue
+        settle = SettleCard(is_silent=bool(journal.ended_runs & {end.run, *(one.run for one in approval.waiters)}))
+        put = EnqueueItem(ended.id, f"settle:{ended.id}:{end.at_ms}", settle.model_dump_json())
+        writes = (*approvals.build_close_writes(ended), put)
+        await apply_writes(redis, keys, keys.get_partition(ended.id), writes)
+        settlement.settled.append(end)
+    settlement.dropped_messages = await _drop_answered_messages(scripts, journal.ended_runs | journal.acting_runs)
+    return settlement
+
+
+def _end_as_known(approval: Approval, end: KnownEnd, *, is_kept_here: bool) -> Approval | None:
+    """None: it cannot be carried out again as it was."""
+    changes: dict[str, object] = {"decided_by": end.person, "decided_ms": end.at_ms, "press_id": f"known:{end.at_ms}"}
+    choice = next((one for one in approval.proposal.choices if one.name == end.choice), None)
+    if end.kind == "approval.cancelled":
+        return approval.model_copy(update={**changes, "state": ApprovalState.CANCELLED, "choice": end.choice})
+    if end.is_changed or choice is None or not choice.executes:
+        return approval.model_copy(update={**changes, "state": ApprovalState.CLOSED, "choice": "restored"})
+    if is_kept_here and not _has_whole_form(choice):
+        return None
+    form = {OPINION: end.opinion} if end.opinion else {}
+    changes |= {
+        "state": ApprovalState.DECIDED,
+        "choice": choice.name,
+        "form": form,
+        "attempts": approval.attempts + 1,
+        "outcome": None,
+        "possible_change": None,
+    }
+    if is_kept_here or end.kind == "effect.failed":
+        was_lost = end.kind != "effect.failed"
+        why = {
+            "failure": TextRef(key="error.lost_in_restore" if was_lost else "error.failed_before_restore"),
+            "failure_for_model": LOST_MESSAGE if was_lost else FAILED_MESSAGE,
+        }
+        return approval.model_copy(update={**changes, **why, "effect": EffectState.FAILED})
+    if end.kind == "effect.done":
+        data = {"result": "done", "message": DONE_MESSAGE}
+        outcome = ToolOutcome(data=data, summary=TextRef(key="restored.known_done"))
+        return approval.model_copy(update={**changes, "effect": EffectState.DONE, "outcome": outcome})
+    return approval.model_copy(update={**changes, "effect": EffectState.UNKNOWN})
+
+
+def _has_whole_form(choice: CardChoice) -> bool:
+    return all(one.name == OPINION or not one.required for one in choice.inputs)
+
+
+async def _drop_answered_messages(scripts: ScriptRunner, answered_runs: set[str]) -> int:
+    """Messages that wait in the copy and were answered since. Answers how many."""
+    redis, keys, count = scripts.redis, scripts.keys, 0
+    with translate_redis_errors():
+        for partition in range(keys.partitions):
+            for lane in map(str, await redis.zrange(keys.build_key(partition, "z"), 0, -1)):
+                inbox = keys.build_key(partition, "in", lane)
+                for raw in map(str, await redis.lrange(inbox, 0, -1)):
+                    if _find_run(scripts, raw) in answered_runs:
+                        count += int(await redis.lrem(inbox, 1, raw))
+    return count
+
+
+def _find_run(scripts: ScriptRunner, raw: str) -> str:
+    """The run that a stored item begins, if it is a message (`<ms>|<length of the id>|<id><body>`)."""
+    _, length, rest = raw.split("|", 2)
+    body = rest.encode()[int(length) :].decode(errors="replace")
+    try:
+        message = MessageReceived.model_validate_json(body).message
+    except ValidationError:
+        return ""
+    return derive_run_id(scripts.keys, message)

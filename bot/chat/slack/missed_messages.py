@@ -1,0 +1,171 @@
+"""Finds what was written while nobody heard Slack.
+
+Slack gives up an event after about five minutes. So after a longer gap the conversations that were active are looked
+through, and what is found takes the way of every event: known messages are dropped there, by channel and moment."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.chat.messages import Place
+from bot.chat.slack.listeners import SlackListeners
+from bot.chat.slack.rate_limits import LocalRateLimiter
+from bot.chat.slack.web_api import get_next_cursor, stream_pages
+from bot.core import logs
+from bot.core.cancellation import cancel_and_wait
+from bot.core.clock import Clock
+from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableError
+
+log = logs.get_logger(__name__)
+
+GAP_MS = 60_000
+"""The longest time without Slack after which nothing is looked through: it sends those events again."""
+PAUSE_S = 3.0
+"""How often the connection is looked at, and what was heard is saved."""
+MARGIN_S = 60.0
+"""So much longer ago the look begins: the last look at the connection was before the last event."""
+MAX_CHANNELS, MAX_PAGES, MAX_MESSAGES = 700, 5, 200
+"""Channels and DMs that are looked through, pages of each of their conversations, and messages of a page."""
+CALL_MS, CALL_BURST = 1_300, 20
+"""conversations.history and conversations.replies are tier 3: 50 per minute."""
+
+
+class LastSeen(Protocol):
+    """When the bot last heard Slack, and where (`bot.storage.last_seen.LastSeenStore`)."""
+
+    async def save_places(self, places: Mapping[str, float]) -> None: ...
+
+    async def list_places(self) -> list[tuple[str, float]]: ...
+
+    async def note_heard(self, now_ms: int, longest_ms: int) -> None: ...
+
+    async def take_gap(self, process: str) -> int | None: ...
+
+    async def keep_gap(self) -> None: ...
+
+    async def close_gap(self) -> None: ...
+
+    async def leave_gap(self) -> None: ...
+
+
+class MissedMessages:
+    """`listeners` take what is found."""
+
+    def __init__(self, client: AsyncWebClient, listeners: SlackListeners, store: LastSeen, clock: Clock) -> None:
+        self._client, self._listeners, self._store, self._clock = client, listeners, store, clock
+        self._calls, self._process = LocalRateLimiter(CALL_MS, CALL_BURST), secrets.token_hex(4)
+        self._seen: dict[str, float] = {}
+        """Not saved yet."""
+
+    def note_activity(self, place: Place, at: str) -> None:
+        """A message or a press was accepted."""
+        for thread in {"", place.thread or ""}:
+            self._seen[f"{place.channel}|{thread}|{'shared' if place.shared else ''}"] = float(at)
+
+    @asynccontextmanager
+    async def watched(self, is_connected: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
+        """While the context is open, gaps are noticed and looked through."""
+        watching = asyncio.create_task(self._watch(is_connected), name="missed messages")
+        try:
+            yield
+        finally:
+            await cancel_and_wait([watching])
+
+    async def _watch(self, is_connected: Callable[[], Awaitable[bool]]) -> None:
+        while True:
+            try:
+                if await is_connected():
+                    await self._look_once()
+            except (StoreUnavailableError, ChatUnavailableError) as error:
+                log.info("missed messages are looked for later", reason=str(error))
+            except Exception:
+                log.exception("missed messages were not looked for")
+            await asyncio.sleep(PAUSE_S)
+
+    async def _look_once(self) -> None:
+        await self._store.note_heard(self._clock.now_ms(), GAP_MS)
+        gap_ms = await self._store.take_gap(self._process)
+        if gap_ms is not None:
+            try:
+                await self._look_through(gap_ms / 1000)
+            except BaseException:
+                await self._store.leave_gap()
+                raise
+            await self._store.close_gap()
+        if self._seen:
+            seen, self._seen = self._seen, {}
+            await self._store.save_places(seen)
+
+    async def _look_through(self, gap_s: float) -> None:
+        """Everything that was missed, in the order of each channel; the channel that was active last comes first."""
+        count, noted = 0, await self._list_places()
+        if len(noted) > MAX_CHANNELS:
+            log.warning("not every channel is looked through", most=MAX_CHANNELS)
+        for channel, places in list(noted.items())[:MAX_CHANNELS]:
+            found = dict[str, dict[str, Any]]()
+            for thread, shared, last_s in places:
+                since_s = gap_s - MARGIN_S
+                oldest_s = max(since_s, last_s) if last_s <= gap_s else since_s  # somebody may have written since
+                for message in await self._read_place(channel, thread, oldest_s):
+                    event = {**message, "type": "message", "channel": channel}
+                    body = {"type": "event_callback", "event": event, "is_ext_shared_channel": shared}
+                    found[str(message["ts"])] = body
+            for ts in sorted(found, key=float):
+                await self._listeners.handle_event(found[ts], _do_nothing)
+            count += len(found)
+        log.warning("looked for missed messages", channels=min(len(noted), MAX_CHANNELS), messages=count)
+
+    async def _list_places(self) -> dict[str, list[tuple[str, bool, float]]]:
+        """Channel → its conversations as thread, whether another company reads it, and when somebody last wrote there:
+        those on record, then the channels that the bot is in and nobody has written to it."""
+        places: dict[str, list[tuple[str, bool, float]]] = {}
+        for place, last_s in await self._store.list_places():
+            channel, thread, shared = place.split("|")
+            places.setdefault(channel, []).append((thread, bool(shared), last_s))
+        where = {"types": "public_channel,private_channel,mpim", "exclude_archived": True, "limit": MAX_MESSAGES}
+        async for answer in stream_pages(self._client.users_conversations, where, MAX_PAGES):
+            for one in answer.get("channels") or ():
+                is_shared = bool(one.get("is_ext_shared") or one.get("is_org_shared"))
+                places.setdefault(str(one["id"]), [("", is_shared, 0.0)])
+        return places
+
+    async def _read_place(self, channel: str, thread: str, oldest_s: float) -> list[Mapping[str, Any]]:
+        """What was written there since; with the replies to it. Nothing of a place that is closed to us."""
+        try:
+            messages = await self._read_messages(channel, thread, oldest_s)
+            for root in [] if thread else [one for one in messages if one.get("reply_count")]:
+                messages = [*messages, *await self._read_messages(channel, str(root["ts"]), oldest_s)]
+        except ChatUnavailableError:
+            raise
+        except ChatError as refused:
+            log.info("a conversation is not looked through", channel=channel, code=refused.code)
+            return []
+        return messages
+
+    async def _read_messages(self, channel: str, thread: str, oldest_s: float) -> list[Mapping[str, Any]]:
+        method = self._client.conversations_replies if thread else self._client.conversations_history
+        where = {"channel": channel, "oldest": f"{oldest_s:.6f}", "limit": MAX_MESSAGES}
+        where, messages = where | ({"ts": thread} if thread else {}), list[Mapping[str, Any]]()
+        is_whole = False
+        async for answer in stream_pages(method, where, MAX_PAGES, before_each=self._prepare_call):
+            messages += answer.get("messages") or ()
+            is_whole = not get_next_cursor(answer)
+        if not is_whole:
+            log.warning("not every missed message is looked at", channel=channel, most=MAX_PAGES * MAX_MESSAGES)
+        later = [one for one in messages if float(one.get("ts") or 0) > oldest_s + 1e-6]
+        return [one for one in later if not thread or one.get("thread_ts") == thread]
+
+    async def _prepare_call(self) -> None:
+        """Waits for its turn; meanwhile no other process begins to look."""
+        await self._store.keep_gap()
+        await self._calls.wait_for_slot()
+
+
+async def _do_nothing() -> None:
+    """What was missed ends with the listeners."""

@@ -1,0 +1,54 @@
+"""`countersign doctor`: every outside service asked once, and what to do where something is wrong."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from bot.app.doctor import (
+    DoctorFinding,
+    check_approvers,
+    check_company_files,
+    check_file_bucket,
+    check_services,
+    check_variable_names,
+)
+from bot.app.mcp_file import load_mcp_servers
+from bot.app.services import open_services
+from bot.app.settings import load_settings
+from bot.cli import console
+from bot.cli.console import sanitize_for_terminal
+from bot.core import logs
+
+app = typer.Typer()
+
+
+@app.command()
+def doctor() -> None:
+    """Check tokens, scopes, Redis, the model (a call and its result) and SMTP, and say how to mend what is wrong."""
+
+    logs.configure_logging("ERROR", stream=sys.stderr)
+
+    async def print_findings() -> None:
+        settings, failed = load_settings(), False
+        for finding in (*check_variable_names(), *check_company_files(settings)):
+            failed = _print_finding(finding) or failed
+        async for finding in check_file_bucket(settings):
+            failed = _print_finding(finding) or failed
+        async with open_services(settings, start=False) as outside:
+            async for finding in check_services(outside, settings.react_style, load_mcp_servers(settings)):
+                failed = _print_finding(finding) or failed
+            async for finding in check_approvers(settings, outside):
+                failed = _print_finding(finding) or failed
+        if failed:
+            sys.exit(1)
+
+    console.run_until_complete(print_findings())
+
+
+def _print_finding(finding: DoctorFinding) -> bool:
+    """Says what was found; True if it is wrong."""
+    mark, colour = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow")}.get(finding.level, ("FAIL", "red"))
+    typer.secho(sanitize_for_terminal(f"{mark} {finding.subject}: {finding.text}"), fg=colour)
+    return finding.level == "fail"

@@ -1,0 +1,166 @@
+"""`countersign init`: asks the five questions that make a bot somebody's own, and writes `.env`."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bot.app.env_file import (
+    EnvFileChangedError,
+    find_answer_problem,
+    is_secret_setting,
+    merge_env_text,
+    parse_env_text,
+    read_env_text,
+    require_consistent_values,
+    write_env_file,
+)
+from bot.app.settings import ENV_FILE, Settings
+from bot.cli.console import get_terminal_language, sanitize_for_terminal
+from bot.core.errors import SettingsError
+from bot.core.i18n import translate
+
+app = typer.Typer()
+CLEAR = "-"
+SHIPPED = "slack-manifest.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question, and the settings that answer it. The settings behind the first are asked for if `needs` is empty
+    or one of these has a value."""
+
+    key: str
+    names: tuple[str, ...]
+    needs: Mapping[str, tuple[str, ...]]
+
+
+QUESTIONS = (
+    Question("slack", ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"), {"SLACK_APP_TOKEN": ("SLACK_BOT_TOKEN",)}),
+    Question(
+        "model",
+        ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"),
+        {"OPENAI_MODEL": ("OPENAI_API_KEY", "OPENAI_BASE_URL")},
+    ),
+    Question("redis", ("REDIS_URL",), {}),
+    Question("mail", ("SMTP_URL", "MAIL_FROM"), {"MAIL_FROM": ("SMTP_URL",)}),
+    Question("company", ("COMPANY_TIMEZONE", "DIRECTORY_FILE"), {}),
+)
+ASKED = tuple(name for question in QUESTIONS for name in question.names)
+
+
+@app.command()
+def init(
+    no_input: Annotated[
+        bool, typer.Option("--no-input", help="Ask nothing: take the values from environment variables.")
+    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Change a file that exists already.")] = False,
+    file: Annotated[Path, typer.Option("--file", help="Where to.", dir_okay=False)] = ENV_FILE,
+) -> None:
+    """Ask the five questions (Slack, model, Redis, mail, company) and write .env, for its owner alone. Secrets are
+    never given as options, which others on the machine can read: --no-input takes them from the environment."""
+    language = get_terminal_language()
+    try:
+        before = read_env_text(file)
+        _require_permission(file, before, language, no_input=no_input, replace=replace)
+        now = parse_env_text(before or "")
+        answers = _read_environment(now, language) if no_input else _ask_questions(file, now, language)
+        values = {name: value for name, value in {**now, **answers}.items() if value}
+        require_consistent_values(values)
+        write_env_file(file, merge_env_text(before or "", answers), before)
+    except EnvFileChangedError:
+        raise SettingsError(translate("init.changed", language, file=file)) from None
+    except (KeyboardInterrupt, EOFError, typer.Abort):
+        typer.echo("\n" + translate("init.cancelled", language), err=True)
+        raise typer.Exit(130) from None
+    _print_outcome(file, values, language)
+
+
+def _require_permission(file: Path, before: str | None, language: str, *, no_input: bool, replace: bool) -> None:
+    """Raises SettingsError if there is nobody to ask, and unless a file that exists may be changed."""
+    if not no_input and not sys.stdin.isatty():
+        raise SettingsError(translate("init.no_terminal", language))
+    if before is None or replace:
+        return
+    if no_input or not typer.confirm(translate("init.replace", language, file=file)):
+        raise SettingsError(translate("init.exists", language, file=file))
+
+
+def _read_environment(now: Mapping[str, str], language: str) -> dict[str, str]:
+    """The values of the environment, and else those of the file. Raises SettingsError with all that is wrong."""
+    answers = {name: os.environ.get(name, "").strip() or now.get(name, "") for name in ASKED}
+    wrong = [
+        translate("init.problem", language, name=name, problem=translate(key, language))
+        for name, value in answers.items()
+        if (key := find_answer_problem(name, value))
+    ]
+    if wrong:
+        raise SettingsError(" ".join(wrong))
+    return answers
+
+
+def _ask_questions(file: Path, now: Mapping[str, str], language: str) -> dict[str, str]:
+    typer.echo(translate("init.welcome", language, file=file))
+    answers = dict[str, str]()
+    for number, question in enumerate(QUESTIONS, 1):
+        manifest = find_shipped_file(SHIPPED) if question.key == "slack" else ""
+        text = translate(f"init.ask_{question.key}", language, **({"manifest": manifest} if manifest else {}))
+        typer.echo(f"\n{number}/{len(QUESTIONS)} {text}")
+        for name in question.names:
+            needed = question.needs.get(name, ())
+            is_asked = not needed or any(answers[one] for one in needed)
+            answers[name] = _ask_value(name, now.get(name, ""), language) if is_asked else ""
+    return answers
+
+
+def _ask_value(name: str, now: str, language: str) -> str:
+    """Asks until the value can be right."""
+    secret = is_secret_setting(name)
+    shown = translate("init.kept", language) if now and (secret or "://" in now) else now or _get_default(name)
+    prompt = f"  {name}" + (f" ({translate('init.hidden', language)})" if secret else "")
+    while True:
+        prompted = f"{prompt} [{shown}]" if shown else prompt
+        given = (_ask_secret(prompted) if secret else typer.prompt(prompted, default="", show_default=False)).strip()
+        value = "" if given == CLEAR else given or now
+        if not (problem := find_answer_problem(name, value)):
+            return value
+        typer.secho(f"  {sanitize_for_terminal(translate(problem, language))}", fg="yellow", err=True)
+
+
+def _ask_secret(prompt: str) -> str:
+    """Nothing that is typed from the moment the prompt stands there is shown."""
+    return getpass.getpass(f"{prompt}: ")
+
+
+def _get_default(name: str) -> str:
+    default = Settings.model_fields[name.lower()].default
+    return "" if default is None else str(default)
+
+
+def find_shipped_file(name: str) -> str:
+    """Where a file of `deploy` is: in the source tree, or in what the wheel has installed."""
+    places = (Path(__file__).parents[2] / "deploy" / name, Path(sys.prefix) / "share" / "countersign" / name)
+    return str(next((place for place in places if place.is_file()), name))
+
+
+def _print_outcome(file: Path, values: Mapping[str, str], language: str) -> None:
+    typer.echo(translate("init.written", language, file=file))
+    real = {
+        "workspace": "SLACK_BOT_TOKEN" in values,
+        "model": bool({"OPENAI_API_KEY", "OPENAI_BASE_URL"} & values.keys()),
+        "redis": "REDIS_URL" in values,
+        "mail": "SMTP_URL" in values,
+    }
+    between = translate("card.comma", language)
+    if missing := between.join(translate(f"init.{name}", language) for name, is_real in real.items() if not is_real):
+        typer.echo(translate("init.stand_ins", language, names=missing))
+    if others := between.join(name for name in ASKED if os.environ.get(name) not in (None, "", values.get(name))):
+        typer.echo(translate("init.overridden", language, names=others))
+    typer.echo(translate("init.next", language))

@@ -1,0 +1,65 @@
+"""`countersign restored`: whether work is held because the store was emptied or restored, and letting it go on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from bot.app.settings import load_settings
+from bot.cli import console
+from bot.core.i18n import translate
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_watch import HeldPartition, PauseReason, accept_store, list_held_partitions
+from bot.storage.journal import Journal
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import compute_number_floor
+
+app = typer.Typer()
+
+
+@app.command()
+def restored(
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Take the store as it is: work goes on, and no number comes twice.")
+    ] = False,
+) -> None:
+    """Say whether work is held because the store is not the one that was here before, and let it go on."""
+    language = console.get_terminal_language()
+
+    async def report_or_accept() -> None:
+        withdrawn = 0
+        async with console.open_bot_store() as (redis, keys):
+            scripts = ScriptRunner.from_redis(redis, keys)
+            held = await list_held_partitions(scripts)
+            if held and accept:
+                withdrawn = await _accept_held_store(scripts, held[0].reason)
+        typer.echo(_describe_state(held, language, accepted=accept, withdrawn=withdrawn))
+
+    console.run_until_complete(report_or_accept())
+
+
+async def _accept_held_store(scripts: ScriptRunner, reason: PauseReason) -> int:
+    """Answers how many presses that wait in it are withdrawn."""
+    from bot.approvals.held_presses import withdraw_presses  # slow to import, and seldom needed
+    from bot.approvals.since_copy import list_kept_tools
+
+    redis = scripts.redis
+    await RedisStore(redis).skip_numbers(compute_number_floor(datetime.now(UTC)))
+    journal = Journal(redis, scripts.keys)
+    await journal.append_record("alert", "store.accepted", person=console.get_os_user(), text=reason.value)
+    withdrawn = await withdraw_presses(scripts, list_kept_tools(load_settings().workflow_engine).__contains__)
+    await accept_store(scripts)
+    return withdrawn
+
+
+def _describe_state(held: list[HeldPartition], language: str, *, accepted: bool, withdrawn: int) -> str:
+    if not held:
+        return translate("restored.none", language)
+    if accepted:
+        lines = [translate("restored.accepted", language)]
+        lines += [translate("restored.withdrawn", language, n=withdrawn)] if withdrawn else []
+        return "\n".join(lines)
+    since, why = console.format_terminal_time(held[0].held_ms), translate(f"restored.{held[0].reason.value}", language)
+    return translate("restored.held", language, since=since, why=why)

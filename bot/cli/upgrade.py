@@ -1,0 +1,51 @@
+"""`countersign upgrade --check`: can this version read everything that is stored?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bot.app.work_kinds import parse_work
+from bot.cli import console
+from bot.core.i18n import translate
+from bot.core.version import VERSION
+from bot.storage.record_check import RecordCheck, check_records
+
+app = typer.Typer()
+
+MAX_NAMED = 20
+
+
+@app.command()
+def upgrade(
+    check: Annotated[
+        bool, typer.Option("--check", help="Read every record and say which this version cannot; writes nothing.")
+    ] = False,
+) -> None:
+    """Say whether this version can read what is stored: before it is started, and before the way back to it."""
+    language = console.get_terminal_language()
+    if not check:
+        typer.echo(translate("upgrade.hint", language, version=VERSION))
+        return
+
+    async def check_and_report() -> None:
+        async with console.open_bot_store() as (redis, keys):
+            found = await check_records(redis, keys, parse_work)
+        typer.echo(_describe_check(found, language))
+        if found.newer or found.unreadable:
+            raise typer.Exit(1)
+
+    console.run_until_complete(check_and_report())
+
+
+def _describe_check(found: RecordCheck, language: str) -> str:
+    counts = ", ".join(f"{kind} {count}" for kind, count in sorted(found.counts.items())) or "0"
+    lines = [translate("upgrade.read", language, version=VERSION, counts=counts)]
+    for key, names in (("newer", found.newer), ("unreadable", found.unreadable)):
+        if names:
+            lines.append(translate(f"upgrade.{key}", language, n=len(names)))
+            lines += [f"  {console.sanitize_for_terminal(name)}" for name in names[:MAX_NAMED]]
+    if len(lines) == 1:
+        lines.append(translate("upgrade.fine", language))
+    return "\n".join(lines)

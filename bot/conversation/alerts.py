@@ -1,0 +1,107 @@
+"""Tells administrators in chat what needs one of them, while the lanes may stand still."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from bot.chat.messages import Channel, ChatDirectory, Post
+from bot.core import logs
+from bot.core.clock import Clock
+from bot.core.errors import NEEDS_ADMINISTRATOR, ChatError, StoreUnavailableError
+from bot.core.i18n import translate
+from bot.queue.keys import Keys
+from bot.queue.store_watch import PauseReason
+from bot.redis.connect import translate_redis_errors
+from bot.storage.journal import Journal, JournalRecord
+from tools.spec import TextRef
+
+SILENCE_MS = 3_600_000
+"""The same alert comes once in this time (ms), whichever process notices it."""
+MAX_TOLD = 20
+"""Most administrators who are told."""
+log = logs.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdministratorAlerts:
+    redis: Redis
+    keys: Keys
+    chat: Channel
+    directory: ChatDirectory
+    journal: Journal
+
+    async def send_alert(self, code: str, **params: object) -> None:
+        """Posts `alert.<code>` in the DM of each administrator. Never fails: the log has it in any case, and what could
+        not be said is said the next time."""
+        key = self.keys.build_key(0, "alerted", code)
+        try:
+            with translate_redis_errors():
+                if not await self.redis.set(key, "1", nx=True, px=SILENCE_MS):
+                    return
+            await self.journal.append_record("alert", "alert", text=translate(f"alert.{code}", "en", **params))
+            told = [one for one in await self.directory.list_people() if one.is_administrator and one.active]
+            for person in told[:MAX_TOLD]:
+                post = Post(translate(f"alert.{code}", person.language, **params))
+                place = await self.chat.open_dm(person.id)
+                await self.chat.post_message(place, post, key=f"alert:{code}:{secrets.token_hex(6)}")
+        except (ChatError, StoreUnavailableError) as failed:
+            log.warning("alert not sent", code=code, reason=str(failed))
+            with suppress(RedisError):
+                await self.redis.delete(key)
+
+    async def report_pause(self, reason: PauseReason, offset_ms: int) -> None:
+        """What `StoreWatch` has found out."""
+        match reason:
+            case PauseReason.NONE:
+                await self._forget_alerts()
+            case PauseReason.BACKUP:
+                pass
+            case PauseReason.CLOCK:
+                await self.send_alert("clock", seconds=abs(offset_ms) // 1000)
+            case _:
+                await self.send_alert("held", why=TextRef(key=f"restored.{reason.value}"))
+
+    async def _forget_alerts(self) -> None:
+        """Work goes on: the next time is told again."""
+        try:
+            with translate_redis_errors():
+                for code in ("clock", "held"):
+                    await self.redis.delete(self.keys.build_key(0, "alerted", code))
+        except StoreUnavailableError as failed:
+            log.warning("alerts not forgotten", reason=str(failed))
+
+
+ALERTED_KINDS = frozenset({"item.dead", "effect.unknown", "model.down"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalAlerts:
+    """Tells administrators what the journal has that needs one of them. Every process looks; each alert comes once."""
+
+    alerts: AdministratorAlerts
+    clock: Clock
+    pause_s: float = 10.0
+
+    async def watch_journal(self) -> None:
+        """Runs until the process stops."""
+        since_ms = self.clock.now_ms()
+        while True:
+            await asyncio.sleep(self.pause_s)
+            async for record in self.alerts.journal.stream_records(since=since_ms, kinds=ALERTED_KINDS):
+                since_ms = max(since_ms, record.at_ms + 1)
+                await self._send_alert_about(record)
+
+    async def _send_alert_about(self, record: JournalRecord) -> None:
+        match record.kind:
+            case "item.dead":
+                await self.alerts.send_alert("dead", id=record.more.get("item", ""))
+            case "effect.unknown":
+                await self.alerts.send_alert("unknown", card=record.more.get("approval", ""))
+            case "model.down" if record.more.get("why") in NEEDS_ADMINISTRATOR:
+                await self.alerts.send_alert("model", why=record.more.get("said", ""))

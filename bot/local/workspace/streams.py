@@ -1,0 +1,139 @@
+"""What a streamed message is made of: pieces of Markdown, tasks and blocks, in the order in which they came first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bot.local.workspace.schema import (
+    check_anything,
+    check_by_type,
+    check_items,
+    check_one_of,
+    check_shape,
+    check_string,
+)
+from bot.local.workspace.world import Json
+
+LIFETIME_S = 300.0
+"""A stream ends by itself after this time, and cannot be continued or stopped (observed: slackapi/python-slack-sdk
+issue 1859)."""
+CHUNK_CHARS = 256
+"""Characters of a title in a chunk; of a task's details and output, each time they are sent."""
+STREAM_BLOCKS = 50
+"""Blocks in all chunks of a stream; at its stop as many come besides."""
+DISPLAYS = ("timeline", "plan", "dense")
+
+CHUNKS = check_items(
+    check_by_type(
+        {
+            "markdown_text": check_shape({"text": check_string(12_000)}),
+            "task_update": check_shape(
+                {
+                    "id": check_string(255),
+                    "title": check_string(CHUNK_CHARS),
+                    "status": check_one_of("pending", "in_progress", "complete", "error"),
+                },
+                {
+                    "details": check_string(CHUNK_CHARS, 0),
+                    "output": check_string(CHUNK_CHARS, 0),
+                    "sources": check_items(
+                        check_by_type({"url": check_shape({"url": check_string(3000), "text": check_string(256)})}),
+                        50,
+                        0,
+                    ),
+                },
+            ),
+            "plan_update": check_shape({"title": check_string(CHUNK_CHARS)}),
+            "blocks": check_shape({"blocks": check_anything}),
+        }
+    ),
+    100,
+)
+
+
+@dataclass(slots=True)
+class StreamPart:
+    """One stretch of a stream; one of the three is filled."""
+
+    text: str = ""
+    tasks: dict[str, Json] = field(default_factory=dict)
+    """Id → the last `task_update`, with all of its details and output."""
+    blocks: list[Json] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class MessageStream:
+    """A message that is being streamed."""
+
+    thread_ts: str
+    started_at: float
+    """Seconds of the workspace's clock."""
+    display: str = "timeline"
+    mode: str = ""
+    """`markdown_text` or `chunks`: what it began with; empty while nothing has come."""
+    title: str = ""
+    is_stopped_by_user: bool = False
+    parts: list[StreamPart] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts)
+
+    def count_blocks(self) -> int:
+        return sum(len(part.blocks) for part in self.parts)
+
+    def add_text(self, text: str) -> None:
+        if not self.parts or not self.parts[-1].text:
+            self.parts.append(StreamPart())
+        self.parts[-1].text += text
+
+    def add_chunk(self, chunk: Json) -> None:
+        if chunk["type"] == "markdown_text":
+            self.add_text(chunk["text"])
+        elif chunk["type"] == "plan_update":
+            self.title = chunk["title"]
+        elif chunk["type"] == "blocks":
+            self.parts.append(StreamPart(blocks=chunk["blocks"]))
+        else:
+            self._update_task(chunk)
+
+    def _update_task(self, chunk: Json) -> None:
+        """A known task is rewritten where it stands; its details and output are appended to what it had."""
+        part = next((part for part in self.parts if chunk["id"] in part.tasks), None) or self._find_task_part()
+        before = part.tasks.get(chunk["id"], {})
+        grown = {name: before.get(name, "") + (chunk.get(name) or "") for name in ("details", "output")}
+        part.tasks[chunk["id"]] = {**before, **chunk, **grown}
+
+    def _find_task_part(self) -> StreamPart:
+        """Where a new task stands: a plan has all of them in one place, the others where they came."""
+        known = [part for part in self.parts if part.tasks]
+        if self.display != "plan":
+            known = [part for part in known if part is self.parts[-1]]
+        if not known:
+            known = [StreamPart()]
+            self.parts += known
+        return known[0]
+
+    def build_blocks(self) -> list[Json]:
+        """The message's blocks so far."""
+        return [block for part in self.parts for block in self._build_part_blocks(part)]
+
+    def _build_part_blocks(self, part: StreamPart) -> list[Json]:
+        if part.text:
+            return [{"type": "markdown", "text": part.text}]
+        cards = [build_task_card(task) for task in part.tasks.values()]
+        if not cards or self.display == "timeline":
+            return [*cards, *part.blocks]
+        return [{"type": "plan", "title": self.title or cards[-1]["title"], "tasks": cards}]
+
+
+def build_task_card(task: Json) -> Json:
+    """The block of a task."""
+    card = {"type": "task_card", "task_id": task["id"], "title": task["title"], "status": task["status"]}
+    said = {name: build_plain_rich_text(task[name]) for name in ("details", "output") if task.get(name)}
+    return {**card, **said, **({"sources": task["sources"]} if task.get("sources") else {})}
+
+
+def build_plain_rich_text(text: str) -> Json:
+    section = {"type": "rich_text_section", "elements": [{"type": "text", "text": text}]}
+    return {"type": "rich_text", "elements": [section]}

@@ -1,0 +1,127 @@
+"""How much waits in the queue, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+
+from bot.core.redaction import redact_text
+from bot.queue.keys import Keys
+from bot.queue.stored_items import get_put_ms
+from bot.redis.connect import translate_redis_errors
+
+LOOKED_AT = 50
+"""Lanes that are due and are looked at in each partition, so that a flood costs a look no more than calm does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFigures:
+    now_ms: int
+    """By Redis."""
+    lanes: int
+    """Lanes that hold items."""
+    due_lanes: int
+    """Those that nobody has taken though they are due."""
+    items: int
+    """Items in the lanes that were looked at."""
+    oldest_ms: int
+    """How long the oldest of these items has waited."""
+    timers: int
+    open_cards: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneFigures:
+    lane: str
+    items: int
+    oldest_ms: int
+    """How long its first item has waited."""
+    tries: int
+    """How often its first item was begun."""
+    owner: str
+    """The process that handles it; empty: nobody does now."""
+    error: str
+    """Why the last try failed."""
+
+
+async def list_oldest_lanes(redis: Redis, keys: Keys, most: int) -> list[LaneFigures]:
+    """The lanes whose first items have waited longest, of the first `LOOKED_AT` of each partition. Raises
+    StoreUnavailableError."""
+    with translate_redis_errors():
+        seconds, micros = await redis.time()
+        now_ms = int(seconds) * 1000 + int(micros) // 1000
+        async with redis.pipeline(transaction=False) as pipe:
+            for partition in range(keys.partitions):
+                pipe.zrange(keys.build_key(partition, "z"), 0, LOOKED_AT - 1)
+            names: list[Any] = await pipe.execute()
+        lanes = [(partition, str(lane)) for partition, found in enumerate(names) for lane in found]
+        async with redis.pipeline(transaction=False) as pipe:
+            for partition, lane in lanes:
+                pipe.llen(keys.build_key(partition, "in", lane))
+                pipe.lindex(keys.build_key(partition, "in", lane), 0)
+                pipe.hmget(keys.build_key(partition, "st", lane), ["tries", "owner", "token", "error"])
+            answers: list[Any] = await pipe.execute() if lanes else []
+    found = [
+        _build_lane_figures(lane, now_ms, *answers[3 * n : 3 * n + 3])
+        for n, (_, lane) in enumerate(lanes)
+        if answers[3 * n + 1]
+    ]
+    return sorted(found, key=lambda one: -one.oldest_ms)[:most]
+
+
+def _build_lane_figures(lane: str, now_ms: int, items: int, head: str, state: Sequence[str | None]) -> LaneFigures:
+    tries, owner, token, error = state
+    return LaneFigures(
+        lane=lane,
+        items=items,
+        oldest_ms=max(0, now_ms - get_put_ms(str(head))),
+        tries=int(tries or 0),
+        owner=str(owner or "") if token else "",
+        error=redact_text(str(error or "")),
+    )
+
+
+async def load_queue_figures(redis: Redis, keys: Keys) -> QueueFigures:
+    """In three round trips. Raises StoreUnavailableError."""
+    partitions = range(keys.partitions)
+    with translate_redis_errors():
+        seconds, micros = await redis.time()
+        now_ms = int(seconds) * 1000 + int(micros) // 1000
+        async with redis.pipeline(transaction=False) as pipe:
+            for partition in partitions:
+                lanes = keys.build_key(partition, "z")
+                pipe.zcard(lanes)
+                pipe.zcount(lanes, "-inf", now_ms)
+                pipe.zrange(lanes, "-inf", str(now_ms), byscore=True, offset=0, num=LOOKED_AT)
+                pipe.zcard(keys.build_key(partition, "t"))
+                pipe.zcard(keys.build_key(partition, "open"))
+            answers: list[Any] = await pipe.execute()
+        rows = [answers[5 * partition : 5 * partition + 5] for partition in partitions]
+        due = [(partition, str(lane)) for partition, row in zip(partitions, rows, strict=True) for lane in row[2]]
+        items, oldest_ms = await _look_at_lanes(redis, keys, due, now_ms)
+    return QueueFigures(
+        now_ms=now_ms,
+        lanes=sum(row[0] for row in rows),
+        due_lanes=sum(row[1] for row in rows),
+        items=items,
+        oldest_ms=oldest_ms,
+        timers=sum(row[3] for row in rows),
+        open_cards=sum(row[4] for row in rows),
+    )
+
+
+async def _look_at_lanes(redis: Redis, keys: Keys, due: Sequence[tuple[int, str]], now_ms: int) -> tuple[int, int]:
+    """(items, how long the oldest one has waited)."""
+    if not due:
+        return 0, 0
+    async with redis.pipeline(transaction=False) as pipe:
+        for partition, lane in due:
+            inbox = keys.build_key(partition, "in", lane)
+            pipe.llen(inbox)
+            pipe.lindex(inbox, 0)
+        answers: list[Any] = await pipe.execute()
+    put_ms = [get_put_ms(str(head)) for head in answers[1::2] if head]
+    return sum(answers[::2]), max((now_ms - at for at in put_ms), default=0)

@@ -1,0 +1,152 @@
+"""Holds all work for a moment, so that a copy of the store is of one moment: no process takes a lane, what runs ends.
+
+A hold runs out by itself if whoever made it is gone. Messages and presses are accepted meanwhile, and handled after
+it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from bot.core.cancellation import cancel_and_wait
+from bot.core.errors import CountersignError, StoreUnavailableError
+from bot.queue.scripts import ScriptRunner
+from bot.redis.connect import translate_redis_errors
+
+HOLD_MS = 15_000
+"""How long a hold lasts if nobody renews it (ms)."""
+SETTLE_S = 3.0
+"""Every process has looked by then, and takes no more lanes."""
+PATIENCE_S = 30.0
+"""How long lanes at work may take to end."""
+_PAGE = 500
+
+
+class HoldTakenError(CountersignError):
+    """Somebody else holds the work already."""
+
+
+class HoldLostError(CountersignError):
+    """The hold has run out, or a process has worked in spite of it: what was copied meanwhile is not of one moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedLane:
+    """A lane that a process has."""
+
+    lane: str
+    owner: str
+
+
+class LanesAtWorkError(CountersignError):
+    """Some lanes have not come to rest."""
+
+    def __init__(self, lanes: list[OwnedLane]) -> None:
+        super().__init__(", ".join(f"{one.lane} ({one.owner})" for one in lanes))
+        self.lanes = lanes
+
+
+@dataclass(slots=True)
+class Hold:
+    """Work that is held."""
+
+    scripts: ScriptRunner
+    tokens: list[str]
+    """The last token of each partition when everything was at rest: it grows with every lane that is taken."""
+    is_lost: bool = False
+
+    async def require_rest(self) -> None:
+        """Raises HoldLostError if anybody has worked since. Raises StoreUnavailableError."""
+        if self.is_lost or await _load_last_tokens(self.scripts) != self.tokens:
+            raise HoldLostError("work was done while it was held")
+
+
+@asynccontextmanager
+async def hold_work(
+    scripts: ScriptRunner, *, settle_s: float = SETTLE_S, patience_s: float = PATIENCE_S
+) -> AsyncIterator[Hold]:
+    """Inside, nobody works. Raises HoldTakenError, LanesAtWorkError and StoreUnavailableError."""
+    nonce = secrets.token_hex(8)
+    try:
+        if set(await _call_hold(scripts, nonce, HOLD_MS)) != {"ok"}:
+            raise HoldTakenError("another backup is being made")
+        hold = Hold(scripts, [])
+        renewing = asyncio.create_task(_renew_hold(hold, nonce))
+        try:
+            await asyncio.sleep(settle_s)
+            await wait_for_rest(scripts, patience_s)
+            hold.tokens = await _load_last_tokens(scripts)
+            yield hold
+        finally:
+            await cancel_and_wait([renewing])
+    finally:
+        with suppress(StoreUnavailableError):  # then it runs out
+            await _call_hold(scripts, nonce, 0)
+
+
+async def wait_for_rest(scripts: ScriptRunner, patience_s: float = PATIENCE_S) -> None:
+    """Until no process has a lane. Raises LanesAtWorkError and StoreUnavailableError."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + patience_s
+    while owned := await list_owned_lanes(scripts):
+        if loop.time() > end:
+            raise LanesAtWorkError(owned)
+        await asyncio.sleep(0.2)
+
+
+async def list_owned_lanes(scripts: ScriptRunner) -> list[OwnedLane]:
+    """Lanes under a lease that has not run out. Raises StoreUnavailableError."""
+    redis, keys = scripts.redis, scripts.keys
+    owned: list[OwnedLane] = []
+    with translate_redis_errors():
+        seconds, _ = await redis.time()
+        for partition in range(keys.partitions):
+            start = 0
+            while True:
+                found: list[Any] = await redis.zrange(
+                    keys.build_key(partition, "z"),
+                    f"({int(seconds) * 1000}",
+                    "+inf",
+                    byscore=True,
+                    offset=start,
+                    num=_PAGE,
+                )
+                async with redis.pipeline(transaction=False) as pipe:
+                    for lane in found:
+                        pipe.hmget(keys.build_key(partition, "st", str(lane)), ["token", "owner"])
+                    states = await pipe.execute() if found else []
+                owned += [
+                    OwnedLane(str(lane), str(owner or ""))
+                    for lane, (token, owner) in zip(found, states, strict=True)
+                    if token
+                ]
+                start += _PAGE
+                if len(found) < _PAGE:
+                    break
+    return owned
+
+
+async def _renew_hold(hold: Hold, nonce: str) -> None:
+    while True:
+        await asyncio.sleep(HOLD_MS / 5000)
+        with suppress(StoreUnavailableError):
+            if set(await _call_hold(hold.scripts, nonce, HOLD_MS, again=True)) != {"ok"}:
+                hold.is_lost = True
+                return
+
+
+async def _call_hold(scripts: ScriptRunner, nonce: str, ms: int, *, again: bool = False) -> list[str]:
+    with translate_redis_errors():
+        return [str(one) for one in await scripts.run_in_all_partitions("hold", nonce, ms, int(again))]
+
+
+async def _load_last_tokens(scripts: ScriptRunner) -> list[str]:
+    keys = scripts.keys
+    with translate_redis_errors():
+        return [
+            str(await scripts.redis.get(keys.build_key(partition, "ep")) or "") for partition in range(keys.partitions)
+        ]

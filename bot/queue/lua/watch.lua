@@ -1,0 +1,25 @@
+-- One process looks at this partition: is it the store that the process has seen, and how late is it there?
+-- ARGV: bell, id for a store that has none, tolerance (ms), then by partition: the id and the mark that the process knows.
+-- Answers the store's id, its mark (it only grows), why it is held (or empty), and its time (ms).
+local life, at = base .. 'life', tonumber(string.match(base, '{q(%d+)}'))
+local known_id, known_mark = ARGV[4 + 2 * at], tonumber(ARGV[5 + 2 * at])
+local stored = redis.call('HMGET', life, 'id', 'mark', 'former')
+local id, mark, why = stored[1], tonumber(stored[2] or '0'), nil
+if not id then
+  id = ARGV[2]
+  redis.call('HSET', life, 'id', id)
+  if known_id ~= '' then
+    why = 'emptied'
+    redis.call('HSET', life, 'former', known_id)
+  end
+elseif known_id ~= '' and known_id ~= id then
+  if known_id ~= stored[3] then why = 'replaced' end
+elseif mark < known_mark - tonumber(ARGV[3]) then
+  why = 'restored'
+end
+if why and redis.call('HSETNX', life, 'held', why) == 1 then redis.call('HSET', life, 'held_ms', whole(now)) end
+mark = math.max(now, mark + 1)
+redis.call('HSET', life, 'mark', whole(mark))
+local held = redis.call('HGET', life, 'held')
+if not held and tonumber(redis.call('HGET', life, 'backup_until') or '0') > now then held = 'backup' end
+return {id, whole(mark), held or '', whole(now)}

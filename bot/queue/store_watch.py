@@ -1,0 +1,257 @@
+"""Watches whether the store is the one that this process knows, and whether both have the same time.
+
+A store that was emptied, replaced, or restored from a copy knows nothing of what was decided since; if work went on,
+it would be done twice. So the store is held: no process takes work until an administrator accepts it (`countersign
+restored --accept`). A process whose clock is wrong takes no work either; the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from functools import wraps
+from pathlib import Path
+from statistics import median
+
+from bot.core import logs
+from bot.core.clock import Clock
+from bot.queue.keys import Keys
+from bot.queue.scripts import ScriptRunner
+from bot.redis.connect import translate_redis_errors
+
+MAX_OFFSET_MS = 30_000
+"""A process that is further from the store's time takes no work (ms)."""
+MIN_CORRECTED_MS = 1_000
+"""Less is the time that the question takes (ms)."""
+TOLERANCE_MS = 60_000
+"""A store may lose so much (ms), e.g. in a failover, and is still the same: what it lost was not acknowledged long ago,
+and no number comes twice (`RedisStore`)."""
+WATCHED_MS = 20_000
+"""A process looks far more often (ms)."""
+_SAVE_S = 30.0
+_log = logs.get_logger(__name__)
+
+
+class PauseReason(StrEnum):
+    """Why this process takes no work."""
+
+    NONE = ""
+    CLOCK = "clock"
+    EMPTIED = "emptied"
+    REPLACED = "replaced"
+    RESTORED = "restored"
+    BACKUP = "backup"
+    """A copy is being made: it passes by itself (`bot.queue.holds`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPartition:
+    """What a process has seen of one partition."""
+
+    id: str = ""
+    """Drawn when the store was first used."""
+    mark: int = 0
+    """Grows with every look, about as time does (ms)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StoreWatch:
+    """`watch_store` is a job of the worker. `memory`: a file that outlives the process; None: it remembers nothing.
+    `report`: called when the reason to pause changes."""
+
+    scripts: ScriptRunner
+    keys: Keys
+    memory: Path | None = None
+    may_lose_data: bool = False
+    """By setting: then any store will do, and only the clock is watched."""
+    report: Callable[[PauseReason, int], Awaitable[None]] | None = None
+    """(reason, ms that this process is ahead of the store)."""
+    read_time_ms: Callable[[], float] = lambda: time.time() * 1000
+    reason: PauseReason = PauseReason.NONE
+    offset_ms: int = 0
+    """This process's clock minus the store's (ms)."""
+    _known: list[KnownPartition] = field(default_factory=list)
+    _saved_s: float = 0.0
+
+    @property
+    def is_paused(self) -> bool:
+        return self.reason is not PauseReason.NONE
+
+    @property
+    def is_held(self) -> bool:
+        """True if every process pauses, until an administrator accepts the store."""
+        return self.reason not in (PauseReason.NONE, PauseReason.CLOCK, PauseReason.BACKUP)
+
+    def adjust_clock(self, clock: Clock) -> Clock:
+        """The same clock, set right by the store's time as it was at the last look."""
+        return Clock(
+            read_now=lambda: clock.read_now() - self._correction,
+            read_today=lambda: clock.read_today() - self._correction,
+        )
+
+    @property
+    def _correction(self) -> timedelta:
+        return timedelta(milliseconds=self.offset_ms if abs(self.offset_ms) >= MIN_CORRECTED_MS else 0)
+
+    async def watch_store(self) -> None:
+        """Looks once. Raises StoreUnavailableError."""
+        if not self._known:
+            self._known = _load_known(self.memory, self.keys.partitions)
+        fresh = secrets.token_hex(6)
+        known = [part for one in self._known for part in (("", 0) if self.may_lose_data else (one.id, one.mark))]
+        before_ms = self.read_time_ms()
+        with translate_redis_errors():
+            answers = await self.scripts.run_in_all_partitions("watch", fresh, TOLERANCE_MS, *known)
+        now_ms = (before_ms + self.read_time_ms()) / 2
+        self._known = [KnownPartition(str(id), int(mark)) for id, mark, _, _ in answers]
+        self.offset_ms = round(now_ms - median(int(at) for *_, at in answers))
+        self._save_known()
+        await self._change_reason(_find_reason([str(held) for _, _, held, _ in answers], self.offset_ms))
+
+    async def _change_reason(self, reason: PauseReason) -> None:
+        if reason is self.reason:
+            return
+        former, self.reason = self.reason, reason
+        if reason is PauseReason.NONE:
+            _log.warning("work goes on", was=former.value)
+        elif reason is PauseReason.BACKUP:
+            _log.info("work is held for a moment: a backup is being made")
+        else:
+            _log.error("work is held", reason=reason.value, offset_ms=self.offset_ms, cure=CURES[reason])
+        if self.report is not None:
+            await self.report(reason, self.offset_ms)
+
+    def _save_known(self) -> None:
+        """Twice a minute. Where it cannot be written, the process remembers only while it runs."""
+        if self.memory is None or time.monotonic() - self._saved_s < _SAVE_S:
+            return
+        self._saved_s = time.monotonic()
+        content = json.dumps([[one.id, one.mark] for one in self._known])
+        with suppress(OSError):
+            self.memory.parent.mkdir(parents=True, exist_ok=True)
+            draft = self.memory.with_suffix(f".{secrets.token_hex(4)}")
+            draft.touch(mode=0o600, exist_ok=False)
+            draft.write_text(content, encoding="utf-8")
+            draft.replace(self.memory)
+
+
+def build_watch_job(watch: StoreWatch, pause_s: float) -> Callable[[], Awaitable[None]]:
+    """A job that looks again and again, `pause_s` apart."""
+
+    async def watch_store() -> None:
+        while True:
+            await watch.watch_store()
+            await asyncio.sleep(pause_s)
+
+    return watch_store
+
+
+def pause_job(job: Callable[[], Awaitable[None]], watch: StoreWatch) -> Callable[[], Awaitable[None]]:
+    """The job, left out while work is held."""
+
+    @wraps(job)
+    async def run_unless_paused() -> None:
+        if not watch.is_paused:
+            await job()
+
+    return run_unless_paused
+
+
+CURES = {
+    PauseReason.CLOCK: "this machine's clock differs from Redis's by more than 30 s: set it right (NTP)",
+    **dict.fromkeys(
+        (PauseReason.EMPTIED, PauseReason.REPLACED, PauseReason.RESTORED),
+        "the store is not the one that was here before. See `countersign restored`",
+    ),
+}
+
+
+def _find_reason(held: Sequence[str], offset_ms: int) -> PauseReason:
+    for one in held:
+        if one:
+            return PauseReason(one)
+    return PauseReason.CLOCK if abs(offset_ms) > MAX_OFFSET_MS else PauseReason.NONE
+
+
+def _load_known(memory: Path | None, partitions: int) -> list[KnownPartition]:
+    """What an earlier process of this machine has seen; nothing, if there is no such file or it is not readable."""
+    with suppress(OSError, ValueError, TypeError, RecursionError):
+        content = json.loads(memory.read_text(encoding="utf-8")) if memory else []
+        known = [KnownPartition(str(id), int(mark)) for id, mark in content]
+        if len(known) == partitions:
+            return known
+    return [KnownPartition()] * partitions
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPartition:
+    """A partition that waits for an administrator."""
+
+    partition: int
+    reason: PauseReason
+    held_ms: int
+    """Since when (epoch ms)."""
+
+
+async def list_held_partitions(scripts: ScriptRunner) -> list[HeldPartition]:
+    """Raises StoreUnavailableError."""
+    held: list[HeldPartition] = []
+    with translate_redis_errors():
+        for partition in range(scripts.keys.partitions):
+            stored = await scripts.redis.hmget(build_life_key(scripts.keys, partition), ["held", "held_ms"])
+            if stored[0]:
+                held.append(HeldPartition(partition, PauseReason(str(stored[0])), int(stored[1] or 0)))
+    return held
+
+
+async def accept_store(scripts: ScriptRunner) -> None:
+    """Takes the store as it is: processes take work again. Raises StoreUnavailableError."""
+    for one in await list_held_partitions(scripts):
+        with translate_redis_errors():
+            await scripts.redis.hdel(build_life_key(scripts.keys, one.partition), "held", "held_ms")
+
+
+async def hold_restored_store(scripts: ScriptRunner, ids: Sequence[str] = ()) -> None:
+    """Nobody takes work from now on, until an administrator accepts the store. `ids`: which store it is from now on, by
+    partition; processes that know the one before are not told again once it is accepted. Raises
+    StoreUnavailableError."""
+    keys, redis = scripts.keys, scripts.redis
+    with translate_redis_errors():
+        seconds, _ = await redis.time()
+        for partition in range(keys.partitions):
+            life = build_life_key(keys, partition)
+            await redis.hset(life, mapping={"held": PauseReason.RESTORED.value, "held_ms": str(int(seconds) * 1000)})
+            former = await redis.hget(life, "id")
+            if ids and ids[partition] and former != ids[partition]:
+                await redis.hset(life, mapping={"id": ids[partition], **({"former": str(former)} if former else {})})
+
+
+async def load_store_ids(scripts: ScriptRunner) -> list[str]:
+    """Which store it is, by partition; empty where no process has looked yet. Raises StoreUnavailableError."""
+    with translate_redis_errors():
+        return [
+            str(await scripts.redis.hget(build_life_key(scripts.keys, partition), "id") or "")
+            for partition in range(scripts.keys.partitions)
+        ]
+
+
+async def is_store_watched(scripts: ScriptRunner) -> bool:
+    """True if a process has looked at it in the last seconds. Raises StoreUnavailableError."""
+    with translate_redis_errors():
+        seconds, _ = await scripts.redis.time()
+        marks = [
+            int(await scripts.redis.hget(build_life_key(scripts.keys, partition), "mark") or 0)
+            for partition in range(scripts.keys.partitions)
+        ]
+    return max(marks) > int(seconds) * 1000 - WATCHED_MS
+
+
+def build_life_key(keys: Keys, partition: int) -> str:
+    """The key of what is known of a partition."""
+    return keys.build_key(partition, "life")

@@ -1,0 +1,254 @@
+"""Everything that is kept of one person: what it is, where it lies, and what erases it.
+
+Requests and their records are listed and never erased: their hashes name people, and nothing could be verified without
+them. Counters of use stay as numbers under a pseudonym."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic import ValidationError
+from redis.asyncio import Redis
+
+from bot.core.errors import UnreadableRecordError
+from bot.core.records import Approval
+from bot.queue.keys import Keys
+from bot.redis.connect import translate_redis_errors
+from bot.storage.approvals import ApprovalStore
+from bot.storage.backup import stream_key_pages
+from bot.storage.calls import TAB
+from bot.storage.journal import Journal
+from bot.storage.runs import RunStore
+from tools.workflow.engine.redis_store import RedisStore
+
+Command = tuple[str, ...]
+KEPT_LISTS = ("mine", "told", "todo", "done", "decided_for")
+"""Lists of a person in the embedded engine."""
+OWN_KEYS = frozenset({"welcomed", "home", "home_turn", "morning", "set", "due"})
+"""Keys of a partition that have the person behind their name."""
+RUN_KINDS = frozenset({"step", "run.finished", "run.stopped", "run.cancelled"})
+"""Kinds of journal records whose person is the one whose message it was."""
+_KEY = re.compile(r"\{(q\d\d|people|files)\}:(.+)")
+_DIRECT = re.compile(r"[^:]+:[^:]+:D[^:]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonalRecord:
+    """One thing that is kept of a person."""
+
+    kind: str
+    """`run`, `card`, `history`, `calls`, `journal`, `file`, `request` …"""
+    data: Any
+    """JSON."""
+    erase: Sequence[Command] = ()
+    """What erases it; none: it is kept."""
+    file: tuple[str, str] | None = None
+    """The workspace, and by what its `FileStore.delete_file` knows the file; its bytes go with it."""
+
+
+@dataclass(slots=True)
+class PersonalData:
+    """What is kept of `person` (id). Every call may raise StoreUnavailableError."""
+
+    redis: Redis
+    keys: Keys
+    person: str
+    pseudonym: str = ""
+    """Under which counters stay."""
+    _runs: set[str] = field(default_factory=set)
+
+    async def list_open_work(self) -> list[str]:
+        """What still waits for them, or of theirs for others: tasks, requests, cards."""
+        store = RedisStore(self.redis)
+        tasks = [name for name, _ in await store.list_members("todo", self.person)]
+        own = await store.load_requests([name for name, _ in await store.list_members("mine", self.person)])
+        cards = await ApprovalStore(self.redis, self.keys).list_open_approvals()
+        return [
+            *tasks,
+            *(one.id for one in own if one.is_running),
+            *(one.id for one in cards if self._is_concerned(one)),
+        ]
+
+    async def stream_records(self) -> AsyncIterator[PersonalRecord]:
+        """All of it, each once. One key at a time is in memory."""
+        await self._find_runs()
+        async for record in self._stream_journal():
+            yield record
+        async for record in self._stream_requests():
+            yield record
+        seen: set[str] = set()
+        async for page in stream_key_pages(self.redis, self.keys):
+            for key in page:
+                found = _KEY.fullmatch(key.removeprefix(f"{self.keys.prefix}:"))
+                if found is None or key in seen:
+                    continue
+                for record in await self._list_records(key, found[1], found[2]):
+                    seen.add(key)
+                    yield record
+
+    async def erase_records(self, delete_file: Callable[[str, str], Awaitable[None]]) -> Counter[str]:
+        """Erases what may be erased. Answers how many of each kind; what is kept counts as `kept <kind>`."""
+        counts: Counter[str] = Counter()
+        async for record in self.stream_records():
+            if record.file:
+                await delete_file(*record.file)
+            with translate_redis_errors():
+                for command in record.erase:
+                    await cast("Awaitable[Any]", self.redis.execute_command(*command))  # type: ignore[no-untyped-call]
+            counts[record.kind if record.erase or record.file else f"kept {record.kind}"] += 1
+        return counts
+
+    async def _find_runs(self) -> None:
+        """Ids of the runs that their messages began: of those that are kept, and of those the journal tells."""
+        async for record in Journal(self.redis, self.keys).stream_records(kinds=RUN_KINDS, person=self.person):
+            self._runs.add(record.run)
+        self._runs.discard("")
+
+    async def _stream_journal(self) -> AsyncIterator[PersonalRecord]:
+        for partition in range(self.keys.partitions):
+            key, start = self.keys.build_key(partition, "j"), "-"
+            while True:
+                with translate_redis_errors():
+                    entries: Any = await self.redis.xrange(key, start, "+", count=500)
+                for id, fields in entries:
+                    if fields.get("who") == self.person:
+                        yield PersonalRecord(kind="journal", data={"id": id, **fields}, erase=[("XDEL", key, str(id))])
+                if len(entries) < 500:
+                    break
+                start = f"({entries[-1][0]}"
+
+    async def _stream_requests(self) -> AsyncIterator[PersonalRecord]:
+        store = RedisStore(self.redis)
+        names: dict[str, list[str]] = {}
+        for name in KEPT_LISTS:
+            for member, _ in await store.list_members(name, self.person):
+                request = member if name in ("mine", "told") else member.rpartition("-")[0]
+                names.setdefault(request, []).append(f"{name} {member}")
+        for request, why in names.items():
+            found, events = await store.load_request(request), await store.load_events(request)
+            data = {
+                "id": request,
+                "why": why,
+                "request": found.model_dump(mode="json") if found else None,
+                "events": [json.loads(one) for one in events],
+            }
+            yield PersonalRecord(kind="request", data=data)
+        for delegation in (
+            *await store.list_delegations_from(self.person),
+            *await store.list_delegations_to(self.person),
+        ):
+            yield PersonalRecord(kind="delegation", data=delegation.model_dump(mode="json"))
+
+    async def _list_records(self, key: str, tag: str, rest: str) -> list[PersonalRecord]:
+        """What a key holds of them."""
+        name, _, about = rest.partition(":")
+        if tag == "people":
+            return await self._list_people_fields(key, rest)
+        if tag == "files":
+            team, _, member = rest.partition(":file:")
+            return [await self._build_file_record(key, team, member)] if member.startswith(f"{self.person}:") else []
+        if name in OWN_KEYS and about.split(":", 1)[0] == self.person:
+            return [PersonalRecord(kind=name, data={"key": key, "value": await self._read(key)}, erase=[("DEL", key)])]
+        read = {
+            "run": self._list_runs,
+            "apr": self._list_cards,
+            "h": self._list_entries,
+            "calls": self._list_entries,
+            "feedback": self._list_fields,
+            "spent": self._list_fields,
+            "files": self._list_fields,
+        }.get(name)
+        return await read(key, name, about) if read else []
+
+    async def _read(self, key: str) -> Any:
+        with translate_redis_errors():
+            return await self.redis.get(key)
+
+    async def _list_people_fields(self, key: str, rest: str) -> list[PersonalRecord]:
+        """Preferences, and what Slack says of them."""
+        name = rest.rpartition(":")[2]
+        if name not in ("preferences", "members"):
+            return []
+        with translate_redis_errors():
+            text: Any = await self.redis.hget(key, self.person)
+        erase: list[Command] = [("HDEL", key, self.person)]
+        if name == "preferences":
+            erase.append(("INCR", f"{key}_version"))
+        return [PersonalRecord(kind=name, data=_read_json(str(text)), erase=erase)] if text else []
+
+    async def _build_file_record(self, key: str, team: str, member: str) -> PersonalRecord:
+        """What may be on a request is kept with it, as long as `FILES_DAYS` says."""
+        with translate_redis_errors():
+            text = await self.redis.get(key)
+            is_unused = await self.redis.zscore(f"{self.keys.prefix}:{{files}}:{team}:unused", member) is not None
+        return PersonalRecord(kind="file", data=_read_json(str(text)), file=(team, member) if is_unused else None)
+
+    async def _list_runs(self, key: str, name: str, id: str) -> list[PersonalRecord]:
+        run = await RunStore(self.redis, self.keys).load_run(id) if ":" not in id else None
+        if run is None or run.message.person != self.person:
+            return []
+        erase = [("DEL", one) for one in (key, f"{key}:m", f"{key}:k")]
+        return [PersonalRecord(kind="run", data=run.model_dump(mode="json"), erase=erase)]
+
+    async def _list_cards(self, key: str, name: str, id: str) -> list[PersonalRecord]:
+        """Cards about their own matters go; those that they have decided for others are those people's, for 30 days."""
+        try:
+            approval = await ApprovalStore(self.redis, self.keys).load_approval(id)
+        except (UnreadableRecordError, ValidationError):
+            return []
+        if approval is None or not self._is_concerned(approval):
+            return []
+        is_own = self.person in (approval.caller, approval.proposal.requester)
+        erase = [("DEL", key)] if is_own else []
+        return [PersonalRecord(kind="card", data=approval.model_dump(mode="json"), erase=erase)]
+
+    def _is_concerned(self, approval: Approval) -> bool:
+        named = {approval.caller, approval.decided_by, approval.proposal.requester, *approval.proposal.deciders}
+        return self.person in named or self.person in dict(approval.copies)
+
+    async def _list_entries(self, key: str, name: str, conversation: str) -> list[PersonalRecord]:
+        """What a conversation remembers: of their DM all, of others what their own messages led to."""
+        with translate_redis_errors():
+            values = [str(one) for one in await self.redis.lrange(key, 0, -1)]
+        runs = [_find_run(name, value) for value in values]
+        is_direct = _DIRECT.fullmatch(conversation) is not None and bool(self._runs.intersection(runs))
+        kind = "history" if name == "h" else "calls"
+        return [
+            PersonalRecord(
+                kind=kind,
+                data={"conversation": conversation, "entry": value.rpartition(TAB)[2]},
+                erase=[("LREM", key, "0", value)],
+            )
+            for value, run in zip(values, runs, strict=True)
+            if is_direct or run in self._runs
+        ]
+
+    async def _list_fields(self, key: str, name: str, about: str) -> list[PersonalRecord]:
+        """Fields of a hash that begin with the person."""
+        found: list[PersonalRecord] = []
+        with translate_redis_errors():
+            fields: Mapping[str, str] = await self.redis.hgetall(key)  # type: ignore[assignment]
+        for one, text in fields.items():
+            if one != self.person and not one.startswith((f"{self.person}:", f"{self.person}{TAB}")):
+                continue
+            erase: list[Command] = [("HDEL", key, one)]
+            if name == "spent":
+                erase.insert(0, ("HINCRBY", key, self.pseudonym + one.removeprefix(self.person), text))
+            found.append(PersonalRecord(kind=name, data={"key": key, "field": one, "value": text}, erase=erase))
+        return found
+
+
+def _find_run(name: str, value: str) -> str:
+    return value.partition("|")[2].split(TAB, 1)[0] if name == "h" else value.split(TAB, 1)[0]
+
+
+def _read_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

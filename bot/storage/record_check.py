@@ -1,0 +1,95 @@
+"""Reads every stored record, to see whether this version can: before an upgrade, and before the way back."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+from pydantic import ValidationError
+from redis.asyncio import Redis
+
+from bot.core.errors import UnreadableRecordError
+from bot.core.records import is_newer_record
+from bot.queue.keys import Keys
+from bot.queue.stored_items import split_stored_item
+from bot.redis.connect import translate_redis_errors
+from bot.storage.approvals import ApprovalStore
+from bot.storage.runs import RunStore
+from tools.workflow.engine.redis_store import RedisStore
+
+_PATTERN_SIGN = re.compile(r"[*?\[\]\\]")
+PAGE = 500
+
+
+@dataclass(slots=True)
+class RecordCheck:
+    """What was read. `newer` and `unreadable`: `kind id`."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    newer: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+    async def read_record(self, kind: str, id: str, read: Callable[[], Awaitable[object]]) -> None:
+        self.counts[kind] += 1
+        try:
+            await read()
+        except ValidationError as unread:
+            (self.newer if is_newer_record(unread) else self.unreadable).append(f"{kind} {id}")
+        except (UnreadableRecordError, ValueError, KeyError, TypeError, RecursionError):
+            self.unreadable.append(f"{kind} {id}")
+
+
+async def check_records(redis: Redis, keys: Keys, parse_work: Callable[[str], object]) -> RecordCheck:
+    """Reads runs, approvals, items that wait, and requests of the embedded engine; writes nothing. Raises
+    StoreUnavailableError."""
+    check, approvals, runs = RecordCheck(), ApprovalStore(redis, keys), RunStore(redis, keys)
+    for partition in range(keys.partitions):
+        async for id in _list_ids(redis, keys, partition, "apr"):
+            await check.read_record("approval", id, lambda id=id: approvals.load_approval(id))  # type: ignore[misc]
+        async for id in _list_ids(redis, keys, partition, "run"):
+            if ":" not in id:  # its messages are further keys, read with it
+                await check.read_record("run", id, lambda id=id: runs.load_run(id))  # type: ignore[misc]
+        async for lane in _list_ids(redis, keys, partition, "in"):
+            await _check_lane(check, redis, keys.build_key(partition, "in", lane), parse_work)
+    with translate_redis_errors():
+        await _check_requests(check, RedisStore(redis))
+    return check
+
+
+async def _list_ids(redis: Redis, keys: Keys, partition: int, kind: str) -> AsyncIterator[str]:
+    prefix = keys.build_key(partition, kind, "")
+    with translate_redis_errors():
+        async for key in redis.scan_iter(match=_escape_pattern(prefix) + "*", count=PAGE):
+            yield str(key).removeprefix(prefix)
+
+
+def _escape_pattern(text: str) -> str:
+    return _PATTERN_SIGN.sub(r"\\\g<0>", text)
+
+
+async def _check_lane(check: RecordCheck, redis: Redis, key: str, parse_work: Callable[[str], object]) -> None:
+    with translate_redis_errors():
+        stored = await cast("Awaitable[list[str]]", redis.lrange(key, 0, -1))
+    for raw in stored:
+        id, body = _split_item(raw)
+
+        async def read_body(body: str = body) -> object:
+            return parse_work(body)
+
+        await check.read_record("item", id, read_body)
+
+
+def _split_item(raw: str) -> tuple[str, str]:
+    """(id, body); an item of another form has neither."""
+    try:
+        return split_stored_item(raw)
+    except ValueError:
+        return "?", raw
+
+
+async def _check_requests(check: RecordCheck, store: RedisStore) -> None:
+    for request, _ in await store.list_members("changed"):
+        await check.read_record("request", request, lambda request=request: store.load_request(request))  # type: ignore[misc]

@@ -1,0 +1,201 @@
+"""The bytes of files, under their SHA-256, in a bucket of an S3-compatible store. Needs the extra `s3`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal, TypeVar
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import ConnectionError as NoConnectionError
+
+from bot.core.errors import FilesUnavailableError, FilesUnreachableError
+
+T = TypeVar("T")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+MAX_BYTES = 100_000_000
+"""The largest file that a setting allows: no more is ever read of an object."""
+FRESH_S = 600.0
+"""Bytes that were written so lately are not written again."""
+THREADS = 8
+BUSY = frozenset({"SlowDown", "RequestTimeout", "ServiceUnavailable", "InternalError", "Throttling"})
+GONE = frozenset({"NoSuchKey", "404", "NotFound"})
+PROBE = "check"
+"""The object with which `doctor` looks whether the bucket takes, gives and deletes."""
+
+
+@dataclass(frozen=True, slots=True)
+class S3Bytes:
+    """Implements `FileBytes`. Calls run in threads of their own: a store that hangs holds up nothing else."""
+
+    client: Any
+    bucket: str
+    prefix: str = ""
+    """Empty, or with a slash at its end."""
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "s3"))
+
+    async def save_bytes(self, sha256: str, content: bytes) -> None:
+        await self._run(lambda: self._save(self._get_key(sha256), content))
+
+    async def load_bytes(self, sha256: str) -> bytes | None:
+        content = await self._run(lambda: self._load(self._get_key(sha256)))
+        return content if content is not None and hashlib.sha256(content).hexdigest() == sha256 else None
+
+    async def delete_bytes(self, sha256: str) -> None:
+        await self._run(lambda: self.client.delete_object(Bucket=self.bucket, Key=self._get_key(sha256)))
+
+    async def list_hashes(self, older_than_s: float) -> list[str]:
+        return await self._run(lambda: list(self._list_old(older_than_s)))
+
+    async def check_writable(self) -> None:
+        """Raises FilesUnavailableError if the bucket does not take, give, list and delete."""
+        content = b"countersign doctor"
+
+        def probe() -> bool:
+            key = self.prefix + PROBE
+            self._put(key, content)
+            found = self._load(key)
+            self.client.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix, MaxKeys=1)
+            self.client.delete_object(Bucket=self.bucket, Key=key)
+            return found == content
+
+        if not await self._run(probe):
+            raise FilesUnavailableError(f"FILES_BUCKET: {self.bucket}: gives other bytes than it was given")
+
+    async def keeps_versions(self) -> bool:
+        """True if the bucket keeps what is deleted. False also where it does not say."""
+
+        def ask() -> bool:
+            try:
+                return bool(self.client.get_bucket_versioning(Bucket=self.bucket).get("Status") == "Enabled")
+            except ClientError:
+                return False
+
+        return await self._run(ask)
+
+    def close(self) -> None:
+        """Waits for no call: each ends by its own time."""
+        self.threads.shutdown(wait=False, cancel_futures=True)
+        self.client.close()
+
+    def _get_key(self, sha256: str) -> str:
+        """Only a hash ever becomes a key."""
+        if not _SHA256.fullmatch(sha256):
+            raise ValueError("not a SHA-256")
+        return self.prefix + sha256
+
+    def _save(self, key: str, content: bytes) -> None:
+        """What was written long ago is written again: nobody then takes it for an orphan."""
+        try:
+            found = self.client.head_object(Bucket=self.bucket, Key=key)
+        except ClientError as missing:
+            if _read_code(missing) not in GONE:
+                raise
+        else:
+            if found["ContentLength"] == len(content) and _compute_age_s(found, found["LastModified"]) < FRESH_S:
+                return
+        self._put(key, content)
+
+    def _put(self, key: str, content: bytes) -> None:
+        self.client.put_object(Bucket=self.bucket, Key=key, Body=content, ContentType="application/octet-stream")
+
+    def _load(self, key: str) -> bytes | None:
+        """None also for what is too large to be ours."""
+        try:
+            body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
+        except ClientError as missing:
+            if _read_code(missing) in GONE:
+                return None
+            raise
+        try:
+            content: bytes = body.read(MAX_BYTES + 1)
+        finally:
+            body.close()
+        return content if len(content) <= MAX_BYTES else None
+
+    def _list_old(self, older_than_s: float) -> Iterator[str]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix)
+        for page in pages:
+            for one in page.get("Contents", ()):
+                name = one["Key"].removeprefix(self.prefix)
+                if _SHA256.fullmatch(name) and _compute_age_s(page, one["LastModified"]) >= older_than_s:
+                    yield name
+
+    async def _run(self, act: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.threads, self._try, act)
+
+    def _try(self, act: Callable[[], T]) -> T:
+        try:
+            return act()
+        except ClientError as refused:
+            code, status = _read_code(refused), refused.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            is_busy = code in BUSY or status in (408, 429) or status >= 500
+            kind = FilesUnreachableError if is_busy else FilesUnavailableError
+            raise kind(f"FILES_BUCKET: {self.bucket}: {code}") from refused
+        except (NoConnectionError, HTTPClientError, IncompleteReadError) as away:
+            raise FilesUnreachableError(f"FILES_BUCKET: {self.bucket}: {type(away).__name__}") from away
+        except BotoCoreError as wrong:  # no credentials, for one
+            raise FilesUnavailableError(f"FILES_BUCKET: {self.bucket}: {type(wrong).__name__}") from wrong
+
+
+def open_s3_bytes(
+    address: str,
+    *,
+    endpoint: str = "",
+    region: str = "",
+    access_key: str = "",
+    secret_key: str = "",
+    style: Literal["auto", "path", "virtual"] = "auto",
+) -> S3Bytes:
+    """A store at `s3://bucket/prefix`. Nothing is asked of it yet. Without keys, AWS's own ways to find them are tried.
+    Raises FilesUnavailableError for what makes no client."""
+    bucket, _, prefix = address.removeprefix("s3://").partition("/")
+    prefix = prefix.strip("/")
+    try:
+        client = _build_client(endpoint, region, access_key, secret_key, style)
+    except (BotoCoreError, ValueError) as wrong:  # an unknown profile, for one, or no address
+        raise FilesUnavailableError(f"FILES_BUCKET: {bucket}: {type(wrong).__name__}") from wrong
+    return S3Bytes(client, bucket, f"{prefix}/" if prefix else "")
+
+
+def _build_client(endpoint: str, region: str, access_key: str, secret_key: str, style: str) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint or None,
+        region_name=region or ("us-east-1" if endpoint else None),
+        aws_access_key_id=access_key or None,
+        aws_secret_access_key=secret_key or None,
+        config=Config(
+            # All tries together end before a process that is asked to end has to.
+            connect_timeout=3,
+            read_timeout=8,
+            max_pool_connections=THREADS,
+            retries={"total_max_attempts": 2, "mode": "standard"},
+            # Newer checksums are not known everywhere; the signature has the SHA-256 of what is sent.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            s3={"addressing_style": style, "payload_signing_enabled": True},
+        ),
+    )
+
+
+def _read_code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))[:60]
+
+
+def _compute_age_s(answer: Any, modified: datetime) -> float:
+    """By the store's own clock, which its answer tells."""
+    said = answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
+    try:
+        now = parsedate_to_datetime(said)
+    except ValueError:
+        now = datetime.now(UTC)
+    return (now - modified).total_seconds()

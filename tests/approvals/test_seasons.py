@@ -1,0 +1,81 @@
+"""The days on which clocks are put on or back, and the turn of the year."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.approvals.morning_lists import MorningLists
+from bot.core.clock import Clock
+from bot.queue.keys import Keys
+from bot.storage.spending import UsageStore
+from tests.harness.lab import Lab
+from tests.tools.company import NOW, TAXI, ZHANG
+from tests.tools.office import office
+from tools.workflow.engine.redis_store import RedisStore
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def list_minutes(first: date, days: int) -> Iterator[datetime]:
+    """Every ten minutes of these days in Berlin, as UTC has them."""
+    start, end = (datetime.combine(first + timedelta(days=n), time(), BERLIN).astimezone(UTC) for n in (0, days))
+    while start < end:
+        yield start
+        start += timedelta(minutes=10)
+
+
+async def plan_all_day(lab: Lab, at: time, first: date, days: int) -> list[str]:
+    """The mornings that one process begins when it looks every ten minutes."""
+    lab.staff.known = [one.model_copy(update={"timezone": "Europe/Berlin"}) for one in lab.staff.known]
+    mornings: MorningLists = replace(lab.mornings, at=at)
+    for minute in list_minutes(first, days):
+        await replace(mornings, clock=Clock(read_today=lambda minute=minute: minute)).plan_due_mornings()  # type: ignore[misc]
+    return sorted(one.rpartition(":")[2] for one in mornings.planned)
+
+
+@pytest.mark.parametrize("at", [time(2, 30), time(9, 0)])
+@pytest.mark.parametrize(
+    ("first", "mornings"),
+    [
+        (date(2026, 3, 27), ["2026-03-27", "2026-03-30", "2026-03-31"]),  # put on in the night to Sunday
+        (date(2026, 10, 23), ["2026-10-23", "2026-10-26", "2026-10-27"]),  # and back
+        (date(2026, 12, 30), ["2026-12-30", "2026-12-31"]),  # a public holiday follows, by the company's calendar
+    ],
+)
+async def test_each_working_day_has_one_morning(redis: Redis, at: time, first: date, mornings: list[str]) -> None:
+    assert await plan_all_day(Lab(redis), at, first, 5) == mornings
+
+
+@pytest.mark.parametrize(
+    ("at", "day", "next_day"),
+    [
+        ("2026-03-28T22:59", "2026-03-28", "2026-03-28T23:00"),
+        ("2026-03-28T23:00", "2026-03-29", "2026-03-29T22:00"),  # a day of 23 hours
+        ("2026-10-25T22:59", "2026-10-25", "2026-10-25T23:00"),  # a day of 25 hours
+        ("2026-12-31T22:59", "2026-12-31", "2026-12-31T23:00"),
+        ("2026-12-31T23:00", "2027-01-01", "2027-01-01T23:00"),
+    ],
+)
+async def test_a_company_day_ends_at_its_midnight(redis: Redis, at: str, day: str, next_day: str) -> None:
+    now = datetime.fromisoformat(at).replace(tzinfo=UTC)
+    usage = UsageStore(redis, Keys(), clock=Clock(read_now=lambda: now), zone=BERLIN)
+    assert usage.get_company_day() == date.fromisoformat(day)
+    assert usage.get_next_day_start() == datetime.fromisoformat(next_day).replace(tzinfo=UTC)
+
+
+async def test_a_task_waits_as_long_over_the_change_as_otherwise(redis: Redis) -> None:
+    """Reminders count hours, not the hands of a clock."""
+    gaps = list[timedelta]()
+    for begun in (NOW, datetime(2026, 3, 28, 12, tzinfo=UTC), datetime(2026, 12, 31, 12, tzinfo=UTC)):
+        await redis.flushall()
+        store = RedisStore(redis)
+        await office(store).engine.start_request("expense", TAXI, ZHANG.id, "a key", begun)
+        timers = await store.list_members("timers")
+        gaps.append(datetime.fromtimestamp(timers[0][1] / 1000, UTC) - begun)
+    assert len(set(gaps)) == 1

@@ -1,0 +1,60 @@
+"""What is in a Redis, by kinds of keys: how many, how large, and whether they end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+
+PAGE = 2_000
+_NAME = re.compile(r"^\w+:(?:\{(\w+)\}:)?(.*)$")
+_PARTITION = re.compile(r"q\d\d$")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """All keys of a kind."""
+
+    keys: int = 0
+    size: int = 0
+    """Bytes, with everything that the server needs for them."""
+    endless: int = 0
+    """Keys that have no end."""
+
+
+def find_family(key: str) -> str:
+    """Which kind a key is of: its name without the ids, `run` or `wf:todo`."""
+    found = _NAME.match(key)
+    tag, rest = (found[1] or "", found[2]) if found else ("", key)
+    parts = rest.split(":")
+    if not tag or _PARTITION.match(tag):
+        return parts[0] + ("" if parts[0] != "run" or len(parts) < 3 else f":{parts[-1]}")
+    if tag in ("people", "files") and len(parts) > 1:
+        del parts[0]  # the workspace's id
+    return f"{tag}:{parts[0]}"
+
+
+async def count_families(redis: Redis) -> dict[str, Family]:
+    """Looks at every key."""
+    names = [str(name) async for name in redis.scan_iter(count=PAGE)]
+    found: dict[str, Family] = {}
+    for start in range(0, len(names), PAGE):
+        page = names[start : start + PAGE]
+        for name, size, left_ms in zip(page, *await _measure_keys(redis, page), strict=True):
+            if size is None:
+                continue  # its time has come meanwhile
+            family, before = find_family(name), found.get(find_family(name), Family())
+            found[family] = Family(before.keys + 1, before.size + size, before.endless + (left_ms == -1))
+    return dict(sorted(found.items()))
+
+
+async def _measure_keys(redis: Redis, names: Sequence[str]) -> tuple[list[int | None], list[int]]:
+    async with redis.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.memory_usage(name, samples=0)
+        for name in names:
+            pipe.pttl(name)
+        answers = await pipe.execute()
+    return answers[: len(names)], answers[len(names) :]

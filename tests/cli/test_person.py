@@ -1,0 +1,113 @@
+"""What is kept of one person: exported whole, erased but for the record, handed over when they leave."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.queue.keys import Keys
+from bot.storage.backup import stream_key_pages
+from tests.harness.office import LI, WANG, ZHANG, Office, office
+from tests.harness.programs import Ended, ran
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Delegation
+
+TWO_DAYS = "我明天起要请两天病假，肚子疼，请李四审批"
+SECRET = "肚子疼"
+
+
+@pytest.fixture
+async def desk(valkey: str) -> AsyncIterator[Office]:
+    async with office(valkey) as opened, opened.opened():
+        yield opened
+
+
+async def run_command(desk: Office, folder: Path, *arguments: str) -> Ended:
+    return await ran(*arguments, cwd=folder, env={"REDIS_URL": desk.redis_url, "LANG": "en_US.UTF-8"})
+
+
+async def export(desk: Office, folder: Path, person: str) -> list[dict[str, object]]:
+    end = await run_command(desk, folder, "person", "export", person)
+    assert end.code == 0, end
+    return [json.loads(line) for line in end.out.splitlines()]
+
+
+async def list_places(redis: Redis, text: str) -> set[str]:
+    """Keys in which the text stands, without their partition; not in requests, which stay."""
+    found: set[str] = set()
+    async for page in stream_key_pages(redis, Keys()):
+        for key in page:
+            kind = str(await redis.type(key))
+            values = {
+                "string": lambda key: redis.get(key),
+                "hash": lambda key: redis.hgetall(key),
+                "list": lambda key: redis.lrange(key, 0, -1),
+                "stream": lambda key: redis.xrange(key),
+            }.get(kind)
+            if values and "{wf}" not in key and text in str(await values(key)):
+                found.add(key.split("}:")[1])
+    return found
+
+
+async def test_everything_is_exported_and_nothing_of_others(desk: Office, tmp_path: Path) -> None:
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    await desk.press(LI, await desk.card(desk.dm(LI)), "approve")
+    await desk.answer(WANG, "你好，我是王五")
+    await desk.quiet()
+    records = await export(desk, tmp_path, ZHANG)
+    kinds = Counter(one["kind"] for one in records)
+    assert {"run", "card", "history", "journal", "request", "spent"} <= kinds.keys()
+    assert SECRET in str(records) and "我是王五" not in str(records)
+    assert all(json.loads(json.dumps(one)) for one in records)
+    approver = await export(desk, tmp_path, LI)
+    assert [one["data"]["id"] for one in approver if one["kind"] == "request"] == ["L-0001"]  # type: ignore[index]
+
+
+async def test_who_is_forgotten_is_in_the_record_only(desk: Office, tmp_path: Path) -> None:
+    assert desk.bot is not None
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    refused = await run_command(desk, tmp_path, "person", "forget", ZHANG, "--yes")
+    assert refused.code == 1 and "L-0001" in refused.all and "Nothing was deleted" in refused.all
+    await desk.press(LI, await desk.card(desk.dm(LI)), "approve")
+    await desk.answer(WANG, "你好，我是王五")
+    await desk.quiet()
+    theirs = f"h:slack:{desk.driver.ws.app.team}:{desk.dm(ZHANG)}"
+    assert theirs in await list_places(desk.bot.redis, SECRET), "negative control"
+    assert "--yes" in (await run_command(desk, tmp_path, "person", "forget", ZHANG)).all, "it asks"
+    forgotten = await run_command(desk, tmp_path, "person", "forget", ZHANG, "--yes")
+    assert forgotten.code == 0 and "gone-" in forgotten.out and "request 1" in forgotten.out, forgotten
+    left = {one["kind"] for one in await export(desk, tmp_path, ZHANG)}
+    assert left <= {"request", "members", "journal"}, left
+    left_in = await list_places(desk.bot.redis, SECRET)
+    assert theirs not in left_in and all(one.startswith("h:") for one in left_in), "what others were told is theirs"
+    assert await list_places(desk.bot.redis, "我是王五"), "others are remembered"
+    assert (await run_command(desk, tmp_path, "audit", "verify")).code == 0, "the record still verifies"
+    assert await desk.answer(ZHANG, "帮助"), "and they may come back"
+
+
+async def test_a_leavers_tasks_and_stand_ins_go_to_somebody_else(desk: Office, tmp_path: Path) -> None:
+    assert desk.bot is not None
+    store, now = RedisStore(desk.bot.redis), datetime.now(UTC)
+    away = Delegation(id="D1", person=WANG, deputy=LI, start=now, end=now + timedelta(days=9))
+    await store.save_delegation(away, [])
+    await store.save_delegation(away.model_copy(update={"id": "D2", "person": LI, "deputy": ZHANG}), [])
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    left = await run_command(desk, tmp_path, "person", "leave", LI, "--to", WANG, "--reason", "has left", "--yes")
+    assert left.code == 1 and "1 tasks and 0 stand-ins" in left.out, left
+    assert f"{WANG} D1 was not handed over" in left.err, "nobody stands in for themselves"
+    await desk.card(desk.dm(WANG), "L-0001")
+    assert await store.list_members("todo", LI) == () and len(await store.list_members("todo", WANG)) == 1
+    assert await store.list_delegations_from(LI) == ()
+    await desk.press(WANG, await desk.card(desk.dm(WANG)), "approve")
+    await desk.quiet()
+    assert (await run_command(desk, tmp_path, "audit", "verify")).code == 0
+    again = await run_command(desk, tmp_path, "person", "leave", LI, "--to", ZHANG, "--yes")
+    assert again.code == 0 and "0 tasks and 1 stand-ins" in again.out, again
+    (moved,) = await store.list_delegations_from(WANG)
+    assert (moved.deputy, moved.end) == (ZHANG, away.end)

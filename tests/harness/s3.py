@@ -1,0 +1,150 @@
+"""An S3 of somebody else's (moto), as a program of its own on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from tests.harness.cluster import HOST, free_ports
+
+BUCKET = "countersign-files"
+RIGHTS = ("s3:ListBucket", "s3:GetObject", "s3:PutObject", "s3:DeleteObject")
+READY_S = 30.0
+REGION = "us-east-1"
+
+
+@dataclass
+class S3Server:
+    """A server that forgets everything when it ends, with one bucket, and one user who may do what the bot needs."""
+
+    folder: Path
+    port: int = field(default_factory=lambda: free_ports(1)[0])
+    access_key: str = "nobody"
+    secret_key: str = "nothing"
+    _child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "files_bucket": f"s3://{BUCKET}/receipts",
+            "files_bucket_endpoint": self.url,
+            "files_bucket_access_key": self.access_key,
+            "files_bucket_secret_key": self.secret_key,
+        }
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {name.upper(): value for name, value in self.settings.items()}
+
+    def ask(self, service: str = "s3") -> Any:
+        """A client that may do everything as long as the server asks for no rights; then what the user may."""
+        keys = {"aws_access_key_id": self.access_key, "aws_secret_access_key": self.secret_key}
+        return boto3.client(service, endpoint_url=self.url, region_name=REGION, **keys)
+
+    def names(self) -> list[str]:
+        return [one["Key"] for one in self.ask().list_objects_v2(Bucket=BUCKET).get("Contents", ())]
+
+    def start(self, *, checks_rights: bool = False) -> None:
+        """`checks_rights`: from now on signatures and rights are looked at; otherwise whoever asks may."""
+        setup = 4 if checks_rights else 1_000_000
+        env = {"PATH": os.environ["PATH"], "INITIAL_NO_AUTH_ACTION_COUNT": str(setup)}
+        with (self.folder / "s3.log").open("ab") as log:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(self.port)],
+                env=env,
+                stdout=log,
+                stderr=log,
+            )
+        ends = time.monotonic() + READY_S
+        while not self._answers():
+            assert time.monotonic() < ends, "it does not answer"
+            time.sleep(0.05)
+        self._set_up()
+
+    def stop(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection((HOST, self.port), 1).close()
+        except OSError:
+            return False
+        return True
+
+    def _set_up(self) -> None:
+        """Four calls."""
+        self.ask().create_bucket(Bucket=BUCKET)
+        users = self.ask("iam")
+        users.create_user(UserName="bot")
+        key = users.create_access_key(UserName="bot")["AccessKey"]
+        allowed = {"Effect": "Allow", "Action": RIGHTS, "Resource": "*"}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+        users.put_user_policy(UserName="bot", PolicyName="files", PolicyDocument=policy)
+        self.access_key, self.secret_key = key["AccessKeyId"], key["SecretAccessKey"]
+
+
+@dataclass
+class Gate:
+    """A port before a server's: while it is closed, nobody reaches the server, which keeps what it has."""
+
+    server: S3Server
+    port: int = field(default_factory=lambda: free_ports(1)[0])
+    _open: asyncio.Server | None = None
+    _writers: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {**self.server.settings, "files_bucket_endpoint": f"http://{HOST}:{self.port}"}
+
+    async def open(self) -> None:
+        self._open = await asyncio.start_server(self._forward, HOST, self.port)
+
+    async def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            for writer in self._writers:
+                writer.transport.abort()
+            self._writers.clear()
+            await self._open.wait_closed()
+            self._open = None
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        behind, onward = await asyncio.open_connection(HOST, self.server.port)
+        self._writers += [writer, onward]
+        await asyncio.gather(_pump(reader, onward), _pump(behind, writer), return_exceptions=True)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65_536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
+@contextmanager
+def serve_s3(folder: Path, *, checks_rights: bool = False) -> Iterator[S3Server]:
+    server = S3Server(folder)
+    try:
+        server.start(checks_rights=checks_rights)
+        yield server
+    finally:
+        server.stop()

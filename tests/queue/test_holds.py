@@ -1,0 +1,100 @@
+"""Work is held for a moment: nobody takes a lane, who is at work is named, and who works in spite of it is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.queue import holds
+from bot.queue.holds import HoldLostError, HoldTakenError, LanesAtWorkError, hold_work, list_owned_lanes
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lanes
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_watch import PauseReason, StoreWatch
+
+KEYS = Keys()
+
+
+def open_scripts(redis: Redis) -> ScriptRunner:
+    return ScriptRunner.from_redis(redis, KEYS)
+
+
+async def look(redis: Redis) -> tuple[PauseReason, bool]:
+    watch = StoreWatch(scripts=open_scripts(redis), keys=KEYS)
+    await watch.watch_store()
+    return watch.reason, watch.is_held
+
+
+async def test_every_process_pauses_and_nobody_is_told_of_a_loss(redis: Redis) -> None:
+    async with hold_work(open_scripts(redis), settle_s=0) as hold:
+        assert await look(redis) == (PauseReason.BACKUP, False)
+        await hold.require_rest()
+    assert await look(redis) == (PauseReason.NONE, False)
+
+
+async def test_the_same_on_a_cluster(redis_cluster: Redis) -> None:
+    async with hold_work(open_scripts(redis_cluster), settle_s=0) as hold:
+        assert await look(redis_cluster) == (PauseReason.BACKUP, False)
+        await hold.require_rest()
+    assert await look(redis_cluster) == (PauseReason.NONE, False)
+
+
+async def test_a_hold_whose_maker_is_gone_runs_out(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holds, "HOLD_MS", 300)
+    await holds._call_hold(open_scripts(redis), "killed", 300)
+    assert (await look(redis))[0] is PauseReason.BACKUP
+    async with asyncio.timeout(5):
+        while (await look(redis))[0] is not PauseReason.NONE:
+            await asyncio.sleep(0.05)
+
+
+async def test_it_is_held_longer_than_one_hold_lasts(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holds, "HOLD_MS", 500)
+    async with hold_work(open_scripts(redis), settle_s=1.2) as hold:
+        assert (await look(redis))[0] is PauseReason.BACKUP
+        await hold.require_rest()
+
+
+async def test_two_backups_do_not_release_each_others_hold(redis: Redis) -> None:
+    async with hold_work(open_scripts(redis), settle_s=0):
+        with pytest.raises(HoldTakenError):
+            async with hold_work(open_scripts(redis), settle_s=0):
+                raise AssertionError
+        assert (await look(redis))[0] is PauseReason.BACKUP
+
+
+async def test_a_lane_at_work_is_waited_for_and_named(redis: Redis) -> None:
+    lanes = Lanes(redis, KEYS, lease_ms=60_000)
+    await lanes.enqueue("lane", "item", "{}")
+    (lease,) = await lanes.claim("process", KEYS.get_partition("lane"), 1)
+    with pytest.raises(LanesAtWorkError) as busy:
+        async with hold_work(open_scripts(redis), settle_s=0, patience_s=0.3):
+            raise AssertionError
+    assert [(one.lane, one.owner) for one in busy.value.lanes] == [("lane", "process")]
+    assert (await look(redis))[0] is PauseReason.NONE, "and work goes on"
+    ending = asyncio.create_task(lease.commit())
+    async with hold_work(open_scripts(redis), settle_s=0, patience_s=5):
+        assert await list_owned_lanes(open_scripts(redis)) == []
+    await ending
+
+
+async def test_who_waits_for_another_try_is_not_at_work(redis: Redis) -> None:
+    lanes = Lanes(redis, KEYS, lease_ms=60_000)
+    await lanes.enqueue("lane", "item", "{}")
+    (lease,) = await lanes.claim("process", KEYS.get_partition("lane"), 1)
+    await lease.retry(60_000, "later")
+    assert await list_owned_lanes(open_scripts(redis)) == []
+
+
+async def test_a_process_that_works_in_spite_of_it_is_noticed(redis: Redis) -> None:
+    """One of a version that knows no such hold."""
+    lanes = Lanes(redis, KEYS, lease_ms=60_000)
+    async with hold_work(open_scripts(redis), settle_s=0) as hold:
+        await lanes.enqueue("lane", "item", "{}")
+        await hold.require_rest()
+        (lease,) = await lanes.claim("process", KEYS.get_partition("lane"), 1)
+        await lease.commit()
+        with pytest.raises(HoldLostError):
+            await hold.require_rest()

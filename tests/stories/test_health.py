@@ -1,0 +1,250 @@
+"""What a process tells of itself: alive, ready, and figures for Prometheus, which name nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Mapping
+
+import pytest
+from aiohttp import ClientSession
+from prometheus_client.parser import text_string_to_metric_families
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from bot.app.health import STARTING, STOPPING, HealthState, open_health_server
+from bot.core import metrics
+from bot.core.errors import SettingsError
+from bot.queue.keys import Keys
+from bot.queue.lanes import LaneItem
+from bot.queue.writes import apply_writes
+from bot.storage.dead_letters import DeadLetterStore
+from bot.storage.processes import ProcessStore
+from tests.harness.office import LI, ZHANG, Office
+from tests.harness.programs import free_ports
+
+Figures = Mapping[tuple[str, ...], float]
+"""Name and labels → value."""
+
+
+def parse_figures(text: str) -> dict[tuple[str, ...], float]:
+    return {
+        (sample.name, *(f"{name}={value}" for name, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def fetch(port: int, path: str) -> tuple[int, str]:
+    async with ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+async def scrape(health: HealthState) -> dict[tuple[str, ...], float]:
+    health._collected_at = health._counted_at = float("-inf")
+    return parse_figures((await health.render_metrics()).decode())
+
+
+def count(figures: Figures, name: str, *labels: str) -> float:
+    """The sum over all that have these labels."""
+    return sum(value for key, value in figures.items() if key[0] == name and {*labels} <= {*key[1:]})
+
+
+async def test_a_day_in_figures(desk: Office) -> None:
+    """A request, its confirmation, its approval, a mail: each is counted once, by what became of it."""
+    assert desk.bot is not None
+    health, before = desk.bot.health, parse_figures((await desk.bot.health.render_metrics()).decode())
+    request = await desk.request_leave(ZHANG, "明天起请2天年假，去看父母，审批人李四")
+    card = await desk.card(desk.dm(LI), request)
+    await desk.press(LI, card, "approve")
+    await desk.until(lambda: f"{request} 已通过" in desk.said(desk.dm(ZHANG)))
+    await desk.press(LI, card, "approve", force=True)  # once more
+    await desk.says(ZHANG, "给李四发邮件：请看一下 L-0001，谢谢")
+    await desk.press(ZHANG, await desk.card(desk.dm(ZHANG), "请看一下"), "send")
+    await desk.until(lambda: desk.mails)
+    await desk.quiet()
+    after = await scrape(health)
+
+    def grew(name: str, *labels: str) -> float:
+        return count(after, f"countersign_{name}", *labels) - count(before, f"countersign_{name}", *labels)
+
+    assert grew("accepted_item_seconds_count", "outcome=new") >= 6
+    assert grew("acknowledgement_seconds_count", "kind=events_api", "outcome=acknowledged") >= 2
+    assert grew("acknowledgement_seconds_count", "kind=interactive", "outcome=acknowledged") >= 4
+    assert not grew("acknowledgement_seconds_count", "outcome=failed")
+    assert grew("item_seconds_count", "kind=message_received", "outcome=done") == 2
+    assert grew("item_wait_seconds_count", "kind=button_pressed") == 4
+    assert grew("presses_total", "outcome=decided") == 3
+    assert count(after, "countersign_presses_total") - count(before, "countersign_presses_total") == 4, "one refused"
+    assert grew("effects_total", "outcome=done") == 3 and grew("effects_total", "tool=send_email") == 1
+    assert grew("effect_seconds_count", "tool=decide_task") == 1
+    assert grew("mail_seconds_count", "outcome=sent") == 1
+    assert grew("run_seconds_count", "outcome=done") == 2
+    assert grew("steps_total", "tool=start_process") >= 1
+    assert grew("model_request_seconds_count", "model=rehearsal", "outcome=answered") >= 4
+    assert grew("tokens_total", "kind=in", "model=rehearsal") > grew("tokens_total", "kind=out", "model=rehearsal") > 0
+    assert grew("unpriced_tokens_total") > 0
+    assert grew("redis_script_seconds_count", "outcome=ok", "script=commit") >= 6
+    assert grew("slack_call_seconds_count", "method=chat.postMessage", "outcome=ok") >= 4
+    assert after[("countersign_store_up",)] == 1 and after[("countersign_queue_lanes",)] == 0
+    assert abs(after[("countersign_clock_offset_seconds",)]) < 1
+    assert after[("countersign_directory_age_seconds",)] < 600
+
+
+async def test_no_label_holds_a_person_a_place_or_a_text(desk: Office) -> None:
+    assert desk.bot is not None
+    request = await desk.request_leave(ZHANG, "明天起请2天年假，去看父母，审批人李四")
+    card = await desk.card(desk.dm(LI), request)
+    await desk.press(LI, card, "approve")
+    await desk.quiet()
+    told = {label for key in await scrape(desk.bot.health) for label in key[1:]}
+    labels = {one.partition("=")[2] for one in told if not one.startswith("model=")}  # named in the settings
+    ours = {one for one in labels if not re.fullmatch(r"[0-9.e+-]+|\+Inf|[a-zA-Z_.]+|[0-9]+\.[0-9]+\.[0-9]+\S*", one)}
+    assert not {one for one in ours if one not in ("PyPy", "CPython")}, "an id or a text has digits or other signs"
+    for hidden in (ZHANG, LI, request, desk.dm(ZHANG), "张三", "zhangsan", card["ts"]):
+        assert not [one for one in told if hidden in one], hidden
+
+
+async def test_what_could_not_be_kept_is_not_acknowledged_and_counted_so(empty: Office) -> None:
+    """Redis refuses every write: Slack is not told *received*, and sends the event again."""
+    async with empty.opened() as bot:
+        before = await scrape(bot.health)
+        await bot.redis.config_set("maxmemory", "1mb")
+        await empty.driver.send_message(ZHANG, empty.dm(ZHANG), "help")
+        failed = ("countersign_acknowledgement_seconds_count", "kind=events_api", "outcome=failed")
+        try:
+            async with asyncio.timeout(30):
+                while count(await scrape(bot.health), *failed) <= count(before, *failed):
+                    await asyncio.sleep(0.05)
+            assert count(await scrape(bot.health), "countersign_redis_errors_total") > 0
+        finally:
+            await bot.redis.config_set("maxmemory", "0")
+        await empty.answer(ZHANG, "help")
+
+
+async def test_ready_only_while_it_can_work(desk: Office) -> None:
+    assert desk.bot is not None
+    health, port = desk.bot.health, free_ports()
+    async with open_health_server(health, "127.0.0.1", port):
+        assert await fetch(port, "/readyz") == (503, "not ready: starting\n")
+        health.phase = ""
+        assert await fetch(port, "/readyz") == (200, "ready\n")
+        assert count(parse_figures((await fetch(port, "/metrics"))[1]), "countersign_ready") == 1
+        health.find_trouble = lambda: "clock"
+        assert await fetch(port, "/readyz") == (503, "not ready: clock\n")
+        health.find_trouble = lambda: ""
+
+        async def is_cut_off() -> bool:
+            return False
+
+        health.is_connected = is_cut_off
+        health.phase = STOPPING
+        assert await fetch(port, "/readyz") == (503, "not ready: stopping, slack\n")
+        assert (await fetch(port, "/healthz"))[0] == 200, "alive all the same: a new start would mend nothing"
+        assert (await fetch(port, "/"))[0] == 404
+    assert count(await scrape(health), "countersign_ready") == 0
+
+
+async def test_without_redis_it_lives_is_not_ready_and_still_tells_its_figures(redis: Redis) -> None:
+    away = Redis(host="127.0.0.1", port=1, retry=Retry(NoBackoff(), 0))
+
+    async def unknown() -> None:
+        return None
+
+    health, port = HealthState(redis=away, keys=Keys(), load_directory_age_ms=unknown, phase=""), free_ports()
+    async with open_health_server(health, "127.0.0.1", port):
+        assert await fetch(port, "/readyz") == (503, "not ready: redis\n")
+        assert (await fetch(port, "/healthz"))[0] == 200
+        status, text = await fetch(port, "/metrics")
+        figures = parse_figures(text)
+        assert status == 200 and figures[("countersign_store_up",)] == 0 and figures[("countersign_ready",)] == 0
+        assert count(figures, "countersign_redis_errors_total", "error=ConnectionError") > 0
+    await away.aclose()
+
+
+async def test_what_waits_and_what_was_given_up_is_counted(redis: Redis) -> None:
+    keys = Keys()
+
+    async def a_minute() -> int:
+        return 60_000
+
+    health = HealthState(redis=redis, keys=keys, load_directory_age_ms=a_minute, get_clock_offset_ms=lambda: 1500.0)
+    now_ms = int((await redis.time())[0]) * 1000
+    for n in range(3):
+        lane = f"lane {n}"
+        partition = keys.get_partition(lane)
+        await redis.zadd(keys.build_key(partition, "z"), {lane: now_ms - 1000 if n else now_ms + 60_000})
+        await redis.rpush(keys.build_key(partition, "in", lane), f"{now_ms - 30_000 * n}|id|{{}}", f"{now_ms}|id2|{{}}")
+    letter = DeadLetterStore(redis, keys).build_bury_writes(LaneItem("lane", "Ev1", "{}", 6, 1), "no")
+    await apply_writes(redis, keys, keys.get_partition("lane"), letter)
+    figures = await scrape(health)
+    assert figures[("countersign_queue_lanes",)] == 3 and figures[("countersign_queue_due_lanes",)] == 2
+    assert figures[("countersign_queue_items",)] == 4 and 60 <= figures[("countersign_queue_oldest_seconds",)] < 90
+    assert figures[("countersign_dead_letters",)] == 1
+    assert figures[("countersign_clock_offset_seconds",)] == 1.5, "as the watch of clocks says"
+    assert figures[("countersign_directory_age_seconds",)] == 60
+
+
+async def test_a_port_of_its_own_is_off_by_default_and_answers_in_a_process(empty: Office, redis: Redis) -> None:
+    port = free_ports()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        with pytest.raises(SettingsError, match="HEALTH_PORT"):
+            async with open_health_server(
+                HealthState(redis=redis, keys=Keys(), load_directory_age_ms=never), "127.0.0.1", port
+            ):
+                pass
+    async with empty.spawned(HEALTH_PORT=str(port)):
+        async with asyncio.timeout(20):
+            while await ready_or_away(port) != 200:
+                await asyncio.sleep(0.05)
+        (process,) = await wait_for_processes(redis)
+        assert process.version and process.model == "rehearsal" and abs(process.offset_ms or 0) < 1000
+        figures = parse_figures((await fetch(port, "/metrics"))[1])
+        assert count(figures, "countersign_ready") == 1 and count(figures, "countersign_info") == 1
+
+
+async def never() -> None:
+    return None
+
+
+async def ready_or_away(port: int) -> int:
+    try:
+        return (await fetch(port, "/readyz"))[0]
+    except OSError:
+        return 0
+
+
+async def wait_for_processes(redis: Redis) -> list:  # type: ignore[type-arg]
+    async with asyncio.timeout(20):
+        while True:
+            found = await ProcessStore(redis, Keys()).list_processes(int((await redis.time())[0]) * 1000)
+            if found and not found[0].trouble:
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def test_a_bot_that_ends_is_gone_from_the_list(empty: Office, redis: Redis) -> None:
+    async def list_ids() -> list[str]:
+        return [one.id for one in await ProcessStore(redis, Keys()).list_processes(int((await redis.time())[0]) * 1000)]
+
+    async with empty.opened() as bot:
+        assert bot.health.phase == STARTING
+        async with asyncio.timeout(20):
+            while not await list_ids():
+                await asyncio.sleep(0.02)
+        assert await list_ids() == [bot.worker.owner]
+    assert not await list_ids()
+
+
+async def test_control_what_raises_without_a_name_has_failed() -> None:
+    def ended(outcome: str) -> float:
+        return metrics.MAILS.labels(outcome=outcome)._sum.get()
+
+    before = ended("failed")
+    with pytest.raises(ZeroDivisionError), metrics.time_outcome(metrics.MAILS, outcome="sent"):
+        raise ZeroDivisionError
+    assert ended("failed") > before

@@ -1,0 +1,121 @@
+"""Nobody hears Slack for longer than it sends an event again: what was written meanwhile is answered once, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.chat.slack import missed_messages
+from bot.chat.slack.missed_messages import MissedMessages
+from bot.local.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
+from tests.harness.office import GENERAL, LI, ZHANG, Office, office
+
+SEEN = "cs:{q00}:seen"
+
+
+class Deaf:
+    """Delivers to nobody."""
+
+    def is_ready(self) -> bool:
+        return True
+
+    async def wait_until_ready(self) -> None: ...
+
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Any:
+        raise NotAcknowledgedError("timeout")
+
+
+@pytest.fixture
+async def hasty(valkey: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    """Gives an event up after the first try."""
+    monkeypatch.setattr(missed_messages, "PAUSE_S", 0.1)
+    async with office(valkey, redelivery=()) as opened:
+        yield opened
+
+
+async def write_while_nobody_hears(hasty: Office, redis: Redis) -> None:
+    """Two messages in a DM, a mention in a channel, and one in a thread; Slack gives all of them up."""
+    async with hasty.opened():
+        await hasty.answer(ZHANG, "帮助")
+        thread = await hasty.driver.mention_bot(LI, GENERAL, "帮助")
+        await hasty.until(lambda: hasty.finals(GENERAL))
+        await hasty.quiet()
+        while await redis.zcard(f"{SEEN}:places") < 3:
+            await hasty.says(ZHANG, "帮助")
+            await hasty.quiet()
+    delivery = hasty.driver.ws.delivery
+    carrier, delivery.carrier = delivery.carrier, Deaf()
+    await hasty.says(ZHANG, "帮助")
+    await hasty.says(ZHANG, "我有哪些申请？")
+    await hasty.driver.mention_bot(LI, GENERAL, "帮助")
+    await hasty.says(LI, "随便聊聊", channel=GENERAL)
+    await hasty.driver.mention_bot(LI, GENERAL, "帮助", thread)
+    await hasty.until(lambda: len(delivery.abandoned_events) >= 7)
+    delivery.carrier = carrier
+    await redis.decrby(f"{SEEN}:heard", 600_000)  # ten minutes ago
+
+
+async def test_what_nobody_heard_is_answered_once_and_in_order(hasty: Office, redis: Redis) -> None:
+    await write_while_nobody_hears(hasty, redis)
+    before = {channel: len(hasty.finals(channel)) for channel in (hasty.dm(ZHANG), GENERAL)}
+    async with hasty.opened():
+        await hasty.until(lambda: len(hasty.finals(GENERAL)) == before[GENERAL] + 2)
+        await hasty.until(lambda: len(hasty.finals(hasty.dm(ZHANG))) == before[hasty.dm(ZHANG)] + 2)
+        await hasty.quiet()
+        helped, listed = hasty.finals(hasty.dm(ZHANG))[-2:]
+        assert helped == hasty.finals(hasty.dm(ZHANG))[0] != listed
+        assert await redis.exists(f"{SEEN}:gap") == 0
+    await redis.decrby(f"{SEEN}:heard", 600_000)
+    looked = len([one for one in hasty.driver.calls if one.method == "conversations.history"])
+    async with hasty.opened():  # once more: nothing of it is new
+        await hasty.until(
+            lambda: len([one for one in hasty.driver.calls if one.method == "conversations.history"]) >= looked + 2
+        )
+        await hasty.answer(LI, "帮助")
+        await hasty.quiet()
+    after = {channel: len(hasty.finals(channel)) for channel in before}
+    assert after == {channel: count + 2 for channel, count in before.items()}
+
+
+async def test_who_has_only_pressed_is_heard_too_and_a_channel_where_nobody_has_written(
+    hasty: Office, redis: Redis
+) -> None:
+    async with hasty.opened():
+        await hasty.request_leave(ZHANG, "明天起请2天年假，去看父母，审批人李四")
+        await hasty.press(LI, await hasty.card(hasty.dm(LI)), "approve")
+        await hasty.quiet()
+        await hasty.driver.wait_until(lambda: hasty.finals(hasty.dm(ZHANG)))
+        while await redis.zcard(f"{SEEN}:places") < 2:
+            await asyncio.sleep(0.02)
+    delivery = hasty.driver.ws.delivery
+    carrier, delivery.carrier = delivery.carrier, Deaf()
+    await hasty.says(LI, "帮助")
+    await hasty.driver.mention_bot(ZHANG, GENERAL, "帮助")
+    await hasty.until(lambda: len(delivery.abandoned_events) >= 3)
+    delivery.carrier = carrier
+    await redis.decrby(f"{SEEN}:heard", 600_000)
+    before = len(hasty.finals(hasty.dm(LI)))
+    async with hasty.opened():
+        await hasty.until(lambda: hasty.finals(GENERAL) and len(hasty.finals(hasty.dm(LI))) == before + 1)
+
+
+async def test_without_a_look_it_is_never_answered(
+    hasty: Office, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control."""
+
+    async def look_for_nothing(self: MissedMessages, gap_s: float) -> None: ...
+
+    monkeypatch.setattr(MissedMessages, "_look_through", look_for_nothing)
+    await write_while_nobody_hears(hasty, redis)
+    before = len(hasty.finals(GENERAL)) + len(hasty.finals(hasty.dm(ZHANG)))
+    async with hasty.opened():
+        await hasty.answer(LI, "帮助")
+        while await redis.exists(f"{SEEN}:gap"):
+            await hasty.answer(LI, "帮助")
+        await hasty.quiet()
+    assert len(hasty.finals(GENERAL)) + len(hasty.finals(hasty.dm(ZHANG))) == before

@@ -1,0 +1,153 @@
+"""The drill: a backup at work, a mail sent and a leave approved after it, all of it lost, and the backup restored. What
+the journal kept elsewhere knows is not done a second time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.core.records import ApprovalState
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_watch import PauseReason, accept_store, list_held_partitions
+from tests.harness.office import LI, ZHANG, Office, office, read_message_text
+from tests.harness.programs import Ended, ctrl_c, ended, ran, started
+from tests.stories.behind import told_privately
+
+MAIL = "给李四发邮件，主题：项目进度，内容：请看一下 L-0001，谢谢"
+TWO_DAYS = "我明天起要请两天病假，肚子疼，请李四审批"
+PARTITIONS = 8
+
+
+@pytest.fixture
+async def empty(valkey: str) -> AsyncIterator[Office]:
+    async with office(valkey) as opened:
+        yield opened
+
+
+async def run_command(desk: Office, folder: Path, *arguments: str) -> Ended:
+    return await ran(*arguments, cwd=folder, env={"REDIS_URL": desk.redis_url, "LANG": "en_US.UTF-8"})
+
+
+async def succeed(desk: Office, folder: Path, *arguments: str) -> str:
+    end = await run_command(desk, folder, *arguments)
+    assert end.code == 0, end
+    return end.out
+
+
+async def live_until_the_loss(desk: Office, folder: Path) -> dict[str, Any]:
+    """A mail is confirmed while the backup is made, and goes out after it; then the leave is approved. Answers the
+    approver's card as it was on the screen."""
+    async with desk.opened() as bot:
+        await desk.request_leave(ZHANG, TWO_DAYS)
+        leave = dict(await desk.card(desk.dm(LI)))
+        await desk.says(ZHANG, MAIL)
+        mail = await desk.card(desk.dm(ZHANG), "项目进度")
+        await desk.quiet()
+        copying = asyncio.create_task(succeed(desk, folder, "backup", "copy"))
+        await desk.until(lambda: bot.watch.reason is PauseReason.BACKUP)
+        await desk.press(ZHANG, mail, "send")
+        assert "keys" in await copying and (folder / "copy").stat().st_mode & 0o777 == 0o600
+        assert not desk.whispers(ZHANG), "a backup is nothing that people are told of"
+        await desk.until(lambda: len(desk.mails) == 1)
+        await desk.press(LI, await desk.card(desk.dm(LI)), "approve")
+        await desk.until(lambda: not desk.cards(desk.dm(LI)))
+        await desk.quiet()
+        (folder / "heads").write_text(await succeed(desk, folder, "audit", "heads"))
+        (folder / "journal").write_text(await succeed(desk, folder, "tail", "--json", "--since", "1d"))
+    return leave
+
+
+async def count_decisions(desk: Office) -> int:
+    kinds = [(one.kind, one.more.get("choice")) for one in await desk.journal()]
+    return kinds.count(("effect.done", "approve"))
+
+
+async def test_what_the_journal_knows_is_neither_sent_nor_decided_again(empty: Office, tmp_path: Path) -> None:
+    leave = await live_until_the_loss(empty, tmp_path)
+    said = await succeed(empty, tmp_path, "restore", "copy", "--replace", "--yes", "--journal", "journal")
+    assert "done since the copy and not done again: 2 cards" in said and "send_email" in said and "Work is held" in said
+    verified = await run_command(empty, tmp_path, "audit", "verify", "--against", "heads")
+    assert verified.code == 1 and "L-0001" in verified.all, "heads of later show what the copy does not have"
+    await succeed(empty, tmp_path, "audit", "verify")
+    async with empty.opened() as bot:
+        assert bot.watch.reason is PauseReason.RESTORED
+        assert len(await list_held_partitions(bot.watch.scripts)) == PARTITIONS
+        finals = empty.finals(empty.dm(ZHANG))
+        await succeed(empty, tmp_path, "restored", "--accept")
+        lost = await empty.card(empty.dm(LI), "再试一次")
+        await empty.quiet()
+        assert len(empty.mails) == 1 and await empty.approvals.list_open_approvals() == []
+        assert empty.finals(empty.dm(ZHANG)) == finals, "who was answered is not answered again"
+        await empty.press(LI, leave, "approve", force=True)
+        await told_privately(empty, LI, "")
+        assert await count_decisions(empty) == 0, "an old button decides nothing"
+        assert "数据恢复成了较早的副本" in read_message_text(lost)
+        await empty.press(LI, lost, "retry")
+        await empty.until(lambda: not empty.cards(empty.dm(LI)))
+        await empty.quiet()
+        assert await count_decisions(empty) == 1 and len(empty.mails) == 1
+        assert not await empty.dead()
+    await succeed(empty, tmp_path, "audit", "verify")
+
+
+async def test_without_the_journal_a_press_that_waits_is_not_carried_out_and_its_person_is_told(
+    empty: Office, tmp_path: Path
+) -> None:
+    """The mail has gone out since the copy; the copy has the press on *Send* waiting."""
+    await live_until_the_loss(empty, tmp_path)
+    end = await run_command(empty, tmp_path, "restore", "copy", "--replace", "--yes")
+    assert end.code == 0 and "No --journal was given" in end.err
+    async with empty.opened() as bot:
+        assert bot.watch.is_held
+        assert "Presses not carried out: 1" in await succeed(empty, tmp_path, "restored", "--accept")
+        await empty.until(lambda: "请在卡片上再按一次" in empty.said(empty.dm(ZHANG)))
+        await empty.quiet()
+        assert len(empty.mails) == 1 and not await empty.dead()
+        open_cards = await empty.approvals.list_open_approvals()
+        assert {one.state for one in open_cards} == {ApprovalState.OPEN} and len(open_cards) == 2
+        await empty.press(ZHANG, await empty.card(empty.dm(ZHANG), "项目进度"), "send")
+        await empty.until(lambda: len(empty.mails) == 2)
+
+
+async def test_if_nobody_took_it_back_the_press_would_send_again(empty: Office, tmp_path: Path) -> None:
+    """Negative control."""
+    await live_until_the_loss(empty, tmp_path)
+    await succeed(empty, tmp_path, "restore", "copy", "--replace", "--yes")
+    async with empty.opened() as bot:
+        await accept_store(bot.watch.scripts)
+        await empty.until(lambda: len(empty.mails) == 2)
+
+
+async def test_a_backup_that_is_stopped_lets_work_go_on_and_leaves_no_file(desk: Office, tmp_path: Path) -> None:
+    assert desk.bot is not None
+    watch = desk.bot.watch
+    env = {"REDIS_URL": desk.redis_url}
+    async with started("backup", "copy", cwd=tmp_path, env=env) as child:
+        await desk.until(lambda: watch.reason is PauseReason.BACKUP)
+        ctrl_c(child)
+        await ended(child)
+    await desk.until(lambda: watch.reason is PauseReason.NONE)
+    assert list(tmp_path.iterdir()) == []
+    assert await desk.answer(ZHANG, "帮助")
+
+
+async def test_a_store_with_data_is_not_touched_without_a_word(desk: Office, tmp_path: Path) -> None:
+    assert desk.bot is not None
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    await succeed(desk, tmp_path, "backup", "copy")
+    before = (tmp_path / "copy").read_bytes()
+    assert "already" in (await run_command(desk, tmp_path, "backup", "copy")).all
+    assert (tmp_path / "copy").read_bytes() == before
+    assert "--replace" in (await run_command(desk, tmp_path, "restore", "copy")).all
+    assert "--yes" in (await run_command(desk, tmp_path, "restore", "copy", "--replace")).all
+    (tmp_path / "cut").write_bytes(before[:-100])
+    assert "nothing was changed" in (await run_command(desk, tmp_path, "restore", "cut", "--replace", "--yes")).all
+    (tmp_path / "lines").write_text(json.dumps({"kind": "step"}))
+    wrong = await run_command(desk, tmp_path, "restore", "copy", "--replace", "--yes", "--journal", "lines")
+    assert "Line 1 of lines" in wrong.all
+    assert await list_held_partitions(ScriptRunner.from_redis(desk.bot.redis, desk.bot.watch.keys)) == []

@@ -1,0 +1,79 @@
+"""Where in a form's file something is wrong: the part that a problem names first, and the line of it.
+
+Lines are looked for as people write such files: `[table]`, `[[table]]` and `key = …`, each on a line of its own. If
+they are written otherwise, the part is told without a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_PLACE = re.compile(
+    r"(?:(?P<table>[a-z]+) row (?P<row>\d{1,6})(?:, (?P<part>[^:]+))?|field '(?P<field>[a-z_]+)'"
+    r"|(?P<key>[a-z_]+)(?:, (?P<inner>[^:]+))?): "
+)
+_HEADER = re.compile(r"\s*\[(\[?)\s*([A-Za-z_-]+)\s*\]")
+_KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=\s*(.*)")
+_TOML_LINE = re.compile(r"\(at line (\d{1,9}),")
+
+
+@dataclass(frozen=True, slots=True)
+class FormPlace:
+    """`[[table]]` number `row`, `[[field]]` with the name `field`, or the key or table `key`; `part`: what in it."""
+
+    table: str = ""
+    row: int = 0
+    field: str = ""
+    key: str = ""
+    part: str = ""
+
+
+def split_place(problem: str) -> tuple[FormPlace | None, str]:
+    """`policy row 2, who 1: 'boss' names nobody` → the place, and what is wrong there. None: it names no place."""
+    found = _PLACE.match(problem)
+    if found is None:
+        return None, problem
+    place = FormPlace(
+        table=found["table"] or "",
+        row=int(found["row"] or 0),
+        field=found["field"] or "",
+        key=found["key"] or "",
+        part=found["part"] or found["inner"] or "",
+    )
+    return place, problem[found.end() :]
+
+
+def find_form_line(toml: bytes, problem: str) -> int:
+    """The line in the form's file, from 1; 0 if it cannot be said."""
+    if said := _TOML_LINE.search(problem):
+        return int(said[1])
+    place, _ = split_place(problem)
+    lines = list(_list_keys(toml.decode("utf-8", "replace")))
+    if place is None:
+        return 0
+    inner = place.part.partition(" ")[0]
+    if place.field:
+        return _find_first(n for n, table, _, key, value in lines if (table, key) == ("field", "name")
+                           and value.strip("\"' ") == place.field)  # fmt: skip
+    if place.table:
+        own = [(n, key) for n, table, row, key, _ in lines if (table, row) == (place.table, place.row)]
+    else:
+        own = [(n, key) for n, table, _, key, _ in lines if table == place.key or (not table and key == place.key)]
+    return _find_first(n for n, key in own if inner and key == inner) or _find_first(n for n, _ in own)
+
+
+def _find_first(lines: Iterator[int]) -> int:
+    return next(lines, 0)
+
+
+def _list_keys(text: str) -> Iterator[tuple[int, str, int, str, str]]:
+    """Line, table, which one of its name, key (empty for the table's own line), and what is written behind the key."""
+    table, counts = "", dict[str, int]()
+    for n, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = header[2]
+            counts[table] = counts.get(table, 0) + 1
+            yield n, table, counts[table], "", ""
+        elif key := _KEY.match(line):
+            yield n, table, counts.get(table, 0), key[1], key[2]
