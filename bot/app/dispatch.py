@@ -32,6 +32,9 @@ AWAY_MAX_MS = 3_600_000
 """After an hour without the platform, tries are counted again."""
 NEWER_RECORD_MAX_MS = 24 * 3_600_000
 """After a day of waiting for a process that can read a record, tries are counted again."""
+_NEWER_RECORD_FIRST_MS = 1_000
+"""How soon an item with such a record is tried again at first: while versions run side by side, each try may reach the
+process that can read it."""
 ACCOUNT_TIMES = 6
 """So many times as long as in an outage an item waits while the platform does not accept our token: half a minute."""
 ACCOUNT_ADVICE = (
@@ -75,7 +78,7 @@ class WorkDispatcher:
             if age_ms > NEWER_RECORD_MAX_MS or not is_newer_record(unread):
                 raise
             await self._journal_newer_record(lease)
-            raise RetryLater(int(min(self.away_ms + age_ms / 8, 60_000)), NEWER_RECORD) from unread
+            raise RetryLater(int(min(_NEWER_RECORD_FIRST_MS + age_ms / 8, 60_000)), NEWER_RECORD) from unread
 
     async def _handle_measured(self, lease: Lease, work: FrozenModel) -> Sequence[Write]:
         kind = get_work_kind(work)

@@ -33,8 +33,10 @@ _AWAY = (
     exceptions.ClusterDownError,
     exceptions.MasterDownError,
     exceptions.TryAgainError,
+    exceptions.NoScriptError,
 )
-"""What redis-py raises when the server is away or takes no writes."""
+"""What redis-py raises when the server is away or takes no writes. A script is loaded when the server does not know
+it, so it can be unknown after that only if the server was restarted in between."""
 _DOWN = (*_AWAY, ConnectionError, TimeoutError)
 """Within a call to Redis the errors of its socket, too."""
 _REFUSAL = re.compile(

@@ -78,7 +78,7 @@ def set_age(lab: Lab, lease: Lease, age_ms: int) -> WorkDispatcher:
 
 
 @pytest.mark.parametrize(
-    ("age_ms", "delay_ms"), [(0, 5_000), (8_000, 6_000), (400_000, 55_000), (NEWER_RECORD_MAX_MS, 60_000)]
+    ("age_ms", "delay_ms"), [(0, 1_000), (8_000, 2_000), (400_000, 51_000), (NEWER_RECORD_MAX_MS, 60_000)]
 )
 async def test_the_older_it_is_the_more_rarely_it_is_tried(redis: Redis, age_ms: int, delay_ms: int) -> None:
     lab = Lab(redis)

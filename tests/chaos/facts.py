@@ -295,6 +295,12 @@ def _list_late(town: Town, slack_s: float) -> list[HeldUp]:
     ]
 
 
+def _is_mended_since(event: str, error: str) -> bool:
+    """Failures of the version before which this version has mended: a server restarted between loading a script and
+    running it."""
+    return event == "job failed" or error.endswith("NoScriptError: No matching script.")
+
+
 def _logs(town: Town) -> dict[str, Any]:
     logged: Counter[str] = Counter()
     tries: dict[tuple[str, str], int] = {}
@@ -305,10 +311,10 @@ def _logs(town: Town) -> dict[str, Any]:
         if event == "chaos.again":
             about = (str(line["lane"]), str(line["item"]))
             tries[about] = max(tries.get(about, 0), int(line["tries"]))
-        elif event in FAILED and not (bot.is_former and event == "job failed"):  # which nobody mends any more
-            failures.append(
-                f"{event}: {line.get('lane', '')} {str(line.get('exception', line.get('error', '')))[-600:]}"
-            )
+        elif event in FAILED:
+            error = str(line.get("exception", line.get("error", "")))[-600:]
+            if not (bot.is_former and _is_mended_since(event, error)):
+                failures.append(f"{event}: {line.get('lane', '')} {error}")
         elif line.get("level") == "text" and "Traceback" in event:
             failures.append(f"text in a log: {event}")
     return {"logged": logged, "tries": tries, "failures": tuple(failures)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from bot.core.errors import LeaseLost
+from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.queue.keys import Keys
 from bot.queue.lanes import ANYBODY, COST_MS, CREDIT_MS, EnqueueResult, Lanes, Lease
 from bot.queue.rate_limits import RateLimiter, build_slot_key
@@ -476,3 +476,25 @@ async def test_what_cannot_be_decided_stays_as_it_is(lanes: Lanes, record: dict[
         await lanes.redis.hset(decision.key, mapping=stored)
     assert await apply_writes(lanes.redis, lanes.keys, home, [decision]) == why
     assert await lanes.redis.hgetall(decision.key) == stored
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+async def test_a_server_restarted_between_loading_and_running_a_script_is_away(
+    lanes: Lanes, monkeypatch: pytest.MonkeyPatch, restarts: int
+) -> None:
+    load = lanes.redis.script_load
+
+    async def load_then_restart(text: str) -> str:
+        nonlocal restarts
+        known = await load(text)
+        restarts -= 1
+        if restarts:
+            await lanes.redis.script_flush()
+        return str(known)
+
+    await lanes.redis.script_flush()
+    monkeypatch.setattr(lanes.redis, "script_load", load_then_restart)
+    if restarts > 1:
+        with pytest.raises(StoreUnavailableError):
+            await lanes.enqueue(LANE, "E1", "{}")
+    assert await lanes.enqueue(LANE, "E1", "{}") is EnqueueResult.NEW

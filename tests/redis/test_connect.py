@@ -39,6 +39,7 @@ async def test_nobody_there_is_store_down(tmp_path: Path, address: str) -> None:
         exceptions.BusyLoadingError("loading"),
         exceptions.ReadOnlyError("replica"),
         exceptions.OutOfMemoryError("full"),
+        exceptions.NoScriptError("No matching script."),
         exceptions.ResponseError("MISCONF errors writing to the AOF file"),
         exceptions.ResponseError(
             "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
