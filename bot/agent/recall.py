@@ -50,17 +50,16 @@ def _format_history_message(message: str, calls: Sequence[PastCall] | None, styl
         yield json.dumps(style.build_tool_message(model_id, call.result), ensure_ascii=False)
 
 
-def list_grounding_messages(sent: Sequence[HistoryMessage]) -> list[str]:
-    """Messages as JSON that may support an answer, in any reply format: with the arguments and results of calls. A
-    waiting call has only its arguments."""
-    messages = list[str]()
+def list_grounding_messages(sent: Sequence[HistoryMessage]) -> Iterator[tuple[str, str]]:
+    """The (role, content) of messages that may support an answer, in any reply format: with the arguments and results
+    of calls. A waiting call has only its arguments."""
     for one in sent:
         for call in one.calls or ():
-            told = [(ARGUMENTS_ROLE, json.dumps(call.args, ensure_ascii=False)), ("tool", call.result)]
-            told = told[:1] if call.status == CallStatus.AWAITING else told
-            messages += [json.dumps({"role": role, "content": text}, ensure_ascii=False) for role, text in told]
-        messages.append(one.message)
-    return messages
+            yield ARGUMENTS_ROLE, json.dumps(call.args, ensure_ascii=False)
+            if call.status != CallStatus.AWAITING:
+                yield "tool", call.result
+        message = json.loads(one.message)
+        yield str(message["role"]), str(message.get("content") or "")
 
 
 # Results
@@ -83,7 +82,12 @@ def list_call_results(state: RunState) -> list[str]:
 
 def parse_observation(message: dict[str, Any]) -> str:
     """A tool's result, without the prefix of its reply format."""
-    return _OBSERVED.sub("", str(message.get("content") or ""), count=1)
+    return cut_observation_prefix(str(message.get("content") or ""))
+
+
+def cut_observation_prefix(content: str) -> str:
+    """The content of a message without the prefix of its reply format."""
+    return _OBSERVED.sub("", content, count=1)
 
 
 # Events

@@ -191,7 +191,7 @@ def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: Seq
         claims = list_claims(line, today, people, whole=True)
         unsaid = [one.text for one in claims if known_values.isdisjoint(one.values)]
         loose = [value[1:].partition("/")[0] for value in sorted(values - known_values) if value.startswith(("#", "@"))]
-        undone = [line] if find_false_actions(line, ActionEvidence(earlier_lines=records)) else []
+        undone = [line] if find_false_actions(line, ActionEvidence(load_earlier_lines=lambda: records)) else []
         return list(dict.fromkeys([*unsaid, *loose, *list_relative_days(normalize_text(line)), *undone]))
 
     return [list_missing_values(line, values) for line, values in zip(lines, mentioned_values, strict=True)]

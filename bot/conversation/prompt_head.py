@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bot.agent import prompt
 from bot.agent.grounding.sources import GroundingSources
 from bot.agent.loop import AgentLoop
-from bot.agent.recall import format_history, list_grounding_messages
+from bot.agent.recall import format_history
 from bot.agent.situation import RunSituation
 from bot.chat.messages import ChatDirectory
 from bot.conversation.turn_context import TurnContext
@@ -40,7 +40,7 @@ class PromptHeadBuilder:
         start, end = (prompt.dump_messages(some) for some in ([rules, *tools, fields], situation.messages))
         sources = GroundingSources(
             [self.company_rules, *situation.grounding_texts, fields["content"]],
-            list_grounding_messages(messages),
+            messages,
             self.directory.list_people,
             has_card=bool(situation.cards),
             days=situation.days,

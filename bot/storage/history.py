@@ -30,6 +30,8 @@ MAX_COMPACTED_TOKENS, MAX_COMPACTED_ENTRIES = 16_000, 2_000
 of them."""
 CALL_TOKENS = 24
 """Tokens of a call besides its arguments and its result."""
+_CALLS_MARK = f"{TAB}{EntryKind.CALLS.value}{TAB}"
+"""What a stored entry with the lines of calls contains."""
 _SUMMARY_MARK = "="
 """In a stored summary, stands where entries have their run."""
 
@@ -81,7 +83,7 @@ class ConversationHistory:
         for value in self.stored_entries[self.start :]:
             if of_it in value:
                 continue
-            calls = calls_by_entry.get(_parse_calls_place(value))
+            calls = calls_by_entry.get(_parse_calls_place(value)) if _CALLS_MARK in value else None
             message_calls = (
                 None if calls is None else [latest_calls.pop(call.uid) for call in calls if call.uid in latest_calls]
             )

@@ -25,6 +25,7 @@ from bot.agent.model import ModelReply
 from bot.agent.tool_executor import OBSERVATION_MAX
 from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, StoreUnavailableError
+from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallStatus, RunState
 from tests.agent.speakers import INVENTED, Speaker, each, each_dialect, seen, where_several
 from tests.harness.lab import Lab
@@ -201,7 +202,7 @@ async def everyone() -> Sequence[Person]:
 
 
 def grounds(*history: str, facts: Sequence[str] = ()) -> GroundingSources:
-    return GroundingSources(facts, history, everyone)
+    return GroundingSources(facts, [*map(HistoryMessage, history)], everyone)
 
 
 def asked(text: str) -> RunState:

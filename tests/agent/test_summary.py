@@ -16,7 +16,7 @@ from bot.agent.model import Messages, ModelReply
 from bot.agent.recall import NOT_VERIFIED, build_calls_entry, build_event_entry
 from bot.agent.summary import MAX_LINE, EarlierTurns, Summarizer, SummaryDraft, select_newest_lines
 from bot.core.errors import ChatUnavailableError, ModelUnavailableError
-from bot.core.history_entries import HistoryEntry, estimate_tokens
+from bot.core.history_entries import HistoryEntry, HistoryMessage, estimate_tokens
 from bot.core.run_state import RunState
 from tests.harness.scripted_model import ScriptedModel
 from tests.tools.office import PEOPLE, ZHANG
@@ -180,7 +180,7 @@ async def test_what_it_orders_is_a_line_and_nothing_else() -> None:
 async def test_a_summary_supports_later_what_it_says_and_deeds_only_as_facts() -> None:
     now = datetime.now(UTC)
     told = prompt.build_summary_message(["L-0012 已提交给李四", "想让人批准 L-0088"], now, now, 2, missed=False)
-    grounds = GroundingSources(history=[json.dumps(told, ensure_ascii=False)], people=people)
+    grounds = GroundingSources(history=[HistoryMessage(json.dumps(told, ensure_ascii=False))], people=people)
     trace, day = (
         RunState(messages=[json.dumps(prompt.build_user_message(Caller(ZHANG), "怎么样了？"))]),
         date(2026, 11, 27),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 from bot.agent.grounding import wording
@@ -36,8 +37,8 @@ class ActionEvidence:
     effects: Sequence[PerformedAction] = ()
     results: Sequence[str] = ()
     """What results of this run say, one statement each."""
-    earlier_lines: Sequence[str] = ()
-    """What receipts and results of earlier messages say."""
+    load_earlier_lines: Callable[[], Sequence[str]] = tuple
+    """Returns what receipts and results of earlier messages say. Called only if an action needs it."""
     question: str = ""
     """What the person wrote."""
     has_card: bool = False
@@ -170,6 +171,15 @@ class EvidenceIndex:
         self._found: dict[tuple[str, str], bool] = {}
         self._of: dict[str, list[str]] | None = None
 
+    @cached_property
+    def _earlier_lines(self) -> Sequence[str]:
+        return self.record.load_earlier_lines()
+
+    @property
+    def _seen_lines(self) -> Sequence[str]:
+        """What results of this run and of earlier ones say."""
+        return (*self.record.results, *self._earlier_lines)
+
     def _look_up_once(self, what: str, deed: str, look: Callable[[], bool]) -> bool:
         if (what, deed) not in self._found:
             self._found[what, deed] = look()
@@ -188,9 +198,7 @@ class EvidenceIndex:
 
     def has_any_record_of(self, deed: ActionKind) -> bool:
         """For a person who only asked, earlier actions count, and so do results that mention it."""
-        older = self._look_up_once(
-            "older", deed.name, lambda: any(map(deed.is_mentioned_in, self.record.earlier_lines))
-        )
+        older = self._look_up_once("older", deed.name, lambda: any(map(deed.is_mentioned_in, self._earlier_lines)))
         return (
             older
             or self.has_result_about(deed)
@@ -200,14 +208,12 @@ class EvidenceIndex:
     @property
     def has_waiting_decision(self) -> bool:
         """True if something is said to wait for a decision."""
-        seen = (*self.record.results, *self.record.earlier_lines)
-        return self._look_up_once("waiting", "", lambda: any(map(wording.WAITING.search, seen)))
+        return self._look_up_once("waiting", "", lambda: any(map(wording.WAITING.search, self._seen_lines)))
 
     @property
     def has_seen_task(self) -> bool:
         """True if a task was seen: its decider has a card."""
-        seen = (*self.record.results, *self.record.earlier_lines)
-        return self._look_up_once("task", "", lambda: any(map(wording.TASK.search, seen)))
+        return self._look_up_once("task", "", lambda: any(map(wording.TASK.search, self._seen_lines)))
 
     def has_record_for(self, identifier: str, deed: ActionKind, effects: Sequence[PerformedAction]) -> bool:
         """True if this run, a result or a receipt reports the action for this request."""
@@ -222,7 +228,7 @@ class EvidenceIndex:
         """The lines about each request."""
         if self._of is None:
             self._of = {}
-            for line in (*self.record.results, *self.record.earlier_lines):
+            for line in self._seen_lines:
                 for identifier in _find_request_ids(line):
                     self._of.setdefault(identifier, []).append(line)
         return self._of

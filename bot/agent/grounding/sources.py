@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 from bot.agent.grounding import claims
@@ -20,14 +22,17 @@ from bot.agent.grounding.name_index import NameRoll, Spellings
 from bot.agent.prompt import SUMMARY_START
 from bot.agent.recall import (
     ARGUMENTS_ROLE,
+    cut_observation_prefix,
     cut_unverified_lines,
     is_marked_unverified,
     list_call_results,
+    list_grounding_messages,
     parse_call_results,
     parse_observation,
     parse_own_words,
 )
 from bot.core.errors import ChatError
+from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from tools.people.same_list import remember_by_list
 from tools.spec import Person
@@ -44,9 +49,9 @@ REPEATED_ACTION_ERRORS = frozenset({"urged_lately", "urged_enough", "asked_alrea
 """Errors that report an earlier action."""
 THINK = "think"
 """The tool that takes any text of a model and looks nothing up."""
-_TALK = ('{"role": "user"', '{"role": "assistant"')
-_RECORDED = ("<event ", SUMMARY_START, "\\n[")
-"""What the JSON of a message contains if it records something."""
+_TALK = ("user", "assistant")
+_RECORDED = ("<event ", SUMMARY_START, "\n[")
+"""What a message contains if it records something."""
 _WRITTEN = re.compile(r"\A<message [^>\n]{0,200}>\n")
 
 
@@ -72,12 +77,31 @@ class GroundingFindings:
         return bool(self.figures.unsupported or self.actions)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class EarlierMessage:
+    """A message of an earlier run. Each form of it is made once, and only if it is asked for: a conversation has many
+    messages, and most answers need none of them."""
+
+    role: str
+    content: str
+
+    @cached_property
+    def value(self) -> Any:
+        """Its content; if it is JSON, the value of that."""
+        return _parse_json_value(cut_observation_prefix(self.content))
+
+    @cached_property
+    def text(self) -> str:
+        """Its text; for JSON, the words and numbers in it."""
+        return flatten_value(self.value)
+
+
+@dataclass(frozen=True)
 class GroundingSources:
     facts: Sequence[str] = ()
     """What the system itself told the model: the person, open cards, who approves what."""
-    history: Sequence[str] = ()
-    """Messages of earlier runs, as JSON."""
+    history: Sequence[HistoryMessage] = ()
+    """Messages of earlier runs, and their calls."""
     people: Callable[[], Awaitable[Sequence[Person]]] = field(default=list_nobody)
     """The people in the directory."""
     has_card: bool = False
@@ -113,7 +137,7 @@ class GroundingSources:
                 if (done := _get_done_parts(result))
             ],
             results=[line for one in observations for line in list_statements(one)],
-            earlier_lines=list(self._list_earlier_lines()),
+            load_earlier_lines=lambda: list(self._list_earlier_lines()),
             question=_read_question(state),
             has_card=self.has_card or any(call.status is CallStatus.AWAITING for call in state.calls),
             people=people,
@@ -131,17 +155,15 @@ class GroundingSources:
     def _list_claim_sources(self, state: RunState) -> Iterator[ClaimSource]:
         """What cards showed counts too: code has checked it, and a person has seen it."""
         yield from map(ClaimSource, self.facts)
-        messages = [*map(json.loads, self.history)]
-        for message, behind in zip(messages, [*messages, {}][1:], strict=True):
-            if message.get("role") != "assistant":
-                is_wish = message.get("role") == ARGUMENTS_ROLE
+        for message, behind in zip_longest(self._earlier_messages, self._earlier_messages[1:]):
+            if message.role != "assistant":
                 yield ClaimSource(
-                    cut_unverified_lines(_flatten_content(message)),
-                    is_wish=is_wish,
-                    counts=_count_message_entries(message),
+                    cut_unverified_lines(message.text),
+                    is_wish=message.role == ARGUMENTS_ROLE,
+                    counts=count_entries(message.value),
                 )
-            elif not is_doubtful(_flatten_content(message), _flatten_content(behind)):
-                yield ClaimSource(_flatten_content(message))
+            elif not is_doubtful(message.text, behind.text if behind else ""):
+                yield ClaimSource(message.text)
         yield ClaimSource(_read_question(state), is_wish=True)
         yield from (ClaimSource(flatten_value(one), counts=count_entries(one)) for one in _list_observed_values(state))
         for call in state.calls:
@@ -153,26 +175,30 @@ class GroundingSources:
         """Results of earlier messages, or the lines they were compacted to; and what is on record of them."""
         for message in self._list_factual_messages():
             yield from _list_recorded_lines(message)
-            if message.get("role") in ("tool", "system", "developer"):
-                yield from list_statements(_read_message_value(message))
+            if message.role in ("tool", "system", "developer"):
+                yield from list_statements(message.value)
             else:
-                yield from parse_call_results(_flatten_content(message))
+                yield from parse_call_results(message.text)
 
-    def _list_factual_messages(self) -> Iterator[dict[str, Any]]:
+    def _list_factual_messages(self) -> Iterator[EarlierMessage]:
         """Earlier messages except plain talk between people and the bot, which is most of a long conversation."""
-        for text in self.history:
-            if not text.startswith(_TALK) or any(sign in text for sign in _RECORDED):
-                yield json.loads(text)
+        for message in self._earlier_messages:
+            if message.role not in _TALK or any(sign in message.content for sign in _RECORDED):
+                yield message
+
+    @cached_property
+    def _earlier_messages(self) -> Sequence[EarlierMessage]:
+        return [EarlierMessage(role, content) for role, content in list_grounding_messages(self.history)]
 
 
-def _list_recorded_lines(message: dict[str, Any]) -> Sequence[str]:
+def _list_recorded_lines(message: EarlierMessage) -> Sequence[str]:
     """Events that code has written, and facts of the summary, which were checked when it was made."""
-    content = _flatten_content(message)
-    if message.get("role") == "assistant":
-        return [extract_receipt(content)]
-    if message.get("role") != "user":
+    if message.role == "assistant":
+        return [extract_receipt(message.text)]
+    if message.role != "user":
         return []
-    return list_action_statements(content) if content.startswith(SUMMARY_START) else parse_own_words(content)
+    is_summary = message.text.startswith(SUMMARY_START)
+    return list_action_statements(message.text) if is_summary else parse_own_words(message.text)
 
 
 def _get_done_parts(result: Any) -> Any:
@@ -282,7 +308,7 @@ def _read_question(state: RunState) -> str:
     """What the person wrote."""
     if not state.messages:
         return ""
-    return _WRITTEN.sub("", _flatten_content(json.loads(state.messages[0])))
+    return _WRITTEN.sub("", flatten_value(_read_message_value(json.loads(state.messages[0]))))
 
 
 def _list_observed_values(state: RunState) -> Iterator[Any]:
@@ -298,12 +324,3 @@ def _read_message_value(message: dict[str, Any]) -> Any:
 
 def _parse_json_value(text: str) -> Any:
     return parse_json_or_text(text) if text[:1] in ("{", "[") else text
-
-
-def _flatten_content(message: dict[str, Any]) -> str:
-    """Its text; for JSON, the words and numbers in it."""
-    return flatten_value(_read_message_value(message))
-
-
-def _count_message_entries(message: dict[str, Any]) -> frozenset[int]:
-    return count_entries(_read_message_value(message))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.agent.grounding.sources import GroundingFindings, GroundingSources
+from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from tools.spec import Person
 
@@ -63,7 +64,7 @@ class Case:
         return trace
 
     async def found(self) -> GroundingFindings:
-        history = [one.replace("\n", "\\n") for one in self.history]
+        history = [HistoryMessage(one.replace("\n", "\\n")) for one in self.history]
         grounds = GroundingSources((*FACTS, *self.facts), history, everyone, has_card=self.has_card)
         return await grounds.check_answer(self.answer, self.trace(), SUNDAY)
 

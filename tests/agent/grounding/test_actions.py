@@ -67,13 +67,13 @@ def test_an_effect_or_a_result_that_speaks_of_it_is_enough(answer: str, result: 
 
 
 def test_older_deeds_count_for_the_same_request_or_for_who_only_asks() -> None:
-    older = ["系统记录：发起了请假申请 L-0001]"]
-    assert not find_false_actions("L-0001 已提交。", ActionEvidence(earlier_lines=older, question="再请一天假"))
-    assert not find_false_actions("假已经提交了。", ActionEvidence(earlier_lines=older, question="我的假提交了吗？"))
-    assert find_false_actions("假已经提交了。", ActionEvidence(earlier_lines=older, question="帮我再请一天假")), (
-        "this one was not"
-    )
-    assert find_false_actions("L-0002 已提交。", ActionEvidence(earlier_lines=older, question="我的假提交了吗？"))
+    def asked(question: str) -> ActionEvidence:
+        return ActionEvidence(load_earlier_lines=lambda: ["系统记录：发起了请假申请 L-0001]"], question=question)
+
+    assert not find_false_actions("L-0001 已提交。", asked("再请一天假"))
+    assert not find_false_actions("假已经提交了。", asked("我的假提交了吗？"))
+    assert find_false_actions("假已经提交了。", asked("帮我再请一天假")), "this one was not"
+    assert find_false_actions("L-0002 已提交。", asked("我的假提交了吗？"))
 
 
 def test_one_true_effect_hides_no_other() -> None:
