@@ -85,12 +85,12 @@ async def test_rate_limits_are_waited_out_and_told_to_the_others(desk: Desk) -> 
 
 async def test_an_update_waits_for_nothing_and_says_when_to_ask_again(desk: Desk) -> None:
     ref = await desk.channel.post_message(PLACE, CARD, key="k")
-    desk.slack.faults["chat.update"] = [0.05]
+    desk.slack.faults["chat.update"] = [0.3]
     for _ in range(2):  # the second one does not even ask
         with pytest.raises(ChatBusyError) as busy:
             await desk.channel.update_message(ref, CARD)
-        assert 0 < busy.value.wait_ms <= 50
-    await asyncio.sleep(0.06)
+        assert 0 < busy.value.wait_ms <= 300
+    await asyncio.sleep(0.31)
     await desk.channel.update_message(ref, CARD)
 
 

@@ -82,19 +82,19 @@ def test_what_nothing_can_be_checked_with_is_refused(schema: dict[str, Any]) -> 
 
 def test_references_that_multiply_are_refused_at_once() -> None:
     defs: dict[str, Any] = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 9} for n in range(40)}
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(UnusableToolError):
         simplify_schema({**of(a={"$ref": "#/$defs/d0"}), "$defs": {**defs, "d40": {"type": "string"}}})
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_a_pattern_that_takes_for_ever_is_not_tried() -> None:
     """Control: it would have been, by the schema as it came."""
     schema = {**of(a={"type": "string", "pattern": "^(a+)+$"}), "patternProperties": {"^(b+)+$": {}}}
     assert "pattern" not in str(simplify_schema(schema))
-    began = time.monotonic()
+    began = time.thread_time()
     assert describe_schema_errors(simplify_schema(schema), {"a": "a" * 60 + "!", "b" * 60 + "!": 1}) == ""
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
     assert list(Draft202012Validator(schema).iter_errors({"a": "aaa!"}))
 
 
