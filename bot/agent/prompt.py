@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from tools.characters import show_invisible
@@ -80,6 +81,12 @@ def build_system_message(manual: str = "", house: str = "") -> dict[str, Any]:
     """The first message: rules, instructions for replies (`ReplyFormat.render_instructions`), the company's part
     (`house`). The same for everybody."""
     return {"role": "system", "content": "\n".join([RULES, *filter(None, (manual, house))])}
+
+
+@lru_cache(maxsize=32)
+def dump_system_message(manual: str = "", house: str = "") -> str:
+    """The same as JSON. It is long and the same for everybody, so all runs share one."""
+    return json.dumps(build_system_message(manual, house), ensure_ascii=False)
 
 
 def build_facts_message(person: Person, manager: Person | None) -> dict[str, Any]:

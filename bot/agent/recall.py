@@ -36,18 +36,21 @@ _QUOTES = (("“", "”"), ('"', '"'), ("「", "」"))
 
 def format_history(sent: Sequence[HistoryMessage], style: ReplyFormat) -> list[str]:
     """Messages as JSON, in a reply format."""
-    return [message for one in sent for message in _format_history_message(one.message, one.calls, style)]
+    messages = list[str]()
+    for one in sent:
+        if one.calls is None:
+            messages.append(style.format_history_message(one.message))
+        else:
+            messages += (message for call in one.calls for message in _format_call(call, style))
+    return messages
 
 
-def _format_history_message(message: str, calls: Sequence[PastCall] | None, style: ReplyFormat) -> Iterator[str]:
-    if calls is None:
-        yield style.format_history_message(message)
-        return
-    for call in calls:
-        model_id = hashlib.sha256(call.uid.encode()).hexdigest()[:9]  # some endpoints take no longer ones
-        act = ToolCalls((ToolCallRequest(model_id=model_id, tool=call.tool, args=call.args, reason=call.reason),))
-        yield json.dumps(style.build_assistant_message(act), ensure_ascii=False)
-        yield json.dumps(style.build_tool_message(model_id, call.result), ensure_ascii=False)
+def _format_call(call: PastCall, style: ReplyFormat) -> tuple[str, str]:
+    """A call and its result, as JSON."""
+    model_id = hashlib.sha256(call.uid.encode()).hexdigest()[:9]  # some endpoints take no longer ones
+    act = ToolCalls((ToolCallRequest(model_id=model_id, tool=call.tool, args=call.args, reason=call.reason),))
+    pair = style.build_assistant_message(act), style.build_tool_message(model_id, call.result)
+    return json.dumps(pair[0], ensure_ascii=False), json.dumps(pair[1], ensure_ascii=False)
 
 
 def list_grounding_messages(sent: Sequence[HistoryMessage]) -> Iterator[tuple[str, str]]:

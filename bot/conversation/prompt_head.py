@@ -36,8 +36,8 @@ class PromptHeadBuilder:
         history = format_history(messages, reply_format)
         server_tools = self.loop.describe_server_tools(run.state)
         tools = [prompt.build_tools_message(server_tools)] if server_tools else []
-        rules = prompt.build_system_message(self.loop.render_instructions(run.state), self.company_rules)
-        start, end = (prompt.dump_messages(some) for some in ([rules, *tools, fields], situation.messages))
+        rules = prompt.dump_system_message(self.loop.render_instructions(run.state), self.company_rules)
+        start, end = (prompt.dump_messages(some) for some in ([*tools, fields], situation.messages))
         sources = GroundingSources(
             [self.company_rules, *situation.grounding_texts, fields["content"]],
             messages,
@@ -45,7 +45,7 @@ class PromptHeadBuilder:
             has_card=bool(situation.cards),
             days=situation.days,
         )
-        return [*start, *([",".join(history)] if history else []), *end], sources
+        return [rules, *start, *([",".join(history)] if history else []), *end], sources
 
     def _build_situation(self, context: TurnContext) -> RunSituation:
         run, caller = context.run, context.caller
