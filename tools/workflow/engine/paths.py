@@ -30,7 +30,8 @@ def trace_happy_path(definition: ProcessDefinition, filled: FilledForm, origin: 
     """The user tasks and service tasks of this form's path, each once, if everybody agrees and its author resubmits it;
     from the node `origin`, or from the start. A task is undecided until the path has come through it. What is parallel
     is taken one part after the other, in the file's order."""
-    decisions: dict[str, str] = {}
+    values = dict(build_condition_values(definition, filled))
+    decided = set[str]()
     path: dict[str, FlowNode] = {}
     arrived, seen = set[str](), set[tuple[str, str, int]]()
     todo = [(definition.nodes[origin or definition.start], "", "")]
@@ -41,13 +42,14 @@ def trace_happy_path(definition: ProcessDefinition, filled: FilledForm, origin: 
             if not arrived.issuperset(node.incoming):
                 continue
             arrived.difference_update(node.incoming)
-        if (node.id, decision, len(decisions)) in seen:
+        if (node.id, decision, len(decided)) in seen:
             continue
-        seen.add((node.id, decision, len(decisions)))
+        seen.add((node.id, decision, len(decided)))
         path.setdefault(node.id, node)
         if node.kind is NodeKind.USER:
-            decision = decisions[node.id] = _get_agreeing_decision(node)
-        values = build_condition_values(definition, filled, decision, decisions)
+            decision = values[format_decision_variable(node.id)] = _get_agreeing_decision(node)
+            decided.add(node.id)
+        values[DECISION] = decision
         todo += [(definition.nodes[r.to], r.flow, decision) for r in reversed(choose_flows(node, values))]
     return tuple(n for n in path.values() if n.kind in (NodeKind.USER, NodeKind.SERVICE))
 
