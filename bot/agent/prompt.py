@@ -83,10 +83,14 @@ def build_system_message(manual: str = "", house: str = "") -> dict[str, Any]:
     return {"role": "system", "content": "\n".join([RULES, *filter(None, (manual, house))])}
 
 
-@lru_cache(maxsize=32)
 def dump_system_message(manual: str = "", house: str = "") -> str:
-    """The same as JSON. It is long and the same for everybody, so all runs share one."""
-    return json.dumps(build_system_message(manual, house), ensure_ascii=False)
+    """The same as JSON. It is long and the same for everybody, so all runs share one text."""
+    return _dump_system_message(build_system_message(manual, house)["content"])
+
+
+@lru_cache(maxsize=32)
+def _dump_system_message(content: str) -> str:
+    return json.dumps({"role": "system", "content": content}, ensure_ascii=False)
 
 
 def build_facts_message(person: Person, manager: Person | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@ and a company's tone changes no rule."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from bot.agent import prompt
 from bot.agent.approval_rules import MAX_LENGTH, describe_policies
 from bot.agent.model import ModelReply
 from bot.agent.prompt import (
@@ -20,6 +22,7 @@ from bot.agent.prompt import (
     build_facts_message,
     build_system_message,
     build_user_message,
+    dump_system_message,
     render_company_rules,
 )
 from bot.agent.situation import build_now_message
@@ -72,6 +75,14 @@ def test_what_is_the_same_for_everybody_comes_first_and_in_order() -> None:
     ]
     order = [content.index(part) for part in (RULES, "MANUAL", "pirate", POLICY.partition("{")[0])]
     assert order == sorted(order)
+
+
+def test_all_runs_share_one_text_of_the_rules_until_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = dump_system_message("MANUAL", "pirate")
+    assert dump_system_message("MANUAL", "pirate") is first
+    assert json.loads(first) == build_system_message("MANUAL", "pirate")
+    monkeypatch.setattr(prompt, "RULES", "Be kind.")
+    assert json.loads(dump_system_message("MANUAL", "pirate"))["content"] == "Be kind.\nMANUAL\npirate"
 
 
 def test_what_the_directory_says_is_data_in_a_message_of_its_own() -> None:
