@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import shutil
+import signal
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,27 +27,22 @@ from tests.harness.cluster import cluster, server_program
 
 pytest_plugins = ["tests.harness.stores"]
 
-CROWDS = ("bench", "chaos", "cli", "evaluation", "mutants", "stories")
-"""Folders whose tests run whole installations: `deploy/test --fast` leaves them out."""
 MEMORY, ENOUGH = Path("/dev/shm"), 2 << 30
 """A folder in memory, and how many bytes must be free there."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Temporary folders are in memory where there is room: stores write to disk before they confirm, and no test pulls
-    the plug of the machine. Properties say what holds, not how fast: a busy machine takes longer for one example."""
-    settings.register_profile("countersign", deadline=None)
-    settings.load_profile("countersign")
+    the plug of the machine. Properties say what holds, not how fast: a busy machine takes longer for one example. They
+    are tried with a few examples where `slow` tests are left out, else with many, and always with the same ones. What
+    is started in the background of a shell ignores Ctrl-C, and would hand that on to every program of a test."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    settings.register_profile("few", deadline=None, derandomize=True, database=None, max_examples=30)
+    settings.register_profile("many", settings.get_profile("few"), max_examples=150)
+    settings.load_profile("few" if config.option.markexpr == "not slow" else "many")
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a crowd are marked by their folder."""
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.relative_to(here).parts[0] in CROWDS:
-            item.add_marker(pytest.mark.crowd)
 
 
 @pytest.fixture(autouse=True)

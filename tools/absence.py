@@ -16,6 +16,7 @@ from tools.people.names import get_names_by_language, list_names_by_language, lo
 from tools.spec import (
     CardField,
     DialogField,
+    EffectPlace,
     FrozenModel,
     Gate,
     Person,
@@ -58,7 +59,10 @@ async def prepare_set_absence(context: ToolContext, args: SetAbsenceArgs) -> Pro
         context,
         args={"first_day": first, "last_day": last, "deputy": deputy.id},
         title=TextRef(key="title.absence", params={"name": list_names_by_language(deputy)}),
-        fields=await _build_absence_fields(context, first, last, deputy.id),
+        fields=(
+            *await _build_absence_fields(context, first, last, deputy.id),
+            *await _build_chain_fields(context, absence),
+        ),
         subject=deputy.id,
         inputs=(
             DialogField(name="first_day", label="first_day", kind="date", value=first),
@@ -173,6 +177,24 @@ async def _build_absence_fields(context: ToolContext, first: str, last: str, dep
     )
 
 
+async def _build_chain_fields(context: ToolContext, absence: Delegation) -> list[CardField]:
+    """Says that the deputy is away in that time as well, and that the caller is a deputy then."""
+    engine, directory, fields = context.services.engine, context.services.directory, list[CardField]()
+    theirs = [("deputy_away", d, d.deputy) for d in await engine.list_delegations(absence.deputy, context.now)]
+    own = [("is_deputy", d, d.person) for d in await engine.list_delegations_to(context.caller.id, context.now)]
+    for key, other, person in (*theirs, *own):
+        if other.start < absence.end and absence.start < other.end:
+            first, last = _to_day_range(context, other)
+            params: dict[str, Any] = {
+                "deputy": await get_names_by_language(directory, absence.deputy),
+                "name": await get_names_by_language(directory, person),
+                "first": list_day_words(first),
+                "last": list_day_words(last),
+            }
+            fields.append(CardField(label="notice", value=TextRef(key=f"fact.{key}", params=params)))
+    return fields
+
+
 SET_ABSENCE = Tool(
     name="set_absence",
     purpose="Let somebody decide the caller's tasks while they are away (委托).",
@@ -185,6 +207,7 @@ SET_ABSENCE = Tool(
     example={"first_day": "2026-11-23", "last_day": "2026-11-27", "deputy": "王五"},
     run=run_set_absence,
     gate=Gate.CONFIRM,
+    effect_place=EffectPlace.ENGINE,
     prepare=prepare_set_absence,
     stored_args=SetAbsenceArgs,
     privacy=Privacy.OWN,
@@ -201,6 +224,7 @@ END_ABSENCE = Tool(
     example={},
     run=run_end_absence,
     gate=Gate.CONFIRM,
+    effect_place=EffectPlace.ENGINE,
     prepare=prepare_end_absence,
     stored_args=EndAbsenceArgs,
     privacy=Privacy.OWN,

@@ -1,4 +1,4 @@
-"""The caller's remaining yearly allowances: 年假还剩几天."""
+"""The caller's remaining yearly allowances: 年假还剩几天. Nobody else's, and for nobody else to read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from tools.error_advice import select_advice
+from tools.people.names import resolve_person
 from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.state import format_decimal
@@ -14,10 +15,17 @@ from tools.working_days import FIRST_YEAR, LAST_YEAR
 
 
 class LeaveBalanceArgs(FrozenModel):
+    person: str = Field("", max_length=100, description="Whose: name or id; empty: the caller's own.")
     year: int = Field(0, description="0: this one.")
 
 
 async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> ToolOutcome:
+    if args.person.strip():
+        person = resolve_person(await context.services.directory.list_people(), args.person, field="person")
+        if person.id != context.caller.id:
+            raise ToolError(
+                "own_balance_only", f"only {person.name} can see that; tell the caller so", name=person.name
+            )
     year = args.year or context.now.year
     if not FIRST_YEAR <= year <= LAST_YEAR:
         message = f"the calendar is for the years {FIRST_YEAR} to {LAST_YEAR}"
@@ -42,20 +50,21 @@ async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> Too
     ]
     told = {each: "; ".join(context.services.render_text(line, each) for line in lines) for each in ("zh", "en")}
     note = TextRef(key="result.balances", params={"balances": told}) if lines else TextRef(key="result.no_balances")
-    return ToolOutcome(data={"year": year, "balances": balances, "unit": "working days"}, summary=note)
+    data = {"of": context.caller.person.name, "year": year, "balances": balances, "unit": "working days"}
+    return ToolOutcome(data=data, summary=note)
 
 
 LEAVE_BALANCE = Tool(
     name="leave_balance",
-    purpose="How many days of leave the caller has left.",
-    use_when="They ask for their balance.",
-    avoid_when="It is a colleague's.",
+    purpose="How many days of leave somebody has left; everybody sees their own only.",
+    use_when="They ask for a balance.",
+    avoid_when="They ask for days off.",
     args=LeaveBalanceArgs,
-    returns='{"year", "balances": [{"kind", "days_a_year", "approved", "waiting": not decided yet, "left"}]}; kinds '
-    "that are not listed have no limit that is kept here",
-    errors=select_advice("no_calendar"),
-    also=frozenset({"unknown_person"}),
+    returns='{"of": whose, "year", "balances": [{"kind", "days_a_year", "approved", "waiting": not decided, "left"}]}; '
+    "kinds that are not listed have no limit that is kept here",
+    errors=select_advice("no_calendar", "own_balance_only"),
+    also=frozenset({"unknown_person", "ambiguous_person"}),
     example={"year": 2026},
     run=run_leave_balance,
-    privacy=Privacy.OWN,
+    privacy=Privacy.PRIVATE,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from tools.spec import AttachedFile, Person, TextRef
+from tools.spec import AttachedFile, Person
 
 
 class Directory(Protocol):
@@ -50,5 +50,5 @@ class FileClaims(Protocol):
 
 
 class TextRenderer(Protocol):
-    def __call__(self, note: TextRef, language: str, /) -> str:
-        """The text of a note in a language (`zh`, `en`)."""
+    def __call__(self, value: object, language: str, /) -> str:
+        """The text of a note, or of any other value of a card, in a language (`zh`, `en`)."""

@@ -46,14 +46,23 @@ def choose_most_private(*found: Privacy) -> Privacy:
     return max(found, key=order.index, default=Privacy.PUBLIC)
 
 
+class EffectPlace(StrEnum):
+    """Where the effect of a tool lies, and so what becomes of it when the store is restored from a copy."""
+
+    ENGINE = "engine"
+    """In the workflow engine. What the embedded engine did since the copy is lost with the store."""
+    OUTSIDE = "outside"
+    """In another system, which keeps it."""
+
+
 class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class StoredModel(FrozenModel):
     """A record that a store keeps. `v` is the number of its form: a class whose form changes gets the next number and
-    goes on reading the ones before (`tests/golden/forms` holds a record of each). A process refuses a number that it
-    does not know, so the record waits for a newer process."""
+    goes on reading the ones before (`tests/golden/recorded/stored` holds a record of each). A process refuses a number
+    that it does not know, so the record waits for a newer process."""
 
     v: Literal[1] = 1
 
@@ -292,7 +301,8 @@ class ToolError(Exception):
 
     `code` is stable and names the sentence `error.<code>` for people, filled in with `params`; `text` is English, for
     the model. `ask`: only the person can supply what is missing. `possible_effect`: what may have changed nevertheless,
-    for the receipt. `people`: ids of those who may be meant, to show to the person who is asked."""
+    for the receipt. `people`: ids of those who may be meant, to show to the person who is asked. `is_temporary`: what
+    was not done may well succeed in some minutes, and an effect is tried again by itself."""
 
     def __init__(
         self,
@@ -303,11 +313,12 @@ class ToolError(Exception):
         field: str = "",
         possible_effect: ReceiptLine | None = None,
         people: tuple[str, ...] = (),
+        is_temporary: bool = False,
         **params: str | int | dict[str, str],
     ) -> None:
         super().__init__(text)
         self.code, self.text, self.ask, self.field, self.params = code, text, needs_person, field, params
-        self.maybe, self.people = possible_effect, people
+        self.maybe, self.people, self.is_temporary = possible_effect, people, is_temporary
 
     @property
     def note(self) -> TextRef:

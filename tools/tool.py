@@ -13,16 +13,17 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from tools.effect_parts import EffectParts
 from tools.handbook.folder import Handbook
+from tools.outside import Outside
 from tools.people.names import get_person_name
-from tools.ports import CardService, Directory, Mailer, TextRenderer
-from tools.spec import AttachedFile, Caller, Gate, Privacy, Proposal, TextRef, ToolOutcome
+from tools.ports import CardService, Directory, TextRenderer
+from tools.spec import AttachedFile, Caller, EffectPlace, Gate, Privacy, Proposal, TextRef, ToolError, ToolOutcome
 from tools.workflow.engine.port import Engine
 from tools.workflow.process.calendar import WorkCalendar
 
 
-def render_key(note: TextRef, language: str, /) -> str:
+def render_key(value: object, language: str, /) -> str:
     """For contexts without readers: the key instead of a sentence."""
-    return note.key
+    return value.key if isinstance(value, TextRef) else str(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,6 @@ class ToolServices:
 
     directory: Directory
     engine: Engine
-    mailer: Mailer
     cards: CardService | None = None
     render_text: TextRenderer = render_key
     calendar: WorkCalendar = field(default_factory=WorkCalendar)
@@ -54,6 +54,14 @@ class ToolContext:
     """The same key never has two effects in the engine."""
     parts: EffectParts = field(default_factory=EffectParts)
     """The progress of an effect with several parts."""
+    outside: Outside | None = None
+    """The way out, for the effect of a tool with `EffectPlace.OUTSIDE` that a person has let run; None otherwise."""
+
+    def require_outside(self) -> Outside:
+        """Raises `ToolError` where there is none."""
+        if self.outside is None:
+            raise ToolError("tool_failed", "There is no way out here: only an effect that was let run has one.")
+        return self.outside
 
     async def get_person_name(self, person: str) -> str:
         """What the caller calls the person with this id."""
@@ -85,6 +93,8 @@ class Tool:
     example: Mapping[str, Any]
     run: Callable[[ToolContext, Any], Awaitable[ToolOutcome]]
     gate: Gate = Gate.NONE
+    effect_place: EffectPlace | None = None
+    """Gated tools only, and required there: where its effect lies."""
     prepare: Callable[[ToolContext, Any], Awaitable[Proposal]] | None = None
     """Gated tools only: validates, resolves names to ids, describes. No effect."""
     stored_args: type[BaseModel] | None = None
@@ -112,6 +122,10 @@ class Tool:
     """Set for a tool that is another one under a new name; None: its calls are its own."""
     is_rare: bool = False
     """True for a tool that is not for every day: the model finds it by `find_tools`, or calls it by name."""
+
+    def __post_init__(self) -> None:
+        if (self.gate is Gate.NONE) != (self.effect_place is None):
+            raise ValueError(f"{self.name}: a tool with a gate, and no other, says where its effect lies")
 
     @property
     def effect_tag(self) -> str:

@@ -160,7 +160,7 @@ WORKING_DAYS = Tool(
     use_when="They ask how many there are, which weekday a day is, or whether it is worked.",
     avoid_when="They ask for leave, which counts by itself.",
     args=WorkingDaysArgs,
-    returns='{"working_days": text, halves possible, "estimated": true while holidays of that year are not published, '
+    returns='{"working_days": text, halves possible, "estimated": true if the holidays of that year are unknown here, '
     '"start", "end": {"day", "weekday", "worked"}}. Say so if it is estimated.',
     errors=select_advice("no_such_day", "no_calendar", "end_before_start", "span_too_long"),
     example={"start": "2026-10-01", "end": "2026-10-31"},
@@ -174,7 +174,7 @@ ADD_WORKING_DAYS = Tool(
     avoid_when="Both days are known: working_days. A leave: give it `days`.",
     is_rare=True,
     args=AddWorkingDaysArgs,
-    returns='{"day", "weekday", "worked", "estimated": true while holidays of that year are not published}',
+    returns='{"day", "weekday", "worked", "estimated": true if the holidays of that year are unknown here}',
     errors=select_advice("no_such_day", "no_calendar"),
     example={"day": "2026-12-07", "count": -5},
     run=run_add_working_days,
@@ -188,7 +188,7 @@ NEXT_HOLIDAYS = Tool(
     is_rare=True,
     args=NextHolidaysArgs,
     returns='{"today", "holidays": [{"name", "first", "last", "days", "back_at_work", "worked_instead"?: weekend days '
-    'that are worked, "estimated"?: true while that year is not published}]}',
+    'that are worked, "estimated"?: true if that year is unknown here}]}',
     errors=select_advice("no_such_day", "no_calendar"),
     example={"start": "today", "count": 1},
     run=run_next_holidays,

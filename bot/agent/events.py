@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bot.agent.limits import StopReason
 from bot.agent.tool_executor import ToolResult
 from bot.core.run_state import CallRecord
-from tools.spec import Gate, Privacy, Proposal, TextRef, ToolError
+from tools.spec import Gate, Privacy, Proposal, ReceiptLine, TextRef, ToolError
 
 CALL_MISTAKES = frozenset(
     {
@@ -36,6 +36,8 @@ class RunStep:
     """Error code, if it failed."""
     error_message: str = ""
     """The error message that the model got; for administrators."""
+    receipt_line: ReceiptLine | None = None
+    """What the call did, or may have done, without a press."""
 
     @property
     def is_call_mistake(self) -> bool:
@@ -81,10 +83,15 @@ def build_step(call: CallRecord, result: ToolResult, caller: str) -> RunStep:
     """A call in the words of its card or its result. A reader who does not decide gets their own title of the card."""
     if isinstance(result, ToolError):
         return RunStep(
-            call=call, note=result.note, people=result.people, error=result.code, error_message=result.text[:ERROR_MAX]
+            call=call,
+            note=result.note,
+            people=result.people,
+            error=result.code,
+            error_message=result.text[:ERROR_MAX],
+            receipt_line=result.maybe,
         )
     if not isinstance(result, Proposal):
-        return RunStep(call=call, note=result.summary)
+        return RunStep(call=call, note=result.summary, receipt_line=result.receipt_line)
     if caller in result.deciders:
         return RunStep(call=call, note=TextRef(key="steps.waiting"), title=result.title)
     return RunStep(call=call, note=TextRef(key="steps.brought"), title=result.get_title_for(caller))

@@ -2,102 +2,85 @@
 file, `bot.app.build_approvals` and `bot.app.build_conversation`. `bot.app.resources` opens and closes what needs
 opening.
 
-Read `build_app` to see what the bot consists of, and `bot.app.lifecycle` to see how it runs."""
+Read `build_core` to see what the bot consists of, and `bot.app.lifecycle` to see how it runs."""
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, MutableMapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
-from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
-from slack_bolt.async_app import AsyncApp
 
-from bot.agent import prompt
-from bot.agent.approval_rules import describe_policies
-from bot.agent.fallback import FallbackModel
 from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
-from bot.agent.model import MeteredModel, Model
-from bot.agent.probe import choose_formats
-from bot.agent.reply_format import ReplyFormat
+from bot.agent.model import Model
 from bot.app.build_approvals import Approvals, build_approvals, build_suggestion_handler
 from bot.app.build_conversation import (
-    build_approver_answer_handler,
     build_compactor,
     build_diagram_poster,
     build_feedback_handler,
     build_file_intake,
     build_notice_poster,
-    build_retry_handler,
     build_session_stop_handler,
     build_turn_handler,
 )
-from bot.app.company_files import load_calendar, load_persona, load_policy, open_handbook
+from bot.app.company_files import load_calendar, open_handbook
 from bot.app.dispatch import WorkDispatcher
-from bot.app.engine import open_engine_from_settings
 from bot.app.foundation import Foundation
-from bot.app.health import HealthState
+from bot.app.health import HealthState, IsConnected
 from bot.app.ingress import CardActions, LaneIngress
-from bot.app.measured_mailer import MeasuredMailer
 from bot.app.resources import Resources, Timing, open_resources
 from bot.app.services import Services
 from bot.app.settings import Settings
+from bot.app.slack_platform import open_slack
 from bot.app.work_kinds import WorkHandlers
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.file_copies import FileCleaner, FileCopier
+from bot.approvals.lost_decisions import build_takeover_job
 from bot.approvals.morning_lists import MorningLists
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
-from bot.chat.messages import Place
-from bot.chat.slack import app as slack
-from bot.chat.slack.home_listeners import SlackHome
-from bot.chat.slack.listeners import SlackListeners
-from bot.chat.slack.missed_messages import MissedMessages
 from bot.conversation.alerts import AdministratorAlerts, JournalAlerts
+from bot.conversation.approver_answers import ApproverAnswerHandler
+from bot.conversation.changed_messages import ChangedMessageHandler
 from bot.conversation.home import HomeBuilder
 from bot.conversation.home_actions import HomeActions
 from bot.conversation.home_refresh import HomeRefresher
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.operations import OperationsReader
+from bot.conversation.reply import MessageDelivery
 from bot.conversation.request_forms import RequestForms
-from bot.conversation.turn import TurnHandler
+from bot.conversation.retry import RetryHandler
 from bot.conversation.welcome import Welcomer
 from bot.core.errors import CountersignError
-from bot.core.held_lease import assert_may_send
 from bot.core.i18n import render_value
 from bot.core.version import VERSION
 from bot.queue.overflow import LaneOverflows
 from bot.queue.rate_limits import RateLimiter
 from bot.queue.store_watch import StoreWatch, build_watch_job, pause_job
 from bot.queue.worker import Worker
-from bot.storage.cache import TextCache
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.journal import Journal, note_version
-from bot.storage.last_seen import LastSeenStore
 from bot.storage.members import RedisMemberStore
 from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.retention import build_trim_job
-from bot.storage.spending import SYSTEM
 from bot.storage.welcomes import WelcomeStore
 from tools.catalog import TOOLS, select_offered_tools
-from tools.local_host import is_local_host
-from tools.mail.smtp import SmtpMailer
 from tools.tool import Tool, ToolServices
-from tools.workflow.engine.port import Engine
-from tools.workflow.engine.store import compute_number_floor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
     """The parts of a running bot."""
 
-    bolt_app: AsyncApp
+    resources: Resources
+    tool_services: ToolServices
+    dispatcher: WorkDispatcher
     worker: Worker
     redis: Redis
     journal: Journal
@@ -105,120 +88,100 @@ class Application:
     watch: StoreWatch
     morning_lists: MorningLists
     ingress_gate: IngressGate
-    mcp_tools: Mapping[str, Tool]
-    """Tools of MCP servers, by name."""
     file_cleaner: FileCleaner
     health: HealthState
-    missed_messages: MissedMessages
+    alerts: AdministratorAlerts
+
+    def connect(self) -> AbstractAsyncContextManager[IsConnected]:
+        """Receives the platform's events while the context is open."""
+        return self.resources.platform.connect(self.ingress, self.ingress_gate)
+
+    async def announce_start(self) -> None:
+        """From now on administrators are told when this process pauses; also if it does already."""
+        self.watch.report = self.alerts.report_pause
+        if self.watch.is_paused:
+            await self.alerts.report_pause(self.watch.reason, self.watch.offset_ms)
+        await note_version(self.redis, self.journal, VERSION)
 
 
 @asynccontextmanager
 async def build_app(
     settings: Settings, services: Services, *, timing: Timing | None = None, model: Model | None = None
 ) -> AsyncIterator[Application]:
-    """The bot, ready to run. Raises `UnsafeStoreError`, `StoreUnavailableError`, `SettingsError` or `ChatError`; each
-    says how to fix it."""
-    async with (
-        open_resources(settings, services, timing, model) as base,
-        open_engine_from_settings(
-            settings,
-            base.stores.redis,
-            base.platform.directory,
-            base.platform.files,
-            compute_number_floor=_choose_number_floor(base),
-        ) as engine,
-    ):
-        parts = Foundation(
-            resources=base,
-            tool_services=_build_tool_services(base, engine),
-            tools=ChainMap({tool.name: tool for tool in TOOLS}, cast(MutableMapping[str, Tool], base.mcp_tools)),
-            memory=ConversationMemory(history=base.stores.history, runs=base.stores.runs, clock=base.timing.clock),
-            ingress_gate=IngressGate(),
-            overflows=LaneOverflows(base.stores.redis, base.stores.keys),
-            file_intake=build_file_intake(base),
-        )
-        approvals = build_approvals(parts)
-        outbox = _build_outbox(parts, approvals)
-        loop = _build_agent_loop(parts, await _choose_reply_formats(base))
-        turn_handler = build_turn_handler(parts, loop, await _build_company_rules(settings, engine))
-        forms, welcomer = _build_request_forms(parts), _build_welcomer(parts)
-        handlers = _build_work_handlers(
-            parts, approvals, turn_handler=turn_handler, outbox=outbox, forms=forms, welcomer=welcomer
-        )
-        home_builder = _build_home(parts, approvals.card_delivery)
-        cleaner = _build_file_cleaner(parts)
-        alerts = _build_alerts(base)
-        await _report_pauses(base.stores.watch, alerts)
-        await note_version(base.stores.redis, base.stores.journal, VERSION)
-        team = base.platform.identity.team
-        health = HealthState(
-            redis=base.stores.redis,
-            keys=base.stores.keys,
-            load_directory_age_ms=RedisMemberStore(base.stores.redis, base.stores.keys, team).load_list_age_ms,
-            model=base.services.model_name,
-            team=team,
-            concurrency=settings.concurrency,
-            find_trouble=lambda: base.stores.watch.reason.value,
-            get_clock_offset_ms=lambda: base.stores.watch.offset_ms,
-        )
-        worker = _build_worker(
-            parts, handlers, _build_home_refresher(parts, home_builder), cleaner, health=health, alerts=alerts
-        )
-        health.worker = worker
-        ingress = _build_ingress(parts, worker, approvals, forms, home_builder, welcomer)
-        missed_messages = _build_missed_messages(base, ingress)
-        yield Application(
-            bolt_app=_build_slack_app(base, ingress, missed_messages.note_activity),
-            missed_messages=missed_messages,
-            worker=worker,
-            redis=base.stores.redis,
-            journal=base.stores.journal,
-            ingress=ingress,
-            watch=base.stores.watch,
-            morning_lists=approvals.morning_lists,
-            ingress_gate=parts.ingress_gate,
-            mcp_tools=base.mcp_tools,
-            file_cleaner=cleaner,
-            health=health,
-        )
+    """The bot, ready to run. Raises what `open_resources` does."""
+    async with open_resources(settings, services, open_slack, TOOLS, timing, model) as base:
+        bot = build_core(base)
+        await bot.announce_start()
+        yield bot
 
 
-def _build_alerts(resources: Resources) -> AdministratorAlerts:
-    stores, platform = resources.stores, resources.platform
-    return AdministratorAlerts(
-        redis=stores.redis,
-        keys=stores.keys,
-        chat=platform.channel,
-        directory=platform.directory,
+def build_core(base: Resources) -> Application:
+    """The bot on what is open, whatever platform, store and model that is. Asks nothing of any of them yet."""
+    stores, channel, directory = base.stores, base.platform.channel, base.platform.directory
+    parts = Foundation(
+        resources=base,
+        delivery=MessageDelivery(chat=channel, reader_classifier=base.platform.reader_classifier, directory=directory),
+        tool_services=_build_tool_services(base),
+        tools=ChainMap({tool.name: tool for tool in base.tools}, cast(MutableMapping[str, Tool], base.mcp_tools)),
+        memory=ConversationMemory(history=stores.history, runs=stores.runs, clock=base.timing.clock),
+        ingress_gate=IngressGate(),
+        overflows=LaneOverflows(stores.redis, stores.keys),
+        file_intake=build_file_intake(base),
+    )
+    approvals, forms, welcomer = build_approvals(parts), _build_request_forms(parts), _build_welcomer(parts)
+    dispatcher = WorkDispatcher(
+        handlers=_build_work_handlers(parts, approvals, forms, welcomer),
         journal=stores.journal,
+        clock=base.timing.clock,
+        away_ms=int(base.timing.outage_retry_s * 1000),
+    )
+    home_builder, cleaner = _build_home(parts, approvals.card_delivery), _build_file_cleaner(parts)
+    health = _build_health(base)
+    alerts = AdministratorAlerts(
+        redis=stores.redis, keys=stores.keys, chat=channel, directory=directory, journal=stores.journal
+    )
+    worker = _build_worker(parts, dispatcher, _build_home_refresher(base, home_builder), cleaner, health, alerts)
+    health.worker, health.gate = worker, parts.ingress_gate
+    health.report_foreign = lambda connections: alerts.send_alert("shared", n=connections)
+    return Application(
+        resources=base,
+        tool_services=parts.tool_services,
+        dispatcher=dispatcher,
+        worker=worker,
+        redis=stores.redis,
+        journal=stores.journal,
+        ingress=_build_ingress(parts, worker, approvals, forms, home_builder, welcomer),
+        watch=stores.watch,
+        morning_lists=approvals.morning_lists,
+        ingress_gate=parts.ingress_gate,
+        file_cleaner=cleaner,
+        health=health,
+        alerts=alerts,
     )
 
 
-async def _report_pauses(watch: StoreWatch, alerts: AdministratorAlerts) -> None:
-    """From now on administrators are told when this process pauses; also if it does already."""
-    watch.report = alerts.report_pause
-    if watch.is_paused:
-        await alerts.report_pause(watch.reason, watch.offset_ms)
+def _build_health(resources: Resources) -> HealthState:
+    stores, team = resources.stores, resources.platform.team
+    return HealthState(
+        redis=stores.redis,
+        keys=stores.keys,
+        load_directory_age_ms=RedisMemberStore(stores.redis, stores.keys, team).load_list_age_ms,
+        model=resources.services.model_name,
+        team=team,
+        concurrency=resources.settings.concurrency,
+        find_trouble=lambda: stores.watch.reason.value,
+        get_clock_offset_ms=lambda: stores.watch.offset_ms,
+    )
 
 
-def _choose_number_floor(resources: Resources) -> Callable[[], int]:
-    """A workspace on this machine begins and ends with its store, so its requests count from one. In any other, cards
-    and mails of a store that was lost may still be about."""
-    is_local = is_local_host(urlsplit(resources.services.slack_api_url).hostname or "")
-    return (lambda: 0) if is_local else lambda: compute_number_floor(resources.timing.clock.today())
-
-
-def _build_tool_services(resources: Resources, engine: Engine) -> ToolServices:
-    settings, stores = resources.settings, resources.stores
+def _build_tool_services(resources: Resources) -> ToolServices:
+    stores = resources.stores
     return ToolServices(
         directory=resources.platform.directory,
-        engine=engine,
-        mailer=MeasuredMailer(
-            SmtpMailer(resources.services.smtp_url, settings.mail_from, assert_may_send=assert_may_send)
-        ),
+        engine=resources.engine,
         cards=CardActions(lanes=stores.lanes, approvals=stores.approvals, clock=resources.timing.clock),
         render_text=render_value,
-        calendar=load_calendar(settings),
+        calendar=load_calendar(resources.settings),
         handbook=open_handbook(resources.services.handbook_dir),
     )
 
@@ -235,12 +198,12 @@ def _build_outbox(parts: Foundation, approvals: Approvals) -> OutboxRelay:
     )
 
 
-def _build_agent_loop(parts: Foundation, formats: Sequence[ReplyFormat]) -> AgentLoop:
+def _build_agent_loop(parts: Foundation) -> AgentLoop:
     base, settings = parts.resources, parts.resources.settings
     has_handbook = parts.tool_services.handbook.folder is not None
     return AgentLoop(
         base.model,
-        select_offered_tools(TOOLS, handbook=has_handbook, think=settings.think_tool == "on"),
+        select_offered_tools(base.tools, handbook=has_handbook, think=settings.think_tool == "on"),
         limits=RunLimits(
             steps=settings.max_steps,
             calls=max(20, 2 * settings.max_steps),
@@ -249,7 +212,7 @@ def _build_agent_loop(parts: Foundation, formats: Sequence[ReplyFormat]) -> Agen
             reply_s=settings.reply_seconds,
         ),
         clock=base.timing.clock,
-        formats=formats,
+        formats=base.formats,
         reraised=(CountersignError, RedisError),
         prices=base.prices,
         server_tools=base.mcp_tools,
@@ -258,36 +221,45 @@ def _build_agent_loop(parts: Foundation, formats: Sequence[ReplyFormat]) -> Agen
 
 
 def _build_work_handlers(
-    parts: Foundation,
-    approvals: Approvals,
-    *,
-    turn_handler: TurnHandler,
-    outbox: OutboxRelay,
-    forms: RequestForms,
-    welcomer: Welcomer,
+    parts: Foundation, approvals: Approvals, forms: RequestForms, welcomer: Welcomer
 ) -> WorkHandlers:
-    base, stores, platform = parts.resources, parts.resources.stores, parts.resources.platform
+    base, stores = parts.resources, parts.resources.stores
+    channel, directory = base.platform.channel, base.platform.directory
     return WorkHandlers(
-        turn_handler=turn_handler,
-        retry_handler=build_retry_handler(base),
-        approver_answers=build_approver_answer_handler(base),
+        turn_handler=build_turn_handler(parts, _build_agent_loop(parts)),
+        retry_handler=RetryHandler(
+            chat=channel, directory=directory, runs=stores.runs, history=stores.history, journal=stores.journal
+        ),
+        changed_messages=ChangedMessageHandler(
+            chat=channel,
+            directory=directory,
+            runs=stores.runs,
+            history=stores.history,
+            approvals=stores.approvals,
+            lifecycle=approvals.lifecycle,
+            refuser=approvals.press_handler.refuser,
+            journal=stores.journal,
+            clock=base.timing.clock,
+        ),
+        approver_answers=ApproverAnswerHandler(
+            chat=channel, directory=directory, runs=stores.runs, history=stores.history, journal=stores.journal
+        ),
         feedback_handler=build_feedback_handler(base),
         session_stop_handler=build_session_stop_handler(base),
         welcomer=welcomer,
         press_handler=approvals.press_handler,
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
+        lost_decisions=approvals.lost_decisions,
         approval_sets=approvals.approval_sets,
         morning_lists=approvals.morning_lists,
         diagram_poster=build_diagram_poster(parts),
-        outbox=outbox,
+        outbox=_build_outbox(parts, approvals),
         compactor=build_compactor(base),
         memory=parts.memory,
         notices=build_notice_poster(parts),
         request_forms=forms,
-        file_copier=FileCopier(
-            poster=platform.channel, files=platform.files, directory=platform.directory, journal=stores.journal
-        ),
+        file_copier=FileCopier(poster=channel, files=base.files, directory=directory, journal=stores.journal),
         suggestion_handler=build_suggestion_handler(parts, approvals) if base.settings.advice == "on" else None,
     )
 
@@ -295,7 +267,7 @@ def _build_work_handlers(
 def _build_file_cleaner(parts: Foundation) -> FileCleaner:
     base = parts.resources
     return FileCleaner(
-        files=base.platform.files,
+        files=base.files,
         claims=parts.tool_services.engine,
         clock=base.timing.clock,
         kept_for=timedelta(days=base.settings.files_days),
@@ -305,21 +277,14 @@ def _build_file_cleaner(parts: Foundation) -> FileCleaner:
 
 def _build_worker(
     parts: Foundation,
-    handlers: WorkHandlers,
+    dispatcher: WorkDispatcher,
     homes: HomeRefresher,
     cleaner: FileCleaner,
-    *,
     health: HealthState,
     alerts: AdministratorAlerts,
 ) -> Worker:
     base, stores, timing = parts.resources, parts.resources.stores, parts.resources.timing
-    dispatcher = WorkDispatcher(
-        handlers=handlers,
-        journal=stores.journal,
-        clock=timing.clock,
-        away_ms=int(timing.outage_retry_s * 1000),
-    )
-    watch = stores.watch
+    watch, handlers = stores.watch, dispatcher.handlers
     timers = TimerJob(
         tool_services=parts.tool_services,
         clock=timing.clock,
@@ -337,10 +302,11 @@ def _build_worker(
             build_watch_job(watch, timing.watch_pause_s),
             JournalAlerts(alerts=alerts, clock=timing.clock, pause_s=timing.alert_pause_s).watch_journal,
             pause_job(handlers.outbox.relay_events, watch),
+            pause_job(build_takeover_job(watch), watch),
             timers.run_timers,
             handlers.morning_lists.plan_mornings,
             cleaner.delete_old_files,
-            build_trim_job(stores.journal, watch),
+            build_trim_job(stores.journal, watch, timing.trim_pause_s),
             base.platform.directory.keep_up_to_date,
             homes.refresh_changed_homes,
             health.announce_process,
@@ -404,11 +370,9 @@ def _build_home_actions(builder: HomeBuilder) -> HomeActions:
     )
 
 
-def _build_home_refresher(parts: Foundation, builder: HomeBuilder) -> HomeRefresher:
-    stores, platform = parts.resources.stores, parts.resources.platform
-    pages = SlackHome(platform.client, platform.channel, platform.directory)
-    limits = RateLimiter(stores.redis, stores.keys)
-    return HomeRefresher(builder=builder, homes=stores.homes, publish=pages.publish_home, limits=limits)
+def _build_home_refresher(resources: Resources, builder: HomeBuilder) -> HomeRefresher:
+    limits = RateLimiter(resources.stores.redis, resources.stores.keys)
+    return HomeRefresher(builder=builder, homes=builder.homes, publish=resources.platform.publish_home, limits=limits)
 
 
 def _build_welcomer(parts: Foundation) -> Welcomer:
@@ -443,52 +407,11 @@ def _build_ingress(
         home_actions=_build_home_actions(home_builder),
         request_forms=forms,
         welcomer=welcomer,
-        files=platform.files,
+        files=parts.resources.files,
         history=stores.history,
         runs=stores.runs,
-        delivery=platform.delivery,
+        delivery=parts.delivery,
         directory=platform.directory,
         overflows=parts.overflows,
         journal=stores.journal,
     )
-
-
-def _build_missed_messages(resources: Resources, ingress: LaneIngress) -> MissedMessages:
-    platform, stores = resources.platform, resources.stores
-    listeners = SlackListeners(platform.client, platform.identity, ingress, platform.channel, platform.directory)
-    store = LastSeenStore(stores.redis, stores.keys)
-    return MissedMessages(platform.client, listeners, store, resources.timing.clock)
-
-
-def _build_slack_app(
-    resources: Resources, ingress: LaneIngress, note_activity: Callable[[Place, str], None]
-) -> AsyncApp:
-    platform, secret = resources.platform, resources.services.signing_secret
-    return slack.build_bolt_app(
-        platform.client,
-        platform.identity,
-        ingress,
-        platform.channel,
-        platform.directory,
-        signing_secret=secret,
-        note_changed_person=platform.directory.note_changed_person,
-        note_activity=note_activity,
-    )
-
-
-async def _choose_reply_formats(resources: Resources) -> Sequence[ReplyFormat]:
-    """The reply formats of the first model; the rehearsal model knows one. The cost of testing the model is counted."""
-    outside, stores = resources.services, resources.stores
-    metered = MeteredModel(resources.model.first if isinstance(resources.model, FallbackModel) else resources.model)
-    wish = "native" if "model" in outside.standins else resources.settings.react_style
-    memory = TextCache(stores.redis, stores.keys)
-    name = f"two steps {outside.model_url} {outside.model_name}"  # an earlier version tested with one step
-    styles = await choose_formats(wish, metered, memory, name)
-    await stores.usage.record_usage(SYSTEM, [resources.prices.compute_usage(reply) for reply in metered.replies])
-    return styles
-
-
-async def _build_company_rules(settings: Settings, engine: Engine) -> str:
-    """As of the start: a deployed process may change who approves what. The engine always knows."""
-    forms = [process.form for process in await engine.list_processes()]
-    return prompt.render_company_rules(load_persona(settings), describe_policies(forms, load_policy(settings, forms)))

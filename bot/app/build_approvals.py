@@ -16,7 +16,9 @@ from bot.approvals.dialogs import CardDialogs
 from bot.approvals.effect_runner import EffectRunner
 from bot.approvals.fresh_cards import CardReplacer
 from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.lost_decisions import LostDecisionHandler
 from bot.approvals.morning_lists import MorningLists
+from bot.approvals.open_time import OpenTime
 from bot.approvals.openings import CardOpener
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
@@ -32,6 +34,7 @@ class Approvals:
 
     card_delivery: CardDelivery
     lifecycle: ApprovalLifecycle
+    lost_decisions: LostDecisionHandler
     card_opener: CardOpener
     dialogs: CardDialogs
     press_handler: PressHandler
@@ -48,6 +51,11 @@ def build_approvals(parts: Foundation) -> Approvals:
         list_deputies=lambda task: desk.engine.list_task_deputies(task, clock.today()),
         is_catching_up=stores.lanes.is_catching_up,
     )
+    open_time = OpenTime(
+        directory=base.platform.directory,
+        length=timedelta(hours=settings.approval_ttl_hours),
+        calendar=desk.calendar,
+    )
     lifecycle = ApprovalLifecycle(
         card_delivery=card_delivery, approvals=stores.approvals, journal=stores.journal, clock=clock
     )
@@ -56,7 +64,7 @@ def build_approvals(parts: Foundation) -> Approvals:
         card_delivery=card_delivery,
         lifecycle=lifecycle,
         clock=clock,
-        open_for=timedelta(hours=settings.approval_ttl_hours),
+        open_time=open_time,
         advice=settings.advice == "on",
     )
     dialogs = CardDialogs(
@@ -71,9 +79,15 @@ def build_approvals(parts: Foundation) -> Approvals:
     return Approvals(
         card_delivery=card_delivery,
         lifecycle=lifecycle,
+        lost_decisions=LostDecisionHandler(
+            approvals=stores.approvals,
+            card_delivery=card_delivery,
+            lifecycle=lifecycle,
+            directory=base.platform.directory,
+        ),
         card_opener=card_opener,
         dialogs=dialogs,
-        press_handler=_build_press_handler(parts, card_delivery, lifecycle, open_for=card_opener.open_for),
+        press_handler=_build_press_handler(parts, card_delivery, lifecycle, open_time=open_time),
         approval_sets=approval_sets,
         morning_lists=_build_morning_lists(parts, approval_sets),
     )
@@ -112,7 +126,7 @@ def _build_morning_lists(parts: Foundation, approval_sets: ApprovalSets) -> Morn
 
 
 def _build_press_handler(
-    parts: Foundation, card_delivery: CardDelivery, lifecycle: ApprovalLifecycle, *, open_for: timedelta
+    parts: Foundation, card_delivery: CardDelivery, lifecycle: ApprovalLifecycle, *, open_time: OpenTime
 ) -> PressHandler:
     stores, directory = parts.resources.stores, parts.resources.platform.directory
     desk, clock = parts.tool_services, parts.resources.timing.clock
@@ -122,13 +136,14 @@ def _build_press_handler(
         tool_services=desk,
         tools=parts.tools,
         clock=clock,
-        open_for=open_for,
+        open_time=open_time,
     )
     effect_runner = EffectRunner(
         card_editor=card_editor,
         lifecycle=lifecycle,
         directory=directory,
         tool_services=desk,
+        outside=parts.resources.outside,
         tools=parts.tools,
         clock=clock,
     )

@@ -11,7 +11,6 @@ from bot.app.foundation import Foundation
 from bot.app.resources import Resources
 from bot.approvals.duplicates import DuplicateGuard
 from bot.approvals.stops import CardStopper
-from bot.conversation.approver_answers import ApproverAnswerHandler
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.compaction import HistoryCompactor
@@ -23,7 +22,6 @@ from bot.conversation.notices import NoticePoster
 from bot.conversation.picture_reading import PictureReading
 from bot.conversation.progress import ProgressReporter
 from bot.conversation.prompt_head import PromptHeadBuilder
-from bot.conversation.retry import RetryHandler
 from bot.conversation.run_loader import RunLoader
 from bot.conversation.run_recorder import RunRecorder
 from bot.conversation.stops import RunStopper, SessionStopHandler
@@ -33,10 +31,10 @@ from bot.storage.feedback import FeedbackStore
 from bot.storage.morning_preferences import MorningPreferenceStore
 
 
-def build_turn_handler(parts: Foundation, loop: AgentLoop, company_rules: str) -> TurnHandler:
+def build_turn_handler(parts: Foundation, loop: AgentLoop) -> TurnHandler:
     base, desk, clock = parts.resources, parts.tool_services, parts.resources.timing.clock
     stores, platform, budget = base.stores, base.platform, build_daily_budget(base.settings)
-    replies = RunReplies(chat=platform.channel, delivery=platform.delivery, directory=platform.directory)
+    replies = RunReplies(chat=platform.channel, delivery=parts.delivery, directory=platform.directory)
     run_recorder = _build_run_recorder(parts)
     return TurnHandler(
         directory=platform.directory,
@@ -49,11 +47,11 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop, company_rules: str) -
         ),
         run_loader=_build_run_loader(parts, loop, budget),
         prompt_heads=PromptHeadBuilder(
-            directory=platform.directory, tool_services=desk, loop=loop, clock=clock, company_rules=company_rules
+            directory=platform.directory, tool_services=desk, loop=loop, clock=clock, company_rules=base.company_rules
         ),
         loop=loop,
         duplicates=DuplicateGuard(stores.approvals, stores.runs),
-        progress=_build_progress_reporter(base),
+        progress=_build_progress_reporter(parts),
         card_requester=_build_card_requester(parts, replies),
         replies=replies,
         run_recorder=run_recorder,
@@ -79,10 +77,11 @@ def _build_run_loader(parts: Foundation, loop: AgentLoop, budget: DailyBudget) -
     )
 
 
-def _build_progress_reporter(resources: Resources) -> ProgressReporter:
+def _build_progress_reporter(parts: Foundation) -> ProgressReporter:
+    resources = parts.resources
     return ProgressReporter(
         chat=resources.platform.channel,
-        delivery=resources.platform.delivery,
+        delivery=parts.delivery,
         clock=resources.timing.clock,
         display=resources.settings.steps,
         get_choice=resources.stores.preferences.get_steps,
@@ -95,10 +94,12 @@ def _build_card_requester(parts: Foundation, replies: RunReplies) -> CardRequest
     return CardRequester(
         keys=base.stores.keys,
         chat=base.platform.channel,
-        delivery=base.platform.delivery,
+        delivery=parts.delivery,
         replies=replies,
         tool_services=parts.tool_services,
         clock=base.timing.clock,
+        runs=base.stores.runs,
+        approvals=base.stores.approvals,
     )
 
 
@@ -159,33 +160,13 @@ def build_file_intake(resources: Resources) -> FileIntake:
     )
     return FileIntake(
         source=platform.file_source,
-        files=platform.files,
+        directory=platform.directory,
+        files=resources.files,
         clock=resources.timing.clock,
         max_bytes=int(settings.files_mb * 1_000_000),
+        max_bytes_per_day=int(settings.files_mb_per_day * 1_000_000),
         patience_ms=int(resources.timing.file_patience_s * 1000),
         reader=reader if sees else None,
-    )
-
-
-def build_retry_handler(resources: Resources) -> RetryHandler:
-    stores, platform = resources.stores, resources.platform
-    return RetryHandler(
-        chat=platform.channel,
-        directory=platform.directory,
-        runs=stores.runs,
-        history=stores.history,
-        journal=stores.journal,
-    )
-
-
-def build_approver_answer_handler(resources: Resources) -> ApproverAnswerHandler:
-    stores, platform = resources.stores, resources.platform
-    return ApproverAnswerHandler(
-        chat=platform.channel,
-        directory=platform.directory,
-        runs=stores.runs,
-        history=stores.history,
-        journal=stores.journal,
     )
 
 
@@ -205,7 +186,7 @@ def build_diagram_poster(parts: Foundation) -> DiagramPoster:
     base, platform = parts.resources, parts.resources.platform
     return DiagramPoster(
         chat=platform.channel,
-        delivery=platform.delivery,
+        delivery=parts.delivery,
         directory=platform.directory,
         tool_services=parts.tool_services,
         tools=parts.tools,
@@ -218,7 +199,7 @@ def build_notice_poster(parts: Foundation) -> NoticePoster:
     base, platform = parts.resources, parts.resources.platform
     return NoticePoster(
         chat=platform.channel,
-        delivery=platform.delivery,
+        delivery=parts.delivery,
         directory=platform.directory,
         memory=parts.memory,
         overflows=parts.overflows,

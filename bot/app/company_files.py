@@ -34,12 +34,20 @@ def load_calendar(settings: Settings) -> WorkCalendar:
 
 def load_policy(settings: Settings, forms: Iterable[Form]) -> tuple[PolicyRow, ...]:
     """The rows of the policy file, checked against their forms. Raises SettingsError."""
+    rows = read_policy(settings)
     try:
-        rows = parse_policy(read_setting_file("POLICY_FILE", settings.policy_file))
         check_policy(rows, forms)
     except ValueError as wrong:
         raise SettingsError(f"POLICY_FILE: {wrong}") from wrong
     return rows
+
+
+def read_policy(settings: Settings) -> tuple[PolicyRow, ...]:
+    """The rows of the policy file, of any process. Raises SettingsError."""
+    try:
+        return parse_policy(read_setting_file("POLICY_FILE", settings.policy_file))
+    except ValueError as wrong:
+        raise SettingsError(f"POLICY_FILE: {wrong}") from wrong
 
 
 def build_form_numbers(settings: Settings) -> dict[str, Decimal]:

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from bot.app.work_kinds import WorkHandlers, get_work_kind, give_up_work, handle_work, parse_work
+from bot.app.work_kinds import (
+    WorkHandlers,
+    bury_work,
+    get_work_kind,
+    give_up_work,
+    handle_work,
+    is_owed,
+    parse_work,
+)
+from bot.conversation.notices import build_given_up_notice
 from bot.core import logs, metrics
 from bot.core.clock import Clock
 from bot.core.errors import (
@@ -18,6 +27,7 @@ from bot.core.errors import (
     FilesUnavailableError,
     LeaseLost,
     StoreUnavailableError,
+    UnreadableRecordError,
 )
 from bot.core.records import is_newer_record
 from bot.core.work_items import find_sender
@@ -30,6 +40,10 @@ log = logs.get_logger(__name__)
 
 AWAY_MAX_MS = 3_600_000
 """After an hour without the platform, tries are counted again."""
+OWED_MAX_MS = 7 * 24 * 3_600_000
+"""What only brings people up to date waits for a week before its tries are counted."""
+OWED_TIMES = 12
+"""After an hour it waits so many times longer before each next try: a minute."""
 NEWER_RECORD_MAX_MS = 24 * 3_600_000
 """After a day of waiting for a process that can read a record, tries are counted again."""
 _NEWER_RECORD_FIRST_MS = 1_000
@@ -59,6 +73,7 @@ class WorkDispatcher:
         waits, and no try is counted; but not for ever, because a single post may be what the platform chokes on.
         While it does not accept our token everything waits, however long. An item whose records a newer version has
         written waits too: while processes are replaced, one of those takes it."""
+        work = None
         try:
             work = parse_work(lease.item.body)
             return await self._handle_measured(lease, work)
@@ -68,9 +83,10 @@ class WorkDispatcher:
         except ChatBusyError as busy:
             raise RetryLater(busy.wait_ms, str(busy)) from busy
         except ChatUnavailableError as down:
-            if self._compute_age_ms(lease.item) > AWAY_MAX_MS:
+            age_ms, owed = self._compute_age_ms(lease.item), work is not None and is_owed(work)
+            if age_ms > (OWED_MAX_MS if owed else AWAY_MAX_MS):
                 raise
-            raise RetryLater(self.away_ms, str(down)) from down
+            raise RetryLater(self.away_ms * (1 if age_ms <= AWAY_MAX_MS else OWED_TIMES), str(down)) from down
         except FilesUnavailableError as away:
             raise RetryLater(self.away_ms, str(away)) from away
         except ValidationError as unread:
@@ -127,8 +143,16 @@ class WorkDispatcher:
             work = parse_work(item.body)
         except ValidationError:
             metrics.DEAD_LETTERS.labels(metrics.OTHER).inc()
-            if sender := find_sender(item.body):
-                await self.handlers.notices.notify_sender(sender, "turn.unreadable", item.id)
-            return []
+            sender = find_sender(item.body)
+            return [build_given_up_notice(item, sender.person, "turn.unreadable")] if sender else []
         metrics.DEAD_LETTERS.labels(get_work_kind(work)).inc()
         return await give_up_work(self.handlers, item, work)
+
+    async def bury_item(self, lease: Lease) -> Sequence[Write]:
+        """Giving up failed every time, too: the records say how it ended, and its author is told later."""
+        item, sender = lease.item, find_sender(lease.item.body)
+        notice = [build_given_up_notice(item, sender.person)] if sender else []
+        try:
+            return [*await bury_work(self.handlers, lease, parse_work(item.body)), *notice]
+        except (ValidationError, UnreadableRecordError):
+            return notice

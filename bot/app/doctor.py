@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -25,14 +25,14 @@ from bot.app.company_files import (
 )
 from bot.app.error_lines import explain_error
 from bot.app.file_store import check_bucket, check_files_folder
+from bot.app.health import SHARED_APP
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
 from bot.chat.directory_file import DirectoryFile, read_directory_file
+from bot.chat.slack.app import request_socket_url
 from bot.chat.slack.directory import SlackDirectory
-from bot.chat.slack.web_api import call_slack
 from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.errors import (
-    ChatError,
     CountersignError,
     ModelRejectedError,
     ModelUnavailableError,
@@ -48,6 +48,7 @@ from bot.redis.cluster import ClusterClient
 from bot.redis.connect import connect_redis, translate_redis_errors
 from bot.redis.sentinel import MasterClient
 from bot.storage.dead_letters import DeadLetterStore
+from bot.storage.processes import ProcessStore
 from tools.mail.smtp import SmtpMailer
 from tools.mcp.config import McpServer
 from tools.ports import Directory
@@ -56,6 +57,7 @@ from tools.workflow.diagram.render import find_font_file
 from tools.workflow.engine.assignment import find_unserved
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.process.calendar import KNOWN_YEARS
 from tools.workflow.process.definition import Process, load_shipped_processes
 
 SCOPES = frozenset(
@@ -134,6 +136,19 @@ def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
             yield DoctorFinding("fail", name, str(wrong).removeprefix(f"{name}: "))
 
 
+def check_calendar(settings: Settings, today: date) -> Iterator[DoctorFinding]:
+    """Which years' holidays are known. From December on the next one should be, which the State Council announces in
+    November."""
+    if settings.calendar_country.strip().upper() != "CN":
+        return
+    last = KNOWN_YEARS[-1]
+    text = f"holidays of China are known from {KNOWN_YEARS[0]} to {last}; later years are estimates"
+    if (today + timedelta(days=31)).year <= last:
+        yield DoctorFinding("ok", "calendar", text)
+    else:
+        yield DoctorFinding("warn", "calendar", f"{text}; upgrade, or enter the days in CALENDAR_FILE")
+
+
 async def check_file_bucket(settings: Settings) -> AsyncIterator[DoctorFinding]:
     """The bucket that keeps files, if the settings name one: whether it takes, gives, lists and deletes."""
     if not settings.files_bucket:
@@ -151,7 +166,7 @@ async def check_file_bucket(settings: Settings) -> AsyncIterator[DoctorFinding]:
 
 
 async def check_approvers(settings: Settings, services: Services) -> AsyncIterator[DoctorFinding]:
-    """Checks for each process that everybody has an approver. Services that cannot be reached are reported
+    """Checks for each process that everybody has approvers. Services that cannot be reached are reported
     elsewhere."""
     if "workspace" in services.standins:
         return
@@ -172,9 +187,12 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
         return
     for process in processes:
         own = [row for row in rows if row.process == process.key]
-        yield _build_approver_finding(
-            process, find_unserved(process.form, process.definition, own, people), len(people)
-        )
+        unserved = find_unserved(process.form, process.definition, own, people)
+        for name, lacking in unserved.items():
+            yield _build_approver_finding(f"{process.key}, {name}", lacking, len(people))
+        if not unserved:
+            text = f"{process.key}: somebody can decide for each of {len(people)} people"
+            yield DoctorFinding("ok", "approvers", text)
 
 
 async def _load_processes_in_use(services: Services, directory: Directory) -> Sequence[Process]:
@@ -187,13 +205,13 @@ async def _load_processes_in_use(services: Services, directory: Directory) -> Se
         await redis.aclose()
 
 
-def _build_approver_finding(process: Process, people: Sequence[Person], everybody: int) -> DoctorFinding:
-    if not people:
-        return DoctorFinding("ok", "approvers", f"{process.key}: somebody can decide for each of {everybody} people")
+def _build_approver_finding(place: str, people: Sequence[Person], everybody: int) -> DoctorFinding:
+    """`place`: a process, and the field, level or role in it."""
     some = ", ".join(one.email or one.name for one in people[:MAX_NAMES]) + (", …" if len(people) > MAX_NAMES else "")
-    cure = 'enter their managers in DIRECTORY_FILE, or let them choose by a row with others = "flagged" in POLICY_FILE'
-    lacking = f"{process.key}: nobody can decide for {len(people)} of {everybody} people ({some})"
-    return DoctorFinding("warn", "approvers", f"{lacking}; {cure}")
+    cure = "enter managers and roles in DIRECTORY_FILE, or name somebody by a row in POLICY_FILE"
+    choice = 'for a field of the form, others = "flagged" in a row lets them choose'
+    lacking = f"{place}: nobody can decide for {len(people)} of {everybody} people ({some})"
+    return DoctorFinding("warn", "approvers", f"{lacking}; {cure}; {choice}")
 
 
 async def _check_mcp_servers(servers: Sequence[McpServer]) -> AsyncIterator[DoctorFinding]:
@@ -214,6 +232,9 @@ async def _check_mcp_servers(servers: Sequence[McpServer]) -> AsyncIterator[Doct
                 continue
             tools = ", ".join(f"{one.full_name} ({one.gate})" for one in fleet.list_tools(name))
             yield DoctorFinding("ok", name, f"tools, and who confirms: {tools or 'none'}")
+            if rows := fleet.suggest_rows(name):
+                said = "the server says that these only read; if you trust it, let them run without a press"
+                yield DoctorFinding("ok", name, f"{said}: [servers.{name}.tools] {rows}")
 
 
 def _check_picture_font() -> DoctorFinding:
@@ -229,16 +250,8 @@ async def _check_workspace(services: Services) -> AsyncIterator[DoctorFinding]:
         yield DoctorFinding("ok", "slack", f"workspace {me.team}, bot {me.user}")
         yield await _check_scopes(client)
         if services.app_token:
-            yield await _check_socket_mode(client, services.app_token)
-
-
-async def _check_socket_mode(client: AsyncWebClient, app_token: str) -> DoctorFinding:
-    try:
-        await call_slack(client.apps_connections_open, {"app_token": app_token})
-    except ChatError as error:
-        cure = "make one with connections:write under Basic Information, and switch Socket Mode on"
-        return DoctorFinding("fail", "slack", f"Slack refuses SLACK_APP_TOKEN ({error.code}); {cure}")
-    return DoctorFinding("ok", "slack", "Socket Mode: the app token opens a connection")
+            await request_socket_url(client, services.app_token)
+            yield DoctorFinding("ok", "slack", "Socket Mode: the app token opens a connection")
 
 
 async def _check_scopes(client: AsyncWebClient) -> DoctorFinding:
@@ -263,7 +276,10 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
             refused = finding.severity is RedisSeverity.REFUSE
             yield DoctorFinding("fail" if refused else "warn", "redis", finding.format_sentence("en"))
         if not findings:
-            yield DoctorFinding("ok", "redis", "keeps what it is given")
+            yield DoctorFinding("ok", "redis", f"keeps what it is given; {await describe_replicas(redis)}")
+        seconds, _ = await redis.time()
+        if any(one.foreign for one in await ProcessStore(redis, Keys()).list_processes(int(seconds) * 1000)):
+            yield DoctorFinding("fail", "slack", SHARED_APP)
         for held in (await list_held_partitions(ScriptRunner.from_redis(redis, Keys())))[:1]:
             why = translate(f"restored.{held.reason.value}", "en")
             yield DoctorFinding("fail", "redis", f"work is held: {why}. See `countersign restored`")
@@ -273,6 +289,16 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
             )
     finally:
         await redis.aclose()
+
+
+async def describe_replicas(redis: Redis) -> str:
+    """What of it a failover or a broken disk may take."""
+    with translate_redis_errors():
+        replies = [await redis.info("replication", **one.target) for one in await list_servers(redis, Keys())]
+    fewest = min(str(reply).count("'state': 'online'") for reply in replies)
+    if not fewest:
+        return "no replica follows it, so what its disk loses is lost"
+    return f"replicas of each server: {fewest} at least, and what is acknowledged waits for one (REDIS_CONFIRM)"
 
 
 def _check_embedded_redis() -> DoctorFinding:

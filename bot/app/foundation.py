@@ -9,6 +9,7 @@ from bot.app.resources import Resources
 from bot.chat.ingress_gate import IngressGate
 from bot.conversation.file_intake import FileIntake
 from bot.conversation.memory import ConversationMemory
+from bot.conversation.reply import MessageDelivery
 from bot.queue.overflow import LaneOverflows
 from tools.tool import Tool, ToolServices
 
@@ -16,6 +17,8 @@ from tools.tool import Tool, ToolServices
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foundation:
     resources: Resources
+    delivery: MessageDelivery
+    """Posts text where it may be shown."""
     tool_services: ToolServices
     tools: Mapping[str, Tool]
     """All tools by name: ours, and those of servers as they come and go."""

@@ -17,7 +17,8 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from redis.asyncio import Redis
 
-from bot.core import metrics
+from bot.chat.ingress_gate import IngressGate
+from bot.core import logs, metrics
 from bot.core.errors import SettingsError, StoreUnavailableError
 from bot.queue.figures import load_queue_figures
 from bot.queue.keys import Keys
@@ -26,6 +27,12 @@ from bot.redis.connect import translate_redis_errors
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.processes import ANNOUNCED_S, ProcessState, ProcessStore
 
+log = logs.get_logger(__name__)
+
+SHARED_APP = (
+    "another installation uses the same Slack app: Slack gives each press and message to one of them only. Give every "
+    "installation an app of its own, or stop the other one"
+)
 STARTING, STOPPING = "starting", "stopping"
 NO_REDIS, NO_SLACK = "redis", "slack"
 ANSWER_S = 2.0
@@ -69,6 +76,11 @@ class HealthState:
     """Whatever else keeps it from taking work, in a word or two; empty: nothing does."""
     get_clock_offset_ms: Callable[[], float | None] = field(default=lambda: None)
     """This machine's clock minus Redis's, if somebody watches it; None: it is measured here."""
+    gate: IngressGate = field(default_factory=IngressGate)
+    report_foreign: Callable[[int], Awaitable[None]] | None = None
+    """Called once if another installation uses the same app: it gets a part of the presses, and we get some of its."""
+    foreign: int | None = None
+    """Its connections; None: not known yet."""
     started_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     _collecting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _collected_at: float = field(default=-math.inf, init=False)
@@ -144,15 +156,29 @@ class HealthState:
     async def announce_process(self) -> None:
         """For as long as the process lives; at its end it says so."""
         store, id_ = ProcessStore(self.redis, self.keys), self.worker.owner if self.worker else ""
+        known = 0
         try:
             while True:
-                await store.save_process(await self._build_process_state(id_))
+                state = await self._build_process_state(id_)
+                await store.save_process(state)
+                known = max(known, len(await store.list_processes(state.at_ms)))
+                await self._check_connections(known)
                 await asyncio.sleep(ANNOUNCED_S)
         except asyncio.CancelledError:
             with suppress(StoreUnavailableError, TimeoutError):
                 async with asyncio.timeout(ANSWER_S):
                     await store.remove_process(id_)
             raise
+
+    async def _check_connections(self, known: int) -> None:
+        """Compares what the platform has said with the processes of this store: once, when it has said so."""
+        if self.foreign is not None or not self.gate.connections:
+            return
+        self.foreign = max(0, self.gate.connections - known)
+        if self.foreign:
+            log.error("app.shared", connections=self.gate.connections, processes=known, cure=SHARED_APP)
+            if self.report_foreign is not None:
+                await self.report_foreign(self.foreign)
 
     async def _build_process_state(self, id_: str) -> ProcessState:
         offset_ms = await self.measure_clock_offset_ms()
@@ -168,6 +194,7 @@ class HealthState:
             model=self.model,
             team=self.team,
             trouble=", ".join(reasons),
+            foreign=self.foreign or 0,
         )
 
 

@@ -38,7 +38,7 @@ from bot.conversation.welcome import Welcomer
 from bot.core import logs
 from bot.core.approval_sets import REJECT_SET, SET_CHOICES, build_set_id
 from bot.core.clock import Clock
-from bot.core.errors import CountersignError, StoreUnavailableError
+from bot.core.errors import CountersignError, StoreRefusedError, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
 from bot.core.work_items import (
@@ -46,6 +46,7 @@ from bot.core.work_items import (
     ButtonPressed,
     CancelOpenCard,
     FormSubmitted,
+    MessageChanged,
     MessageReceived,
     OpenSet,
     SessionStopped,
@@ -130,6 +131,12 @@ class LaneIngress:
         text = translate("turn.held", await get_person_language(self.directory, click.person))
         await self.delivery.chat.post_ephemeral(click.place, click.person, text)
 
+    async def accept_change(self, message: Message, *, is_deleted: bool) -> None:
+        lane, change = message.place.conversation, MessageChanged(message=message, is_deleted=is_deleted)
+        accepted = await self.worker.accept_item(lane, message.id, change.model_dump_json(), person=message.person)
+        if accepted is EnqueueResult.FULL:
+            raise StoreUnavailableError(f"too much waits for {lane}")
+
     async def accept_click(self, click: Click) -> None:
         """A press goes into the lane of its approval, so that no slow conversation delays a decision."""
         accepted = await self.worker.accept_item(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
@@ -138,17 +145,21 @@ class LaneIngress:
         if accepted is EnqueueResult.FULL:
             raise StoreUnavailableError(f"too many presses wait for {click.approval}")
 
-    async def withdraw_click(self, click: Click) -> Acceptance:
-        return await self._withdraw_item(click.approval, click.id)
+    async def withdraw_click(self, click: Click, failed: Exception) -> Acceptance:
+        return await self._withdraw_item(click.approval, click.id, failed)
 
-    async def withdraw_message(self, message: Message) -> Acceptance:
-        return await self._withdraw_item(message.place.conversation, message.id)
+    async def withdraw_message(self, message: Message, failed: Exception) -> Acceptance:
+        return await self._withdraw_item(message.place.conversation, message.id, failed)
 
-    async def _withdraw_item(self, lane: str, id: str) -> Acceptance:
+    async def _withdraw_item(self, lane: str, id: str, failed: Exception) -> Acceptance:
+        """A store that has refused the item may refuse this too, and nothing is unclear about it. One that has it and
+        may lose it keeps it."""
+        if isinstance(failed, StoreUnconfirmedError):
+            return Acceptance.UNKNOWN
         try:
             return Acceptance.NOT_TAKEN if await self.lanes.withdraw_item(lane, id) else Acceptance.TAKEN
         except StoreUnavailableError:
-            return Acceptance.UNKNOWN
+            return Acceptance.NOT_TAKEN if isinstance(failed, StoreRefusedError) else Acceptance.UNKNOWN
 
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:
         """Stops their own work, or, for an administrator, anybody's. The platform waits, so this asks nobody who they

@@ -7,27 +7,21 @@ import asyncio
 import gc
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
-from aiohttp import web
 
 from bot.app.build import Application, build_app
-from bot.app.health import STOPPING, IsConnected, is_listening, open_health_server
+from bot.app.health import STOPPING, open_health_server
 from bot.app.mcp_file import load_mcp_servers
 from bot.app.services import Services, format_banner, open_services
 from bot.app.settings import Settings, find_misspelt_variables
-from bot.chat.slack import app as slack
 from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
-from bot.core.errors import SettingsError
 
 log = logs.get_logger(__name__)
 
 
 async def serve_until_stopped(settings: Settings) -> None:
-    """`countersign run`: until SIGTERM or Ctrl-C. Then it disconnects from Slack first, so that Slack sends its events
-    to other processes, and meanwhile finishes or hands over running work. A second signal ends it at once."""
+    """`countersign run`: until SIGTERM or Ctrl-C. Then it disconnects from the platform first, so that events go to
+    other processes, and meanwhile finishes or hands over running work. A second signal ends it at once."""
     logs.configure_logging(settings.log_level, None if settings.log_format == "auto" else settings.log_format == "json")
     for warning in find_misspelt_variables():
         log.warning(warning)
@@ -61,7 +55,7 @@ async def _work_until_asked(
     try:
         async with (
             open_health_server(bot.health, settings.health_host, settings.health_port),
-            open_slack_connection(bot, settings, services) as is_connected,
+            bot.connect() as is_connected,
         ):
             bot.health.is_connected, bot.health.phase = is_connected, ""
             print(format_banner(services, _count_server_tools(settings, bot)), flush=True)
@@ -79,7 +73,7 @@ async def _work_until_asked(
 
 def _count_server_tools(settings: Settings, bot: Application) -> dict[str, int]:
     """Each configured MCP server → number of its tools, if it was reached."""
-    counted = Counter(tool.server for tool in bot.mcp_tools.values())
+    counted = Counter(tool.server for tool in bot.resources.mcp_tools.values())
     return {one.name: counted[one.name] for one in load_mcp_servers(settings)}
 
 
@@ -101,31 +95,3 @@ class _ShutdownRequest:
             self.is_immediate = True
             task.cancel()
         self.requested.set()
-
-
-@asynccontextmanager
-async def open_slack_connection(bot: Application, settings: Settings, services: Services) -> AsyncIterator[IsConnected]:
-    """Receives Slack's events while the context is open: Socket Mode, or signed HTTP by setting. Yields what tells
-    whether they can come now."""
-    if settings.slack_mode == "socket":
-        async with (
-            slack.open_socket_mode(bot.bolt_app, services.app_token, bot.ingress_gate) as handler,
-            bot.missed_messages.watched(handler.client.is_connected),
-        ):
-            yield handler.client.is_connected
-        return
-    runner = slack.build_http_runner(bot.bolt_app, services.signing_secret, bot.ingress_gate)
-    await runner.setup()
-    try:
-        await _start_http_listener(runner, settings.http_host, settings.http_port)
-        async with bot.missed_messages.watched(is_listening):
-            yield is_listening
-    finally:
-        await runner.cleanup()
-
-
-async def _start_http_listener(runner: web.AppRunner, host: str, port: int) -> None:
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except OSError as error:
-        raise SettingsError(f"cannot listen on {host}:{port} ({error.strerror}); set HTTP_HOST or HTTP_PORT") from error

@@ -1,40 +1,44 @@
-"""Opens what must be open before anything works, and closes it at the end: Redis, the platform, the model, tool
-servers, the trace exporter. `bot.app.build` builds on it."""
+"""Opens what must be open before anything works, and closes it at the end: Redis, the platform, the model, the engine,
+tool servers, the trace exporter. `bot.app.build` builds on it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from redis.asyncio import Redis
-from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.agent import prompt
+from bot.agent.approval_rules import describe_policies
 from bot.agent.fallback import FallbackModel
-from bot.agent.model import MeasuredModel, Model
+from bot.agent.model import MeasuredModel, MeteredModel, Model
 from bot.agent.prices import PriceTable
-from bot.app.company_files import load_prices
+from bot.agent.probe import choose_formats
+from bot.agent.reply_format import ReplyFormat
+from bot.app.company_files import load_persona, load_policy, load_prices
+from bot.app.engine import open_engine_from_settings
 from bot.app.file_store import open_file_bytes
+from bot.app.health import IsConnected
 from bot.app.mcp_file import load_mcp_servers
+from bot.app.measured_mailer import MeasuredMailer
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.tracing import open_sender_from_settings
-from bot.chat.directory_file import DirectoryFile
-from bot.chat.slack.channel import SlackChannel
-from bot.chat.slack.channel_readers import SlackReaderClassifier
-from bot.chat.slack.directory import FRESH_S, SlackDirectory
-from bot.chat.slack.files import SlackFileSource
-from bot.chat.slack.web_client import BotIdentity, identify_bot, open_web_client
-from bot.conversation.reply import MessageDelivery
+from bot.chat.ingress_gate import IngressGate
+from bot.chat.messages import Channel, ChatDirectory, FileSource, HomeView, Ingress, ReaderClassifier
+from bot.chat.slack.directory import FRESH_S
 from bot.core import logs
 from bot.core.clock import Clock
+from bot.core.held_lease import assert_may_send
 from bot.core.records import Run
 from bot.core.redaction import remember_secrets
+from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
-from bot.queue.rate_limits import RateLimiter
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import StoreWatch
 from bot.redis.check import require_fit_redis
@@ -46,11 +50,16 @@ from bot.storage.files import FileStore
 from bot.storage.history import HistoryStore
 from bot.storage.homes import HomeStore
 from bot.storage.journal import Journal
-from bot.storage.members import RedisMemberStore
 from bot.storage.preferences import PreferenceStore
+from bot.storage.retention import PAUSE_S
 from bot.storage.runs import RunStore
-from bot.storage.spending import UsageStore
+from bot.storage.spending import SYSTEM, UsageStore
+from tools.local_host import is_local_host
+from tools.mail.smtp import SmtpMailer
+from tools.outside import Outside
 from tools.tool import Tool
+from tools.workflow.engine.port import Engine
+from tools.workflow.engine.store import compute_number_floor
 
 log = logs.get_logger(__name__)
 
@@ -77,6 +86,8 @@ class Timing:
     """How often it is looked whether morning lists are due."""
     summary_pause_s: float = 60.0
     """Between the first two tries to sum up a conversation."""
+    trim_pause_s: float = PAUSE_S
+    """How often what is old is deleted from the journal."""
     max_tries: int = 5
     max_lane_items: int = 500
     backoff_ms: int = 500
@@ -102,18 +113,21 @@ class Stores:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlackPlatform:
-    """The platform: the bot's identity on it, its people, and its channel."""
+class Platform:
+    """A chat platform, open. Everything else knows it only by this."""
 
-    client: AsyncWebClient
-    identity: BotIdentity
-    channel: SlackChannel
-    directory: SlackDirectory
-    delivery: MessageDelivery
-    """Posts text where it may be shown."""
-    file_source: SlackFileSource
-    files: FileStore
-    """What people have sent."""
+    team: str
+    channel: Channel
+    directory: ChatDirectory
+    reader_classifier: ReaderClassifier
+    file_source: FileSource
+    publish_home: Callable[[str, HomeView], Awaitable[None]]
+    """Shows a person's Home page anew."""
+    connect: Callable[[Ingress, IngressGate], AbstractAsyncContextManager[IsConnected]]
+    """Receives the platform's events while the context is open. Yields what tells whether they can come now."""
+
+
+OpenPlatform = Callable[[Settings, Services, Stores, Timing], AbstractAsyncContextManager[Platform]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +138,19 @@ class Resources:
     services: Services
     timing: Timing
     stores: Stores
-    platform: SlackPlatform
+    platform: Platform
+    files: FileStore
+    """What people have sent."""
+    engine: Engine
+    outside: Outside
+    """What the gate hands to effects."""
     model: Model
+    formats: Sequence[ReplyFormat]
+    """How the model may reply: the first is that of fresh runs."""
     prices: PriceTable
+    company_rules: str
+    """What the company adds to the rules of the model."""
+    tools: Sequence[Tool]
     mcp_tools: Mapping[str, Tool]
     """Tools of MCP servers by name, as they come and go."""
     on_run_ended: Callable[[Run], object]
@@ -135,7 +159,12 @@ class Resources:
 
 @asynccontextmanager
 async def open_resources(
-    settings: Settings, services: Services, timing: Timing | None = None, model: Model | None = None
+    settings: Settings,
+    services: Services,
+    open_platform: OpenPlatform,
+    tools: Sequence[Tool],
+    timing: Timing | None = None,
+    model: Model | None = None,
 ) -> AsyncIterator[Resources]:
     """Opens all of it. Raises `UnsafeStoreError`, `StoreUnavailableError`, `SettingsError` or `ChatError`; each says
     how to fix it."""
@@ -145,18 +174,36 @@ async def open_resources(
         file_bytes = await stack.enter_async_context(open_file_bytes(settings))
         stores = await stack.enter_async_context(_open_stores(settings, services, timing, file_bytes))
         timing = replace(timing, clock=stores.watch.adjust_clock(timing.clock))
-        platform = await stack.enter_async_context(_open_slack(settings, services, stores, timing))
+        platform = await stack.enter_async_context(open_platform(settings, services, stores, timing))
+        files = FileStore(stores.redis, stores.keys, platform.team, file_bytes)
         model = await stack.enter_async_context(_open_models(settings, services, stores)) if model is None else model
         servers = await stack.enter_async_context(_open_mcp_tools(settings))
         on_run_ended = await stack.enter_async_context(_open_run_listener(settings, services, stores))
+        engine = await stack.enter_async_context(
+            open_engine_from_settings(
+                settings,
+                stores.redis,
+                platform.directory,
+                files,
+                compute_number_floor=_choose_number_floor(services, timing.clock),
+            )
+        )
+        mailer = SmtpMailer(services.smtp_url, settings.mail_from, assert_may_send=assert_may_send)
+        prices = load_prices(settings)
         yield Resources(
             settings=settings,
             services=services,
             timing=timing,
             stores=stores,
             platform=platform,
+            files=files,
+            engine=engine,
+            outside=Outside(mailer=MeasuredMailer(mailer), assert_may_send=assert_may_send),
             model=model,
-            prices=load_prices(settings),
+            formats=await _choose_reply_formats(settings, services, stores, model, prices),
+            prices=prices,
+            company_rules=await _build_company_rules(settings, engine),
+            tools=tools,
             mcp_tools=servers,
             on_run_ended=on_run_ended,
         )
@@ -171,80 +218,62 @@ async def _open_stores(
     try:
         for finding in await require_fit_redis(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
             log.warning(finding.format_sentence("en"))
-        preferences = PreferenceStore(redis, keys)
-        await preferences.reload_if_changed()
-        yield Stores(
-            redis=redis,
-            keys=keys,
-            lanes=Lanes(
-                redis,
-                keys,
-                lease_ms=int(settings.lease_seconds * 1000),
-                max_tries=timing.max_tries,
-                cap=timing.max_lane_items,
-            ),
-            runs=RunStore(redis, keys, kept_ms=settings.runs_days * DAY_MS),
-            approvals=ApprovalStore(redis, keys, kept_ms=settings.cards_days * DAY_MS),
-            history=HistoryStore(
-                redis, keys, max_tokens=settings.history_tokens, kept_ms=settings.history_days * DAY_MS
-            ),
-            journal=Journal(redis, keys, kept_ms=settings.journal_days * DAY_MS),
-            usage=UsageStore(redis, keys, clock=timing.clock, zone=ZoneInfo(settings.company_timezone)),
-            homes=HomeStore(redis, keys),
-            preferences=preferences,
-            file_bytes=file_bytes,
-            watch=await _start_watch(settings, services, redis, keys),
-        )
+        stores = build_stores(settings, services, timing, redis, keys, file_bytes)
+        await stores.preferences.reload_if_changed()
+        await stores.watch.watch_store()  # before anything is done with it
+        yield stores
     finally:
         await redis.aclose()
 
 
-async def _start_watch(settings: Settings, services: Services, redis: Redis, keys: Keys) -> StoreWatch:
-    """Looks at the store before anything is done with it. What was seen of it is kept in a file, one for each address;
-    where data may be lost by setting, nothing is."""
+def build_stores(
+    settings: Settings, services: Services, timing: Timing, redis: Redis, keys: Keys, file_bytes: FileBytes
+) -> Stores:
+    """Asks nothing of Redis yet."""
+    confirmation = Confirmation(ConfirmedBy(settings.redis_confirm))
+    return Stores(
+        redis=redis,
+        keys=keys,
+        lanes=Lanes(
+            redis,
+            keys,
+            lease_ms=int(settings.lease_seconds * 1000),
+            max_tries=timing.max_tries,
+            cap=timing.max_lane_items,
+            confirmation=confirmation,
+        ),
+        runs=RunStore(redis, keys, kept_ms=settings.runs_days * DAY_MS),
+        approvals=ApprovalStore(redis, keys, kept_ms=settings.cards_days * DAY_MS),
+        history=HistoryStore(redis, keys, max_tokens=settings.history_tokens, kept_ms=settings.history_days * DAY_MS),
+        journal=Journal(redis, keys, kept_ms=settings.journal_days * DAY_MS),
+        usage=UsageStore(redis, keys, clock=timing.clock, zone=ZoneInfo(settings.company_timezone)),
+        homes=HomeStore(redis, keys),
+        preferences=PreferenceStore(redis, keys),
+        file_bytes=file_bytes,
+        watch=_build_watch(settings, services, redis, keys, confirmation),
+    )
+
+
+def _build_watch(
+    settings: Settings, services: Services, redis: Redis, keys: Keys, confirmation: Confirmation
+) -> StoreWatch:
+    """What was seen of the store is kept in a file, one for each address; where data may be lost by setting, nothing
+    is."""
     address = hashlib.sha256(services.redis_url.encode()).hexdigest()[:12]
-    watch = StoreWatch(
+    return StoreWatch(
         scripts=ScriptRunner.from_redis(redis, keys),
         keys=keys,
+        confirmation=confirmation,
         memory=None if settings.allow_non_durable else settings.data_dir.absolute() / f"store-{address}.json",
         may_lose_data=settings.allow_non_durable,
     )
-    await watch.watch_store()
-    return watch
 
 
-@asynccontextmanager
-async def _open_slack(
-    settings: Settings, services: Services, stores: Stores, timing: Timing
-) -> AsyncIterator[SlackPlatform]:
-    async with open_web_client(services.bot_token, services.slack_api_url) as client:
-        me = await identify_bot(client)
-        limits = RateLimiter(stores.redis, stores.keys)
-        chat = SlackChannel(client, limits, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
-        facts = DirectoryFile(services.directory_file)
-        people = RedisMemberStore(stores.redis, stores.keys, me.team)
-        directory = SlackDirectory(
-            client,
-            facts,
-            team=me.team,
-            store=people,
-            languages=stores.preferences,
-            fresh_s=timing.person_max_age_s,
-        )
-        try:
-            yield SlackPlatform(
-                client=client,
-                identity=me,
-                channel=chat,
-                directory=directory,
-                delivery=MessageDelivery(
-                    chat=chat, reader_classifier=SlackReaderClassifier(client, directory), directory=directory
-                ),
-                file_source=SlackFileSource(client),
-                files=FileStore(stores.redis, stores.keys, me.team, stores.file_bytes),
-            )
-        finally:
-            await chat.stop_statuses()
+def _choose_number_floor(services: Services, clock: Clock) -> Callable[[], int]:
+    """A workspace on this machine begins and ends with its store, so its requests count from one. In any other, cards
+    and mails of a store that was lost may still be about."""
+    is_local = is_local_host(urlsplit(services.slack_api_url).hostname or "")
+    return (lambda: 0) if is_local else lambda: compute_number_floor(clock.today())
 
 
 @asynccontextmanager
@@ -296,3 +325,22 @@ async def _open_run_listener(
     opening = open_sender_from_settings(settings, stores.approvals, model=services.model_name, url=services.model_url)
     async with opening as sender:
         yield sender.enqueue_run
+
+
+async def _choose_reply_formats(
+    settings: Settings, services: Services, stores: Stores, model: Model, prices: PriceTable
+) -> Sequence[ReplyFormat]:
+    """The reply formats of the first model; the rehearsal model knows one. The cost of testing the model is counted."""
+    metered = MeteredModel(model.first if isinstance(model, FallbackModel) else model)
+    wish = "native" if "model" in services.standins else settings.react_style
+    memory = TextCache(stores.redis, stores.keys)
+    name = f"two steps {services.model_url} {services.model_name}"  # an earlier version tested with one step
+    formats = await choose_formats(wish, metered, memory, name)
+    await stores.usage.record_usage(SYSTEM, [prices.compute_usage(reply) for reply in metered.replies])
+    return formats
+
+
+async def _build_company_rules(settings: Settings, engine: Engine) -> str:
+    """As of the start: a deployed process may change who approves what. The engine always knows."""
+    forms = [process.form for process in await engine.list_processes()]
+    return prompt.render_company_rules(load_persona(settings), describe_policies(forms, load_policy(settings, forms)))

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from datetime import time
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated, Literal
-from urllib.parse import unquote
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv import dotenv_values
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bot.app.setting_names import find_misspelt_names, find_variable_references, find_wrong_names, read_env_file
@@ -37,10 +37,21 @@ Capture = Literal["false", "true", "no_content", "span_only", "event_only", "spa
 """The values that OpenTelemetry instrumentations accept. Content goes into spans, or nowhere here."""
 
 
+def _unquote(value: Any) -> Any:
+    is_quoted = isinstance(value, str) and len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if is_quoted else value
+
+
 class Settings(BaseSettings):
     """The environment variable of each setting is its name in capitals."""
 
     model_config = SettingsConfigDict(env_file=ENV_FILE, extra="ignore", frozen=True, env_ignore_empty=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def remove_quotes(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """`docker run --env-file` hands on the quotes around a value, which a shell takes off."""
+        return {name: _unquote(value) for name, value in values.items()}
 
     slack_bot_token: SecretStr | None = None
     """`xoxb-…`. With `slack_app_token` (or the signing secret in HTTP mode) set, this is the real Slack."""
@@ -63,6 +74,10 @@ class Settings(BaseSettings):
     """`redis://host:6379/0`, `rediss://` (TLS) or `unix:///socket`; a cluster: `redis://host:6379,host:6379?cluster=1`;
     Sentinels: `redis+sentinel://user:password@host:26379,host:26379/service/0?sentinel_username=…&sentinel_password=…`
     (`rediss+sentinel://`: TLS). Empty: an embedded server in `data_dir`, for one machine."""
+    redis_confirm: Literal["auto", "server", "replica", "disk"] = "auto"
+    """What has to have a message or a press before it is acknowledged, and an effect before it begins. `auto`: a
+    replica, as long as one follows; `server`: nothing but the server; `disk`: its disk, by WAITAOF (Redis 7.2 or
+    Valkey), which takes up to half a second where `appendfsync` is `everysec`."""
     allow_non_durable: bool = False
     """Start even if the Redis in use may lose data. For experiments only."""
 
@@ -164,6 +179,8 @@ class Settings(BaseSettings):
     """Of `files_bucket_access_key`."""
     files_mb: float = Field(default=20, gt=0, le=100)
     """The largest file that is taken (MB)."""
+    files_mb_per_day: float = Field(default=200, gt=0)
+    """The most that is taken of one person on one day in UTC (MB); a file counts at least 0.1."""
     files_days: int = Field(default=730, ge=1)
     """How long a file is kept (days); its name, size and hash stay in the request's record. What is on no request after
     30 days goes then."""
@@ -182,7 +199,7 @@ class Settings(BaseSettings):
     """In which tone and language the bot answers, as a text (UTF-8), at most 2,000 characters. It changes no rule, and
     nothing of what needs a button."""
     approval_ttl_hours: float = Field(default=72, gt=0)
-    """How long a card waits; people are reminded at half time (hours)."""
+    """How long a card waits (hours): 24 hours are a working day of whoever is asked. Reminders go out at half time."""
     morning_list: str = Field(default="", pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?$")
     """When everybody gets a list of what waits for them and for whom, on working days (`08:30`, in their own time
     zone); each can switch it off. Empty: never."""
@@ -382,6 +399,12 @@ def _require_slack_tokens(settings: Settings) -> None:
                 "SLACK_APP_TOKEN is set but SLACK_BOT_TOKEN is not; set both, or neither for the local workspace"
             )
         return
+    assert settings.slack_bot_token is not None
+    if settings.slack_bot_token.get_secret_value().startswith("xoxe"):
+        raise SettingsError(
+            "SLACK_BOT_TOKEN rotates (xoxe…): Slack would refuse it after 12 hours. Token rotation cannot be switched "
+            "off again; make a new app from deploy/slack-manifest.yaml and use its xoxb-… token"
+        )
     if settings.slack_mode == "socket" and settings.slack_app_token is None:
         raise SettingsError("SLACK_APP_TOKEN is missing: Socket Mode needs an xapp-… token with connections:write")
     if settings.slack_mode == "http" and settings.slack_signing_secret is None:
@@ -442,6 +465,23 @@ def _require_known_schemes(settings: Settings) -> None:
     ):
         if value and not value.startswith(beginnings):
             raise SettingsError(f"{name} should begin with {' or '.join(beginnings)}")
+        if value and name != "REDIS_URL" and not _is_readable_address(value):
+            raise SettingsError(f"{name} {_UNREADABLE_ADDRESS}")
+
+
+_UNREADABLE_ADDRESS = (
+    "is not readable as an address: in its user and password write %2F for /, %23 for #, %3F for ? and %40 for @"
+)
+
+
+def _is_readable_address(url: str) -> bool:
+    """False where a password in it would be taken for something else. What a parser says of that repeats it."""
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return is_whole and ("@" in parts.netloc or "@" not in url)
 
 
 def _is_amount(text: str) -> bool:

@@ -17,17 +17,19 @@ from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.authorization import FEEDBACK_CHOICES, RETRY_CHOICE
 from bot.approvals.file_copies import FileCopier
 from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
+from bot.approvals.lost_decisions import LostDecisionHandler
 from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
 from bot.approvals.suggestions import SuggestionHandler
 from bot.conversation.approver_answers import APPROVER_CHOICES, ApproverAnswerHandler
+from bot.conversation.changed_messages import CHANGED_CHOICES, ChangedMessageHandler
 from bot.conversation.compaction import HistoryCompactor
 from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.feedback import FeedbackHandler
 from bot.conversation.memory import ConversationMemory
-from bot.conversation.notices import NoticePoster
+from bot.conversation.notices import NoticePoster, build_given_up_notice
 from bot.conversation.request_forms import RequestForms
 from bot.conversation.retry import RetryHandler
 from bot.conversation.stops import SessionStopHandler
@@ -44,9 +46,11 @@ from bot.core.work_items import (
     CompactConversation,
     DraftSuggestion,
     ExpireCard,
+    FindLostDecisions,
     ForgetCopies,
     FormSubmitted,
     JoinSet,
+    MessageChanged,
     MessageReceived,
     NotifyPerson,
     OpenMorningList,
@@ -78,6 +82,7 @@ class WorkHandlers:
 
     turn_handler: TurnHandler
     retry_handler: RetryHandler
+    changed_messages: ChangedMessageHandler
     approver_answers: ApproverAnswerHandler
     feedback_handler: FeedbackHandler
     session_stop_handler: SessionStopHandler
@@ -85,6 +90,7 @@ class WorkHandlers:
     press_handler: PressHandler
     card_opener: CardOpener
     lifecycle: ApprovalLifecycle
+    lost_decisions: LostDecisionHandler
     approval_sets: ApprovalSets
     morning_lists: MorningLists
     diagram_poster: DiagramPoster
@@ -99,7 +105,7 @@ class WorkHandlers:
     """None: no model is asked for suggestions."""
 
 
-async def end_silently(to: WorkHandlers, item: LaneItem, work: FrozenModel) -> Sequence[Write]:
+async def end_silently(to: WorkHandlers, item: LaneItem | Lease, work: FrozenModel) -> Sequence[Write]:
     """Nobody waits for it, and nobody is told."""
     return []
 
@@ -116,6 +122,10 @@ class WorkKind(Generic[W]):
     handle: Callable[[WorkHandlers, Lease, W], Awaitable[Sequence[Write]]]
     give_up: Callable[[WorkHandlers, LaneItem, W], Awaitable[Sequence[Write]]] = end_silently
     """After the last try: waiting runs go on, or the person is told."""
+    bury: Callable[[WorkHandlers, Lease, W], Awaitable[Sequence[Write]]] = end_silently
+    """When `give_up` has failed every time as well: only the store is asked, and nothing is posted."""
+    is_owed: bool = False
+    """It brings people up to date, so it waits for the platform much longer than other work."""
 
 
 async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
@@ -125,6 +135,8 @@ async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequenc
         return await to.feedback_handler.record_feedback(lease, work.click)
     if work.click.choice == RETRY_CHOICE:
         return await to.retry_handler.retry_message(lease, work.click)
+    if work.click.choice in CHANGED_CHOICES:
+        return await to.changed_messages.handle_press(lease, work.click)
     if work.click.choice in SET_CHOICES:
         return await to.approval_sets.handle_press(lease, work.click)
     return await to.press_handler.handle_press(lease, work.click)
@@ -135,7 +147,14 @@ async def _give_up_press(to: WorkHandlers, item: LaneItem, work: ButtonPressed) 
     if work.click.in_set:
         told = {"approval": work.click.approval, "code": "given_up"}
         return [*writes, build_set_refresh(item, work.click.in_set, **told)]
-    await to.notices.notify_given_up_press(item, work.click)
+    return [*writes, build_given_up_notice(item, work.click.person, "turn.press_given_up")]
+
+
+async def _bury_press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
+    writes = to.lifecycle.bury_press(lease, work.click)
+    if work.click.in_set:
+        told = {"approval": work.click.approval, "code": "given_up"}
+        return [*writes, build_set_refresh(lease.item, work.click.in_set, **told)]
     return writes
 
 
@@ -174,14 +193,20 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         model=MessageReceived,
         handle=lambda to, lease, work: to.turn_handler.handle_message(lease, work.message),
         give_up=lambda to, item, work: to.turn_handler.give_up_message(item, work.message),
+        bury=lambda to, lease, work: to.turn_handler.bury_message(work.message),
     ),
-    WorkKind(model=ButtonPressed, handle=_press, give_up=_give_up_press),
+    WorkKind(model=ButtonPressed, handle=_press, give_up=_give_up_press, bury=_bury_press),
+    WorkKind(model=MessageChanged, handle=lambda to, lease, work: to.changed_messages.notify_writer(lease, work)),
     WorkKind(
         model=FormSubmitted,
         handle=lambda to, lease, work: to.request_forms.request_card(lease, work),
         give_up=lambda to, item, work: to.request_forms.give_up_form(item, work),
     ),
-    WorkKind(model=RefreshProgress, handle=lambda to, lease, work: to.turn_handler.refresh_progress(lease, work)),
+    WorkKind(
+        model=RefreshProgress,
+        handle=lambda to, lease, work: to.turn_handler.refresh_progress(lease, work),
+        is_owed=True,
+    ),
     WorkKind(
         model=SessionStopped,
         handle=lambda to, lease, work: to.session_stop_handler.stop_session(lease, work),
@@ -194,6 +219,7 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         model=ResumeRun,
         handle=lambda to, lease, work: to.turn_handler.resume_run(lease, work),
         give_up=lambda to, item, work: to.turn_handler.give_up_resume(item, work),
+        bury=lambda to, lease, work: to.turn_handler.bury_resume(lease.item, work),
     ),
     # What happens to a card besides presses
     WorkKind(
@@ -222,16 +248,20 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         handle=lambda to, lease, work: to.lifecycle.stop_card(lease.item, work),
         give_up=lambda to, item, work: to.lifecycle.stop_card(item, work),
     ),
-    WorkKind(model=RefreshCard, handle=lambda to, lease, work: to.lifecycle.refresh_card(lease, work)),
+    WorkKind(model=RefreshCard, handle=lambda to, lease, work: to.lifecycle.refresh_card(lease, work), is_owed=True),
     WorkKind(model=ForgetCopies, handle=_forget_copies),
     WorkKind(
         model=SettleCard,
         handle=lambda to, lease, work: to.lifecycle.settle_card(lease, silent=work.is_silent),
     ),
+    WorkKind(
+        model=FindLostDecisions,
+        handle=lambda to, lease, work: to.lost_decisions.find_lost_decisions(lease, work),
+    ),
     WorkKind(model=JoinSet, handle=lambda to, lease, work: to.lifecycle.join_set(lease, work)),
     # Several cards in one message
     WorkKind(model=OpenSet, handle=lambda to, lease, work: to.approval_sets.open_set(lease, work)),
-    WorkKind(model=RefreshSet, handle=lambda to, lease, work: to.approval_sets.refresh_set(lease, work)),
+    WorkKind(model=RefreshSet, handle=lambda to, lease, work: to.approval_sets.refresh_set(lease, work), is_owed=True),
     WorkKind(model=StartMorning, handle=lambda to, lease, work: to.morning_lists.start_morning(lease, work)),
     WorkKind(model=OpenMorningList, handle=lambda to, lease, work: to.morning_lists.open_list(lease, work)),
     # Suggestions
@@ -243,7 +273,7 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
     WorkKind(model=RecordDirectEvent, handle=lambda to, lease, work: to.notices.record_direct_event(lease, work)),
     WorkKind(model=BacklogCleared, handle=lambda to, lease, work: to.notices.notify_backlog_cleared(lease, work)),
     # The rest
-    WorkKind(model=NotifyPerson, handle=lambda to, lease, work: to.notices.notify_person(lease, work)),
+    WorkKind(model=NotifyPerson, handle=lambda to, lease, work: to.notices.notify_person(lease, work), is_owed=True),
     WorkKind(model=RenderDiagram, handle=lambda to, lease, work: to.diagram_poster.post_diagram(lease, work)),
     WorkKind(model=ShowFiles, handle=_show_files),
     WorkKind(model=RelayEngineEvent, handle=_relay_event),
@@ -265,6 +295,15 @@ async def handle_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequ
 
 async def give_up_work(to: WorkHandlers, item: LaneItem, work: FrozenModel) -> Sequence[Write]:
     return await _BY_MODEL[type(work)].give_up(to, item, work)
+
+
+async def bury_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequence[Write]:
+    return await _BY_MODEL[type(work)].bury(to, lease, work)
+
+
+def is_owed(work: FrozenModel) -> bool:
+    """See `WorkKind.is_owed`."""
+    return _BY_MODEL[type(work)].is_owed
 
 
 def get_work_kind(work: FrozenModel) -> str:

@@ -15,6 +15,7 @@ from bot.approvals import set_render
 from bot.approvals.authorization import authorize_press
 from bot.approvals.day_facts import DayFacts
 from bot.approvals.delivery import CardDelivery
+from bot.approvals.opinion_drafts import is_refusal_drafted
 from bot.approvals.refusals import SETTLED_MS
 from bot.approvals.set_entries import CARD_CHOICES, count_entry_bytes, has_whole_days, shows_request
 from bot.chat.messages import Channel, ChatDirectory, Click, Dialog, MessageRef, Post
@@ -133,15 +134,16 @@ class ApprovalSets:
         )
 
     async def _build_entry(self, assigned: AssignedTask, person: Person) -> SetEntry | None:
-        """The line of a task. None where its own card is needed: it is not open, has too much to read, or its author
-        may be mistaken for somebody else, which a name alone does not show."""
+        """The line of a task. None where its own card is needed: it is not open, has too much to read, is to be
+        refused as somebody has said, or its author may be mistaken for somebody else, which a name alone does not
+        show."""
         request, now_ms = assigned.request, self.clock.now_ms()
         approval = await self.approvals.load_approval(derive_task_card_id(self.keys, assigned.task.id))
         if approval is None or approval.gate is not Gate.APPROVE or not shows_request(approval, assigned):
             return None
         standing = await self.card_delivery.list_represented(approval, person.id)
         may = [authorize_press(approval, person.id, c, approval.version, now_ms, standing) for c in CARD_CHOICES]
-        if any(may):
+        if any(may) or is_refusal_drafted(approval.proposal):
             return None
         (author,) = (await identify_people(self.tool_services.directory, [request.initiator])).people
         if author.is_name_shared or author.is_name_misleading or author.is_in_directory is False:

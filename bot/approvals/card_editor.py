@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from bot.agent.proposals import propose_call
 from bot.approvals.call_args import edit_args
 from bot.approvals.delivery import CardDelivery
 from bot.approvals.events import CardEdited, CardRenewed, ConfirmationRequired
 from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.open_time import OpenTime
 from bot.approvals.state import transition
 from bot.chat.messages import Click
 from bot.core.clock import Clock
@@ -31,8 +31,7 @@ class CardEditor:
     tool_services: ToolServices
     tools: Mapping[str, Tool]
     clock: Clock
-    open_for: timedelta
-    """How long a card stays open."""
+    open_time: OpenTime
 
     async def edit_card(self, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
         """Shows the edited arguments on the card. If they are invalid, the person gets the reason and the card stays as
@@ -46,22 +45,26 @@ class CardEditor:
         except ToolError as error:
             await self.card_delivery.post_ephemeral(click, render_value(error.note, person.person.language))
             return []
-        edit = CardEdited(proposal=proposal, lasts=self.open_for, person=click.person)
-        edited, effects = transition(approval, edit, self.clock.now())
+        now = self.clock.now()
+        period = await self.open_time.measure(proposal, approval.caller, now)
+        edited, effects = transition(approval, CardEdited(proposal=proposal, person=click.person, **period), now)
         shown = await self.card_delivery.replace_card(approval, edited, click.id, again=lease.item.is_redelivery)
         return self.lifecycle.write_shown_effects(lease.item, shown, effects)
 
     async def renew_card(self, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
         """Renews an expired card: the same arguments, open again, for the same people."""
-        renewal = CardRenewed(proposal=approval.proposal, lasts=self.open_for, person=person.id)
-        renewed, effects = transition(approval, renewal, self.clock.now())
+        now = self.clock.now()
+        period = await self.open_time.measure(approval.proposal, approval.caller, now)
+        renewal = CardRenewed(proposal=approval.proposal, person=person.id, **period)
+        renewed, effects = transition(approval, renewal, now)
         shown = await self.card_delivery.post_card(renewed, "renewed", again=lease.item.is_redelivery)
         return self.lifecycle.write_shown_effects(lease.item, shown, effects)
 
     async def reopen_card(self, lease: Lease, approval: Approval, proposal: Proposal) -> Sequence[Write]:
         """Reopens a card whose tool did nothing: it now says what the presser did not know, and needs another press."""
-        required = ConfirmationRequired(proposal=proposal, lasts=self.open_for)
-        reopened, effects = transition(approval, required, self.clock.now())
+        now = self.clock.now()
+        period = await self.open_time.measure(proposal, approval.caller, now)
+        reopened, effects = transition(approval, ConfirmationRequired(proposal=proposal, **period), now)
         asked, again = f"again:{approval.version}", lease.item.is_redelivery
         shown = await self.card_delivery.replace_card(approval, reopened, asked, again=again)
         return self.lifecycle.write_shown_effects(lease.item, shown, effects)

@@ -184,6 +184,21 @@ class CardDelivery:
             return not isinstance(error, ChatUnavailableError)
         return True
 
+    async def shows_record(self, approval: Approval, reader: Person) -> bool:
+        """False if what the reader sees has other buttons than the card on record."""
+        ref = dict(approval.copies).get(reader.id)
+        if ref is None:
+            return True
+        names, is_shared = await self.list_names_on_card(approval), _is_in_channel(approval, ref)
+        return await self.chat.has_buttons_of(ref, render.render_card(approval, reader, names, is_shared=is_shared))
+
+    async def void_copy(self, ref: MessageRef, text: str) -> None:
+        """A card without a record that can be read: this text in its place, if the platform takes it now."""
+        try:
+            await self.chat.update_message(ref, Post(text))
+        except ChatError as error:
+            log.warning("card.not_voided", error=error.code)
+
     async def list_card_events(self, approval: Approval, excluded: Collection[str]) -> dict[str, str]:
         """By person: how the card stands now, for every DM that has a copy, except the DMs of these people. Empty while
         the platform cannot be reached: DM history is worth less than the change itself."""
@@ -201,7 +216,8 @@ class CardDelivery:
         return await self.post_note(approval, TextRef(key="card.reminder"), f"{approval.version}:remind", again=again)
 
     async def post_note(self, approval: Approval, note: TextRef, key_part: str, *, again: bool) -> dict[str, str]:
-        """Posts a note under the card for everybody who has not decided. By person: the sentence they got."""
+        """Posts a note under the card for everybody who has not decided. By person: the sentence they got. One
+        unreachable reader does not stop the others."""
         recipients, sentences = await self._list_recipients(approval), dict[str, str]()
         for reader, ref in await self._list_readers(approval):
             if reader.id not in recipients:
@@ -216,7 +232,13 @@ class CardDelivery:
             shared_place = approval.place if approval.place and approval.place.channel == ref.channel else None
             place = shared_place or Place(team="", channel=ref.channel, thread=ref.ts, direct=True)
             key = f"{approval.id}:{key_part}:{reader.id}"[:200]
-            await self.chat.post_message(place, Post(text), key=key, again=again)
+            try:
+                await self.chat.post_message(place, Post(text), key=key, again=again)
+            except ChatUnavailableError:
+                raise
+            except ChatError as error:
+                log.warning("card.not_noted", approval=approval.id, person=reader.id, error=error.code)
+                continue
             sentences[reader.id] = text
         return sentences
 

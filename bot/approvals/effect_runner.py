@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 
 from bot.approvals import render
 from bot.approvals.call_args import merge_args
@@ -31,11 +32,12 @@ from bot.core.clock import Clock
 from bot.core.effect_parts import is_resumable
 from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
 from bot.core.run_state import validate_args
-from bot.queue.lanes import Lease
+from bot.queue.lanes import Lease, RetryLater
 from bot.queue.writes import Write
 from tools.catalog import TOOLS
 from tools.effect_parts import EffectParts, PartState
-from tools.spec import Caller, ConfirmAgainError, EffectUnknownError, Gate, TextRef, ToolError
+from tools.outside import Outside
+from tools.spec import Caller, ConfirmAgainError, EffectPlace, EffectUnknownError, Gate, TextRef, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
 
 _TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
@@ -50,10 +52,14 @@ class EffectRunner:
     lifecycle: ApprovalLifecycle
     directory: ChatDirectory
     tool_services: ToolServices
+    outside: Outside
     tools: Mapping[str, Tool]
     clock: Clock
     shown_after_s: float = 1.0
     """How long an effect takes before its card says that it has begun."""
+    try_again_s: Sequence[float] = (60.0, 360.0)
+    """How long after a refusal for now it is tried again. Mail servers that put strangers off do so for five minutes at
+    most."""
 
     async def carry_out_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
         """Takes the effect from decided to done, failed or unknown. After a crash it goes on from the stored record."""
@@ -75,7 +81,8 @@ class EffectRunner:
         it."""
         started, effects = transition(approval, EffectStarted(), self.clock.now())
         presser = await self._find_presser(approval)
-        await lease.checkpoint(f"begin:{started.attempts}", *self.lifecycle.write_effects(started, effects))
+        writes = self.lifecycle.write_effects(started, effects)
+        await lease.checkpoint(f"begin:{started.attempts}", *writes, confirm=True)
         return await self._finish_effect(lease, started, presser)
 
     async def run_started_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
@@ -92,10 +99,25 @@ class EffectRunner:
         try:
             with metrics.EFFECT_TIMES.labels(self._get_tool_label(approval)).time():
                 async with self._show_started(lease, approval):
-                    ended = await self._execute_tool(lease, approval, presser)
+                    ended = await self._execute_until_kept(lease, approval, presser)
             return await self.lifecycle.end_approval(lease.item, ended)
         except ConfirmAgainError as asked:
             return await self.card_editor.reopen_card(lease, approval, asked.plan)
+
+    async def _execute_until_kept(self, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
+        """Another server may take over while the engine works, and may lack what was saved. A command of the engine can
+        be repeated: it is, until one server has confirmed what is before it and what is after it."""
+        tool = self.tools.get(approval.tool)
+        if tool is None or tool.effect_place is not EffectPlace.ENGINE or not lease.is_confirmation_needed:
+            return await self._execute_tool(lease, approval, presser)
+        seq = f"kept:{approval.attempts}"
+        before = (await lease.checkpoint(seq, confirm=True)).server
+        while True:
+            ended = await self._execute_tool(lease, approval, presser)
+            after = (await lease.checkpoint(seq, confirm=True)).server
+            if after == before:
+                return ended
+            before = after
 
     @asynccontextmanager
     async def _show_started(self, lease: Lease, approval: Approval) -> AsyncIterator[None]:
@@ -130,16 +152,30 @@ class EffectRunner:
             args = validate_args(tool.stored_args, merge_args(approval, choice, approval.form))
             await lease.assert_held()
             today, key = self.clock.today(presser.person.zone), _choose_idempotency_key(tool, approval)
-            context = ToolContext(self.tool_services, presser, today, idempotency_key=key, parts=parts)
+            outside = self.outside if tool.effect_place is EffectPlace.OUTSIDE else None
+            context = ToolContext(self.tool_services, presser, today, idempotency_key=key, parts=parts, outside=outside)
             outcome = await tool.run(context, args)
         except ConfirmAgainError:
             raise
         except ToolError as error:
+            if error.is_temporary and parts.states and lease.item.tries <= len(self.try_again_s):
+                await self._postpone_effect(lease, approval, parts, error)
             failed = EffectFailed(failure=error.note, why=error.text, possible_change=error.maybe, parts=parts.states)
             return self._end_effect(approval, failed)
         except EffectUnknownError:
             return self._end_effect(approval, EffectLost(parts.states))
         return self._end_effect(approval, EffectSucceeded(outcome, parts.states))
+
+    async def _postpone_effect(
+        self, lease: Lease, approval: Approval, parts: EffectParts, error: ToolError
+    ) -> NoReturn:
+        """The card says why; the press comes again by itself, and does the parts that are left."""
+        postponed, effects = transition(approval, PartsChanged(parts.states, error.note), self.clock.now())
+        shown = self.lifecycle.request_refresh(postponed, f"postponed:{approval.attempt_key}:{lease.item.tries}")
+        writes = (*self.lifecycle.write_effects(postponed, effects), shown)
+        await lease.checkpoint("postponed", *writes)
+        delay_s = self.try_again_s[lease.item.tries - 1]
+        raise RetryLater(int(delay_s * 1000), error.text, counts_try=True) from None
 
     def _track_parts(self, lease: Lease, approval: Approval) -> EffectParts:
         """The parts of the effect. Each is saved before the tool goes on."""

@@ -27,6 +27,8 @@ class CardRequested:
     run: str
     """Id of the run that proposed it, or empty."""
     lasts: timedelta
+    reminds_after: timedelta | None = None
+    """None: at half time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class ProposalReplaced:
 
     proposal: Proposal
     lasts: timedelta
+    reminds_after: timedelta | None = None
+    """None: at half time."""
 
 
 class CardRedrafted(ProposalReplaced):
@@ -157,9 +161,11 @@ class EffectStarted:
 
 @dataclass(frozen=True, slots=True)
 class PartsChanged:
-    """One of several parts has made progress."""
+    """One of several parts has made progress, or what is left of them is tried again later."""
 
     parts: Mapping[str, PartState]
+    postponed: TextRef | None = None
+    """Why later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +253,9 @@ ApprovalEvent = (
 @dataclass(frozen=True, slots=True)
 class SaveOpening:
     """Saves the record, lists it as open, and sets the timers of this version."""
+
+    reminds_after: timedelta | None = None
+    """None: at half time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,13 +49,16 @@ class CardReplacer:
     clock: Clock
 
     async def replace_unreadable_card(self, lease: Lease, click: Click) -> Sequence[Write]:
-        """The press did nothing, and its person is told. If the card was that of a task which waits for them, they get
-        a fresh one, and the old record goes in the same commit."""
+        """The press did nothing: its person is told, and the pressed card says so too, without its buttons. In a
+        channel somebody else may need them. If the card was that of a task which waits for them, they get a fresh one,
+        and the old record goes in the same commit."""
         presser = await self.directory.find_caller(click.person)
         card = await self._build_fresh_card(presser, click) if presser else None
         code = "unreadable" if card else "unreadable_gone"
         text = translate(f"refused.{code}", await get_person_language(self.directory, click.person))
         await self.card_delivery.post_ephemeral(click, text)
+        if click.card is not None and (card is not None or click.place.direct):
+            await self.card_delivery.void_copy(click.card, text)
         journal_write = self.journal.build_record_write(
             click.approval,
             "approval.refused",

@@ -15,7 +15,6 @@ from bot.approvals.authorization import RECOVERY_CHOICES
 from bot.approvals.render import find_choice
 from bot.chat.messages import Click
 from bot.core.approval_sets import SET_DECISIONS
-from bot.core.errors import UnreadableRecordError
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.work_items import ButtonPressed, NotifyPerson, RefreshCard, SettleCard, build_show_lane
 from bot.queue.scripts import ScriptRunner
@@ -65,7 +64,7 @@ async def _choose_replacement(scripts: ScriptRunner, click: Click, is_kept_here:
     stale = ButtonPressed(click=click.model_copy(update={"version": STALE})).model_dump_json()
     if click.choice in SET_DECISIONS:
         return "" if is_kept_here(DECIDE_TASK.name) else stale
-    approval = await _load_approval(scripts, click.approval)
+    approval = await ApprovalStore(scripts.redis, scripts.keys).find_readable_approval(click.approval)
     if approval is None or is_kept_here(approval.tool):
         return ""
     if approval.press_id == click.id:
@@ -78,13 +77,6 @@ async def _choose_replacement(scripts: ScriptRunner, click: Click, is_kept_here:
     title = (approval.proposal.title,) if click.person in approval.proposal.deciders else ()
     told = TextRef(key="restored.press_withdrawn")
     return NotifyPerson(person=click.person, text=told, more=title).model_dump_json()
-
-
-async def _load_approval(scripts: ScriptRunner, id: str) -> Approval | None:
-    try:
-        return await ApprovalStore(scripts.redis, scripts.keys).load_approval(id)
-    except (UnreadableRecordError, ValidationError):
-        return None
 
 
 async def _show_again(scripts: ScriptRunner, approval: str, id: str) -> None:

@@ -50,6 +50,7 @@ from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.approvals import ApprovalStore, Verdict
 from bot.storage.journal import Journal
+from tools.spec import Gate, TextRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +85,8 @@ class ApprovalLifecycle:
 
     def _write_effect(self, approval: Approval, effect: ApprovalEffect) -> Sequence[Write]:
         match effect:
-            case SaveOpening():
-                return self.approvals.build_open_writes(approval)
+            case SaveOpening(reminds_after):
+                return self.approvals.build_open_writes(approval, reminds_after)
             case SaveRecord():
                 return [self.approvals.build_save_write(approval)]
             case SaveEnd():
@@ -172,13 +173,17 @@ class ApprovalLifecycle:
         return [*self.write_effects(approval, effects), *build_event_writes(lease.item, sentences)]
 
     async def expire_card(self, lease: Lease, version: int) -> Sequence[Write]:
-        """The card's time is over. Silence is not a rejection, and the card says so."""
+        """The card's time is over. Silence is not a rejection, and the card says so. Whoever has not decided is told:
+        by the run that waits for what they were to confirm, otherwise here."""
         result = try_transition(self.approvals.read_from_lease(lease), CardExpired(version), self.clock.now())
         if result is None:
             return []
-        return await self.build_approval_end_writes(
-            lease.item, await self.card_delivery.post_expiry(result[0], again=lease.item.is_redelivery)
-        )
+        again = lease.item.is_redelivery
+        card = await self.card_delivery.post_expiry(result[0], again=again)
+        if card.approval.gate is Gate.APPROVE or not card.approval.waiters:
+            note, key_part = TextRef(key="card.unanswered"), f"{version}:unanswered"
+            await self.card_delivery.post_note(card.approval, note, key_part, again=again)
+        return await self.build_approval_end_writes(lease.item, card)
 
     async def close_card(self, item: LaneItem, close: CloseCard) -> Sequence[Write]:
         """The task behind a card ended elsewhere (withdrawn, decided in another way): nobody can ask again."""
@@ -222,6 +227,15 @@ class ApprovalLifecycle:
             return []
         ended_approval = self._resolve_stranded(approval)
         return await self.end_approval(item, ended_approval) if ended_approval else []
+
+    def bury_press(self, lease: Lease, click: Click) -> Sequence[Write]:
+        """The same while nobody can be reached: the record says what is known, and the copies say so later."""
+        approval = self.approvals.read_from_lease(lease)
+        if approval is None or approval.press_id != click.id or not (ended := self._resolve_stranded(approval)):
+            return []
+        settled, effects = transition(ended, CardSettled(silent=False), self.clock.now())
+        refresh = self.request_refresh(settled, f"refresh:{lease.item.id}")
+        return [*self.write_effects(settled, effects), refresh, *build_end_notices(lease.item, settled)]
 
     async def give_up_expiry(self, item: LaneItem, version: int) -> Sequence[Write]:
         """The card expires even if not everybody can be notified."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 
 from bot.approvals import suggestions
 from bot.approvals.delivery import CardDelivery, DeliveredCard
 from bot.approvals.events import ApprovalEffects, CardRedrafted, CardRequested, WaiterAdded
 from bot.approvals.file_copies import build_show_writes
 from bot.approvals.lifecycle import ApprovalLifecycle, build_event_writes
-from bot.approvals.opinion_drafts import get_draft, has_new_draft
+from bot.approvals.open_time import OpenTime
+from bot.approvals.opinion_drafts import has_draft, has_new_draft
 from bot.approvals.state import transition
 from bot.approvals.waiters import notify_waiter
 from bot.core.clock import Clock
@@ -27,8 +28,7 @@ class CardOpener:
     card_delivery: CardDelivery
     lifecycle: ApprovalLifecycle
     clock: Clock
-    open_for: timedelta = timedelta(hours=72)
-    """How long a card stays open. Reminders go out at half time."""
+    open_time: OpenTime
     advice: bool = False
     """Adds a model's suggestion to the cards of approvals."""
 
@@ -83,7 +83,7 @@ class CardOpener:
         it again. For other requests there is one copy per person, with a note under it if there is one. A decider's own
         draft notifies nobody else."""
         board, item = self.card_delivery, lease.item
-        if approval.delivered_version and get_draft(approval.proposal, requested_card.caller):
+        if approval.delivered_version and has_draft(approval.proposal, requested_card.caller):
             card = await board.post_copy_again(approval, requested_card.caller, item.id, again=item.is_redelivery)
         elif approval.delivered_version != approval.version or await board.can_decide_card(
             approval, requested_card.caller
@@ -105,17 +105,18 @@ class CardOpener:
         now = self.clock.now()
         effects: ApprovalEffects = ()
         if approval is None or approval.state is not ApprovalState.OPEN:
-            approval, effects = transition(approval, self._build_card_request(requested_card), now)
+            approval, effects = transition(approval, await self._build_card_request(requested_card, now), now)
         elif has_new_draft(
             approval, requested_card.proposal, requested_card.caller
         ) and await self.card_delivery.can_decide_card(approval, requested_card.caller):
             proposal = suggestions.carry_over_suggestion(requested_card.proposal, approval.proposal)
-            approval, effects = transition(approval, CardRedrafted(proposal=proposal, lasts=self.open_for), now)
+            period = await self.open_time.measure(proposal, approval.caller, now)
+            approval, effects = transition(approval, CardRedrafted(proposal=proposal, **period), now)
         if requested_card.waiter and requested_card.waiter not in approval.waiters:
             approval, _ = transition(approval, WaiterAdded(requested_card.waiter), now)
         return approval, effects
 
-    def _build_card_request(self, requested_card: OpenCard) -> CardRequested:
+    async def _build_card_request(self, requested_card: OpenCard, now: datetime) -> CardRequested:
         return CardRequested(
             approval=requested_card.approval,
             tool=requested_card.tool,
@@ -124,5 +125,5 @@ class CardOpener:
             caller=requested_card.caller,
             place=requested_card.place,
             run=requested_card.waiter.run if requested_card.waiter else "",
-            lasts=self.open_for,
+            **await self.open_time.measure(requested_card.proposal, requested_card.caller, now),
         )

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from bot.chat.messages import Click
 from bot.core.records import Approval, ApprovalState
 from tools.spec import CardChoice, CardField, Gate, Proposal
+from tools.tasks.task_actions import NEGATIVE_DECISIONS
 
 OPINION_FIELD = "opinion"
 """The field of a task's dialogs that asks for one."""
-NEGATIVE_DECISIONS = frozenset({"reject", "return"})
 
 
 def get_draft(proposal: Proposal, person: str) -> str:
@@ -63,7 +63,18 @@ def read_form_answers(proposal: Proposal, choice: CardChoice, click: Click) -> d
 
 
 def has_new_draft(approval: Approval, proposal: Proposal, person: str) -> bool:
-    """True when this person has a draft that the open card does not show yet."""
+    """True when this person has a draft that the open card does not have yet."""
     drafted: Mapping[str, object] = {name: proposal.args.get(name) for name in ("draft", "drafted_by", "meant")}
     shows = all(approval.proposal.args.get(name) == value for name, value in drafted.items())
-    return approval.gate is Gate.APPROVE and bool(get_draft(proposal, person)) and not shows
+    return approval.gate is Gate.APPROVE and has_draft(proposal, person) and not shows
+
+
+def has_draft(proposal: Proposal, person: str) -> bool:
+    """True if this person has said in chat how they decide: in words of an opinion, or only that they refuse."""
+    is_author = bool(person) and proposal.args.get("drafted_by") == person
+    return bool(get_draft(proposal, person)) or (is_author and is_refusal_drafted(proposal))
+
+
+def is_refusal_drafted(proposal: Proposal) -> bool:
+    """True if whoever decides has said in chat that they reject or return it."""
+    return proposal.args.get("meant", "") in NEGATIVE_DECISIONS

@@ -11,12 +11,14 @@ from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
 from bot.chat.messages import Click
 from bot.core import metrics
 from bot.core.clock import Clock
-from bot.core.records import Approval, ApprovalState
+from bot.core.records import Approval, ApprovalState, EffectState
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from bot.storage.approvals import ApprovalStore
 from bot.storage.journal import Journal
 
+RECENT_MS = 24 * 3_600_000
+"""Far less than the time for which records of cards are kept."""
 SETTLED_MS = 60_000
 """How long after a change an update may still be on its way to people. A press in that time is only late."""
 
@@ -33,9 +35,10 @@ class PressRefuser:
         self, lease: Lease, click: Click, approval: Approval | None, refusal: PressRefusal
     ) -> Sequence[Write]:
         """Tells the person privately why the press does nothing and who can press, and journals it. An outdated copy is
-        corrected here. A press that came from a set is told in the set."""
+        corrected here. A press that came from a set is told in the set. A double click is answered by the card alone:
+        nothing is said to a person who decided with this very button, unless its effect failed."""
         metrics.PRESSES.labels(refusal.code).inc()
-        if not click.in_set:
+        if not click.in_set and not _repeats_decision(click, approval):
             await self.card_delivery.post_refusal(click, approval, refusal)
         journal_write = self.journal.build_record_write(
             click.approval,
@@ -46,11 +49,20 @@ class PressRefuser:
             approval=click.approval,
             choice=click.choice,
             **({"set": click.in_set} if click.in_set else {}),
+            **({"foreign": "yes"} if approval is None and self._is_recent(click) else {}),
         )
         if click.in_set:
             told = {"approval": click.approval, "code": refusal.code, "note": refusal.text}
             return [journal_write, build_set_refresh(lease.item, click.in_set, **told)]
         return [journal_write, *await self._correct_pressed_copy(lease, click, approval)]
+
+    def _is_recent(self, click: Click) -> bool:
+        """True for a card that was posted within a day. If there is no record of it, another store has that."""
+        try:
+            posted_ms = float(click.card.ts) * 1000 if click.card else 0
+        except ValueError:
+            return False
+        return self.clock.now_ms() - posted_ms < RECENT_MS
 
     async def _correct_pressed_copy(self, lease: Lease, click: Click, approval: Approval | None) -> Sequence[Write]:
         """Updates a copy that was not on record or is out of date."""
@@ -65,3 +77,13 @@ class PressRefuser:
         delivered_card = await self.card_delivery.update_copies(approval, [click.card])
         refresh = self.lifecycle.build_refresh_request(lease.item, delivered_card)
         return [self.approvals.build_delivery_write(delivered_card.approval), *refresh]
+
+
+def _repeats_decision(click: Click, approval: Approval | None) -> bool:
+    """True for the same button of the same card, pressed again by whoever has decided with it."""
+    if approval is None or shows_another_card(approval, click.version, click.seal):
+        return False
+    if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
+        return False
+    decided = (approval.decided_by, approval.choice, approval.version)
+    return decided == (click.person, click.choice, click.version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
@@ -26,6 +27,7 @@ SAID_BY_SUMMARY = frozenset(
 """Labels of a card that its line in a set says already, or that no decision rests on."""
 MAX_OPINION_SHOWN = 100
 """Characters of an opinion behind an outcome; the card has all of it."""
+ENDS = ("approve", "reject", "failed", "otherwise")
 UNUSUAL = frozenset({"notice", "identical", "by_rules"})
 """Labels of what the reader has to know before deciding."""
 
@@ -152,8 +154,18 @@ def _render_title(approval_set: ApprovalSet, approvals: Approvals, open_count: i
         return translate("morning.nothing", language)
     if open_count:
         return translate("set.waits", language, n=open_count)
-    count = len(approval_set.entries)
-    return translate("set.done_one" if count == 1 else "set.done", language, n=count)
+    done = Counter(_classify_end(approvals.get(entry.approval), approval_set.person) for entry in approval_set.entries)
+    ends = [translate(f"set.ended_{end}", language, n=done[end]) for end in ENDS if done[end]]
+    return translate("card.comma", language).join(ends)
+
+
+def _classify_end(approval: Approval | None, person: str) -> str:
+    """What has become of an entry that can be decided here no more: one of `ENDS`."""
+    if approval is None or approval.decided_by != person or approval.state is not ApprovalState.DECIDED:
+        return "otherwise"
+    if approval.effect is not EffectState.DONE:
+        return "failed"
+    return approval.choice if approval.choice in ENDS else "otherwise"
 
 
 def _build_tick_list(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from bot.approvals.state import ENDED_EFFECTS, has_ended
-from bot.core.errors import CountersignError, UnreadableRecordError
+from bot.core.errors import CountersignError
 from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.work_items import MessageReceived, SettleCard
 from bot.queue.scripts import ScriptRunner
@@ -22,7 +22,7 @@ from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import derive_run_id
 from tools.catalog import TOOLS
-from tools.spec import CardChoice, TextRef, ToolOutcome
+from tools.spec import CardChoice, EffectPlace, TextRef, ToolOutcome
 
 MAX_LINE = 1 << 20
 """Bytes of a line of the journal."""
@@ -87,8 +87,9 @@ class Settlement:
 
 
 def list_kept_tools(engine: str) -> frozenset[str]:
-    """Tools whose effects lie in the store that is restored: those of the embedded engine."""
-    return frozenset(tool.name for tool in TOOLS if tool.is_idempotent) if engine == "embedded" else frozenset()
+    """Tools whose effects lie in the store that is restored."""
+    is_restored = engine == "embedded"
+    return frozenset(tool.name for tool in TOOLS if is_restored and tool.effect_place is EffectPlace.ENGINE)
 
 
 def read_journal(lines: Iterable[bytes], since_ms: int, journal: JournalSince) -> None:
@@ -142,10 +143,7 @@ async def settle_since_copy(
     redis, keys = scripts.redis, scripts.keys
     approvals, settlement = ApprovalStore(redis, keys), Settlement()
     for end in sorted(journal.ends.values(), key=lambda one: one.at_ms):
-        try:
-            approval = await approvals.load_approval(end.approval)
-        except (UnreadableRecordError, ValidationError):
-            approval = None
+        approval = await approvals.find_readable_approval(end.approval)
         if approval is None:
             settlement.unknown.append(end)
             continue

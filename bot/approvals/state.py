@@ -244,7 +244,7 @@ def _open_card(previous: Approval | None, event: CardRequested, now: datetime) -
         created_ms=to_ms(now),
         expires_ms=to_ms(now) + int(event.lasts.total_seconds() * 1000),
     )
-    return card, (SaveOpening(),)
+    return card, (SaveOpening(event.reminds_after),)
 
 
 def _replace_proposal(approval: Approval, event: ProposalEvent, now: datetime) -> tuple[Approval, ApprovalEffects]:
@@ -264,15 +264,16 @@ def _replace_proposal(approval: Approval, event: ProposalEvent, now: datetime) -
         decided_ms=0,
         effect=EffectState.NONE,
     )
+    opening = SaveOpening(event.reminds_after)
     match event:
         case CardEdited(person=person):
-            return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.edited", person))
+            return reopened, (opening, _make_journal_line(reopened, "approval.edited", person))
         case CardRenewed(person=person):
-            return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.renewed", person))
+            return reopened, (opening, _make_journal_line(reopened, "approval.renewed", person))
         case ConfirmationRequired():
-            return reopened, (SaveOpening(), _make_journal_line(reopened, "approval.asked_again", approval.decided_by))
+            return reopened, (opening, _make_journal_line(reopened, "approval.asked_again", approval.decided_by))
         case CardRedrafted():
-            return reopened, (SaveOpening(),)
+            return reopened, (opening,)
 
 
 def _apply_to_version(approval: Approval, event: VersionEvent, now_ms: int) -> tuple[Approval, ApprovalEffects]:
@@ -311,10 +312,10 @@ def _advance_effect(approval: Approval, event: EffectEvent) -> tuple[Approval, A
     """A start and a part are saved at once. An end is saved when the copies say so (`CardSettled`)."""
     match event:
         case EffectStarted():
-            started = _change_fields(approval, effect=EffectState.STARTED, attempts=approval.attempts + 1)
+            started = _change_fields(approval, effect=EffectState.STARTED, attempts=approval.attempts + 1, failure=None)
             return started, (SaveRecord(), _make_journal_line(started, "effect.started", started.decided_by))
-        case PartsChanged(parts):
-            return _change_fields(approval, parts=dict(parts)), (SaveRecord(),)
+        case PartsChanged(parts, postponed):
+            return _change_fields(approval, parts=dict(parts), failure=postponed), (SaveRecord(),)
         case EffectSucceeded(outcome, parts):
             done = _change_fields(approval, effect=EffectState.DONE, parts=dict(parts))
             return _change_fields(done, outcome=outcome, failure=None, possible_change=None), ()
@@ -342,8 +343,7 @@ def _record_recovery(approval: Approval, event: EffectRetried | EffectConfirmed)
 
 def _settle_card(approval: Approval, *, silent: bool) -> tuple[Approval, ApprovalEffects]:
     kind = f"effect.{approval.effect.value}" if approval.effect else f"approval.{approval.state.value}"
-    opinion = approval.form.get("opinion", "")
-    line = _make_journal_line(approval, kind, approval.decided_by, choice=approval.choice, opinion=opinion)
+    line = _make_journal_line(approval, kind, approval.decided_by, choice=approval.choice)
     notices = (NotifyWaiter(waiter, silent) for waiter in approval.waiters)
     return _change_fields(approval, waiters=()), (SaveEnd(), line, *notices)
 

@@ -21,6 +21,8 @@ class IngressGate:
     def __init__(self) -> None:
         self.coming = 0
         """Events received and not yet handled."""
+        self.connections = 0
+        """How many the app had when this process first connected, as the platform says; 0: it has not said so."""
         self._all_in = asyncio.Event()
         self._all_in.set()
         self._latest, self._before = -math.inf, -math.inf

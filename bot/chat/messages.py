@@ -409,7 +409,19 @@ class SuggestedPrompt:
     message: str
 
 
-class Channel(Protocol):
+class FilePoster(Protocol):
+    """The part of a platform's channel that shows files to people."""
+
+    async def open_dm(self, person: str) -> Place:
+        """The DM with a person."""
+
+    async def upload_files(
+        self, place: Place, files: Sequence[tuple[str, bytes]], *, comment: str, key: str, again: bool = False
+    ) -> None:
+        """Posts files, (name, bytes) each, in one message. `key`, `again`: as for `Channel.post_message`."""
+
+
+class Channel(FilePoster, Protocol):
     """A chat platform as the rest of the bot sees it. Every call may raise `ChatError`."""
 
     async def post_message(
@@ -423,11 +435,12 @@ class Channel(Protocol):
         """Updates a message of ours. Waits for no rate: raises ChatBusyError when the platform takes no more updates
         now."""
 
-    async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
-        """Posts a message that one person sees: in the place if the platform can, otherwise in a DM."""
+    async def has_buttons_of(self, ref: MessageRef, post: Post) -> bool:
+        """False if a message of ours shows other buttons than those of the post's card; True also if it is gone."""
 
-    async def open_dm(self, person: str) -> Place:
-        """The DM with a person."""
+    async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
+        """Posts a message that one person sees: in the place if the platform can, otherwise in a DM. Somebody whom the
+        platform does not reach at all is not told. Raises ChatUnavailableError."""
 
     def show_status(self, place: Place, text: str) -> None:
         """Show in the place's thread that the bot is at work, until it says something there; an empty text removes it.
@@ -453,25 +466,22 @@ class Channel(Protocol):
         """The rate limit for posts to this place, if any."""
 
 
+@dataclass(frozen=True, slots=True)
+class FetchedFile:
+    content: bytes
+    uploader: str
+    """Person id, as the platform says; empty: it does not."""
+
+
 class FileSource(Protocol):
     """Where the files of messages lie."""
 
     async def list_message_files(self, place: Place, at: str) -> tuple[SentFile, ...]:
         """The files of the message with this timestamp. Raises `ChatError`."""
 
-    async def fetch_file(self, file: SentFile, max_bytes: int) -> bytes:
-        """Its bytes. Raises `FileRefusedError`, or `ChatUnavailableError` if the platform cannot be reached now."""
-
-
-class FilePoster(Protocol):
-    """The part of a platform's channel that shows files to people."""
-
-    async def open_dm(self, person: str) -> Place: ...
-
-    async def upload_files(
-        self, place: Place, files: Sequence[tuple[str, bytes]], *, comment: str, key: str, again: bool = False
-    ) -> None:
-        """Posts files, (name, bytes) each, in one message. `key`, `again`: as for `Channel.post_message`."""
+    async def fetch_file(self, file: SentFile, max_bytes: int, only_from: str = "") -> FetchedFile:
+        """`only_from`: id of the person who must have uploaded it; empty: anybody. Raises `FileRefusedError`, or
+        `ChatUnavailableError` if the platform cannot be reached now."""
 
 
 class ChannelReaders(StrEnum):
@@ -511,6 +521,9 @@ class ChatDirectory(Protocol):
 
     async def is_inside(self, person: str) -> bool:
         """True for full members and for bots of the workspace; False for guests and unknown ids."""
+
+    async def keep_up_to_date(self) -> None:
+        """A job of the worker: ends only with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -629,13 +642,17 @@ class Ingress(Protocol):
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         """Puts a message into its lane. `aliases`: further names that identify duplicates."""
 
+    async def accept_change(self, message: Message, *, is_deleted: bool) -> None:
+        """A person has changed or deleted a message of theirs. `message`: as it is now, or as it was; its id is the
+        event's."""
+
     async def accept_click(self, click: Click) -> None:
         """Puts a press into its lane."""
 
-    async def withdraw_click(self, click: Click) -> Acceptance:
-        """After `accept_click` has failed: what became of it. What was not stored never will be."""
+    async def withdraw_click(self, click: Click, failed: Exception) -> Acceptance:
+        """After `accept_click` has failed in this way: what became of it. What was not stored never will be."""
 
-    async def withdraw_message(self, message: Message) -> Acceptance:
+    async def withdraw_message(self, message: Message, failed: Exception) -> Acceptance:
         """The same, after `accept_message`."""
 
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:

@@ -7,7 +7,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -40,14 +40,19 @@ from bot.queue.holds import (
 )
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
+from bot.queue.store_life import begin_restore, finish_restore, is_restore_unfinished
 from bot.queue.store_watch import hold_restored_store, is_store_watched, load_store_ids
 from bot.storage.backup import (
     BackupError,
     BackupHead,
     delete_data,
+    enqueue_items_set_aside,
+    forget_items_set_aside,
     has_data,
     load_backup,
     load_time_ms,
+    read_backup_hash,
+    set_items_aside,
     verify_backup,
     write_backup,
 )
@@ -67,7 +72,8 @@ def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; 
     Work is held for the time of the copy: messages and presses are accepted,
     and handled after it. If this command is killed, the hold ends by itself
     within 15 seconds. The file is for its owner alone (0600) and ends with a
-    hash over all of it. Files that people sent (FILES_DIR, FILES_BUCKET) are
+    hash over all of it, which is printed, too: keep it elsewhere, and compare
+    it before you restore. Files that people sent (FILES_DIR, FILES_BUCKET) are
     not in it.
 
     \b
@@ -90,11 +96,15 @@ def backup(file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; 
                 held_s = time.monotonic() - began
             with file.open("rb") as written:
                 verify_backup(written, keys)
+                sha256 = read_backup_hash(written)
             await Journal(redis, keys).append_record(
                 "alert", "store.copied", person=console.get_os_user(), text=f"{count} keys"
             )
         where = translate("backup.files", language, where=head.files)
-        said = translate("backup.made", language, file=str(file), keys=count, seconds=f"{held_s:.0f}", files=where)
+        seconds = f"{held_s:.0f}"
+        said = translate(
+            "backup.made", language, file=str(file), keys=count, seconds=seconds, sha256=sha256, files=where
+        )
         typer.echo(sanitize_for_terminal(said))
 
     console.run_until_complete(copy_store())
@@ -112,7 +122,10 @@ def restore(
 ) -> None:
     """Bring a backup into an empty store, and hold all work until `countersign restored --accept`.
 
-    The file's hash is checked before anything is written. With --journal, what
+    The file's hash is checked before anything is written, and printed: compare
+    it with what `backup` has printed. What people have sent and nobody has
+    answered yet is kept. If this command is killed, nothing is accepted and
+    nobody works until the same backup is restored once more. With --journal, what
     was decided or sent since the copy is not done a second time: mails count
     as sent, and cards of decisions whose results were lost say so and can be
     carried out again by whoever decided. Stop the bot first if you can.
@@ -128,28 +141,33 @@ def restore(
         language, settings = console.get_terminal_language(), load_settings()
         with _open_file(file) as copy, _explain_backup_errors():
             head, _ = verify_backup(copy, Keys())
+            sha256 = read_backup_hash(copy)
             known = _read_journals(journal or [], head.made_ms)
             made = console.format_terminal_time(head.made_ms, "%Y-%m-%d %H:%M:%S")
             async with console.open_bot_store(make=True) as (redis, keys):
                 scripts = ScriptRunner.from_redis(redis, keys)
-                if is_used := await has_data(redis, keys):
+                if await has_data(redis, keys) or await is_restore_unfinished(scripts):
                     if not replace:
                         raise CountersignError(translate("restore.not_empty", language))
-                    console.require_confirmation(translate("restore.sure", language, made=made), yes)
+                    console.require_confirmation(translate("restore.sure", language, made=made, sha256=sha256), yes)
                 await _hold_everything(scripts)
-                if is_used:
-                    await delete_data(redis, keys)
+                await begin_restore(scripts)
+                await set_items_aside(redis, keys)
+                await delete_data(redis, keys)
                 count = await load_backup(redis, keys, copy)
-                await hold_restored_store(scripts, head.ids)
+                await enqueue_items_set_aside(redis, keys)
                 settlement = await settle_since_copy(
                     scripts, known, list_kept_tools(settings.workflow_engine).__contains__
                 )
+                await forget_items_set_aside(redis, keys)  # first: killed between, the next restore looks for them anew
+                await finish_restore(scripts, head.ids)
                 await Journal(redis, keys).append_record(
                     "alert", "store.restored", person=console.get_os_user(), text=f"{count} keys of {made}"
                 )
         _print_settlement(settlement, language, is_known=bool(journal))
         where = translate("backup.files", language, where=head.files)
-        typer.echo(sanitize_for_terminal(translate("restore.done", language, made=made, keys=count, files=where)))
+        done = translate("restore.done", language, made=made, keys=count, sha256=sha256, files=where)
+        typer.echo(sanitize_for_terminal(done))
 
     console.run_until_complete(restore_store())
 
@@ -222,19 +240,38 @@ def _print_ends(ends: Sequence[KnownEnd], language: str) -> None:
 
 @contextmanager
 def _write_whole(file: Path) -> Iterator[BinaryIO]:
-    """A draft beside the file, which becomes the file once all of it is on the disk. Raises CountersignError."""
+    """A draft, which becomes the file once all of it is on the disk. It has no name before, so that nothing is left if
+    this process is killed; where a draft must have one, it stands beside the file. Raises CountersignError."""
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:  # noqa: PTH123
+        with _open_draft(draft) as opened:
             yield opened
             opened.flush()
             os.fsync(opened.fileno())
-        _require_new_file(file)
-        draft.replace(file)
+            _require_new_file(file)
+            if draft.exists():
+                draft.replace(file)
+            else:
+                _name_draft(opened, file)
     except OSError as error:
         raise _build_file_error("backup.not_written", file, error) from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _open_draft(draft: Path) -> BinaryIO:
+    with suppress(AttributeError, OSError):  # only Linux has it, and not every file system
+        return os.fdopen(os.open(draft.parent, os.O_WRONLY | os.O_TMPFILE, 0o600), "wb")
+    return os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def _name_draft(draft: BinaryIO, file: Path) -> None:
+    """Gives a draft without a name its name: linkat(2) with AT_SYMLINK_FOLLOW."""
+    descriptors = os.open("/proc/self/fd", os.O_RDONLY)
+    try:
+        os.link(str(draft.fileno()), file, src_dir_fd=descriptors, follow_symlinks=True)
+    finally:
+        os.close(descriptors)
 
 
 def _require_new_file(file: Path) -> None:

@@ -24,6 +24,8 @@ from bot.core.errors import CountersignError, SettingsError, StoreUnavailableErr
 from bot.core.i18n import detect_terminal_language, translate
 from bot.core.redaction import redact_text
 from bot.queue.keys import Keys
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_life import is_restore_unfinished
 from bot.redis.connect import connect_redis, translate_redis_errors
 from bot.storage.journal import parse_age_ms
 from tools.characters import escape_invisible
@@ -56,7 +58,8 @@ def run_until_complete(work: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Keys]]:
-    """What the bot keeps, whether it runs or not; where none has ever run, nothing is made, unless `make` says so.
+    """What the bot keeps, whether it runs or not; where none has ever run, nothing is made, unless `make` says so. A
+    store that is half restored is only there for the command that restores it.
     What is secret in the settings and in the file of MCP servers is redacted from now on. Raises NoInstallationError,
     SettingsError and StoreUnavailableError."""
     settings = load_settings()
@@ -71,6 +74,8 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
         redis = await connect_redis(url, retries=2)
         try:
             with translate_redis_errors():  # the workflow's store lets the client's errors through
+                if not make and await is_restore_unfinished(ScriptRunner.from_redis(redis, Keys())):
+                    raise CountersignError(translate("restored.unfinished", get_terminal_language()))
                 yield redis, Keys()
         except StoreUnavailableError:
             if _discard_unread_output():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 
 import typer
 
 from bot.app.doctor import (
     DoctorFinding,
     check_approvers,
+    check_calendar,
     check_company_files,
     check_file_bucket,
     check_services,
@@ -32,7 +34,11 @@ def doctor() -> None:
 
     async def print_findings() -> None:
         settings, failed = load_settings(), False
-        for finding in (*check_variable_names(), *check_company_files(settings)):
+        for finding in (
+            *check_variable_names(),
+            *check_company_files(settings),
+            *check_calendar(settings, datetime.now(UTC).date()),
+        ):
             failed = _print_finding(finding) or failed
         async for finding in check_file_bucket(settings):
             failed = _print_finding(finding) or failed

@@ -14,11 +14,14 @@ import typer
 from rich import box
 from rich.table import Column, Table
 
+from bot.app.company_files import read_policy
 from bot.app.engine import open_engine_from_settings
 from bot.app.settings import load_settings
+from bot.chat.directory_file import read_directory_file
 from bot.cli import console
 from bot.cli.console import Json, sanitize_for_terminal
 from bot.cli.definition_errors import describe_definition_error
+from bot.cli.form_reference import format_form_reference
 from bot.cli.name_lookup import open_name_lookup
 from bot.cli.request_store import open_request_store
 from bot.core.errors import CountersignError
@@ -38,6 +41,7 @@ from tools.workflow.engine.administration import (
     migrate_requests,
     reject_number_clash,
 )
+from tools.workflow.engine.assignment import find_dead_ends
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Request
@@ -146,6 +150,9 @@ def check(
 ) -> None:
     """Read a process and its form, and say that they can be used, or which element is wrong and why. Needs no Redis.
 
+    Steps that nobody can decide are named: no rule says who, or only people
+    with a role that nobody has in DIRECTORY_FILE.
+
     \b
     countersign processes check trip.bpmn        # reads trip.toml too
     countersign processes check trip.bpmn --engine flowable
@@ -176,9 +183,16 @@ def check(
                 translate("processes.ignored", language, line=line, element=element, attribute=attribute, why=why)
             )
         )
+    _print_dead_ends(process)
     if engine:
         typer.echo(sanitize_for_terminal(translate("processes.runs_there", language, engine=engine.value)))
         typer.echo(sanitize_for_terminal(translate("processes.not_there", language)))
+
+
+@app.command("reference")
+def print_reference() -> None:
+    """Everything that a form file can say: its tables and keys, the kinds of fields, who can be named."""
+    typer.echo(format_form_reference(console.get_terminal_language()))
 
 
 def _build_not_remote_error(file: str, engine: str, steps: Sequence[str]) -> CountersignError:
@@ -191,6 +205,21 @@ def _build_not_remote_error(file: str, engine: str, steps: Sequence[str]) -> Cou
             steps=", ".join(map(sanitize_for_terminal, steps)),
         )
     )
+
+
+def _print_dead_ends(process: Process) -> None:
+    """Each step that nobody can decide, as far as the company's files say it: the first request would say it else."""
+    settings, language = load_settings(), console.get_terminal_language()
+    rows = [row for row in read_policy(settings) if row.process == process.key]
+    entries = read_directory_file(settings.directory_file).values()
+    roles = {role for one in entries for role in one.roles} if entries or settings.has_real_slack else None
+    for task, needed in find_dead_ends(process.form, process.definition, rows, roles):
+        key = "processes.no_holder" if needed else "processes.no_row"
+        reason = translate(key, language, roles=translate("card.comma", language).join(sorted(needed)))
+        line = find_line(process.bpmn, task)
+        typer.echo(
+            sanitize_for_terminal(translate("processes.problem_at", language, line=line, element=task, reason=reason))
+        )
 
 
 @app.command()
@@ -261,6 +290,7 @@ def deploy(file: File, yes: Yes = False) -> None:
     process = _compile_file(file)
 
     async def confirm_and_deploy() -> None:
+        _print_dead_ends(process)
         if load_settings().workflow_engine != "embedded":
             await _deploy_remotely(file, process, yes)
             return

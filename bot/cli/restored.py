@@ -11,7 +11,7 @@ from bot.app.settings import load_settings
 from bot.cli import console
 from bot.core.i18n import translate
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_watch import HeldPartition, PauseReason, accept_store, list_held_partitions
+from bot.queue.store_watch import HeldPartition, accept_store, list_held_partitions
 from bot.storage.journal import Journal
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.store import compute_number_floor
@@ -24,6 +24,9 @@ def restored(
     accept: Annotated[
         bool, typer.Option("--accept", help="Take the store as it is: work goes on, and no number comes twice.")
     ] = False,
+    first: Annotated[
+        bool, typer.Option("--first", help="The bot was never used in this workspace: requests are numbered from 1.")
+    ] = False,
 ) -> None:
     """Say whether work is held because the store is not the one that was here before, and let it go on."""
     language = console.get_terminal_language()
@@ -33,23 +36,29 @@ def restored(
         async with console.open_bot_store() as (redis, keys):
             scripts = ScriptRunner.from_redis(redis, keys)
             held = await list_held_partitions(scripts)
+            if first:
+                is_numbered = not held and await RedisStore(redis).number_from_one()
+                typer.echo(translate("restored.first" if is_numbered else "restored.not_first", language))
+                return
             if held and accept:
-                withdrawn = await _accept_held_store(scripts, held[0].reason)
+                withdrawn = await _accept_held_store(scripts, held[0])
         typer.echo(_describe_state(held, language, accepted=accept, withdrawn=withdrawn))
 
     console.run_until_complete(report_or_accept())
 
 
-async def _accept_held_store(scripts: ScriptRunner, reason: PauseReason) -> int:
+async def _accept_held_store(scripts: ScriptRunner, held: HeldPartition) -> int:
     """Answers how many presses that wait in it are withdrawn."""
     from bot.approvals.held_presses import withdraw_presses  # slow to import, and seldom needed
+    from bot.approvals.lost_decisions import find_lost_decisions_later
     from bot.approvals.since_copy import list_kept_tools
 
     redis = scripts.redis
     await RedisStore(redis).skip_numbers(compute_number_floor(datetime.now(UTC)))
     journal = Journal(redis, scripts.keys)
-    await journal.append_record("alert", "store.accepted", person=console.get_os_user(), text=reason.value)
+    await journal.append_record("alert", "store.accepted", person=console.get_os_user(), text=held.reason.value)
     withdrawn = await withdraw_presses(scripts, list_kept_tools(load_settings().workflow_engine).__contains__)
+    await find_lost_decisions_later(scripts, f"accepted:{held.held_ms}")
     await accept_store(scripts)
     return withdrawn
 

@@ -33,7 +33,7 @@ def upgrade(
         async with console.open_bot_store() as (redis, keys):
             found = await check_records(redis, keys, parse_work)
         typer.echo(_describe_check(found, language))
-        if found.newer or found.unreadable:
+        if found.unknown or found.unreadable:
             raise typer.Exit(1)
 
     console.run_until_complete(check_and_report())
@@ -42,7 +42,7 @@ def upgrade(
 def _describe_check(found: RecordCheck, language: str) -> str:
     counts = ", ".join(f"{kind} {count}" for kind, count in sorted(found.counts.items())) or "0"
     lines = [translate("upgrade.read", language, version=VERSION, counts=counts)]
-    for key, names in (("newer", found.newer), ("unreadable", found.unreadable)):
+    for key, names in (("unknown", found.unknown), ("unreadable", found.unreadable)):
         if names:
             lines.append(translate(f"upgrade.{key}", language, n=len(names)))
             lines += [f"  {console.sanitize_for_terminal(name)}" for name in names[:MAX_NAMED]]

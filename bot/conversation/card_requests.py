@@ -11,10 +11,17 @@ from bot.conversation.endings import RunReplies
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.turn_context import TurnContext
 from bot.core.clock import Clock
-from bot.core.records import CardSummary, OpenCard, RunStatus
+from bot.core.i18n import render_value
+from bot.core.records import Approval, CardSummary, OpenCard, Run, RunStatus
+from bot.core.run_state import CallStatus
+from bot.core.work_items import CHANGED
 from bot.queue.keys import Keys
-from bot.storage.approvals import build_open_card
-from tools.spec import Gate, Privacy
+from bot.storage.approvals import ApprovalStore, build_open_card
+from bot.storage.runs import RunStore
+from tools.cancel_card import CANCEL_CARD
+from tools.cards.fields import build_change_fields
+from tools.requests.processes import START_PROCESS, WITHDRAW_REQUEST
+from tools.spec import Gate, Privacy, Proposal
 from tools.tool import ToolServices
 
 
@@ -26,20 +33,49 @@ class CardRequester:
     replies: RunReplies
     tool_services: ToolServices
     clock: Clock
+    runs: RunStore
+    approvals: ApprovalStore
 
     async def request_card(self, context: TurnContext, event: RunPaused) -> OpenCard:
         """Pauses the run. The run knows which card it waits for."""
         run, place = context.run, context.run.message.place
         can_show_here = await self.delivery.can_show_in(place, Privacy.PRIVATE)
-        requested_card = build_open_card(self.keys, run, event.call, event.proposal, event.gate, here=can_show_here)
+        proposal = await self._add_changes(run, event)
+        requested_card = build_open_card(self.keys, run, event.call, proposal, event.gate, here=can_show_here)
         index = run.state.calls.index(event.call)
         run.state.calls[index] = replace(event.call, approval=requested_card.approval)
         run.requested_card, run.status = requested_card, RunStatus.PAUSED
-        text = describe_proposal(event.proposal, context.caller.person)
+        text = describe_proposal(proposal, context.caller.person)
         run.card_summary = CardSummary(text=text, made_ms=self.clock.now_ms())
         if not can_show_here and event.gate is Gate.CONFIRM:
             run.dm_place = await self.chat.open_dm(run.message.person)
         return requested_card
+
+    async def _add_changes(self, run: Run, event: RunPaused) -> Proposal:
+        """The proposal; of a new request in place of another one with what it says otherwise."""
+        proposal = event.proposal
+        former = await self._find_former_card(run) if event.call.tool == START_PROCESS.name else None
+        if former is None or former.proposal.title.params.get("process") != proposal.title.params["process"]:
+            return proposal
+        form, fields = proposal.args["form"], former.proposal.fields
+        is_same = former.proposal.args.get("form", form) == form
+        changes = build_change_fields(fields, proposal.fields, render_value, is_same=is_same)
+        return proposal.with_card_fields((*changes, *proposal.fields))
+
+    async def _find_former_card(self, run: Run) -> Approval | None:
+        """The card that this run has cancelled, the card by which it has withdrawn a request, or the card of the
+        message before it was changed."""
+        ended = [one for one in run.state.calls if one.status is CallStatus.SUCCEEDED]
+        cards = [
+            one.approval if one.tool == WITHDRAW_REQUEST.name else str(one.args.get("card", "")).strip()
+            for one in ended
+            if one.tool in (WITHDRAW_REQUEST.name, CANCEL_CARD.name)
+        ]
+        if not cards and run.message.id.startswith(CHANGED):
+            earlier = await self.runs.load_run(run.message.id.removeprefix(CHANGED))
+            cards = [one.approval for one in earlier.state.calls if one.approval] if earlier else []
+        former = await self.approvals.load_approval(cards[-1]) if cards else None
+        return former if former is not None and former.owner == run.message.person else None
 
     async def post_card_location(self, context: TurnContext, requested_card: OpenCard, *, quiet: bool) -> None:
         """Tells the requester where the card is, unless it comes to this very place or a step line says so. `quiet`: no

@@ -14,12 +14,15 @@ from bot.conversation.approver_answers import (
 )
 from bot.conversation.progress import render_receipt, render_run_result
 from bot.conversation.reply import DeliveryResult, MessageDelivery
-from bot.core.errors import ChatError
+from bot.core import logs
+from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import OpenCard, Run, RunResult
 from bot.queue.lanes import LaneItem, Lease
 from tools.people.names import format_people_names, get_person_language
 from tools.spec import Privacy
+
+log = logs.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,16 @@ class RunReplies:
         again, key = lease.item.is_redelivery, f"{message.id}:{key}"
         post = Post(text, plain=privacy is not Privacy.PUBLIC)
         await self.delivery.deliver_message(message.place, message.person, post, privacy, key=key, again=again)
+
+    async def end_change_notices(self, run: Run, code: str) -> None:
+        """The run's card has ended: what was said of its changed or deleted message loses its button."""
+        for notice in run.change_notices:
+            try:
+                await self.chat.update_message(notice, Post(translate(f"changed.{code}", run.language)))
+            except ChatUnavailableError:
+                raise
+            except ChatError as gone:
+                log.info("a notice cannot be changed", code=gone.code)
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
         """The rate limit for the run's answer."""

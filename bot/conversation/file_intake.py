@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bot.chat.messages import FileSource, Message, SentFile
+from bot.chat.messages import ChatDirectory, FileSource, Message, SentFile
 from bot.core import logs
 from bot.core.clock import Clock
 from bot.core.errors import (
@@ -21,7 +21,7 @@ from bot.core.errors import (
     FilesUnreachableError,
 )
 from bot.core.i18n import translate
-from bot.core.media import detect_media
+from bot.core.media import fit_file_name, judge_file
 from bot.queue.lanes import Lease
 from bot.storage.files import FileStore, WaitingFile, build_waiting_write, describe_sent_file
 from tools.cards.files import describe_files
@@ -57,9 +57,12 @@ class TakenFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileIntake:
     source: FileSource
+    directory: ChatDirectory
     files: FileStore
     clock: Clock
     max_bytes: int
+    max_bytes_per_day: int
+    """Of all files that one person sends on a day."""
     patience_ms: int = PATIENCE_MS
     reader: PictureReader | None = None
     """None: no model sees pictures."""
@@ -81,20 +84,22 @@ class FileIntake:
 
     async def take_message_files(self, lease: Lease, message: Message) -> list[TakenFile]:
         """Takes what came with a message; from then on it waits in the conversation for its request."""
-        taken = await self.take_files(lease, message.person, message.files)
+        taken = await self._take_files(lease, message.person, message.files)
         kept = [WaitingFile(file=one.file, person=message.person) for one in taken if not one.refused]
         if kept:
             await lease.checkpoint("files", *build_waiting_write(self.files.keys, message.place.conversation, kept))
         return taken
 
-    async def take_files(self, lease: Lease, person: str, sent: Sequence[SentFile]) -> list[TakenFile]:
-        """Each one, in its order. Raises `ChatUnavailableError` or `FilesUnreachableError` while the platform or the
-        store of files cannot be reached."""
+    async def _take_files(
+        self, lease: Lease, person: str, sent: Sequence[SentFile], only_from: str = ""
+    ) -> list[TakenFile]:
+        """Each one, in its order. `only_from`: as for `FileSource.fetch_file`. Raises `ChatUnavailableError` or
+        `FilesUnreachableError` while the platform or the store of files cannot be reached."""
         at_once, is_last_try = asyncio.Semaphore(AT_ONCE), self._compute_age_ms(lease) > self.patience_ms
 
         async def take(number: int, one: SentFile) -> TakenFile:
             async with at_once:
-                return await self._take_file(person, one, number, is_last_try=is_last_try)
+                return await self._take_file(person, one, number, only_from, is_last_try=is_last_try)
 
         tasks = [asyncio.ensure_future(take(number, one)) for number, one in enumerate(sent)]
         try:
@@ -107,16 +112,19 @@ class FileIntake:
         return taken
 
     async def take_named_files(self, lease: Lease, person: str, ids: Sequence[str]) -> list[TakenFile]:
-        """Those that this person has chosen in a dialog and that are still to be fetched."""
+        """Those that this person has chosen in a dialog and that are still to be fetched. They are their own: the ids
+        come from their client, and the bot sees more files than they do."""
         records = [await self.files.find_record(person, id) for id in ids]
         chosen = [one for one in records if one is not None and not one.file.sha256]
         sent = [SentFile(id=one.file.id, name=one.file.name, size=one.file.size) for one in chosen]
-        return await self.take_files(lease, person, sent) if sent else []
+        return await self._take_files(lease, person, sent, only_from=person) if sent else []
 
     def _compute_age_ms(self, lease: Lease) -> int:
         return self.clock.now_ms() - lease.item.put_ms if lease.item.put_ms else 0
 
-    async def _take_file(self, person: str, sent: SentFile, number: int, *, is_last_try: bool) -> TakenFile:
+    async def _take_file(
+        self, person: str, sent: SentFile, number: int, only_from: str, *, is_last_try: bool
+    ) -> TakenFile:
         file = describe_sent_file(sent)
         if number >= MAX_SENT:
             return await self._refuse_file(person, file, "too_many")
@@ -125,7 +133,7 @@ class FileIntake:
             return TakenFile(known.file, known.refused, known.unread)
         try:
             async with self.turns:
-                return await self._fetch_and_keep(person, sent, file)
+                return await self._fetch_and_keep(person, sent, file, only_from)
         except FileRefusedError as refused:
             return await self._refuse_file(person, file, refused.reason)
         except ChatUnavailableError:
@@ -138,19 +146,30 @@ class FileIntake:
             log.error("a file cannot be kept", reason=str(failed))
             return TakenFile(file, "not_kept")
 
-    async def _fetch_and_keep(self, person: str, sent: SentFile, file: AttachedFile) -> TakenFile:
-        content = await self.source.fetch_file(sent, self.max_bytes)
+    async def _fetch_and_keep(self, person: str, sent: SentFile, file: AttachedFile, only_from: str) -> TakenFile:
+        fetched = await self.source.fetch_file(sent, self.max_bytes, only_from)
+        content = fetched.content
         if not content:
             raise FileRefusedError("empty")
-        media = detect_media(content)
-        if not media:
-            raise FileRefusedError("unknown_type")
+        media = await asyncio.to_thread(judge_file, content)
+        file = file.model_copy(update={"name": fit_file_name(file.name, media)})
+        now_ms = self.clock.now_ms()
+        if not await self.files.count_file(person, file.id, len(content), self.max_bytes_per_day, now_ms):
+            raise FileRefusedError("too_much_today")
         if self.reader is not None:  # while the store is away, nobody pays for readings
             await self.files.save_content(content)
         reading, unread = await self.reader.read_picture(person, content, media) if self.reader else ({}, "")
+        if fetched.uploader not in ("", person):
+            file = file.model_copy(update={"name": await self._add_owner(file.name, fetched.uploader)})
         file = file.model_copy(update={"media": media, "reading": reading})
-        kept = await self.files.keep_file(person, file, content, self.clock.now_ms(), unread=unread)
+        kept = await self.files.keep_file(person, file, content, now_ms, unread=unread)
         return TakenFile(kept, unread=unread)
+
+    async def _add_owner(self, name: str, uploader: str) -> str:
+        """The name of a file from somebody else's message, with whose it is: it stands so on every card."""
+        owner = await self.directory.find_person(uploader)
+        stem, dot, ending = name.rpartition(".")
+        return f"{stem or ending} ({owner.name if owner else uploader}){dot}{ending if stem else ''}"
 
     async def _refuse_file(self, person: str, file: AttachedFile, reason: str) -> TakenFile:
         if file.id:

@@ -1,4 +1,4 @@
-"""Messages that the bot sends outside any run: news of requests, the end of a backlog, a press that failed."""
+"""Messages that the bot sends outside any run: news of requests, the end of a backlog, what failed every time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from bot.chat.messages import Channel, ChatDirectory, Click, NamedPerson, Post, RichText
+from bot.chat.messages import Channel, ChatDirectory, NamedPerson, Post, RichText
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.reply import MessageDelivery
 from bot.core import logs
@@ -15,7 +15,7 @@ from bot.core.i18n import render_value, translate, translate_pieces
 from bot.core.work_items import BacklogCleared, ItemSender, NotifyPerson, RecordDirectEvent
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.overflow import LaneOverflows
-from bot.queue.writes import Write
+from bot.queue.writes import EnqueueItem, Write
 from bot.storage.journal import Journal
 from tools.people.names import PERSON, get_person_language
 from tools.spec import TextRef
@@ -71,13 +71,11 @@ class NoticePoster:
         except ChatError as error:
             log.warning("could not tell", person=sender.person, error=error.code)
 
-    async def notify_given_up_press(self, item: LaneItem, click: Click) -> None:
-        """A press that failed every time. A person who cannot be told does not block the lane."""
-        try:
-            text = translate("turn.given_up", await get_person_language(self.directory, click.person), id=item.id)
-            await self.chat.post_ephemeral(click.place, click.person, text)
-        except ChatError as error:
-            log.warning("could not tell", person=click.person, error=error.code)
+
+def build_given_up_notice(item: LaneItem, person: str, code: str = "turn.given_up") -> Write:
+    """Tells the author of an item that it failed every time, as soon as the platform takes it."""
+    notice = NotifyPerson(person=person, text=TextRef(key=code, params={"id": item.id}))
+    return EnqueueItem(f"notice:{person}", f"{item.id}:given_up", notice.model_dump_json())
 
 
 def _render_rich_lines(lines: Sequence[TextRef], language: str) -> RichText:

@@ -130,6 +130,10 @@ class RunRecorder:
         history_write, direct_writes = self.memory.build_answer_writes(run, text, delivery_result)
         return [*self._end_run(run, RunStatus.STOPPED), history_write, *direct_writes]
 
+    def build_burial_writes(self, run: Run) -> Sequence[Write]:
+        """The run failed every time, and so did telling its person. A card that it asked for still comes."""
+        return self.build_pause_writes(run) if run.status is RunStatus.PAUSED else self._end_run(run, RunStatus.STOPPED)
+
     def build_outage_writes(self, run: Run, outage: ModelUnavailableError) -> list[Write]:
         """Journals that the model cannot be reached, and why."""
         why, said = outage.cause.value, str(outage)

@@ -21,6 +21,7 @@ from bot.chat.messages import ChatDirectory, Message
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.endings import RunReplies
 from bot.conversation.file_intake import FileIntake, TakenFile, describe_file_troubles, describe_kept_files
+from bot.conversation.notices import build_given_up_notice
 from bot.conversation.progress import ProgressReporter, describe_stop
 from bot.conversation.prompt_head import PromptHeadBuilder
 from bot.conversation.reply import DeliveryResult
@@ -111,6 +112,8 @@ class TurnHandler:
             return []
         run, conversation = paused
         is_new = self._settle_call(run, resume)
+        await self.replies.end_change_notices(run, "cancelled" if resume.is_silent else "over")
+        run.change_notices = ()
         if resume.is_silent:
             released = build_release_writes(self.run_loader.keys, run, conversation.files)
             return [*await self._end_silently(lease, run, resume), *released]
@@ -199,6 +202,9 @@ class TurnHandler:
         run = context.run
         await self.ingress_gate.wait_until_quiet()
         self.progress.add_steps(run, steps)
+        for step in steps:
+            if step.receipt_line is not None and step.receipt_line not in run.receipt_lines:
+                run.receipt_lines.append(step.receipt_line)
         result = await self.run_recorder.checkpoint_run(
             context,
             f"step:{run.state.steps}",
@@ -284,6 +290,20 @@ class TurnHandler:
             return self.run_recorder.build_pause_writes(run)
         text, delivery_result = await self.replies.post_failure(item, run.message, run)
         return await self._end_given_up_run(run, text, delivery_result)
+
+    async def bury_message(self, message: Message) -> Sequence[Write]:
+        """Giving up failed every time, too: the run ends. Its person is told later, by a notice."""
+        run = await self.run_loader.load_run_of_message(message)
+        return self.run_recorder.build_burial_writes(run) if run is not None and not run.ended_ms else []
+
+    async def bury_resume(self, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
+        """The same after a button."""
+        run = await self.run_loader.load_unfinished_run(resume.run)
+        if run is None:
+            return []
+        self._settle_call(run, resume)
+        notice = build_given_up_notice(item, run.message.person)
+        return [*self.run_recorder.build_burial_writes(run), notice]
 
     async def _end_given_up_run(self, run: Run, text: str, delivery_result: DeliveryResult) -> Sequence[Write]:
         await self.progress.show_failure(run)

@@ -17,8 +17,8 @@ def is_resumable(approval: Approval) -> bool:
 
 def list_parts(approval: Approval, language: str) -> dict[PartState, list[str]]:
     """The parts that are done, unclear and not done, by the names on the card. Empty if there are no parts, or if all
-    are done."""
-    if all(state is PartState.DONE for state in approval.parts.values()):
+    are done; what has one part only is done or not as a whole."""
+    if len(approval.parts) == 1 or all(state is PartState.DONE for state in approval.parts.values()):
         return {}
     fields = (fact.value for fact in approval.proposal.fields)
     people = (one for value in fields if isinstance(value, Identities) for one in value.people)

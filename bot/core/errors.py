@@ -5,6 +5,8 @@ CountersignError
 ├── NoInstallationError                no bot has ever kept anything where this command looks
 ├── UnsafeStoreError           the Redis in use would lose data; the message says the way out
 ├── StoreUnavailableError            Redis cannot be reached now
+│   ├── StoreRefusedError            it has answered, and does not take the call now
+│   ├── StoreUnconfirmedError        it has the write, but nothing else that it has to be on
 │   └── FilesUnavailableError        the store of files cannot be written or read now
 │       └── FilesUnreachableError        it cannot be reached at the moment, and is tried again
 ├── UnreadableRecordError        what is stored cannot be read by any version
@@ -43,6 +45,16 @@ class UnsafeStoreError(CountersignError):
 
 class StoreUnavailableError(CountersignError):
     """Redis cannot be reached now."""
+
+
+class StoreRefusedError(StoreUnavailableError):
+    """Redis has answered that it does not take the call now (no memory, no replica, a replica itself): for certain, it
+    has not begun it."""
+
+
+class StoreUnconfirmedError(StoreUnavailableError):
+    """Redis has the write, but the replica or the disk that has to have it, too, has not confirmed that in time. It may
+    be lost with the server."""
 
 
 class FilesUnavailableError(StoreUnavailableError):

@@ -41,4 +41,4 @@ async def assert_may_send() -> None:
     try:
         await assert_lease_held()
     except StoreUnavailableError:
-        raise ToolError("mail_down", "the store cannot be asked whether this may still be sent; nothing was") from None
+        raise ToolError("not_sent", "the store cannot be asked whether this may still be sent; nothing was") from None

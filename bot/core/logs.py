@@ -14,6 +14,8 @@ import structlog
 
 from bot.core.redaction import redact_text as redact_text
 
+_OURS = ("bot", "tools", "__main__")
+"""First parts of the names of our own loggers."""
 LIBRARY_LEVELS = {
     "httpx": logging.WARNING,
     "httpx2": logging.WARNING,
@@ -57,6 +59,12 @@ def redact_value(value: object) -> object:
     return value
 
 
+def is_fit_to_write(record: logging.LogRecord) -> bool:
+    """False for what a library says below INFO, whatever level its loggers give themselves (Bolt's do): that is whole
+    payloads, with what people wrote in them."""
+    return record.levelno >= logging.INFO or record.name.partition(".")[0] in _OURS
+
+
 class RedactingFormatter(structlog.stdlib.ProcessorFormatter):
     """Renders a line and redacts it again: objects and tracebacks may print secrets."""
 
@@ -69,6 +77,7 @@ def configure_logging(level: str = "INFO", json: bool | None = None, stream: Tex
     target = stream or sys.stdout
     handler = logging.StreamHandler(target)
     handler.setFormatter(_build_formatter(json if json is not None else not target.isatty()))
+    handler.addFilter(is_fit_to_write)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

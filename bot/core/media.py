@@ -1,10 +1,24 @@
-"""What a file is, by its bytes: its name and what others say of it prove nothing."""
+"""What a file is, by its bytes: its name and what others say of it prove nothing.
+
+A file is sent on to those who decide, so it must do nothing to whoever opens it. Documents are judged by what programs
+go by: an office document by its content types and the links of all its parts, a PDF by the names of its actions. Each
+is on a list of what is known to be harmless, or the document is refused."""
 
 from __future__ import annotations
 
 import io
+import re
 import struct
 import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain, islice, pairwise
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml.ElementTree import fromstring
+
+from bot.core.errors import FileRefusedError
 
 PDF, PNG, JPEG, GIF = "application/pdf", "image/png", "image/jpeg", "image/gif"
 WEBP, HEIC, TIFF, OFD = "image/webp", "image/heic", "image/tiff", "application/ofd"
@@ -12,6 +26,19 @@ _OFFICE = "application/vnd.openxmlformats-officedocument."
 DOCX, XLSX = f"{_OFFICE}wordprocessingml.document", f"{_OFFICE}spreadsheetml.sheet"
 PICTURES = frozenset({PNG, JPEG, GIF, WEBP})
 """Those that models see."""
+ENDINGS = {
+    PDF: ("pdf",),
+    PNG: ("png",),
+    JPEG: ("jpg", "jpeg", "jpe", "jfif"),
+    GIF: ("gif",),
+    WEBP: ("webp",),
+    HEIC: ("heic", "heif"),
+    TIFF: ("tif", "tiff"),
+    OFD: ("ofd",),
+    DOCX: ("docx",),
+    XLSX: ("xlsx",),
+}
+"""How names of such files end. The first is given to a name that ends otherwise."""
 _HEADS = (
     (b"\x89PNG\r\n\x1a\n", PNG),
     (b"\xff\xd8\xff", JPEG),
@@ -21,14 +48,56 @@ _HEADS = (
     (b"MM\x00*", TIFF),
 )
 _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
+_OLD_OFFICE, _ENCRYPTED = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "EncryptedPackage".encode("utf-16-le")
 MAX_ENTRIES = 5_000
-"""Most entries of an archive whose names are read."""
-MACROS = "vbaProject.bin"
+"""Most entries of an archive."""
+MAX_UNPACKED = 300_000_000
+"""Most bytes that the entries of an archive say they unpack to."""
+MAX_JUDGED = 5_000_000
+"""Most bytes of content types and links in a document."""
+MAX_OBJECTS = 50_000_000
+"""Most bytes of a PDF's compressed objects."""
+MAX_ATTACHED = 10
+"""Most references to files in a PDF, most files, and most versions of one."""
+_OFD_ENDINGS = re.compile("|xml|xbrl|xsd|txt|png|jpe?g|bmp|gif|tiff?|jb2|jbig2|gbig2|tt[fc]|otf|dat|esl")
+_TYPES = re.compile(
+    r"(?:application|text)/xml|image/[\w.+-]+|application/vnd\.openxmlformats-[\w.-]+\+xml"
+    r"|application/vnd\.(?:ms-(?:word|excel|office)|wps-officedocument)\.[\w.-]+\+xml"
+    r"|application/vnd\.openxmlformats-officedocument\.(?:vmldrawing|obfuscatedfont|spreadsheetml\.printersettings)"
+    r"|application/vnd\.openxmlformats-package\.digital-signature-origin"
+)
+_ACTIVE_TYPES = re.compile(
+    r"macro|vba|activex|control|external|connections|querytable|volatile|extension|taskpane|toolbars|keymap|customui"
+)
+_LINKS = re.compile(
+    r"officedocument|core-properties|extended-properties|custom-properties|thumbnail|origin|signature"
+    r"|certificate|styles|styleswitheffects|settings|websettings|fonttable|font|theme|themeoverride|numbering"
+    r"|footnotes|endnotes|header|footer|image|hdphoto|hyperlink|comments|commentsextended|commentsids"
+    r"|commentsextensible|people|person|threadedcomment|customxml|customxmlprops|customproperty"
+    r"|glossarydocument|chart|chartex|chartusershapes|chartstyle|chartcolorstyle|chartsheet|drawing|vmldrawing"
+    r"|diagramcolors|diagramdata|diagramdrawing|diagramlayout|diagramquickstyle|worksheet|sharedstrings"
+    r"|calcchain|table|tablesinglecells|pivottable|pivotcachedefinition|pivotcacherecords|slicer|slicercache"
+    r"|timeline|timelinecache|sheetmetadata|richstyles|rdrichvalue|rdrichvaluestructure|rdrichvaluetypes"
+    r"|rdrichvaluewebimage|printersettings|cellimage|cellimages"
+)
+_ENDING = re.compile(r"[A-Za-z][A-Za-z0-9]{0,4}")
+_WEB = re.compile(r"(?:https?://|mailto:|tel:|#)", re.IGNORECASE)
+
+_ESCAPE = re.compile(rb"#([0-9A-Fa-f]{2})")
+_ACTIONS = re.compile(
+    rb"/(?:Launch|JavaScript|GoToR|GoToE|ImportData|SubmitForm|RichMedia)(?![A-Za-z0-9])|/XFA[\s\x00%]*[\[\d]"
+)
+_LOCK = re.compile(rb"/Encrypt[\s\x00%]*[<\d]")
+_STREAM = re.compile(rb"stream(?<!endstream)[\s\x00]*")
+_DEFLATED_ONCE = re.compile(rb"(?!.*Decode.*Decode).*/Filter\s*(?:\[\s*)?/FlateDecode", re.DOTALL)
+_ATTACHED = re.compile(rb"/EF[\s\x00]*(?:<<([^<>]{0,500})>>|<<|%|\d{1,10}\s+\d{1,5}\s+R)")
+_OBJECT = re.compile(rb"(?<!\d)0*(\d{1,10})\s+\d{1,5}\s+obj")
+_REFERENCE = re.compile(rb"(?<!\d)0*(\d{1,10})\s+\d{1,5}\s+R")
 
 
-def detect_media(content: bytes) -> str:
-    """The media type of a picture or a document that is taken; empty for anything else: programs, archives, web pages,
-    pictures that are programs (SVG), documents with macros."""
+def judge_file(content: bytes) -> str:
+    """The media type of a picture or a document. Raises FileRefusedError for anything else (programs, archives, web
+    pages, pictures that are programs: SVG), and for a document that would act, is locked, or is built oddly."""
     for head, media in _HEADS:
         if content.startswith(head):
             return media
@@ -36,25 +105,152 @@ def detect_media(content: bytes) -> str:
         return WEBP
     if content[4:8] == b"ftyp" and content[8:12] in _HEIC_BRANDS:
         return HEIC
-    if b"%PDF-" in content[:1024]:
-        return PDF if content.lstrip(b"\x00\t\n\r \xef\xbb\xbf").startswith(b"%PDF-") else ""
-    return _detect_archive(content) if content.startswith(b"PK\x03\x04") else ""
+    if content[:1024].lstrip(b"\x00\t\n\r \xef\xbb\xbf").startswith(b"%PDF-"):
+        _judge_pdf(content)
+        return PDF
+    if content.startswith(b"PK\x03\x04"):
+        return _judge_archive(content)
+    raise FileRefusedError("locked" if content.startswith(_OLD_OFFICE) and _ENCRYPTED in content else "unknown_type")
 
 
-def _detect_archive(content: bytes) -> str:
-    """A document in a ZIP: an e-invoice (OFD), or one of an office program. Nothing in it is unpacked."""
-    end = content.rfind(b"PK\x05\x06", max(0, len(content) - 66_000))
-    if end < 0 or len(content) < end + 22 or struct.unpack_from("<H", content, end + 10)[0] > MAX_ENTRIES:
-        return ""
+def fit_file_name(name: str, media: str) -> str:
+    """The name with an ending that fits what the file is: programs are started by their endings."""
+    name = name.rstrip(". ")
+    stem, _, ending = name.rpartition(".")
+    if ending.lower() not in ENDINGS[media] and _ENDING.fullmatch(ending):
+        name = stem or ending
+    return name if name.lower().endswith(tuple(f".{one}" for one in ENDINGS[media])) else f"{name}.{ENDINGS[media][0]}"
+
+
+# Documents in a ZIP
+
+
+def _judge_archive(content: bytes) -> str:
+    """An e-invoice (OFD), or a document of an office program."""
+    if content[-22:-18] != b"PK\x05\x06" or struct.unpack_from("<H", content, len(content) - 12)[0] > MAX_ENTRIES:
+        raise FileRefusedError("broken")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names = set(archive.namelist())
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, struct.error):
-        return ""
-    if any(name.endswith(MACROS) for name in names):
-        return ""
-    if "OFD.xml" in names:
-        return OFD
-    if "[Content_Types].xml" in names:
-        return DOCX if "word/document.xml" in names else XLSX if "xl/workbook.xml" in names else ""
-    return ""
+            return _judge_entries(archive)
+    except (
+        zipfile.BadZipFile, zlib.error, struct.error, ParseError, EOFError, LookupError, NotImplementedError,
+        OSError, ValueError,
+    ) as wrong:  # fmt: skip
+        raise FileRefusedError("broken") from wrong
+
+
+def _judge_entries(archive: zipfile.ZipFile) -> str:
+    entries = {entry.filename.casefold(): entry for entry in archive.infolist()}
+    if not entries.keys() & {"ofd.xml", "[content_types].xml"}:
+        raise FileRefusedError("unknown_type")
+    if any(entry.flag_bits & 1 for entry in entries.values()):
+        raise FileRefusedError("locked")
+    if (
+        len(entries) != len(archive.infolist())
+        or min(entry.header_offset for entry in entries.values())
+        or sum(entry.file_size for entry in entries.values()) > MAX_UNPACKED
+        or any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries.values())
+    ):
+        raise FileRefusedError("broken")
+    parts = {name: entry for name, entry in entries.items() if not entry.is_dir()}
+    if "ofd.xml" not in parts:
+        return _judge_office_parts(archive, parts)
+    if not all(_OFD_ENDINGS.fullmatch(_get_ending(name)) for name in parts):
+        raise FileRefusedError("active")
+    return OFD
+
+
+def _judge_office_parts(archive: zipfile.ZipFile, parts: dict[str, zipfile.ZipInfo]) -> str:
+    links = [name for name in parts if name.endswith(".rels")]
+    if sum(parts[name].file_size for name in (*links, "[content_types].xml")) > MAX_JUDGED:
+        raise FileRefusedError("broken")
+    types = dict[str, str]()
+    for row in _read_rows(archive, parts.pop("[content_types].xml")):
+        name, kind = row.get("PartName", row.get("Extension", "")).casefold(), row.get("ContentType", "").lower()
+        if not _TYPES.fullmatch(kind) or _ACTIVE_TYPES.search(kind):
+            raise FileRefusedError("active")
+        types[name] = kind
+    main = [target for name in links for target in _judge_links(archive, parts[name], is_root=name == "_rels/.rels")]
+    kinds = {name: types.get(f"/{name}") or types[_get_ending(name)] for name in parts}
+    [kind] = [kinds[one.lstrip("/").casefold()] for one in main]
+    media = kind.removesuffix(".main+xml")
+    if media not in (DOCX, XLSX):
+        raise FileRefusedError("unknown_type")
+    return media
+
+
+def _judge_links(archive: zipfile.ZipFile, part: zipfile.ZipInfo, *, is_root: bool) -> Iterator[str]:
+    """Yields the main part of a document."""
+    for row in _read_rows(archive, part):
+        kind, target = row.get("Type", "").rpartition("/")[2].lower(), row.get("Target", "")
+        is_inside = row.get("TargetMode", "Internal") == "Internal"
+        if not (_WEB.match(target) if kind == "hyperlink" else is_inside and _LINKS.fullmatch(kind)):
+            raise FileRefusedError("active")
+        if is_root and kind == "officedocument":
+            yield target
+
+
+def _read_rows(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> list[Element]:
+    return list(fromstring(archive.read(part), forbid_dtd=True))
+
+
+def _get_ending(name: str) -> str:
+    return name.rpartition("/")[2].rpartition(".")[2] if "." in name.rpartition("/")[2] else ""
+
+
+# PDF
+
+
+def _judge_pdf(content: bytes) -> None:
+    """Looks at all bytes, not at what a reader would find: an object that is only hidden is seen."""
+    texts = [_unescape_names(one) for one in (content, *_unpack_objects(content))]
+    if any(_ACTIONS.search(text) for text in texts):
+        raise FileRefusedError("active")
+    if any(_LOCK.search(text) for text in texts):
+        raise FileRefusedError("locked")
+    attached = list(islice((one[1] for text in texts for one in _ATTACHED.finditer(text)), MAX_ATTACHED + 1))
+    numbers = {number for one in attached for number in _REFERENCE.findall(one or b"") or [b""]}
+    if max(len(attached), len(numbers)) > MAX_ATTACHED or not all(
+        number and _is_xml(content, number) for number in numbers
+    ):
+        raise FileRefusedError("active")
+
+
+def _unescape_names(text: bytes) -> bytes:
+    """A name may be written with the codes of its characters: `/L#61unch`."""
+    return _ESCAPE.sub(lambda code: bytes([int(code[1], 16)]), text)
+
+
+def _unpack_objects(content: bytes) -> Iterator[bytes]:
+    """The objects that are compressed together. They must be deflated once, and nothing else."""
+    before, room = 0, MAX_OBJECTS
+    ends = chain((one.span() for one in _STREAM.finditer(content)), [(len(content), 0)])
+    for (end, start), (following, _) in pairwise(ends):
+        about, before = _unescape_names(content[before:end]), start
+        if b"/ObjStm" not in about:
+            continue
+        packed, whole, _ = content[start:following].partition(b"endstream")
+        inflater = zlib.decompressobj()
+        try:
+            unpacked = inflater.decompress(packed, room)
+        except zlib.error as wrong:
+            raise FileRefusedError("broken") from wrong
+        room -= len(unpacked)
+        if not whole or not inflater.eof or not room or not _DEFLATED_ONCE.match(about):
+            raise FileRefusedError("broken")
+        yield unpacked
+
+
+def _is_xml(content: bytes, number: bytes) -> bool:
+    """Whether a file in a PDF is the data of an e-invoice, in every version of it that is there."""
+    versions = (one for one in _OBJECT.finditer(content) if one[1] == number)
+    starts = [_STREAM.search(content, one.end()) for one in islice(versions, MAX_ATTACHED + 1)]
+    return 0 < len(starts) <= MAX_ATTACHED and all(
+        one and _reads_as_xml(content[one.end() : one.end() + 200]) for one in starts
+    )
+
+
+def _reads_as_xml(head: bytes) -> bool:
+    with suppress(zlib.error):
+        head = zlib.decompressobj().decompress(head, 20)
+    return head.lstrip(b"\xef\xbb\xbf\t\n\r ").startswith(b"<?xml")

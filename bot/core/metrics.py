@@ -92,6 +92,9 @@ STEPS = _build_counter("steps", "Calls of tools, by tool and how they ended.", "
 MODEL_REQUESTS = _build_histogram(
     "model_request_seconds", "Requests to a model: answered, or why it did not.", ("model", "outcome"), SLOW_S
 )
+MODEL_RETRIES = _build_counter(
+    "model_retries", "Tries of a request to a model that failed and were followed by another, by why.", "model", "cause"
+)
 TOKENS = _build_counter("tokens", "Tokens by model: in, cached (part of in) and out.", "model", "kind")
 COSTS = _build_counter("cost", "What replies cost by the price list, by currency.", "model", "currency")
 UNPRICED_TOKENS = _build_counter("unpriced_tokens", "Tokens for which there is no price.", "model")

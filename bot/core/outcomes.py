@@ -103,6 +103,8 @@ def _describe_effect_result(approval: Approval, language: str) -> str:
         return translate(
             "card.failed", language, problem=render_value(approval.failure or TextRef(key="error.gone"), language)
         )
+    if approval.effect is EffectState.STARTED and approval.failure is not None:
+        return translate("card.effect_postponed", language, problem=render_value(approval.failure, language))
     return translate(f"card.effect_{approval.effect.value or 'none'}", language)
 
 

@@ -155,6 +155,10 @@ class Run(BaseModel):
     """True once the person was told that the model cannot be reached."""
     result: RunResult | None = None
     """How it ends. Stored before it is posted."""
+    changed_message: Message | None = None
+    """Its message as its person has changed it while the card was open."""
+    change_notices: tuple[MessageRef, ...] = ()
+    """What was said of that, and of a message that was deleted: messages with a button, until the card has ended."""
     retry_press: str = ""
     """Id of the press that retried its message."""
     used_files: tuple[str, ...] = ()

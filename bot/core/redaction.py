@@ -55,6 +55,7 @@ _REST = re.compile(r"(?i)(?P<quote>\\{0,7}[\"'])?(?!(?:bearer|basic) {1,8}\*\*\*
 _SENTENCE = re.compile(r"(?i)(?:input should|should|must|field|value|is|was|not|none|null)\b")
 _WORDLESS = re.compile(r"(?i)null|none|true|false|undefined")
 _LIKE_A_KEY = re.compile(r"(?<![\w-])(?=[A-Za-z_-]{0,40}\d)[\w-]{16,}+")
+_LIKE_BASE64 = re.compile(r"\\{0,7}[\"'][\w+/]{16,}+={0,2}\\{0,7}[\"']")
 _HASH = re.compile(r"\\{0,7}\"?[0-9a-fA-F]{16,}")
 _MASKED = re.compile(r"(?<![\w.-])[\w.-]{0,40}+\*\*\*(?:@[\w.-]++)?")
 """A value that a pattern has already masked and that says its kind."""
@@ -62,14 +63,30 @@ _ESCAPED = r"(?<=\\[nrt])|(?<=\\u[0-9a-fA-F]{4})"
 """After a JSON escape: a new line, or a letter of another script."""
 _BEGINNING = rf"(?:(?<![A-Za-z0-9])|{_ESCAPED})"
 """The start of a word."""
+_PREFIXES = (
+    *("gloas-", "glagent-", "glimt-", "glffct-", "glft-", "GR1348941", "sk_org_live_", "sk_org_test_", "lsv2_pt_"),
+    *("lsv2_sk_", "nvapi-", "tvly-", "fw_", "pa-", "api_org_", "lin_oauth_", "ATCTT", "ATBB", "HRKU-", "pul-"),
+    *("dp.st.", "dp.pt.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit.", "ops_eyJ", "dckr_oat_", "rubygems_", "glc_eyJ"),
+    *("NRAK-", "sntrys_", "sntryu_", "xkeysib-", "xsmtpsib-", "sq0csp-", "sq0atp-", "access_token$production$"),
+    *("pscale_tkn_", "pscale_oauth_", "pscale_pw_", "sbp_", "sb_secret_", "vercel_blob_rw_", "napi_", "phx_"),
+    *("CLOJARS_", "AKCp", "cmVmdGtuOj", "STS.", "AKLT", "sess-", "CCIPAT_", "CCIPRJ_", "bkua_", "EZAK", "EZTK"),
+    *("duffel_live_", "duffel_test_", "fo1_", "fm1a_", "fm1r_", "fm2_", "tfp_", "pat-na1-", "pat-eu1-", "dG9rOj"),
+    *("aio_", "pnu_", "rdme_", "shippo_live_", "shippo_test_", "fio-u-", "dt0c01.", "PMAK-", "CFPAT-", "AQVN"),
+    *("sha256~", "AQ.Ab"),
+)
+"""Of tokens that have a digit and are at least 16 characters longer."""
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        re.compile(r"(?s)-----BEGIN ([A-Z0-9 ]{0,40}PRIVATE KEY)-----.*?(?:-----END [A-Z0-9 ]{0,60}-----|\Z)"),
+        re.compile(
+            r"(?s)-----? ?BEGIN ([A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?) ?-----?"
+            r".*?(?:-----? ?END [A-Z0-9 ]{0,60}-----?|\Z)"
+        ),
         r"-----\1 ***-----",
     ),
+    (re.compile(r"(?s)(Private-Lines:).*?(?=Private-MAC:|\Z)"), r"\1 *** "),
     (re.compile(r"(xox[a-z]|xapp)(?:\.xox[a-z])?-[\w.-]++"), r"\1-***"),
     (re.compile(_BEGINNING + r"sk-[\w-]{6,}+"), "sk-***"),
-    (re.compile(rf"(?:(?<![\w-])|{_ESCAPED})" + r"(eyJ)[\w-]{5,}+\.[\w-]{5,}+(?:\.[\w-]*+){0,4}"), r"\1***"),
+    (re.compile(rf"(?:(?<![\w-])|{_ESCAPED})" + r"(eyJ)[\w-]{5,}+\.(?:[\w-]{5,}+|(?=\.))(?:\.[\w-]*+){0,4}"), r"\1***"),
     (
         re.compile(
             _BEGINNING + r"(gh[pousr]_|github_pat_|gl(?:pat|rt|dt|cbt|ptt|soat)-|npm_|dckr_pat_|hf_|gsk_|r8_|"
@@ -83,9 +100,15 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(_BEGINNING + r"(gh[pousr]_|github_pat_|glpat-|(?:sk|rk|pk)_(?:live|test)_|GOCSPX-)[\w.-]{6,}+"),
         r"\1***",
     ),
+    (
+        re.compile(_BEGINNING + f"({'|'.join(map(re.escape, _PREFIXES))})" + r"(?=[\w.$-]{0,60}\d)[\w.$-]{16,}+"),
+        r"\1***",
+    ),
+    (re.compile(_BEGINNING + r"(IQoJb3JpZ2lu|FwoGZXIvYXdz|ABSKQmVkcm9ja|bce-v3/ALTAK-)[\w+/=-]{16,}+"), r"\1***"),
+    (re.compile(_BEGINNING + r"(secret_)[A-Za-z0-9]{43}(?!\w)"), r"\1***"),
     (re.compile(_BEGINNING + r"(A(?:KIA|SIA|GPA|IDA|ROA|NPA|NVA))[A-Z0-9]{16}(?![A-Z0-9])"), r"\1***"),
     (re.compile(_BEGINNING + r"(key-)[0-9a-f]{32}(?![\w-])"), r"\1***"),
-    (re.compile(r"(?i)" + _BEGINNING + r"(bearer) {1,8}[\w.~+/=-]{6,}+"), r"\1 ***"),
+    (re.compile(r"(?i)" + _BEGINNING + r"(bearer)(?:[ \t]{1,8}|%20|\\{1,7}(?:t|u0020))[\w.~+/=-]{6,}+"), r"\1 ***"),
     (
         re.compile(_BEGINNING + r"((?i:basic)) {1,8}(?=[\w+/]{0,40}[\d=]|[\w+/]{0,40}[a-z][A-Z])[\w.~+/=-]{6,}+"),
         r"\1 ***",
@@ -100,21 +123,52 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         r"\1***",
     ),
     (
-        re.compile(r"(://[^\s:@/\"'\\]{0,128}):(?!\d{1,5}(?:[/\"'\s]|$))(?:[^\s/\"'\\]{1,128}@|[^\s\"'\\]{1,64}@)"),
+        re.compile(
+            r"(://[^\s:@/\"'\\]{0,256}):(?!\d{1,5}(?:[/\"'\s]|$))"
+            r"(?:(?:[^\s/\"'\\]|[\"'](?=\w)|\\{1,4}[\"'\w](?=[\w@])){1,256}@|[^\s\"'\\]{1,64}@)"
+        ),
         r"\1:***@",
     ),
     (re.compile(r"(?<=://)[^\s:@/\"'\\]{16,256}+(?=@)"), MASK),
-    (re.compile(r"(hooks\.slack\.com/\w{1,40})/[\w/-]++"), r"\1/***"),
-    (re.compile(r"((?:/open-apis/bot/v2/hook|/api/webhooks/\d{1,30}|webhook\.office\.com)/)[\w@/.-]++"), r"\1***"),
+    (re.compile(r"(hooks\.slack(?:-gov)?\.com/\w{1,40})/[\w/-]++"), r"\1/***"),
+    (
+        re.compile(
+            r"((?:/open-apis/bot/v2/hook|/api/webhooks/\d{1,30}|webhook\.office\.com|hooks\.zapier\.com/hooks/catch)/)"
+            r"[\w@/.-]++"
+        ),
+        r"\1***",
+    ),
+    (re.compile(r"(?i)(<[\w:.-]{0,40}(?:password|passwd|secret|token|api-?key)>)[^<]{1,256}"), r"\1***"),
+    (
+        re.compile(
+            r"(?i)(\bname=\\{0,7}[\"'][\w.-]{0,40}(?:password|passwd|secret|token)\\{0,7}[\"']\s{1,4}value=\\{0,7}[\"'])"
+            r"[^\"'\\]{1,256}"
+        ),
+        r"\1***",
+    ),
+    (
+        re.compile(
+            r"(?i)\b((?:login \S{1,64} password|requirepass|masterauth) |identified by \\{0,7}['\"])[^\s'\"\\]++"
+        ),
+        r"\1***",
+    ),
+    (re.compile(r"((?:(?<!\S)|(?<=\\[nrt]))(?:-u|--user)[ =]{1,2}[\w.@+-]{1,64}:)[^\s'\"\\]++"), r"\1***"),
     (re.compile(r"(?:(?<!\S)|(?<=\\[nrt]))(--[\w-]{0,40}(?:password|token|secret|key)) (?!-)\S++"), r"\1 ***"),
 )
-_BOT_TOKEN = re.compile(
-    r"(?:(?<![\w:])|(?<=\\[nrt]))((?:bot)?\d{8,10}:)[\w-]{35}(?![\w-])|"
-    r"(?:(?<![\w.-])|(?<=\\[nrt]))(?=[MNO])[\w-]{24,28}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"
+_WORDLESS_TOKENS = re.compile(
+    r"(?:(?<![\w:])|(?<=\\[nrt]))((?:bot)?\d{8,10}:|AC[0-9a-f]{32}:|[012]/\d{16}:|oauth:)"
+    r"(?:[\w-]{35}|[0-9a-f]{32}|[0-9a-z]{30})(?![\w-])|"
+    rf"(?:(?<![\w.~+/-])|{_ESCAPED})(?:(?=[MNO])[\w-]{{24,28}}\.[\w-]{{6}}\.[\w-]{{27,40}}|"
+    r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,70}|[0-9a-f]{32}\.[A-Za-z0-9]{16}|"
+    r"[0-9a-f]{32}-(?:us\d{1,2}|[0-9a-f]{8}-[0-9a-f]{8})|SK[0-9a-f]{32}|SEC[0-9a-f]{64}|s\.[A-Za-z0-9]{24}|"
+    r"v1\.0-[0-9a-f]{24}-[0-9a-f]{146}|[\w.~-]{3}[0-9]Q~[\w.~-]{31,34}|[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}|"
+    r"[A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{6}==|oy2[a-z0-9]{43}|cio[A-Za-z0-9]{32}|re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}|"
+    r"(?:1//0|4/0A)[\w-]{40,120}|EAA[A-Z][\w-]{56,255}|[tu]-(?=[A-Za-z0-9]{0,12}\d)[A-Za-z0-9]{36,48})(?![\w-])"
 )
-"""Tokens of Telegram and Discord, which contain no telling word."""
+"""Tokens that contain no telling word: of Telegram, Twilio, Asana, Twitch; of Discord, Airtable, Terraform, Zhipu,
+Mailchimp, Mailgun, Twilio, DingTalk, Vault, Cloudflare, Azure, NuGet, crates.io, Resend, Google, Meta, Feishu."""
 _ADDRESS = re.compile(r"(?<![\w.+%-])([\w.+%-])[\w.+%-]*+@([\w-]++(?:\.[\w-]++)++)")
-_SIGNS = (
+_SIGNS: tuple[str, ...] = (
     *("xox", "xapp", "sk-", "bearer", "basic", "://", "hooks.slack", "ticket=", "token", "secret", "signature"),
     *("password", "passwd", "passphrase", "pwd", "api", "key", "@", "eyj", "authorization", "cookie", "credential"),
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glrt-", "gldt-", "glcbt-"),
@@ -152,8 +206,22 @@ _SIGNS = (
         "口令",
         "密钥",
     ),
-    *("令牌", "sk_", "rk_", "pk_", "glsa_"),
+    *(
+        "令牌",
+        "sk_",
+        "rk_",
+        "pk_",
+        "glsa_",
+        "private-lines",
+        "requirepass",
+        "masterauth",
+        "identified by",
+        "--user",
+        "-u ",
+    ),
+    *("_pass", "-pass", "_auth", '"auth', "'auth", "iqojb3jpz2lu", "fwogzxivyxdz", "abskqmvkcm9ja", "altak"),
 )
+_SIGNS += tuple(one.casefold() for one in _PREFIXES if not any(sign in one.casefold() for sign in _SIGNS))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -246,7 +314,7 @@ def redact_text(text: str, *, addresses: bool = True) -> str:
     if len(text) < MIN_TOKEN_LENGTH and text.isalnum():
         return text
     small = text.casefold()
-    text = _BOT_TOKEN.sub(rf"\1{MASK}", text)
+    text = _WORDLESS_TOKENS.sub(rf"\1{MASK}", text)
     if not any(sign in small for sign in _SIGNS):
         return text
     for pattern, replacement in _SHAPES:
@@ -311,6 +379,10 @@ def _is_secret_here(text: str, match: re.Match[str]) -> bool:
     name, before = match["name"], text[max(match.start() - 1, 0) : match.start()]
     if match["sign"] == "=" and before in ("?", "&", ";"):
         return name.lower().replace("-", "_").rpartition("_")[2] in _QUERY
+    if name.lower().endswith(("_pass", "-pass", "_auth")):
+        return True
+    if name == "auth" and match["end"]:
+        return _LIKE_BASE64.match(text, match.end()) is not None
     if name == "key" and match["sign"] == "=":
         return _LIKE_A_KEY.match(text, match.end()) is not None
     return name == "response" and _HASH.match(text, match.end()) is not None

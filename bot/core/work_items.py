@@ -28,6 +28,19 @@ class MessageReceived(StoredModel):
     message: Message
 
 
+CHANGED = "changed:"
+"""Before the id of a run: the id of its message once that was changed, and is read again."""
+
+
+class MessageChanged(StoredModel):
+    """Somebody has changed or deleted what they wrote."""
+
+    kind: Literal["message_changed"] = "message_changed"
+    message: Message
+    """As it is now; a deleted one as it was."""
+    is_deleted: bool = False
+
+
 class ButtonPressed(StoredModel):
     """Somebody pressed a button or submitted a dialog."""
 
@@ -131,6 +144,14 @@ class RefreshProgress(StoredModel):
 
     kind: Literal["refresh_progress"] = "refresh_progress"
     run: str
+
+
+class FindLostDecisions(StoredModel):
+    """The store may have lost its last writes: these cards are open there, and a person may see them as decided."""
+
+    kind: Literal["find_lost_decisions"] = "find_lost_decisions"
+    person: str
+    approvals: tuple[str, ...]
 
 
 class SettleCard(StoredModel):

@@ -92,15 +92,5 @@ def render_distribution_curve(values: Sequence[float]) -> str:
     return wrap_svg(bottom + 26, "".join(drawn))
 
 
-def render_dot_plot(title: str, values: Sequence[float]) -> str:
-    """The rounds of one ratio, on a line from nothing."""
-    room, most = WIDTH - LABEL - 90, max(values) * 1.1
-    found = "".join(f'<circle class="ours" cx="{LABEL + room * v / most:.1f}" cy="14" r="4"/>' for v in values)
-    name = f'<text x="{LABEL - 10}" y="18" text-anchor="end">{escape(shorten_label(title))}</text>'
-    line = f'<line class="axis" x1="{LABEL}" x2="{LABEL + room}" y1="14" y2="14"/>'
-    told = f"{format_rounded_number(min(values))}–{format_rounded_number(max(values))}"
-    return wrap_svg(28, f'{line}{found}{name}<text class="soft" x="{LABEL + room + 10}" y="18">{told}</text>')
-
-
 def wrap_svg(height: float, drawn: str) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img">{drawn}</svg>'

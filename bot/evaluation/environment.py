@@ -18,11 +18,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from bot.agent.model import Model
 from bot.app.build import Application, build_app
-from bot.app.lifecycle import open_slack_connection
 from bot.app.resources import Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.core.clock import Clock
+from bot.core.errors import CountersignError
 from bot.evaluation.scenario import Scenario, ScenarioPerson
 from bot.local.mailbox import Mailbox
 from bot.local.rehearsal.serve import RehearsalEndpoint
@@ -36,7 +36,7 @@ from bot.queue.keys import Keys
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-evaluation", "xapp-local-evaluation", "evaluation"
 OUTBOX = "cs:{wf}:outbox"
 LOOK_S = 0.02
-"""How often it is looked whether the bot has come to rest."""
+"""How long is waited for what is due only in a moment, or was put into a lane that nobody holds yet."""
 ZONE = ZoneInfo("Asia/Shanghai")
 
 
@@ -94,10 +94,16 @@ class ScenarioEnvironment:
         return named[act_where] if act_where else self.driver.get_dm_id(person)
 
     async def wait_until_idle(self) -> None:
-        """Until every event was taken and no lane has anything left to do. Raises Restless."""
+        """Until every event was taken and no lane has anything left to do. Raises `NotIdleError`.
+
+        What the engine announces is relayed here at once; what cannot be, the bot's own relay tries again."""
         try:
             async with asyncio.timeout(self.idle_timeout_s):
                 while True:
+                    await self.driver.wait_until(lambda: not self.driver.ws.delivery.waiting, self.idle_timeout_s)
+                    await self.bot.worker.wait_until_idle()
+                    with contextlib.suppress(CountersignError):
+                        await self.bot.dispatcher.handlers.outbox.relay_events()
                     if not self.driver.ws.delivery.waiting and not await has_pending_work(self.bot):
                         return
                     await asyncio.sleep(LOOK_S)
@@ -178,7 +184,7 @@ async def open_environment(
         bot = await stack.enter_async_context(
             build_app(settings, services, timing=_build_timing(scenario, clock), model=model)
         )
-        await stack.enter_async_context(open_slack_connection(bot, settings, services))
+        await stack.enter_async_context(bot.connect())
         here = ScenarioEnvironment(
             world, WorkspaceDriver(workspace), mailbox, bot, _get_scenario_time(scenario), clock, patience_s
         )
@@ -199,9 +205,7 @@ def _get_scenario_time(scenario: Scenario) -> datetime:
 def _build_timing(scenario: Scenario, clock: AdjustableClock) -> Timing:
     day = _get_scenario_time(scenario)
     return Timing(
-        poll_s=0.1,
-        relay_pause_s=0.03,
-        timer_pause_s=0.1,
+        poll_s=0.25,
         outage_retry_s=0.05,
         grace_s=5,
         clock=Clock(read_now=clock, read_today=lambda: day),

@@ -1,9 +1,10 @@
 """The Redis of a bare laptop: one Valkey server per data folder, started by whichever process comes first.
 
-Every process that uses it holds a shared lock on `users.lock`, which the kernel drops even on SIGKILL; the
-last one out stops the server. A server that nobody stopped is simply used again. Every write is on disk before
-it is confirmed (`appendfsync always`: with `everysec` a plain kill of the server can lose confirmed writes),
-and the AOF has no RDB preamble, so that Valkey and Redis can open each other's folders. One machine only.
+Every process that uses it holds a shared lock on `users.lock`, which the kernel drops even on SIGKILL. The last one out
+stops the server; if it could not (it was killed), the server's watchdog does, and whoever comes meanwhile waits for its
+end. Every write is on disk before it is confirmed (`appendfsync always`: with `everysec` a plain kill of the server can
+lose confirmed writes), and the AOF has no RDB preamble, so that Valkey and Redis can open each other's folders. One
+machine only.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from urllib.parse import quote
 from bot.core.errors import LocalStartError
 from bot.core.i18n import translate
 from bot.local.private import make_private_folder, open_private, restrict_permissions
+from bot.local.watchdog import build_watched_command
 
 _LONGEST_SOCKET = 100
 """Bytes. The kernel's limit is 108 on Linux and 104 on macOS."""
@@ -78,6 +80,13 @@ class EmbeddedRedis:
         return Path(tempfile.gettempdir()) / f"countersign-{os.getuid()}" / f"{name}.sock"
 
     @property
+    def _users_path(self) -> Path:
+        return self.folder / "users.lock"
+
+    def _open_server_lock(self) -> IO[bytes]:
+        return open_private(self.folder / "server.lock", "ab")
+
+    @property
     def has_data(self) -> bool:
         """Whether a server has ever written here. Raises LocalStartError if this user may not look."""
         kept = self.folder / "appendonlydir", self.folder / "appendonly.aof"  # the latter: up to Redis 6
@@ -111,7 +120,7 @@ class EmbeddedRedis:
         self._require_own_folder(self.socket_path.parent)
         joined = self._users is not None
         if self._users is None:
-            self._users = open_private(self.folder / "users.lock", "ab")
+            self._users = open_private(self._users_path, "ab")
             fcntl.flock(self._users, fcntl.LOCK_SH)
         try:
             with self._lock_startup():
@@ -129,7 +138,17 @@ class EmbeddedRedis:
                 self._send_server_command(b"SHUTDOWN NOSAVE", until_closed=True)
                 if self._server is not None:
                     self._server.wait(self._timeout_s)
+                self._wait_for_watchdog()
+            else:  # others use it; or the watchdog was faster and has the lock, until the server has ended
+                fcntl.flock(self._users, fcntl.LOCK_SH)
             self._release_server()
+
+    def _wait_for_watchdog(self) -> None:
+        """Until nothing of the server is left."""
+        end = time.monotonic() + self._timeout_s
+        with self._open_server_lock() as lock:
+            while not _try_exclusive_lock(lock) and time.monotonic() < end:
+                time.sleep(_PAUSE_S)
 
     def _release_server(self) -> None:
         if self._users is not None:
@@ -160,9 +179,11 @@ class EmbeddedRedis:
         return answer
 
     def _run_until_ready(self) -> None:
-        """Until it answers, starting it if nobody has; while it still loads its data, it is busy."""
+        """Until it answers, starting it if nobody has; while it still loads its data, it may take its time."""
         end, started = time.monotonic() + self._timeout_s, False
-        while not self._send_server_command(b"PING").startswith(b"+PONG"):
+        while not (answer := self._send_server_command(b"PING")).startswith(b"+PONG"):
+            if answer.startswith(b"-LOADING"):
+                end = time.monotonic() + self._timeout_s
             if started and self._server is not None and self._server.poll() is not None:
                 raise self._build_start_error("no_start", log=self._read_log_tail())
             if time.monotonic() > end:
@@ -172,9 +193,9 @@ class EmbeddedRedis:
             time.sleep(_PAUSE_S)
 
     def _start_server(self) -> bool:
-        """Start the server, unless one lives. It inherits a lock and holds it as long as it lives, so that
-        there are never two on one folder, even when the first is too busy to answer or its socket is gone."""
-        with open_private(self.folder / "server.lock", "ab") as lock:
+        """Start the server, unless one lives. It and its watchdog inherit a lock and hold it as long as they live, so
+        that there are never two on one folder, even when the first is too busy to answer or its socket is gone."""
+        with self._open_server_lock() as lock:
             if not _try_exclusive_lock(lock):
                 return False
             if self._server is not None:
@@ -189,7 +210,7 @@ class EmbeddedRedis:
         self._write_version_marker(read_server_version(binary))
         with open_private(self.folder / "server.log", "ab") as log:
             return subprocess.Popen(  # noqa: S603 - our own server program
-                [binary, *self._build_server_flags()],
+                build_watched_command(str(self._users_path), [binary, *self._build_server_flags()]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -8,7 +8,9 @@ effect, because a client repeats it after a broken connection."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -20,9 +22,10 @@ from redis.asyncio import Redis
 
 from bot.chat.messages import RateSlot
 from bot.core.cancellation import StopEvent
-from bot.core.errors import LeaseLost
+from bot.core.errors import LeaseLost, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.held_lease import get_held_lease
 from bot.core.work_items import build_show_lane
+from bot.queue.confirmation import Confirmation
 from bot.queue.keys import Keys
 from bot.queue.rate_limits import build_slot_key
 from bot.queue.scripts import ScriptRunner
@@ -37,6 +40,9 @@ RETRY_SEPARATOR = "~"
 CREDIT_MS, COST_MS = 60_000, 2_000
 """How far a person's message comes ahead of waiting work, in each partition, and how much of that each lane costs that
 they set to work. So a flood delays its author, and nothing is overtaken that has waited as long as the credit."""
+_TRUSTED_MS = 1_000
+_UNCONFIRMED_PAUSE_S = 0.2
+_log = logging.getLogger(__name__)
 _NO_RATE = ("", 0, 1, "")
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _MAX_TIMERS = 100
@@ -100,6 +106,8 @@ class CheckpointResult:
     """Why one of its writes refused (`DecideApproval`). Nothing after that write was written."""
     wait_ms: int | None = None
     """Time until the reserved slot. None: no slot was requested, or the wait would have been too long."""
+    server: str = ""
+    """Of a confirmed checkpoint: the replication id of the server that has it; empty if it is not asked for."""
 
 
 class Lease:
@@ -149,17 +157,20 @@ class Lease:
             self.stopped.set()
 
     async def checkpoint(
-        self, seq: str, *writes: Write, slot: RateSlot | None = None, most_ms: int | None = None
+        self, seq: str, *writes: Write, slot: RateSlot | None = None, most_ms: int | None = None, confirm: bool = False
     ) -> CheckpointResult:
         """Applies writes once per `seq` of this item, extends the lease, and sets `stopped` if a stop was recorded.
-        With `slot`, the same call reserves the next slot of that rate unless it is more than `most_ms` away."""
+        With `slot`, the same call reserves the next slot of that rate unless it is more than `most_ms` away. With
+        `confirm` it returns once all that was written before is confirmed (`bot.queue.confirmation`), however long that
+        takes."""
         row, rate = (
             await self._lanes.prepare_writes(self.lane, writes),
             self._lanes.build_slot_args(self.lane, slot, most_ms),
         )
         head, asked_ms = (self.lane, self.token, self.item.id, seq, self._lanes.lease_ms), get_elapsed_ms()
         show_lane = build_show_lane(self.lane)
-        answer, *details = await self._lanes.run_lane_script("checkpoint", self.lane, *head, *rate, *row)
+        run = self._run_until_confirmed if confirm else self._run_unconfirmed
+        (answer, *details), server = await run("checkpoint", *head, *rate, *row)
         self._require_not_lost(answer)
         self.is_catching_up |= any(isinstance(one, EnqueueItem) and one.lane == show_lane for one in writes)
         if answer == "refused":
@@ -167,7 +178,23 @@ class Lease:
         self.extended_ms = asked_ms
         self.apply_stops(*details[1].split())
         wait_ms = await self._lanes.reserve_slot(slot, most_ms) if slot and rate == _NO_RATE else details[0]
-        return CheckpointResult(wait_ms=None if wait_ms < 0 else wait_ms)
+        return CheckpointResult(wait_ms=None if wait_ms < 0 else wait_ms, server=server)
+
+    async def _run_unconfirmed(self, script: str, *args: str | int) -> tuple[Any, str]:
+        return await self._lanes.run_lane_script(script, self.lane, *args), ""
+
+    async def _run_until_confirmed(self, script: str, *args: str | int) -> tuple[Any, str]:
+        while True:
+            answer, is_confirmed, server = await self._lanes.run_confirmed_script(script, self.lane, *args)
+            if is_confirmed or answer[0] != "ok":
+                return answer, server
+            _log.warning("a write in %s is not confirmed yet", self.lane)
+            await asyncio.sleep(_UNCONFIRMED_PAUSE_S)
+
+    @property
+    def is_confirmation_needed(self) -> bool:
+        """True if what the lane's server has may not count until something else has it, too."""
+        return bool(self._lanes.find_confirm_command(self.lane))
 
     async def commit(self, *writes: Write, more: bool = True) -> LaneItem | None:
         """Applies writes and pops the item in one step. With `more`, returns the next item of the lane under the same
@@ -191,9 +218,10 @@ class Lease:
         self._require_not_lost(await self._lanes.run_lane_script("retry", self.lane, self.lane, self.token, *args))
 
     async def assert_held(self) -> None:
-        """Asserts that the lane is still ours. While heartbeats succeed, our own clock is enough; after a delay it asks
-        Redis. Raises LeaseLost, StoreUnavailableError."""
-        if get_elapsed_ms() - self.extended_ms > self._lanes.lease_ms / 2 and await self._lanes.extend([self]):
+        """Asserts that the lane is still ours. For a moment after Redis has said so, our own clock is enough: then it
+        is asked again, because its clock may have jumped past the lease. Raises LeaseLost, StoreUnavailableError."""
+        trusted_ms = min(_TRUSTED_MS, self._lanes.lease_ms / 2)
+        if get_elapsed_ms() - self.extended_ms > trusted_ms and await self._lanes.extend([self]):
             raise LeaseLost(f"{self.lane} at {self.item.id}")
 
     async def release(self) -> None:
@@ -217,14 +245,30 @@ class Lanes:
         max_tries: int = 5,
         cap: int = 500,
         dedupe_ms: int = 86_400_000,
+        confirmation: Confirmation | None = None,
     ) -> None:
         self.redis, self.keys = redis, keys
         self.lease_ms, self.max_tries, self.cap, self.dedupe_ms = lease_ms, max_tries, cap, dedupe_ms
+        self._confirmation = confirmation or Confirmation()
         self._scripts = ScriptRunner.from_redis(redis, keys)
 
     async def run_lane_script(self, script: str, lane: str, *args: str | int) -> Any:
         """Runs a script in the partition of a lane."""
         return await self._run_partition_script(script, self.keys.get_partition(lane), *args)
+
+    async def run_confirmed_script(self, script: str, lane: str, *args: str | int) -> tuple[Any, bool, str]:
+        """The same; with whether what it wrote was confirmed in time, and by which server. True and empty where nothing
+        has to be confirmed."""
+        command = self.find_confirm_command(lane)
+        if not command:
+            return await self.run_lane_script(script, lane, *args), True, ""
+        with translate_redis_errors():
+            partition = self.keys.get_partition(lane)
+            return await self._scripts.run_confirmed_script(script, partition, command, *args)
+
+    def find_confirm_command(self, lane: str) -> Sequence[str | int]:
+        """The command that waits for the confirmation of a write; empty where nothing has to be confirmed."""
+        return self._confirmation.build_command(self.keys.get_partition(lane))
 
     async def _run_partition_script(self, script: str, partition: int, *args: str | int) -> Any:
         with translate_redis_errors():
@@ -256,8 +300,8 @@ class Lanes:
     async def enqueue(
         self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
     ) -> EnqueueResult:
-        """Accepts an item once; it is durable when this returns. A known `id` or alias is a duplicate; a lane with
-        `cap` items is full. `person`: whose credit it uses."""
+        """Accepts an item once; it is durable and confirmed when this returns. A known `id` or alias is a duplicate; a
+        lane with `cap` items is full. `person`: whose credit it uses."""
         result = await self._enqueue_item("", lane, id, body, aliases, person)
         return result if isinstance(result, EnqueueResult) else EnqueueResult.NEW
 
@@ -266,9 +310,10 @@ class Lanes:
         arrives. Raises StoreUnavailableError."""
         key = self.keys.build_key(self.keys.get_partition(lane), "dd", id)
         with translate_redis_errors():
-            if await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
-                return True
-            return await self.redis.get(key) == WITHDRAWN
+            known = await self.redis.get(key)
+            if known is None and not await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
+                known = await self.redis.get(key)
+        return known in (None, WITHDRAWN)
 
     async def enqueue_or_claim(
         self, owner: str, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = "",
@@ -283,9 +328,17 @@ class Lanes:
     ) -> EnqueueResult | Lease:
         rules = (self.cap, self.dedupe_ms, owner, self.lease_ms, person, CREDIT_MS, COST_MS, _encode_note(note))
         asked_ms = get_elapsed_ms()
-        answer = await self.run_lane_script("put", lane, secrets.token_hex(8), lane, *rules, body, id, *aliases)
-        if answer[0] == "taken":
-            return Lease(self, answer[1], asked_ms)
+        nonce = secrets.token_hex(8)
+        answer, is_confirmed, _ = await self.run_confirmed_script("put", lane, nonce, lane, *rules, body, id, *aliases)
+        lease = Lease(self, answer[1], asked_ms) if answer[0] == "taken" else None
+        if not is_confirmed and answer[0] not in ("full", "closed"):
+            if lease is not None:
+                await lease.retry(0, "", count=False)
+            raise StoreUnconfirmedError("neither a replica nor the disk has confirmed in time that it has the item")
+        if lease is not None:
+            return lease
+        if answer[0] == "closed":
+            raise StoreUnavailableError("the store is being restored")
         return EnqueueResult(answer[0])
 
     async def send_wakeups(self, partition: int) -> None:

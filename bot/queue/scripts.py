@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import NoScriptError, RedisError
 
 from bot.core import metrics
+from bot.queue.confirmation import is_confirmed
 from bot.queue.keys import Keys
 
 _WRITING = frozenset({"apply", "checkpoint", "commit"})
 _MAX_WAKEUPS = 256
 Arg = str | int
+T = TypeVar("T")
 
 
 @cache
@@ -60,25 +62,48 @@ class ScriptRunner:
         """Runs a script in a partition. Sends its text only if the server does not know it."""
         call = (self.keys.build_key(partition, "z"), self._pack_args(args))
         with metrics.time_outcome(metrics.REDIS_SCRIPTS, script=name):
-            answer = await self._evaluate_script(name, *call)
+            sha = hash_script(build_script_source(name))
+            answer = await self._ask_with_script(name, lambda: self.redis.evalsha(sha, 1, *call))
         [told] = await self._unwrap_answers({partition: answer})
         return told
 
-    async def _evaluate_script(self, name: str, *call: str) -> Any:
+    async def run_confirmed_script(
+        self, name: str, partition: int, confirm: Sequence[Arg], *args: Arg
+    ) -> tuple[Any, bool, str]:
+        """Runs a script and waits until what it wrote is confirmed by `confirm` (`bot.queue.confirmation`), on one
+        connection: so no other server can answer for what it does not have. Returns the answer, whether it was
+        confirmed in time, and the replication id of the server."""
+        key, text = self.keys.build_key(partition, "z"), build_script_source(name)
+        on_server: dict[str, Any] = {}
+        if isinstance(self.redis, RedisCluster):
+            await self.redis.initialize()
+            on_server = {"target_nodes": self.redis.get_node_from_key(key)}
+
+        async def ask() -> list[Any]:
+            async with self.redis.pipeline(transaction=False) as together:
+                together.evalsha(hash_script(text), 1, key, self._pack_args(args))
+                together.execute_command("INFO", "replication", **on_server)
+                together.execute_command(*confirm, **on_server)
+                answers: list[Any] = await together.execute()
+            return answers
+
+        with metrics.time_outcome(metrics.REDIS_SCRIPTS, script=name):
+            answer, info, counted = await self._ask_with_script(name, ask)
+        [told] = await self._unwrap_answers({partition: answer})
+        return told, is_confirmed(counted), str(info.get("master_replid", ""))
+
+    async def _ask_with_script(self, name: str, ask: Callable[[], Awaitable[T]]) -> T:
+        """Asks, and once more after the script was sent if the server does not know it."""
         try:
-            return await self.redis.evalsha(hash_script(build_script_source(name)), 1, *call)
+            return await ask()
         except NoScriptError:
             await self.redis.script_load(build_script_source(name))
-            return await self.redis.evalsha(hash_script(build_script_source(name)), 1, *call)
+            return await ask()
 
     async def run_in_all_partitions(self, name: str, *args: Arg) -> Sequence[Any]:
         """Runs a script in every partition, in one round trip. Answers are in the order of the partitions."""
         with metrics.time_outcome(metrics.REDIS_SCRIPTS, script=name):
-            try:
-                answers = await self._evaluate_in_all_partitions(name, args)
-            except NoScriptError:
-                await self.redis.script_load(build_script_source(name))
-                answers = await self._evaluate_in_all_partitions(name, args)
+            answers = await self._ask_with_script(name, lambda: self._evaluate_in_all_partitions(name, args))
         return await self._unwrap_answers(dict(enumerate(answers)))
 
     async def _evaluate_in_all_partitions(self, name: str, args: Sequence[Arg]) -> Sequence[Any]:

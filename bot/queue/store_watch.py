@@ -21,8 +21,10 @@ from statistics import median
 
 from bot.core import logs
 from bot.core.clock import Clock
+from bot.queue.confirmation import Confirmation
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
+from bot.queue.store_life import build_life_key, list_life_keys
 from bot.redis.connect import translate_redis_errors
 
 MAX_OFFSET_MS = 30_000
@@ -68,6 +70,8 @@ class StoreWatch:
     scripts: ScriptRunner
     keys: Keys
     memory: Path | None = None
+    confirmation: Confirmation = field(default_factory=Confirmation)
+    """Is told how many replicas there are."""
     may_lose_data: bool = False
     """By setting: then any store will do, and only the clock is watched."""
     report: Callable[[PauseReason, int], Awaitable[None]] | None = None
@@ -76,6 +80,8 @@ class StoreWatch:
     reason: PauseReason = PauseReason.NONE
     offset_ms: int = 0
     """This process's clock minus the store's (ms)."""
+    takeovers: dict[int, str] = field(default_factory=dict)
+    """By partition: when another server has taken it over, as long as that was not looked after (epoch ms)."""
     _known: list[KnownPartition] = field(default_factory=list)
     _saved_s: float = 0.0
 
@@ -109,10 +115,12 @@ class StoreWatch:
         with translate_redis_errors():
             answers = await self.scripts.run_in_all_partitions("watch", fresh, TOLERANCE_MS, *known)
         now_ms = (before_ms + self.read_time_ms()) / 2
-        self._known = [KnownPartition(str(id), int(mark)) for id, mark, _, _ in answers]
-        self.offset_ms = round(now_ms - median(int(at) for *_, at in answers))
+        self._known = [KnownPartition(str(id), int(mark)) for id, mark, *_ in answers]
+        self.takeovers = {n: str(since) for n, (*_, since) in enumerate(answers) if since}
+        self.confirmation.replicas = {n: int(answer[4]) for n, answer in enumerate(answers)}
+        self.offset_ms = round(now_ms - median(int(answer[3]) for answer in answers))
         self._save_known()
-        await self._change_reason(_find_reason([str(held) for _, _, held, _ in answers], self.offset_ms))
+        await self._change_reason(_find_reason([str(answer[2]) for answer in answers], self.offset_ms))
 
     async def _change_reason(self, reason: PauseReason) -> None:
         if reason is self.reason:
@@ -217,19 +225,19 @@ async def accept_store(scripts: ScriptRunner) -> None:
             await scripts.redis.hdel(build_life_key(scripts.keys, one.partition), "held", "held_ms")
 
 
-async def hold_restored_store(scripts: ScriptRunner, ids: Sequence[str] = ()) -> None:
-    """Nobody takes work from now on, until an administrator accepts the store. `ids`: which store it is from now on, by
-    partition; processes that know the one before are not told again once it is accepted. Raises
-    StoreUnavailableError."""
-    keys, redis = scripts.keys, scripts.redis
+async def forget_takeover(scripts: ScriptRunner, partition: int) -> None:
+    """What the server before may have kept for itself was looked after. Raises StoreUnavailableError."""
     with translate_redis_errors():
-        seconds, _ = await redis.time()
-        for partition in range(keys.partitions):
-            life = build_life_key(keys, partition)
-            await redis.hset(life, mapping={"held": PauseReason.RESTORED.value, "held_ms": str(int(seconds) * 1000)})
-            former = await redis.hget(life, "id")
-            if ids and ids[partition] and former != ids[partition]:
-                await redis.hset(life, mapping={"id": ids[partition], **({"former": str(former)} if former else {})})
+        await scripts.redis.hdel(build_life_key(scripts.keys, partition), "taken_over")
+
+
+async def hold_restored_store(scripts: ScriptRunner) -> None:
+    """Nobody takes work from now on, until an administrator accepts the store. Raises StoreUnavailableError."""
+    with translate_redis_errors():
+        seconds, _ = await scripts.redis.time()
+        held_ms = str(int(seconds) * 1000)
+        for life in list_life_keys(scripts.keys):
+            await scripts.redis.hset(life, mapping={"held": PauseReason.RESTORED.value, "held_ms": held_ms})
 
 
 async def load_store_ids(scripts: ScriptRunner) -> list[str]:
@@ -250,8 +258,3 @@ async def is_store_watched(scripts: ScriptRunner) -> bool:
             for partition in range(scripts.keys.partitions)
         ]
     return max(marks) > int(seconds) * 1000 - WATCHED_MS
-
-
-def build_life_key(keys: Keys, partition: int) -> str:
-    """The key of what is known of a partition."""
-    return keys.build_key(partition, "life")

@@ -25,7 +25,7 @@ from bot.queue.writes import Write, XAdd
 from bot.redis.connect import is_outage
 
 GIVE_UP_TRIES = 3
-"""How often giving up is tried before the item is buried without it."""
+"""How often giving up is tried before the item is buried."""
 _MAX_CLAIM = 16
 """Lanes taken by one claim, and lanes held by a process that takes what it accepts: so that processes share a burst."""
 _MAX_PARALLEL_ENQUEUES = 8
@@ -54,6 +54,10 @@ class ItemHandler(Protocol):
 
     async def give_up_item(self, item: LaneItem, error: str) -> Sequence[Write]:
         """The item has failed too often: notifies people. The writes go into its commit, with a dead letter."""
+
+    async def bury_item(self, lease: Lease) -> Sequence[Write]:
+        """Giving up has failed too often as well: what the store has to say of it, with nothing said to anybody here.
+        The writes go into its commit, with a dead letter."""
 
 
 @dataclass(slots=True)
@@ -98,6 +102,9 @@ class Worker:
         self._running = False
         self._woken = asyncio.Event()
         """Set when there is something to look at: a wakeup, a free place, the end."""
+        self._idle = asyncio.Event()
+        """Set while no lane is held."""
+        self._idle.set()
         self._putting = asyncio.Semaphore(_MAX_PARALLEL_ENQUEUES)
         self._accepting = 0
         """Places reserved for what is being accepted."""
@@ -115,6 +122,10 @@ class Worker:
     def active_lane_count(self) -> int:
         """Number of lanes held now."""
         return len(self._held)
+
+    async def wait_until_idle(self) -> None:
+        """Returns when no lane is held; others may be waiting to be taken."""
+        await self._idle.wait()
 
     def stop(self) -> None:
         """Stops gracefully; `run` returns when that is done."""
@@ -219,6 +230,7 @@ class Worker:
         if lease.lane in self._held:  # our own lease ran out unnoticed, and we took the lane over
             self._abandon_lane(self._held[lease.lane])
         active = self._held[lease.lane] = ActiveLease(lease)
+        self._idle.clear()
         active.task = asyncio.create_task(self._serve_lane(active), name=f"lane {lease.lane}")
 
     async def _serve_lane(self, active: ActiveLease) -> None:
@@ -238,6 +250,8 @@ class Worker:
         finally:
             if self._held.get(active.lease.lane) is active:
                 del self._held[active.lease.lane]
+            if not self._held:
+                self._idle.set()
             if self._rung or self._more:
                 self._woken.set()
 
@@ -276,7 +290,7 @@ class Worker:
         _log.error("giving up", tries=item.tries, error=error)
         bury_writes = self._bury(item, error)
         if item.tries > self._lanes.max_tries + GIVE_UP_TRIES:
-            return bury_writes
+            return (*await self._handler.bury_item(lease), *bury_writes)
         return (*await self._handler.give_up_item(item, error), *bury_writes)
 
     async def _retry_later(self, active: ActiveLease, delay_ms: int, error: str, count: bool = True) -> None:

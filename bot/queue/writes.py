@@ -266,6 +266,23 @@ class CancelTimer(Write):
 
 
 @dataclass(frozen=True, slots=True)
+class SaveApproval(Write):
+    """Saves an approval's record. It does nothing if the approval was cancelled meanwhile by another press than
+    `press`, the one that the record has."""
+
+    key: str
+    press: str
+    fields: Mapping[str, str]
+    ttl_ms: int | None = None
+
+    def get_partition(self, keys: Keys) -> int:
+        return keys.parse_partition(self.key)
+
+    def to_op(self) -> Op:
+        return ("record", self.key, _format_optional(self.ttl_ms), self.press, *_flatten_fields(self.fields))
+
+
+@dataclass(frozen=True, slots=True)
 class DecideApproval(Write):
     """The one decision of an approval. It applies if the approval is open, of this version and not expired. Otherwise
     it refuses with `gone`, `already`, `stale` or `expired`, and nothing after it is written, so it comes first. The

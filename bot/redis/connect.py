@@ -14,7 +14,7 @@ from redis.backoff import ExponentialWithJitterBackoff
 from redis.driver_info import DriverInfo
 
 from bot.core import metrics
-from bot.core.errors import SettingsError, StoreUnavailableError
+from bot.core.errors import SettingsError, StoreRefusedError, StoreUnavailableError
 from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
 from bot.redis.cluster import TURN_TIMEOUT_S, ClusterClient
 from bot.redis.sentinel import MasterClient, build_master_client, require_known_service
@@ -63,14 +63,15 @@ def _find_refusal(error: Exception) -> str:
 
 @contextmanager
 def translate_redis_errors() -> Iterator[None]:
-    """Raises StoreUnavailableError when Redis cannot be reached or takes no writes now."""
+    """Raises StoreUnavailableError when Redis cannot be reached, StoreRefusedError when it takes no writes now."""
     try:
         yield
     except (*_DOWN, exceptions.ResponseError) as error:
         refusal = _find_refusal(error)
         metrics.REDIS_ERRORS.labels(refusal or type(error).__name__).inc()
         if refusal or isinstance(error, _DOWN):
-            raise StoreUnavailableError(str(error)) from error
+            is_answer = isinstance(error, exceptions.ResponseError)
+            raise (StoreRefusedError if is_answer else StoreUnavailableError)(str(error)) from error
         raise
 
 

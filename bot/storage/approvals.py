@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,7 +20,7 @@ from bot.core.run_state import CallRecord
 from bot.core.work_items import ExpireCard, RemindDeciders
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lease
-from bot.queue.writes import CancelTimer, DecideApproval, HSet, SetTimer, Write, ZAdd, ZRem, apply_writes
+from bot.queue.writes import CancelTimer, DecideApproval, HSet, SaveApproval, SetTimer, Write, ZAdd, ZRem, apply_writes
 from bot.redis.connect import translate_redis_errors
 from bot.storage.homes import build_mark_writes, list_concerned_people
 from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
@@ -67,9 +68,16 @@ class ApprovalStore:
             fields: dict[str, str] = await self.redis.hgetall(self.build_approval_key(approval))  # type: ignore[assignment]
         return _parse_approval_fields(fields) if fields else None
 
+    async def find_readable_approval(self, approval: str) -> Approval | None:
+        """None: there is none that this version can read."""
+        try:
+            return await self.load_approval(approval)
+        except (UnreadableRecordError, ValidationError):
+            return None
+
     def read_from_lease(self, lease: Lease) -> Approval | None:
         """The approval of this lane, as it was when the item came. Only commits of this lane write it; only its
-        decision may have changed since, and `DecideApproval` checks that itself."""
+        decision may have changed since, and `DecideApproval` and `SaveApproval` check that themselves."""
         return _parse_approval_fields(lease.record) if lease.record else None
 
     def build_decide_write(self, click: Click, *, ends: ApprovalState, now_ms: int) -> DecideApproval:
@@ -109,9 +117,10 @@ class ApprovalStore:
         return Verdict(await apply_writes(self.redis, self.keys, self.keys.get_partition(approval.id), [decide]))
 
     def build_save_write(self, approval: Approval) -> Write:
-        """The whole record, for a checkpoint or commit of its lane."""
+        """The whole record, for a checkpoint or commit of its lane. A cancellation decided meanwhile stands."""
         ttl = None if approval.state is ApprovalState.OPEN else self.kept_ms
-        return HSet(self.build_approval_key(approval.id), _format_approval_fields(approval), ttl_ms=ttl)
+        key, fields = self.build_approval_key(approval.id), _format_approval_fields(approval)
+        return SaveApproval(key, approval.press_id, fields, ttl_ms=ttl)
 
     def build_delivery_write(self, approval: Approval) -> Write:
         """The fields that a delivery changes: waiters and copies. A decision stays as it is."""
@@ -124,13 +133,15 @@ class ApprovalStore:
         sets = (*(one for one in approval.sets if one != set_id), set_id)[-MAX_SETS:]
         return HSet(self.build_approval_key(approval.id), {"sets": json.dumps(sets)})
 
-    def build_open_writes(self, approval: Approval) -> tuple[Write, ...]:
-        """Record, index entry, and the timers for the reminder at half time and for expiry, in place of those of the
-        version before."""
+    def build_open_writes(self, approval: Approval, reminds_after: timedelta | None = None) -> tuple[Write, ...]:
+        """Record, index entry, and the timers for the reminder (None: at half time) and for expiry, in place of those
+        of the version before."""
         reminder, expiry = self._build_timer_ids(approval.id, approval.version)
         earlier_timers = self._build_timer_ids(approval.id, approval.version - 1)
-        remind_ms = (approval.created_ms + approval.expires_ms) // 2
+        after = reminds_after or timedelta(milliseconds=approval.expires_ms - approval.created_ms) / 2
+        remind_ms = approval.created_ms + int(after.total_seconds() * 1000)
         return (
+            self.build_delivery_write(approval),
             self.build_save_write(approval),
             *(CancelTimer(timer, approval.id) for timer in earlier_timers),
             *self.build_home_marks(approval),
@@ -164,13 +175,16 @@ class ApprovalStore:
     def _build_timer_ids(self, approval: str, version: int) -> tuple[str, str]:
         return f"remind:{approval}:{version}", f"expire:{approval}:{version}"
 
+    async def list_open_ids(self, partition: int) -> list[str]:
+        """Ids of the open approvals of a partition, earliest expiry first."""
+        with translate_redis_errors():
+            return [str(one) for one in await self.redis.zrange(self._build_open_key(partition), 0, -1)]
+
     async def list_open_approvals(self) -> list[Approval]:
         """All open approvals, earliest expiry first."""
         approvals: list[Approval] = []
         for partition in range(self.keys.partitions):
-            with translate_redis_errors():
-                ids = await self.redis.zrange(self._build_open_key(partition), 0, -1)
-            records = [await self.load_approval(str(one)) for one in ids]
+            records = [await self.load_approval(one) for one in await self.list_open_ids(partition)]
             approvals += [one for one in records if one is not None and one.state is ApprovalState.OPEN]
         return sorted(approvals, key=lambda one: one.expires_ms)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import islice
 from typing import Any, BinaryIO, Literal
@@ -22,7 +23,9 @@ from redis.exceptions import ResponseError
 
 from bot.core.errors import CountersignError
 from bot.queue.keys import Keys
-from bot.queue.store_watch import build_life_key
+from bot.queue.store_life import build_life_key
+from bot.queue.stored_items import split_stored_item
+from bot.queue.writes import EnqueueItem, apply_writes
 from bot.redis.connect import is_outage, translate_redis_errors
 
 FORM = 1
@@ -30,6 +33,10 @@ MAX_HEAD = 64 * 1024
 """Bytes of the first and the last line."""
 MAX_LINE = 1 << 30
 """Bytes of one key's line: Redis keeps no value above 512 MB."""
+_FROM_PEOPLE = frozenset({"message_received", "button_pressed", "form_submitted"})
+"""Kinds of items whose people were told that they are kept."""
+_ASIDE_BEGINS = ""
+"""The first row of what is set aside: then all of it is there, be it nothing."""
 _PAGE = 100
 _SCANNED = 1_000
 
@@ -105,7 +112,9 @@ async def stream_key_pages(redis: Redis, keys: Keys) -> AsyncIterator[list[str]]
 
 
 def _list_uncopied(keys: Keys) -> list[str]:
-    return [keys.wakeup_list, *(build_life_key(keys, partition) for partition in range(keys.partitions))]
+    partitions = range(keys.partitions)
+    own = [build(keys, partition) for partition in partitions for build in (build_life_key, _build_aside_key)]
+    return [keys.wakeup_list, *own]
 
 
 async def _write_keys(redis: Redis, names: Sequence[str], write_line: Any) -> int:
@@ -139,6 +148,14 @@ def verify_backup(file: BinaryIO, keys: Keys) -> tuple[BackupHead, int]:
     if (head.prefix, head.partitions) != (keys.prefix, keys.partitions) or len(head.ids) != keys.partitions:
         raise BackupError("other_layout", prefix=head.prefix, partitions=head.partitions)
     return head, count
+
+
+def read_backup_hash(file: BinaryIO) -> str:
+    """The hash in a verified file. Whoever can write the file can write its hash, too: people compare it with the one
+    that was printed when the copy was made."""
+    file.seek(0, os.SEEK_END)
+    file.seek(max(0, file.tell() - MAX_HEAD))
+    return str(json.loads(file.read().splitlines()[-1])["sha256"])
 
 
 def _read_head(file: BinaryIO) -> BackupHead:
@@ -197,6 +214,53 @@ async def delete_data(redis: Redis, keys: Keys) -> None:
                     if key not in left_out:
                         pipe.execute_command("UNLINK", key)  # the cluster's own method waits for its answer
                 await pipe.execute()
+
+
+async def set_items_aside(redis: Redis, keys: Keys) -> None:
+    """Keeps what people have sent, and nobody has handled yet, through `delete_data`; nothing may be accepted any more.
+    After a restore that was cut off, it is kept already. Raises StoreUnavailableError."""
+    for partition in range(keys.partitions):
+        aside = _build_aside_key(keys, partition)
+        with translate_redis_errors():
+            if await redis.exists(aside):
+                continue
+            lanes = [str(one) for one in await redis.zrange(keys.build_key(partition, "z"), 0, -1)]
+            items = [
+                json.dumps([lane, *item])
+                for lane in lanes
+                for row in await redis.lrange(keys.build_key(partition, "in", lane), 0, -1)
+                if _is_from_person((item := split_stored_item(str(row)))[1])
+            ]
+            await redis.rpush(aside, _ASIDE_BEGINS, *items)
+
+
+async def enqueue_items_set_aside(redis: Redis, keys: Keys) -> None:
+    """Puts it into the lanes of the restored store, behind what waits there; what the copy knows is left out by its id.
+    Raises StoreUnavailableError."""
+    for partition in range(keys.partitions):
+        with translate_redis_errors():
+            rows = [str(one) for one in await redis.lrange(_build_aside_key(keys, partition), 1, -1)]
+        if rows:
+            await apply_writes(redis, keys, partition, [EnqueueItem(*json.loads(row)) for row in rows])
+
+
+async def forget_items_set_aside(redis: Redis, keys: Keys) -> None:
+    """Raises StoreUnavailableError."""
+    with translate_redis_errors():
+        for partition in range(keys.partitions):
+            await redis.delete(_build_aside_key(keys, partition))
+
+
+def _build_aside_key(keys: Keys, partition: int) -> str:
+    return keys.build_key(partition, "aside")
+
+
+def _is_from_person(body: str) -> bool:
+    try:
+        fields = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(fields, dict) and fields.get("kind") in _FROM_PEOPLE
 
 
 async def load_backup(redis: Redis, keys: Keys, file: BinaryIO) -> int:

@@ -56,9 +56,7 @@ class DeadLetter:
 
     @property
     def person(self) -> str:
-        """Id of the person who wrote or pressed, or whom it is for; empty for the engine's own work."""
-        work = _read_work_origin(self.item.body)
-        return _read_text_field(work, "person") or _read_text_field(work, "caller")
+        return find_work_person(self.item.body)
 
     @property
     def retry_id(self) -> str:
@@ -162,6 +160,12 @@ class DeadLetterStore:
 
     def _build_mark_key(self, letter: DeadLetter) -> str:
         return self.keys.build_key(self.keys.get_partition(letter.item.lane), "dead", letter.at)
+
+
+def find_work_person(body: str) -> str:
+    """Id of the person who wrote or pressed, or whom it is for; empty for the engine's own work."""
+    work = _read_work_origin(body)
+    return _read_text_field(work, "person") or _read_text_field(work, "caller")
 
 
 def _parse_dead_item(fields: dict[str, str]) -> LaneItem:

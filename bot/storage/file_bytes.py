@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from bot.core.errors import FilesUnavailableError
 T = TypeVar("T")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 FOLDER, FILE = 0o700, 0o600
+RESERVE = 500_000_000
+"""Free bytes that files leave on their disk: the store and its log may lie there, too."""
 
 
 class FileBytes(Protocol):
@@ -39,6 +42,7 @@ class FolderBytes:
     """Implements `FileBytes`. The folder is made with the first file, for the one who runs the bot alone."""
 
     folder: Path
+    reserve: int = RESERVE
 
     async def save_bytes(self, sha256: str, content: bytes) -> None:
         await asyncio.to_thread(self._try, self._save, sha256, content)
@@ -58,6 +62,7 @@ class FolderBytes:
 
         def write() -> None:
             self.folder.mkdir(parents=True, exist_ok=True, mode=FOLDER)
+            self._require_room(0)
             (self.folder / ".writable").touch()
             (self.folder / ".writable").unlink(missing_ok=True)
 
@@ -77,6 +82,7 @@ class FolderBytes:
             return
         for folder in (self.folder, path.parent):
             folder.mkdir(parents=True, exist_ok=True, mode=FOLDER)
+        self._require_room(len(content))
         part = path.with_name(f"{sha256}.{os.getpid()}.{time.monotonic_ns()}.part")
         try:
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE), "wb") as file:
@@ -86,6 +92,10 @@ class FolderBytes:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
+
+    def _require_room(self, size: int) -> None:
+        if shutil.disk_usage(self.folder).free - size < self.reserve:
+            raise FilesUnavailableError(f"FILES_DIR: {self.folder}: the disk is nearly full")
 
     def _load(self, sha256: str) -> bytes | None:
         try:

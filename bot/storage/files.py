@@ -6,6 +6,7 @@ The records share the hash tag `{files}` and name the workspace:
 `cs:{files}:<team>:file:<person>:<id>`   `FileRecord` as JSON, by who sent it: nobody can name somebody else's file
 `cs:{files}:<team>:kept`                 sorted set: `<person>:<id>` → when it was kept (ms)
 `cs:{files}:<team>:unused`               the same, of files that may be on no request
+`cs:{files}:<team>:day:<person>:<day>`   hash: id → bytes of what they sent on that day (UTC), two days
 `cs:{files}:<team>:bytes:<sha256>`       set: the records with these bytes, which go with the last of them
 =======================================  ==========================================================================
 
@@ -37,6 +38,9 @@ from tools.spec import AttachedFile, StoredModel
 
 WAITING_MS = 7 * 24 * 3_600_000
 ANNOUNCED_MS = 24 * 3_600_000
+DAY_MS = 24 * 3_600_000
+SMALLEST = 100_000
+"""A smaller file counts as so many bytes of a day: its record takes room, too."""
 NAME = 80
 """Characters of a file's name."""
 
@@ -132,6 +136,21 @@ class FileStore:
             kept.sha256, content
         )  # they may have gone with the last of the others just now
         return kept
+
+    async def count_file(self, person: str, id: str, size: int, most: int, now_ms: int) -> bool:
+        """Counts a file for this person's day (UTC), once however often it is taken. False for one that exceeds `most`
+        bytes; of two at once that have room for one, both may be refused."""
+        key = self._build_key("day", person, str(now_ms // DAY_MS))
+        with translate_redis_errors():
+            async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.hset(key, id, str(max(size, SMALLEST)))
+                pipe.pexpire(key, 2 * DAY_MS)
+                pipe.hvals(key)
+                *_, counted = await pipe.execute()
+            has_room = sum(map(int, counted)) <= most
+            if not has_room:
+                await self.redis.hdel(key, id)
+        return has_room
 
     async def save_content(self, content: bytes) -> str:
         """The bytes alone; their SHA-256. Without a record they are deleted after a while."""

@@ -235,6 +235,7 @@ def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
         return fields.get(name, "")
 
     details = json.loads(fields["m"]) if "m" in fields else {}
+    details.pop("opinion", None)  # an earlier version noted it; it stands in the request's record
     return JournalRecord(
         at_ms=parse_stream_id(id_)[0],
         id=id_,

@@ -18,10 +18,12 @@ from redis.asyncio import Redis
 from bot.core.errors import UnreadableRecordError
 from bot.core.records import Approval
 from bot.queue.keys import Keys
+from bot.queue.stored_items import split_stored_item
 from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import ApprovalStore
 from bot.storage.backup import stream_key_pages
 from bot.storage.calls import TAB
+from bot.storage.dead_letters import find_work_person
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from tools.workflow.engine.redis_store import RedisStore
@@ -42,7 +44,7 @@ class PersonalRecord:
     """One thing that is kept of a person."""
 
     kind: str
-    """`run`, `card`, `history`, `calls`, `journal`, `file`, `request` …"""
+    """`run`, `card`, `history`, `calls`, `journal`, `file`, `request`, `item` …"""
     data: Any
     """JSON."""
     erase: Sequence[Command] = ()
@@ -63,7 +65,7 @@ class PersonalData:
     _runs: set[str] = field(default_factory=set)
 
     async def list_open_work(self) -> list[str]:
-        """What still waits for them, or of theirs for others: tasks, requests, cards."""
+        """What still waits for them, or of theirs for others: tasks, requests, cards, and what waits in a lane."""
         store = RedisStore(self.redis)
         tasks = [name for name, _ in await store.list_members("todo", self.person)]
         own = await store.load_requests([name for name, _ in await store.list_members("mine", self.person)])
@@ -72,6 +74,7 @@ class PersonalData:
             *tasks,
             *(one.id for one in own if one.is_running),
             *(one.id for one in cards if self._is_concerned(one)),
+            *[f"item {one.data['id']}" async for one in self.stream_records() if one.kind == "item"],
         ]
 
     async def stream_records(self) -> AsyncIterator[PersonalRecord]:
@@ -149,6 +152,10 @@ class PersonalData:
         name, _, about = rest.partition(":")
         if tag == "people":
             return await self._list_people_fields(key, rest)
+        if tag == "files" and f":day:{self.person}:" in rest:
+            with translate_redis_errors():
+                sizes = await self.redis.hgetall(key)
+            return [PersonalRecord(kind="files", data={"key": key, "value": sizes}, erase=[("DEL", key)])]
         if tag == "files":
             team, _, member = rest.partition(":file:")
             return [await self._build_file_record(key, team, member)] if member.startswith(f"{self.person}:") else []
@@ -157,6 +164,8 @@ class PersonalData:
         read = {
             "run": self._list_runs,
             "apr": self._list_cards,
+            "in": self._list_items,
+            "dead": self._list_dead_letters,
             "h": self._list_entries,
             "calls": self._list_entries,
             "feedback": self._list_fields,
@@ -206,6 +215,28 @@ class PersonalData:
         is_own = self.person in (approval.caller, approval.proposal.requester)
         erase = [("DEL", key)] if is_own else []
         return [PersonalRecord(kind="card", data=approval.model_dump(mode="json"), erase=erase)]
+
+    async def _list_items(self, key: str, name: str, lane: str) -> list[PersonalRecord]:
+        """What they wrote or pressed, and what is for them, while it waits to be handled."""
+        with translate_redis_errors():
+            items = [split_stored_item(str(one)) for one in await self.redis.lrange(key, 0, -1)]
+        return [
+            PersonalRecord(kind="item", data={"lane": lane, "id": id, "body": _read_json(body)})
+            for id, body in items
+            if find_work_person(body) == self.person
+        ]
+
+    async def _list_dead_letters(self, key: str, name: str, about: str) -> list[PersonalRecord]:
+        """The same, given up."""
+        if about:  # the mark of a letter that was retried
+            return []
+        with translate_redis_errors():
+            letters: Any = await self.redis.xrange(key)
+        return [
+            PersonalRecord(kind="dead letter", data={"at": at, **fields}, erase=[("XDEL", key, at)])
+            for at, fields in letters
+            if find_work_person(fields["body"]) == self.person
+        ]
 
     def _is_concerned(self, approval: Approval) -> bool:
         named = {approval.caller, approval.decided_by, approval.proposal.requester, *approval.proposal.deciders}

@@ -40,6 +40,8 @@ class ProcessState(FrozenModel):
     """The workspace whose people it knows."""
     trouble: str = ""
     """Why it takes no work; empty: it does."""
+    foreign: int = 0
+    """Connections of the app, when it first connected, that belong to no process of this store."""
 
 
 @dataclass(frozen=True, slots=True)

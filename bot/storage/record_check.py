@@ -10,6 +10,7 @@ from typing import cast
 
 from pydantic import ValidationError
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from bot.core.errors import UnreadableRecordError
 from bot.core.records import is_newer_record
@@ -26,10 +27,11 @@ PAGE = 500
 
 @dataclass(slots=True)
 class RecordCheck:
-    """What was read. `newer` and `unreadable`: `kind id`."""
+    """What was read. `unknown` and `unreadable`: `kind id`; an unknown one is sound, but holds something that this
+    version does not know."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    newer: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
     async def read_record(self, kind: str, id: str, read: Callable[[], Awaitable[object]]) -> None:
@@ -37,8 +39,8 @@ class RecordCheck:
         try:
             await read()
         except ValidationError as unread:
-            (self.newer if is_newer_record(unread) else self.unreadable).append(f"{kind} {id}")
-        except (UnreadableRecordError, ValueError, KeyError, TypeError, RecursionError):
+            (self.unknown if is_newer_record(unread) else self.unreadable).append(f"{kind} {id}")
+        except (ResponseError, UnreadableRecordError, ValueError, KeyError, TypeError, RecursionError):
             self.unreadable.append(f"{kind} {id}")
 
 
@@ -53,9 +55,10 @@ async def check_records(redis: Redis, keys: Keys, parse_work: Callable[[str], ob
             if ":" not in id:  # its messages are further keys, read with it
                 await check.read_record("run", id, lambda id=id: runs.load_run(id))  # type: ignore[misc]
         async for lane in _list_ids(redis, keys, partition, "in"):
-            await _check_lane(check, redis, keys.build_key(partition, "in", lane), parse_work)
+            inbox = keys.build_key(partition, "in", lane)
+            await check.read_record("lane", lane, lambda key=inbox: _check_lane(check, redis, key, parse_work))  # type: ignore[misc]
     with translate_redis_errors():
-        await _check_requests(check, RedisStore(redis))
+        await check.read_record("index", "requests", lambda: _check_requests(check, RedisStore(redis)))
     return check
 
 

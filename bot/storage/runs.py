@@ -29,6 +29,8 @@ RETENTION_MS = 7 * 24 * 3_600_000
 PAUSED_RETENTION_MS = 60 * 24 * 3_600_000
 """A paused run outlives every approval that it can wait for."""
 _PACKED = "z:"
+_SINCE_THE_FIRST = ("changed_message", "change_notices")
+"""Fields that a process of the version before does not know: they are written only where there is something to say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,8 @@ class RunStore:
     def build_save_writes(self, run: Run) -> tuple[Write, ...]:
         """While it runs: the record, and the messages that Redis does not have yet. Otherwise everything as one
         value."""
-        record = run.model_dump_json(exclude={"state": {"messages"}})
+        unset = {name: True for name in _SINCE_THE_FIRST if not getattr(run, name)}
+        record = run.model_dump_json(exclude={"state": {"messages"}, **unset})
         if run.status is RunStatus.RUNNING:
             fresh = run.state.messages[run.stored_messages :]
             messages = (RPush(self._build_run_key(run.id, "m"), fresh, ttl_ms=self.kept_ms),) if fresh else ()

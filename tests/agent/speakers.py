@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import Messages, ModelReply, RawToolCall
 from bot.agent.reply_format import ReplyFormat
+from tests.harness.corpus import corpus
 
 Args = Mapping[str, Any]
 Call = tuple[str, Args]
@@ -139,9 +138,11 @@ DIALECTS = (
     Speaker("text, numbered", TextFormat(), text_numbered, after_a_thought, text_guess, several=False),
     Speaker("json, thinking", JsonFormat(), an_object_after_thinking, final_object, object_guess),
 )
-each = pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda one: one.name)
-each_dialect = pytest.mark.parametrize("speaker", DIALECTS, ids=lambda one: one.name)
-where_several = pytest.mark.parametrize("speaker", [one for one in SPEAKERS if one.several], ids=lambda one: one.name)
+
+
+each = corpus("speaker", SPEAKERS)
+each_dialect = corpus("speaker", DIALECTS)
+where_several = corpus("speaker", [one for one in SPEAKERS if one.several])
 
 
 # What a model reads

@@ -1,6 +1,6 @@
 """The ways in which a ReAct agent goes wrong, each played by a scripted model in every style, and what stops it.
 
-`MODES` is the table: what the model does, which guard stops it, and what its person is told. It is played through the
+`MODES` is the table: what the model does, which guards stop it, and what its person is told. It is played through the
 whole bot, with the real tools; below it each guard is tried alone, at its limits, with a negative control.
 """
 
@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import cycle
 from typing import Any, cast
 
 import pytest
@@ -22,15 +23,18 @@ from bot.agent.grounding.sources import UNVERIFIED_PREFIX, GroundingSources
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
-from bot.agent.tool_executor import OBSERVATION_MAX
+from bot.agent.proposals import propose_call
+from bot.agent.reply_format import ReplyFormat
+from bot.agent.tool_executor import OBSERVATION_MAX, ToolExecutor, format_bounded_json
+from bot.conversation.progress import render_receipt
 from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, StoreUnavailableError
 from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallStatus, RunState
-from tests.agent.speakers import INVENTED, Speaker, each, each_dialect, seen, where_several
-from tests.harness.lab import Lab
+from tests.agent.speakers import DIALECTS, INVENTED, Speaker, each, each_dialect, seen, where_several
 from tests.harness.loop import ZHANG, Bench, Look, own
 from tests.harness.loop import play as played
+from tests.harness.memory_bot import Bot
 from tests.harness.scripted_model import Scripted, ScriptedModel
 from tests.stories.script import MAIL
 from tools.catalog import TOOLS
@@ -48,8 +52,8 @@ class Mode:
     """A way to go wrong."""
 
     name: str
-    guard: str
-    """What stops it."""
+    guards: tuple[Callable[..., object], ...]
+    """What stops it, in the order in which it is met."""
     script: Callable[[Speaker], Sequence[Scripted]]
     told: str
     """What the person reads."""
@@ -63,84 +67,81 @@ def look(speaker: Speaker) -> ModelReply:
 
 MODES = (
     Mode(
-        "endless loop: the same call",
-        "Limits.count: told at the second, ended at the third",
-        lambda one: [look(one)] * 9,
-        "重复同样的步骤",
+        "endless loop: the same call", (RunLimits.count_repeated_call,), lambda one: [look(one)] * 9, "重复同样的步骤"
     ),
     Mode(
         "endless loop: calls that take turns",
-        "Limits.circling: ended after the second turn",
+        (RunLimits.count_reply_cycle,),
         lambda one: [look(one), one.call("list_processes", {})] * 9,
         "重复同样的步骤",
     ),
     Mode(
         "endless loop: always something new",
-        "Limits.check: so many steps",
+        (RunLimits.require_step_allowed,),
         lambda one: [one.call("calculate", {"expression": f"{n} + 1"}) for n in range(30)],
         "允许的全部步骤",
     ),
     Mode(
         "wrong tool: there is none of that name",
-        "Hands: an observation that names the tools; Limits.check: so many failures in a row",
+        (ToolExecutor.execute_call, RunLimits.require_step_allowed),
         lambda one: [one.call("fly", {"to": f"{n}"}) for n in range(9)],
         "连续几步都失败",
     ),
     Mode(
         "wrong tool: with wrong arguments",
-        "fit: an observation that names the wrong field; Limits.check: so many failures in a row",
+        (ToolExecutor.execute_call, RunLimits.require_step_allowed),
         lambda one: [one.call("calculate", {"sum": f"{n}"}) for n in range(9)],
         "连续几步都失败",
     ),
     Mode(
         "replies that cannot be used",
-        "Style.decide, Limits.format_retries: told twice what is wrong, ended at the third",
+        (ReplyFormat.parse_reply, AgentLoop._request_usable_decision),
         lambda one: [ModelReply(text="")] * 9,
         "回复多次无法使用",
     ),
     Mode(
         "a risky call that is cut off",
-        "Style.decide: what is cut off is never executed",
+        (ReplyFormat.parse_reply,),
         lambda one: [replace(one.call("send_email", MAIL), finish="length")] * 9,
         "回复多次无法使用",
     ),
     Mode(
         "a risky call that can only be guessed",
-        "Loop: what has consequences is not guessed",
+        (AgentLoop._refuse_guessed_calls,),
         lambda one: [one.guess("send_email", MAIL)] * 9,
         "回复多次无法使用",
     ),
     Mode(
         "an observation without end",
-        "hands.bounded",
+        (format_bounded_json,),
         lambda one: [one.call("dump", {}), one.answer("有很多。")],
         "有很多。",
         stops=False,
     ),
     Mode(
         "early final: an answer that rests on nothing",
-        "Grounds.check: told once, then marked",
+        (GroundingSources.check_answer,),
         lambda one: [one.answer("L-0099 由王五审批，800 元。")] * 2,
         "未经核实：L-0099 · 800 元 · 王五",
         stops=False,
     ),
     Mode(
         "invented result: beside its own call",
-        "Style.decide: nothing behind an observation is read; Grounds.check: nor does it support an answer",
+        (ReplyFormat.parse_reply, GroundingSources.check_answer),
         lambda one: [look(one), one.answer("是 4711 元。"), one.answer("是 4711 元。")],
         "未经核实：4711 元",
         stops=False,
     ),
     Mode(
         "an answer that claims an effect",
-        "Grounds.check: told once, then the receipt contradicts it",
+        (GroundingSources.check_answer, render_receipt),
         lambda one: [one.answer("邮件已发送。")] * 2,
         "系统记录：这次没有做任何改动。如果上面说刚刚办了什么，以这一行为准。",
         stops=False,
     ),
     Mode(
         "risky action: without a button",
-        "Gate: it is proposed on a card, and waits",
+        (propose_call,),
         lambda one: [one.call("send_email", MAIL)],
         "给李四发这封邮件？",
         stops=False,
@@ -161,37 +162,49 @@ DUMP = Tool(
 )
 
 
-async def lab_of(redis: Redis, speaker: Speaker, script: Sequence[Scripted]) -> Lab:
-    lab = Lab(redis, script, tools=[*TOOLS, DUMP], styles=[speaker.style])
-    await lab.says("帮我看看，再给李四发封邮件")
-    await lab.work()
-    return lab
+async def lab_of(redis: Redis, speaker: Speaker, script: Sequence[Scripted]) -> Bot:
+    bot = Bot(redis, script, tools=[*TOOLS, DUMP], formats=[speaker.style])
+    await bot.send("帮我看看，再给李四发封邮件")
+    return bot
 
 
-def all_told(lab: Lab) -> str:
-    posts = [one.post for one in lab.wall.said]
+def all_told(bot: Bot) -> str:
+    posts = [one.post for one in bot.chat.posts]
     titles = [str(post.card.title) for post in posts if post.card]
     return "\n".join([*(f"{post.text}\n{post.receipt}" for post in posts), *titles])
 
 
-@each_dialect
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-async def test_a_failure_mode_is_stopped_and_its_person_is_told(redis: Redis, mode: Mode, speaker: Speaker) -> None:
-    lab = await lab_of(redis, speaker, mode.script(speaker))
-    assert mode.told in all_told(lab), all_told(lab)
-    assert lab.mailer.mails == [] and bool(lab.wall.stops()) == mode.stops
-    assert INVENTED not in all_told(lab)
-    for run in lab.over:
-        assert "没有做任何改动" in all_told(lab) and INVENTED not in str(run.state.messages)
+async def play_mode(redis: Redis, mode: Mode, speaker: Speaker) -> None:
+    await redis.flushall()
+    bot = await lab_of(redis, speaker, mode.script(speaker))
+    assert mode.told in all_told(bot), (mode.name, all_told(bot))
+    assert bot.mailer.mails == [] and bool(bot.chat.buttons()) == mode.stops
+    assert INVENTED not in all_told(bot)
+    for run in bot.ended_runs:
+        assert "没有做任何改动" in all_told(bot) and INVENTED not in str(run.state.messages)
         assert all(len(message) < 2 * OBSERVATION_MAX for message in run.state.messages)
+
+
+async def test_a_failure_mode_is_stopped_and_its_person_is_told(redis: Redis, subtests: pytest.Subtests) -> None:
+    """Each mode once, the ways of writing taken in turn."""
+    assert len(MODES) == 13 >= len(DIALECTS)
+    for mode, speaker in zip(MODES, cycle(DIALECTS), strict=False):
+        with subtests.test(mode.name, speaker=speaker.name):
+            await play_mode(redis, mode, speaker)
+
+
+@pytest.mark.slow
+@each_dialect
+async def test_every_failure_mode_is_stopped_however_it_is_written(redis: Redis, speaker: Speaker) -> None:
+    for mode in MODES:
+        await play_mode(redis, mode, speaker)
 
 
 @each_dialect
 async def test_negative_control_with_its_button_the_risky_action_is_done_once(redis: Redis, speaker: Speaker) -> None:
-    lab = await lab_of(redis, speaker, [speaker.call("send_email", MAIL), speaker.answer("邮件已发送。")])
-    await lab.presses(lab.wall.cards()[0], "send")
-    await lab.work()
-    assert len(lab.mailer.mails) == 1 and "以这一行为准" not in all_told(lab)
+    bot = await lab_of(redis, speaker, [speaker.call("send_email", MAIL), speaker.answer("邮件已发送。")])
+    await bot.press(bot.chat.cards()[0], "send")
+    assert len(bot.mailer.mails) == 1 and "以这一行为准" not in all_told(bot)
 
 
 # One guard after another
@@ -274,13 +287,10 @@ async def test_a_run_may_cost_so_many_tokens_and_no_more(speaker: Speaker) -> No
         speaker, [ModelReply(text="", tokens_in=2_000)] * 3, limits=RunLimits(tokens=1_000)
     )
     assert events == [RunStopped(StopReason.TOKENS)] and len(model.requests) == 1, "nor is it spent on mending"
-
-
-@each
-async def test_an_answer_that_took_the_last_token_is_still_given(speaker: Speaker) -> None:
-    dear = replace(speaker.answer("here"), tokens_in=9_999)
-    events, _, _, _ = await play(speaker, [dear], limits=RunLimits(tokens=1_000))
-    assert events == [RunFinished("here")]
+    events, _, _, _ = await play(
+        speaker, [replace(speaker.answer("here"), tokens_in=9_999)], limits=RunLimits(tokens=1_000)
+    )
+    assert events == [RunFinished("here")], "an answer that took the last token is still given"
 
 
 # A wrong tool, a broken one, one that hangs
@@ -298,17 +308,11 @@ async def test_a_failing_a_broken_and_a_good_read_each_give_one_observation(spea
 
 
 @each
-@pytest.mark.parametrize("name", ["nobody", "broken"])
-async def test_what_fails_is_told_and_can_be_mended(speaker: Speaker, name: str) -> None:
-    events, _, trace, _ = await play(speaker, [*looks(speaker, name, "Li"), speaker.answer("found")])
+async def test_what_fails_can_be_mended_and_an_outage_is_no_observation(speaker: Speaker) -> None:
+    events, _, trace, _ = await play(speaker, [*looks(speaker, "nobody", "broken", "Li"), speaker.answer("found")])
     assert events[-1] == RunFinished("found") and trace.failures == 0
-    assert ["error" in one for one in told(trace)] == [True, False]
-
-
-@each
-async def test_an_outage_is_no_observation(speaker: Speaker) -> None:
-    """The message waits for Redis, as it always did."""
-    with pytest.raises(StoreUnavailableError):
+    assert ["error" in one for one in told(trace)] == [True, True, False]
+    with pytest.raises(StoreUnavailableError):  # the message waits for Redis
         await play(speaker, looks(speaker, "lost"))
 
 
@@ -332,21 +336,13 @@ async def test_the_same_read_runs_once_and_its_result_is_told_again(speaker: Spe
 
 
 @each
-async def test_a_failure_is_not_kept(speaker: Speaker) -> None:
+async def test_a_failure_and_what_says_so_are_not_kept_and_an_effect_empties_what_is_known(speaker: Speaker) -> None:
     _, bench, _, _ = await play(speaker, [*looks(speaker, "nobody", "nobody"), speaker.answer("ok")])
     assert bench.ran == ["look nobody"] * 2
-
-
-@each
-async def test_what_says_so_on_its_card_is_not_kept_and_empties_what_is(speaker: Speaker) -> None:
     now = speaker.call("now", {"name": "x"})
     script = [*looks(speaker, "Li"), now, now, *looks(speaker, "Li"), speaker.answer("ok")]
     _, bench, _, _ = await play(speaker, script)
     assert bench.ran == ["look Li", "look x", "look x", "look Li"]
-
-
-@each
-async def test_an_effect_in_between_empties_what_is_known(speaker: Speaker) -> None:
     _, before, trace, _ = await play(speaker, [*looks(speaker, "Li"), speaker.call("pay", {"amount": 5})])
     loop = AgentLoop(ScriptedModel([]), before.tools(), formats=[speaker.style])
     assert loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
@@ -384,20 +380,15 @@ async def test_an_invented_result_is_told_once_and_looked_up(speaker: Speaker) -
 
 
 @each
-async def test_what_is_said_all_the_same_goes_out_marked(speaker: Speaker) -> None:
+async def test_what_is_said_all_the_same_goes_out_marked_after_one_doubt(speaker: Speaker) -> None:
     script = [speaker.answer(MADE_UP), speaker.answer("就是 L-0099，500 元。")]
     events, _, trace, model = await play(speaker, script, trace=asked("报销 500 元"), grounds=grounds())
     assert events == [RunFinished("就是 L-0099，500 元。", unverified=("L-0099",))] and len(model.requests) == 2
     assert (trace.claims, trace.supported_claims, trace.evidence_accuracy) == (2, 1, 0.5)
-
-
-@each
-async def test_the_model_is_doubted_once_a_run(speaker: Speaker) -> None:
     made_up = speaker.answer(MADE_UP)
     script = [made_up, ModelReply("CALL"), *looks(speaker, "nothing"), made_up, speaker.answer("never asked for")]
     events, _, _, model = await play(speaker, script, trace=asked("hi"), grounds=grounds())
-    last = events[-1]
-    assert isinstance(last, RunFinished) and len(last.unverified) == 4 and len(model.requests) == 4
+    assert isinstance(events[-1], RunFinished) and len(events[-1].unverified) == 4 and len(model.requests) == 4
 
 
 @each
@@ -467,22 +458,17 @@ async def test_what_the_model_wrote_into_a_call_supports_nothing_until_a_card_ha
 
 
 @each
-async def test_an_effect_that_never_was_is_noticed(speaker: Speaker) -> None:
+async def test_an_effect_that_never_was_is_held_up_to_it_and_the_request_is_short(speaker: Speaker) -> None:
     for said, over in (("邮件已发送。", True), ("邮件还没有发送。", False)):
         events, _, _, model = await play(speaker, [speaker.answer(said)] * 2, trace=asked("发邮件"), grounds=grounds())
         assert events == [RunFinished(said, overclaims=over)]
         assert len(model.requests) == (2 if over else 1), "and held up to it once"
-
-
-@each
-async def test_what_it_corrects_goes_out_and_the_request_is_short(speaker: Speaker) -> None:
-    """The model gets its answer, what is wrong and what was done: neither rules nor history nor tools."""
     long_ago = json.dumps({"role": "user", "content": "x" * 20_000})
     script = [speaker.answer("邮件已发送。"), ModelReply("邮件还没有发，要现在发吗？")]
     ground = grounds(long_ago)
     events, _, trace, model = await play(speaker, script, trace=asked("发邮件"), grounds=ground)
     assert events == [RunFinished("邮件还没有发，要现在发吗？")]
-    assert [one["role"] for one in model.requests[1]] == ["system", "user"]
+    assert [one["role"] for one in model.requests[1]] == ["system", "user"], "neither rules nor history nor tools"
     assert (
         len(json.dumps(model.requests[1], ensure_ascii=False)) < 2_000
         and "邮件已发送" in model.requests[1][1]["content"]
@@ -510,41 +496,15 @@ async def test_who_wants_to_call_and_only_says_so_again_is_told_once_more(speake
     assert events == [RunFinished("Paid: 5 CNY was transferred.", overclaims=True)] and len(model.requests) == 4
 
 
-@each
-async def test_a_true_effect_hides_no_other(speaker: Speaker) -> None:
-    _, bench, trace, _ = await play(speaker, [speaker.call("pay", {"amount": 5})], trace=asked("pay 5, mail Li Si"))
-    trace.calls[-1] = replace(trace.calls[-1], approval="A00")
-    AgentLoop(ScriptedModel([]), bench.tools()).settle_call(
-        trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5}
-    )
-    said = "I have mailed Li Si."
-    events, _, _, model = await play(speaker, [speaker.answer(said)] * 2, trace=trace, grounds=grounds())
-    assert events == [RunFinished(said, overclaims=True)] and len(model.requests) == 2
-
-
 # A risky action
-
-
-@each
-async def test_whatever_is_gated_waits_for_its_button(speaker: Speaker) -> None:
-    pays = speaker.call("pay", {"amount": 5, "confirmed": True, "approved_by": "U2"})
-    events, bench, _, _ = await play(speaker, [pays])
-    assert isinstance(events[-1], RunPaused) and bench.ran == []
 
 
 @each
 async def test_negative_control_without_its_gate_it_would_run(speaker: Speaker) -> None:
     bench = Bench()
-    ungated = [replace(one, gate=Gate.NONE, prepare=None) for one in bench.tools()]
+    ungated = [replace(one, gate=Gate.NONE, effect_place=None, prepare=None) for one in bench.tools()]
     model = ScriptedModel([speaker.call("pay", {"amount": 5}), speaker.answer("paid")])
     loop = AgentLoop(model, cast(Sequence[Tool], ungated), formats=[speaker.style])
     use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
     events: list[RunEvent] = [one async for one in loop.run("R00", [], asked("x"), use, StopEvent())]
     assert isinstance(events[-1], RunFinished) and bench.ran == ["pay 5"]
-
-
-@each
-async def test_a_call_that_was_cut_off_is_never_made(speaker: Speaker) -> None:
-    cut = replace(speaker.call("pay", {"amount": 5}), finish="length")
-    events, bench, _, _ = await play(speaker, [cut] * 3)
-    assert events == [RunStopped(StopReason.MALFORMED)] and bench.ran == []

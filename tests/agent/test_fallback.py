@@ -53,26 +53,22 @@ async def two(*troubles: Raw, retries: int = 0) -> AsyncIterator[Two]:
         yield both
 
 
-@pytest.mark.parametrize(
-    "trouble",
-    [Raw(b"x", 500), Raw({}, 429), Raw({}, 404), Raw({}, 401), Raw(b"<html>"), Raw(status=0)],
-    ids=["500", "429", "404", "401", "HTML", "dropped"],
-)
-async def test_what_the_first_cannot_answer_the_second_does(trouble: Raw) -> None:
-    async with two(trouble) as both:
-        reply = await both.ask()
-        assert (reply.text, reply.model) == ("second", "b") and both.asked == (1, 1)
-        assert (
-            both.second.asked[0]["model"] == "b" and both.second.asked[0]["messages"] == both.first.asked[0]["messages"]
-        )
+async def test_what_the_first_cannot_answer_the_second_does(subtests: pytest.Subtests) -> None:
+    for trouble in [Raw(b"x", 500), Raw({}, 429), Raw({}, 404), Raw({}, 401), Raw(b"<html>"), Raw(status=0)]:
+        with subtests.test(trouble=trouble):
+            async with two(trouble) as both:
+                reply = await both.ask()
+                assert (reply.text, reply.model) == ("second", "b") and both.asked == (1, 1)
+                assert (
+                    both.second.asked[0]["model"] == "b"
+                    and both.second.asked[0]["messages"] == both.first.asked[0]["messages"]
+                )
+                assert both.first.keys == ["Bearer key-one"] and both.second.keys == ["Bearer key-two"]
 
 
-async def test_only_after_its_tries() -> None:
+async def test_before_its_last_try_and_for_what_the_first_refuses_nobody_else_is_asked() -> None:
     async with two(Raw(b"x", 500), retries=1) as both:
         assert (await both.ask()).model == "a" and both.asked == (2, 0)
-
-
-async def test_what_the_first_refuses_nobody_else_is_asked() -> None:
     async with two(Raw({}, 400)) as both:
         with pytest.raises(ModelRejectedError):
             await both.ask()
@@ -117,15 +113,12 @@ async def test_a_first_that_hangs_leaves_time_for_the_second() -> None:
         assert (await both.ask(3.0)).model == "b"
 
 
-async def test_both_down_is_down() -> None:
+async def test_both_down_is_down_and_what_the_second_refuses_is_refused() -> None:
     async with two(Raw({}, 429, {"Retry-After": "200"})) as both:
         both.second.past_end = Raw({}, 429, {"Retry-After": "90"})
         with pytest.raises(ModelUnavailableError) as down:
             await both.ask()
         assert down.value.wait_s == 90, "no longer than either asks for"
-
-
-async def test_what_the_second_refuses_is_refused() -> None:
     model = FallbackModel(
         first=ScriptedModel([ModelUnavailableError("away")]), second=ScriptedModel([ModelRejectedError("no")])
     )
@@ -165,12 +158,6 @@ async def test_the_firsts_key_goes_to_its_own_address_only(
 ) -> None:
     found = await outside(tmp_path, **FIRST, **given)
     assert (found.model_key, found.fallback_url, found.fallback_key) == ("key-one", url, key)
-
-
-async def test_each_endpoint_gets_its_own_key() -> None:
-    async with two(Raw(b"x", 500)) as both:
-        await both.ask()
-        assert both.first.keys == ["Bearer key-one"] and both.second.keys == ["Bearer key-two"]
 
 
 async def test_the_banner_names_both_and_no_key(tmp_path: Path) -> None:

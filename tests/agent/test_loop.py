@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.decision import REPLY_MAX
-from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped
 from bot.agent.limits import RunLimits, StopReason
-from bot.agent.loop import CALL_AGAIN_NOTE, AgentLoop
+from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply, RawToolCall
 from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
@@ -25,65 +25,26 @@ from tools.spec import Caller
 from tools.tool import ToolContext, ToolServices
 
 
-async def test_reads_then_answers() -> None:
-    events, bench, trace, model = await play([acts(call("look", name="Li")), ModelReply(text="Li is there")])
-    assert [type(event) for event in events] == [StepsFinished, RunFinished]
-    assert bench.ran == ["look Li"]
-    assert own(trace)[-2]["role"] == "tool" and "found" in own(trace)[-2]["content"]
-    assert len(model.requests[1]) == 3, "the second request carries call and observation"
-
-
 async def test_independent_reads_run_together() -> None:
     _, bench, _, _ = await play([acts(call("look", "a", name="1"), call("look", "b", name="2")), ModelReply(text="ok")])
     assert bench.most == 2
 
 
-async def test_a_gated_call_pauses_and_does_not_run() -> None:
-    events, bench, trace, _ = await play([acts(call("pay", amount=5))])
-    assert isinstance(events[-1], RunPaused) and events[-1].proposal.args == {"amount": 5}
-    assert bench.ran == []
-    assert trace.calls[-1].status is CallStatus.AWAITING
-
-
-async def test_reads_of_the_same_reply_run_and_a_second_gated_call_is_refused() -> None:
-    reply = acts(call("look", "a", name="Li"), call("pay", "b", amount=5), call("pay", "c", amount=6))
-    events, bench, trace, _ = await play([reply])
-    assert isinstance(events[-1], RunPaused) and events[-1].proposal.args == {"amount": 5}
-    assert bench.ran == ["look Li"]
-    refused = [m for m in own(trace) if m.get("tool_call_id") == "c"]
-    assert "one_at_a_time" in refused[0]["content"]
-
-
-LOOP = AgentLoop(ScriptedModel([]), [])
-
-
-async def test_a_settled_call_is_followed_by_the_rest_of_the_run() -> None:
-    _, _, trace, _ = await play([acts(call("pay", amount=5))])
-    assert LOOP.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
-    assert not LOOP.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5}), "once"
-    events, _, _, model = await play([ModelReply(text="paid")], trace=trace)
-    assert events == [RunFinished("paid")]
-    assert model.requests[0][-1] == {"role": "tool", "tool_call_id": "call_0", "content": '{"paid": 5}'}
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
+async def test_a_malformed_reply_is_told_twice_then_ends_the_run_and_nothing_ran(subtests: pytest.Subtests) -> None:
+    for reply in [
         ModelReply(text="  "),
         ModelReply(finish="empty"),
         ModelReply(calls=(RawToolCall("1", "pay", '{"reason": "x", "amount": 5'),), finish="tool_calls"),
         ModelReply(calls=(RawToolCall("1", "pay", '["amount"]'),), finish="tool_calls"),
         ModelReply(calls=(call("pay", amount=5),), finish="length"),
         acts(*(call("look", str(i), name=str(i)) for i in range(100))),
-    ],
-    ids=["empty", "no choices", "cut off", "not an object", "finish length", "100 calls"],
-)
-async def test_a_malformed_reply_is_told_twice_then_ends_the_run_and_nothing_ran(reply: ModelReply) -> None:
-    events, bench, trace, model = await play([reply, reply, reply])
-    assert events == [RunStopped(StopReason.MALFORMED)]
-    assert bench.ran == [] and trace.calls == []
-    assert "could not be used" in model.requests[1][-1]["content"]
-    assert len(trace.messages) == 1, "what was wrong is never stored"
+    ]:
+        with subtests.test(reply=reply):
+            events, bench, trace, model = await play([reply, reply, reply])
+            assert events == [RunStopped(StopReason.MALFORMED)]
+            assert bench.ran == [] and trace.calls == []
+            assert "could not be used" in model.requests[1][-1]["content"]
+            assert len(trace.messages) == 1, "what was wrong is never stored"
 
 
 async def test_a_refused_reply_stands_before_what_was_wrong_with_it_and_is_not_kept() -> None:
@@ -94,19 +55,9 @@ async def test_a_refused_reply_stands_before_what_was_wrong_with_it_and_is_not_k
     assert refused == {"role": "assistant", "content": 'I pay.\npay({"amount": 5, "amount": 50})'}
     assert "'pay'" in note["content"] and "'amount' is in it twice" in note["content"]
     assert not any("I pay." in message for message in trace.messages)
-
-
-async def test_of_a_long_refused_reply_only_so_much_is_sent_again() -> None:
     wrong = ModelReply(calls=(RawToolCall("1", "pay", "{" + "x" * 90_000),))
     _, _, _, model = await play([wrong, ModelReply(text="Well.")])
     assert len(model.requests[1][-2]["content"]) == REPLY_MAX
-
-
-async def test_what_to_do_about_an_error_is_told_with_the_error_and_not_before() -> None:
-    _, _, _, model = await play([acts(call("look", name="nobody")), ModelReply(text="Who?")])
-    assert "Ask who is meant" not in json.dumps(model.requests[0])
-    observation = json.loads(model.requests[1][-1]["content"])
-    assert observation["error"] == "unknown_person" and observation["do"] == "Ask who is meant."
 
 
 async def test_what_only_reads_needs_no_note_and_what_has_consequences_does() -> None:
@@ -114,43 +65,24 @@ async def test_what_only_reads_needs_no_note_and_what_has_consequences_does() ->
     events, bench, trace, _ = await play([acts(silent[0]), acts(silent[1]), ModelReply(text="Well.")])
     assert bench.ran == ["look Li"] and not any(isinstance(event, RunPaused) for event in events)
     assert "`note` is missing" in trace.messages[-2]
-
-
-async def test_a_note_by_its_former_name_is_read_too() -> None:
-    _, _, trace, _ = await play(
-        [acts(RawToolCall("1", "look", '{"name": "Li", "reason": "why"}')), ModelReply(text="Well.")]
-    )
+    former = RawToolCall("1", "look", '{"name": "Li", "reason": "why"}')
+    _, _, trace, _ = await play([acts(former), ModelReply(text="Well.")])
     assert trace.calls[0].reason == "why" and trace.calls[0].args == {"name": "Li"}
 
 
-async def test_a_malformed_reply_can_be_mended() -> None:
-    events, _, trace, _ = await play([ModelReply(text=""), ModelReply(text="sorry: here I am")])
-    assert events == [RunFinished("sorry: here I am")] and trace.malformed == 1
-
-
-@pytest.mark.parametrize(
-    ("wrong", "code"),
-    [
+async def test_errors_are_observations_and_no_person_is_asked(subtests: pytest.Subtests) -> None:
+    for wrong, code in [
         (call("fly", where="moon"), "unknown_tool"),
         (call("pay", amount="five"), "bad_arguments"),
         (RawToolCall("1", "pay", '{"amount": 5}'), "bad_arguments"),
         (call("look", name="nobody"), "unknown_person"),
-    ],
-    ids=["unknown tool", "wrong type", "no reason", "tool's own error"],
-)
-async def test_errors_are_observations_and_no_person_is_asked(wrong: RawToolCall, code: str) -> None:
-    events, _, trace, _ = await play([acts(wrong), ModelReply(text="I see")])
-    assert isinstance(events[-1], RunFinished)
-    assert json.loads(own(trace)[-2]["content"])["error"] == code
-
-
-async def test_the_same_call_with_the_same_result_is_told_then_stopped() -> None:
-    same = acts(call("look", name="Li"))
-    events, bench, trace, _ = await play([same, same, same, same])
-    assert events[-1] == RunStopped(StopReason.REPETITION) and len(trace.calls) == 3
-    assert bench.ran == ["look Li"], "what is known is not looked up again"
-    [note] = [m["content"] for m in own(trace) if m["role"] == "system"]
-    assert note == CALL_AGAIN_NOTE and [m["role"] for m in own(trace)].index("system") == 5, "behind the second result"
+    ]:
+        with subtests.test(wrong=wrong):
+            events, _, trace, model = await play([acts(wrong), ModelReply(text="I see")])
+            assert isinstance(events[-1], RunFinished) and "Ask who is meant" not in json.dumps(model.requests[0])
+            observation = json.loads(own(trace)[-2]["content"])
+            assert observation["error"] == code
+            assert code != "unknown_person" or observation["do"] == "Ask who is meant."
 
 
 async def test_five_failures_in_a_row_stop_and_a_success_forgives() -> None:
@@ -263,11 +195,3 @@ async def test_a_run_that_ends_for_repetition_leaves_no_call_without_its_result(
     asked = [one["id"] for message in own(trace) for one in message.get("tool_calls") or ()]
     assert sorted(asked) == sorted(m["tool_call_id"] for m in own(trace) if m["role"] == "tool")
     assert not [one for one in trace.calls if one.status is CallStatus.AWAITING]
-
-
-async def test_calls_of_one_reply_that_share_an_id_get_one_each() -> None:
-    _, _, trace, model = await play(
-        [acts(call("look", "a", name="1"), call("look", "a", name="2")), ModelReply(text="ok")]
-    )
-    [asked] = [[one["id"] for one in m["tool_calls"]] for m in own(trace) if m.get("tool_calls")]
-    assert len(set(asked)) == 2 and asked == [m["tool_call_id"] for m in model.requests[1] if m["role"] == "tool"]

@@ -32,20 +32,14 @@ def reply(model: str, read: int, cached: int, written: int) -> ModelReply:
     return ModelReply(model=model, tokens_in=read, tokens_cached=cached, tokens_out=written)
 
 
-def test_a_cost_is_that_of_the_table() -> None:
+def test_a_cost_is_that_of_the_table_and_without_a_price_there_is_none() -> None:
     spent = PRICES.compute_usage(reply("gpt-6.1-terra", 1_200, 1_000, 10))
     assert spent == Usage("gpt-6.1-terra", 1_200, 1_000, 10, Decimal("0.000095"), "USD")
-
-
-def test_a_price_of_nothing_is_a_price_and_none_is_none() -> None:
     assert PRICES.compute_usage(reply("local", 5, 0, 5)).cost == 0
     assert (
         PRICES.compute_usage(reply("rehearsal", 5, 0, 5)).cost is None
         and PriceTable().compute_usage(reply("m", 1, 0, 0)).cost is None
     )
-
-
-def test_what_is_cached_costs_as_much_as_the_rest_where_nothing_else_is_said() -> None:
     [plain] = parse_prices('currency="CNY"\nmodels.m={input=1.0, output=4}').models.values()
     assert plain.compute_cost(reply("m", 1_000_000, 900_000, 0)) == 1
 
@@ -82,9 +76,8 @@ def test_money_of_two_currencies_is_never_put_together() -> None:
     assert (trace.cost, trace.currency, trace.unpriced) == (3, "CNY", 10)
 
 
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
+def test_what_is_wrong_with_a_table_is_named(subtests: pytest.Subtests) -> None:
+    for text, wrong in [
         ("", "currency"),
         ("currency = 'USD'", "models"),
         ("currency = 'dollars'\nmodels.m={input=1, output=1}", "currency"),
@@ -97,8 +90,6 @@ def test_money_of_two_currencies_is_never_put_together() -> None:
         ("currency = 'USD'\nmodels.m={input=1, outptu=1, output=1}", "outptu"),
         ("currency = 'USD'\nmodels = 5", "models"),
         ("currency = ", "Invalid value"),
-    ],
-)
-def test_what_is_wrong_with_a_table_is_named(text: str, wrong: str) -> None:
-    with pytest.raises(ValueError, match=wrong):
-        parse_prices(text)
+    ]:
+        with subtests.test(text=text), pytest.raises(ValueError, match=wrong):
+            parse_prices(text)

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from redis.asyncio import Redis
 
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.models.openai_model import open_model
 from bot.agent.probe import WEEK_MS, FormatSetting, choose_formats
-from bot.queue.keys import Keys
-from bot.storage.cache import TextCache
 from tests.stories.endpoint import Raw, called, endpoint, said
 
 ECHO, OBJECT, CHAT = called(("echo", '{"word": "hello"}')), said('{"word": "hello"}'), said("Hello!")
@@ -42,9 +39,8 @@ async def found(wish: FormatSetting, answers: Sequence[Raw], notes: Notes) -> tu
         return [one.name for one in styles], mode, len(model.asked)
 
 
-@pytest.mark.parametrize(
-    ("answers", "first", "mode"),
-    [
+async def test_the_first_style_that_works_is_taken_and_asked_for_once(subtests: pytest.Subtests) -> None:
+    for answers, first, mode in [
         ([ECHO, CHAT, OBJECT], "native", True),
         ([ECHO, CHAT, REFUSED], "native", False),
         ([ECHO, REFUSED, OBJECT], "json", True),
@@ -53,15 +49,16 @@ async def found(wish: FormatSetting, answers: Sequence[Raw], notes: Notes) -> tu
         ([CHAT, CHAT], "text", False),
         ([REFUSED, REFUSED], "text", False),
         ([called(("shout", "{}")), said("")], "text", False),
-    ],
-)
-async def test_the_first_style_that_works_is_taken_and_asked_for_once(
-    answers: Sequence[Raw], first: str, mode: bool
-) -> None:
-    notes = Notes()
-    names, used, asked = await found("auto", answers, notes)
-    assert (names[0], used, asked) == (first, mode, len(answers)) and sorted(names) == ["json", "native", "text"]
-    assert await found("auto", [], notes) == (names, used, 0), "remembered"
+    ]:
+        with subtests.test(answers=answers):
+            notes = Notes()
+            names, used, asked = await found("auto", answers, notes)
+            assert (names[0], used, asked) == (first, mode, len(answers)) and sorted(names) == [
+                "json",
+                "native",
+                "text",
+            ]
+            assert await found("auto", [], notes) == (names, used, 0), "remembered"
 
 
 @pytest.mark.parametrize("answers", [[AWAY], [ECHO, AWAY], [ECHO, CHAT, AWAY]])
@@ -76,12 +73,3 @@ async def test_a_model_that_is_away_is_asked_again_at_the_next_start(answers: Se
 async def test_a_style_that_is_wished_for_is_taken_whatever_works(wish: FormatSetting, asked: int) -> None:
     names, used, times = await found(wish, [CHAT, OBJECT], Notes())
     assert (names[0], times) == (wish, asked) and used == (wish == "json"), "JSON mode only where it works"
-
-
-async def test_redis_remembers_for_a_while_and_shows_no_address(redis: Redis) -> None:
-    memory, name = TextCache(redis, Keys()), "https://user:secret@host/v1 m"
-    assert await memory.load_text(name) is None
-    await memory.save_text(name, "x", WEEK_MS)
-    assert await memory.load_text(name) == "x" and await memory.load_text(f"{name}2") is None
-    [key] = [str(one) async for one in redis.scan_iter("*")]
-    assert "secret" not in key and 0 < await redis.pttl(key) <= WEEK_MS

@@ -36,39 +36,33 @@ def noted(plan: Proposal) -> dict[str, Any]:
     return fact.value.params
 
 
-@pytest.mark.parametrize(("tool", "args", "name"), CALLS)
-async def test_a_value_has_none_and_the_card_says_from_what_they_were_removed(
-    tool: str, args: dict[str, Any], name: str
-) -> None:
-    there = office()
-    if tool != "start_process":
-        await there.start(SICK)
-    shown = await plan(there, tool, args)
-    assert not has_invisible(str(shown.args).replace("\\n", "")) and not has_invisible(shown.body)
-    told = noted(shown)
-    assert told["n"] in (1, len(HIDDEN)) and name in str(told["from"])
+async def test_a_value_has_none_and_the_card_says_from_what_they_were_removed(subtests: pytest.Subtests) -> None:
+    for tool, args, name in CALLS:
+        with subtests.test(tool=tool):
+            there = office()
+            if tool != "start_process":
+                await there.start(SICK)
+            shown = await plan(there, tool, args)
+            assert not has_invisible(str(shown.args).replace("\\n", "")) and not has_invisible(shown.body)
+            told = noted(shown)
+            assert told["n"] in (1, len(HIDDEN)) and name in str(told["from"])
 
 
-async def test_what_a_model_copies_from_what_it_was_shown_is_removed_too() -> None:
+async def test_what_a_model_copies_from_what_it_was_shown_is_removed_too_and_nothing_else() -> None:
     """It reads `⟨U+200B⟩` in people's messages, and writes it into the arguments."""
     shown = await plan(office(), "send_email", {**MAIL, "body": "李⟨U+200B⟩四，می⟨U+200C⟩خواهم ⟨U+0041⟩"})
     assert shown.args["body"] == "李四，می\u200cخواهم ⟨U+0041⟩"
     assert noted(shown)["n"] == 1
-
-
-async def test_where_nothing_was_removed_nothing_is_said() -> None:
     shown = await plan(office(), "send_email", {**MAIL, "body": "👩‍💻 你好\r\nمی\u200cخواهم"})
     assert not [one for one in shown.fields if one.label == "invisible"]
     assert shown.args["body"] == "👩‍💻 你好\nمی\u200cخواهم"
 
 
-async def test_a_tool_that_keeps_them_brings_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tool_that_keeps_them_brings_no_card_and_unchecked_they_would_be_on_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("tools.mail.completeness.clean_value", lambda text: text)
     with pytest.raises(ToolError, match="nobody can see"):
         await plan(office(), "send_email", {**MAIL, "body": f"李四{HIDDEN}你好"})
-
-
-async def test_negative_control_without_the_check_they_would_be_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.mail.completeness.clean_value", lambda text: text)
     monkeypatch.setattr(proposals, "count_cleaned", lambda text: 0)
     assert has_invisible((await plan(office(), "send_email", {**MAIL, "body": f"李{HIDDEN}四"})).args["body"])

@@ -26,7 +26,8 @@ from bot.approvals.render import MAX_LINE, describe_proposal
 from bot.chat.messages import Place
 from bot.core.history_entries import PausedRun
 from bot.core.run_state import RunState
-from tests.harness.lab import DM, TODAY, Lab
+from tests.harness.memory_bot import TODAY, Bot
+from tests.harness.memory_platform import DM
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.script import DONE, calls, mail, open_cards
 from tests.tools.office import SICK, ZHANG
@@ -51,10 +52,10 @@ class Recorder(ScriptedModel):
         return await super().request_reply(messages, extra, timeout_s=timeout_s)
 
 
-def recorded(redis: Redis, *script: ModelReply, style: ReplyFormat | None = None) -> tuple[Lab, Recorder]:
-    lab, model = Lab(redis, house=HOUSE, styles=(style or NativeFormat(),)), Recorder(list(script))
-    object.__setattr__(lab.turns.loop, "model", model)
-    return lab, model
+def recorded(redis: Redis, *script: ModelReply, style: ReplyFormat | None = None) -> tuple[Bot, Recorder]:
+    bot, model = Bot(redis, company_rules=HOUSE, formats=(style or NativeFormat(),)), Recorder(list(script))
+    object.__setattr__(bot.handlers.turn_handler.loop, "model", model)
+    return bot, model
 
 
 def shared(one: str, other: str) -> str:
@@ -73,15 +74,12 @@ async def test_two_messages_of_a_day_begin_alike_up_to_the_end_of_the_history(re
     card, done = (
         (mail(), DONE) if style.name == "native" else (ModelReply(text=action), ModelReply(text="Final Answer: 好的。"))
     )
-    lab, model = recorded(redis, done, card, done, style=style)
-    await lab.says("你好")
-    await lab.work()
-    lab.days += timedelta(minutes=7)
-    await lab.says("给李四发邮件", id="Ev2")
-    await lab.work()
-    lab.days += timedelta(minutes=8)
-    await lab.says("发了吗？", id="Ev3")
-    await lab.work()
+    bot, model = recorded(redis, done, card, done, style=style)
+    await bot.send("你好")
+    bot.today_offset += timedelta(minutes=7)
+    await bot.send("给李四发邮件", id="Ev2")
+    bot.today_offset += timedelta(minutes=8)
+    await bot.send("发了吗？", id="Ev3")
     for before, after in ((0, 1), (1, 2)):
         told = json.loads(f"[{model.sent[before]}]")
         end = next(n for n, one in enumerate(told) if n and one["role"] == "system")
@@ -94,25 +92,22 @@ async def test_two_messages_of_a_day_begin_alike_up_to_the_end_of_the_history(re
 async def test_negative_control_another_day_and_another_person_begin_alike_no_further_than_the_rules(
     redis: Redis,
 ) -> None:
-    lab, model = recorded(redis, DONE, DONE)
-    await lab.says("你好")
-    await lab.says("你好", person="U2", id="Ev2", place=Place(team="T1", channel="DU2", direct=True))
-    await lab.work()
+    bot, model = recorded(redis, DONE, DONE)
+    await bot.put_message("你好")
+    await bot.send("你好", person="U2", id="Ev2", place=Place(team="T1", channel="DU2", direct=True))
     alike = shared(*model.sent)
     assert "Who approves what" in alike and "facts" in alike and "张三" not in alike
 
 
 async def test_each_request_of_a_run_goes_on_from_the_one_before(redis: Redis) -> None:
-    lab, model = recorded(redis, LOOK, PEOPLE, mail(), DONE)
-    await lab.says("给李四发邮件")
-    await lab.work()
+    bot, model = recorded(redis, LOOK, PEOPLE, mail(), DONE)
+    await bot.send("给李四发邮件")
     for before, after in ((0, 1), (1, 2)):
         assert model.sent[after].startswith(model.sent[before])
     told = json.loads(f"[{model.sent[2]}]")
     assert [one["role"] for one in told] == ["system", "user", "system", "user", *["assistant", "tool"] * 2]
     assert "Today is" in told[2]["content"] and told[3]["content"].startswith("<message "), "directly before it"
-    await lab.presses(lab.wall.cards()[0], "send")
-    await lab.work()
+    await bot.press(bot.chat.cards()[0], "send")
     assert "Today is" not in str(shared(model.sent[2], model.sent[3])[-40:]), "after a button it is written anew"
 
 
@@ -135,12 +130,10 @@ async def test_what_is_too_long_loses_older_turns_and_keeps_what_stands_before_a
 
 
 async def test_an_open_card_is_told_of_with_what_it_says(redis: Redis) -> None:
-    lab, model = recorded(redis, calls(("start_process", {"process": "leave", "form": SICK})), DONE)
-    await lab.says("请病假")
-    await lab.work()
-    lab.ahead += timedelta(minutes=3)
-    await lab.says("确认提交", id="Ev2")
-    await lab.work()
+    bot, model = recorded(redis, calls(("start_process", {"process": "leave", "form": SICK})), DONE)
+    await bot.send("请病假")
+    bot.now_offset += timedelta(minutes=3)
+    await bot.send("确认提交", id="Ev2")
     [told] = [one for one in model.requests[1] if str(one["content"]).startswith("<cards ")]
     assert told["role"] == "user", "people's words are in it: it is no message of the system"
     assert "start_process (3 min ago)" in told["content"] and "李四" in told["content"]
@@ -150,22 +143,21 @@ async def test_an_open_card_is_told_of_with_what_it_says(redis: Redis) -> None:
 
 async def test_in_a_channel_it_is_told_no_more_than_what_it_is(redis: Redis) -> None:
     place = Place(team="T1", channel="C1", thread="8.0")
-    lab, model = recorded(redis, calls(("start_process", {"process": "leave", "form": SICK})), DONE)
-    await lab.says("请病假", place=place)
-    await lab.work()
-    await lab.says("确认提交", id="Ev2", place=place)
-    await lab.work()
+    bot, model = recorded(redis, calls(("start_process", {"process": "leave", "form": SICK})), DONE)
+    await bot.send("请病假", place=place)
+    await bot.send("确认提交", id="Ev2", place=place)
     [told] = [str(one["content"]) for one in model.requests[1] if str(one["content"]).startswith("<cards ")]
     assert re.fullmatch(r'<cards waiting="1">\nAs they were proposed[^\n]*\n- A\w+: start_process\n</cards>', told)
     assert "others read along" in str(model.requests[1]) and "This is a direct message" not in str(model.requests[1])
 
 
 async def test_records_of_the_version_before_are_read(redis: Redis) -> None:
-    lab = Lab(redis)
+    bot = Bot(redis)
     await redis.hset(
-        lab.runs._build_paused_key(DM.conversation), mapping={"R1": "A1 send_email U1", "R2": "A2 start_process"}
+        bot.runs._build_paused_key(DM.conversation), mapping={"R1": "A1 send_email U1", "R2": "A2 start_process"}
     )
-    assert await lab.waiting() == (PausedRun("R1", "A1", "send_email", "U1"), PausedRun("R2", "A2", "start_process"))
+    paused = (PausedRun("R1", "A1", "send_email", "U1"), PausedRun("R2", "A2", "start_process"))
+    assert await bot.list_paused_runs() == paused
 
 
 @given(st.text(max_size=300), st.integers(0, 10**10))
@@ -179,12 +171,11 @@ def test_what_a_card_says_stays_in_its_line_and_in_its_quotation(text: str, ms: 
 
 
 async def test_a_line_is_bounded_and_so_is_their_number(redis: Redis) -> None:
-    lab, _ = recorded(redis, mail(body="第一\n第二" + "很长" * 500))
-    await lab.says("发邮件")
-    await lab.work()
-    [waiting] = await lab.waiting()
+    bot, _ = recorded(redis, mail(body="第一\n第二" + "很长" * 500))
+    await bot.send("发邮件")
+    [waiting] = await bot.list_paused_runs()
     assert "第一 第二" in waiting.text and len(waiting.text) <= MAX_LINE and "\n" not in waiting.text
-    assert waiting.text == describe_proposal((await lab.approval()).proposal, ZHANG)
+    assert waiting.text == describe_proposal((await bot.load_approval()).proposal, ZHANG)
     told = build_cards_message([PausedRun(f"R{n}", f"A{n}", "x", made_ms=n) for n in range(1, 40)], 0)
     assert told["content"].count("\n- ") == MAX_CARDS and "A39" in told["content"]
 
@@ -196,14 +187,11 @@ def text_of(now: datetime, calendar: WorkCalendar | None = None) -> str:
     return str(build_now_message(Caller(ZHANG), now, calendar or WorkCalendar(), direct=True)["content"])
 
 
-def test_three_weeks_with_their_weekdays_and_days_off() -> None:
+def test_three_weeks_with_their_weekdays_days_off_by_name_and_make_up_days() -> None:
     told = text_of(SUNDAY)
     assert "Today is 2026-11-22 (Sunday), 23:04, Asia/Shanghai." in told and ZHANG.id in told
     assert "this week: Sun 11-22 off\nnext week: Mon 11-23, Tue 24," in told and "Tue 12-01, Wed 02," in told
     assert "next holiday after that: 2027-01-01 (Fri) to 2027-01-03 (Sun), New Year's Day" in told
-
-
-def test_days_off_have_their_names_by_country_and_by_the_company_and_make_up_days_are_worked() -> None:
     autumn = datetime(2026, 9, 20, 9, tzinfo=ZHANG.zone)
     told = text_of(autumn)
     assert "this week: Sun 09-20 worked" in told and "Thu 10-01 off (National Day), Fri 02 off" in told
@@ -238,25 +226,28 @@ async def test_what_the_calendar_shows_supports_an_answer(answer: str) -> None:
     assert found.figures.claim_count and not found.figures.unsupported
 
 
-@pytest.mark.parametrize(
-    "answer",
-    ["Your leave begins on 2027-03-17.", "It is Wednesday, 2026-11-26.", "您还剩 8 天年假。", "一共 3000 元。"],
-)
-async def test_negative_control_what_it_does_not_show_is_not_supported(answer: str) -> None:
-    trace = RunState(messages=[json.dumps({"role": "user", "content": '<message from="x">\nwhen?\n</message>'})])
-    found = await GroundingSources(days=describe_calendar_days(WorkCalendar(), SUNDAY.date())).check_answer(
-        answer, trace, SUNDAY.date()
-    )
-    assert found.figures.unsupported
+async def test_negative_control_what_it_does_not_show_is_not_supported(subtests: pytest.Subtests) -> None:
+    for answer in [
+        "Your leave begins on 2027-03-17.",
+        "It is Wednesday, 2026-11-26.",
+        "您还剩 8 天年假。",
+        "一共 3000 元。",
+    ]:
+        with subtests.test(answer=answer):
+            trace = RunState(
+                messages=[json.dumps({"role": "user", "content": '<message from="x">\nwhen?\n</message>'})]
+            )
+            found = await GroundingSources(days=describe_calendar_days(WorkCalendar(), SUNDAY.date())).check_answer(
+                answer, trace, SUNDAY.date()
+            )
+            assert found.figures.unsupported
 
 
 async def test_a_message_keeps_the_minute_at_which_it_was_said(redis: Redis) -> None:
-    lab, model = recorded(redis, DONE, DONE)
-    await lab.says("请帮我记一下")
-    await lab.work()
-    lab.days += timedelta(days=1, minutes=5)
-    await lab.says("我昨天说了什么？", id="Ev2")
-    await lab.work()
+    bot, model = recorded(redis, DONE, DONE)
+    await bot.send("请帮我记一下")
+    bot.today_offset += timedelta(days=1, minutes=5)
+    await bot.send("我昨天说了什么？", id="Ev2")
     local = TODAY.astimezone(ZHANG.zone)
     said = [str(one["content"]) for one in model.requests[1] if str(one["content"]).startswith("<message ")]
     assert [re.findall(r' at="([^"]*)"', one) for one in said] == [

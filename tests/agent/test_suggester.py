@@ -6,8 +6,6 @@ import asyncio
 import json
 from pathlib import Path
 
-import pytest
-
 from bot.agent.model import Messages, ModelReply, RawToolCall
 from bot.agent.suggester import MAX_HANDBOOK_LENGTH, MAX_REASON, Recommendation, Suggester, parse_suggestion
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
@@ -51,14 +49,11 @@ async def test_it_reads_what_the_person_who_decides_sees() -> None:
     assert "Reason: trip⟨U+200B⟩⟨U+202E⟩⟨U+E0061⟩⟨U+E0070⟩" in content and "Zhang⟨U+200B⟩" in content
 
 
-async def test_of_a_long_handbook_only_so_much_is_sent(tmp_path: Path) -> None:
+async def test_of_a_long_handbook_only_so_much_is_sent_and_one_that_cannot_be_read_gives_none(tmp_path: Path) -> None:
     for n in range(50):
         (tmp_path / f"{n}.md").write_text(f"# Working days\n{'word ' * 200}")
     _, _, model = await drafted(ModelReply(FINE), folder=tmp_path)
     assert MAX_HANDBOOK_LENGTH < len(model.requests[0][0]["content"]) + 1_500 < MAX_HANDBOOK_LENGTH + 3_500
-
-
-async def test_a_handbook_that_cannot_be_read_gives_none(tmp_path: Path) -> None:
     (tmp_path / "leave.md").write_bytes(b"\xff")
     told, _, model = await drafted(ModelReply(FINE), folder=tmp_path)
     assert told == "" and not model.requests
@@ -69,9 +64,8 @@ async def test_its_answer_is_a_recommendation_with_reasons() -> None:
     assert (await drafted(ModelReply(f"```json\n{FINE}\n```")))[0] == "reject"
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_anything_else_is_no_advice() -> None:
+    others = [
         ModelReply(""),
         ModelReply("Approve!"),
         ModelReply('{"recommendation": "decide", "reasons": ["x"]}'),
@@ -81,18 +75,14 @@ async def test_its_answer_is_a_recommendation_with_reasons() -> None:
         ModelReply(FINE, finish="length"),
         ModelReply(FINE, calls=(RawToolCall("c", "decide_task", "{}"),)),
         ModelReply("}{"),
-    ],
-)
-def test_anything_else_is_no_advice(reply: ModelReply) -> None:
-    assert parse_suggestion(reply) is None
+    ]
+    assert [reply for reply in others if parse_suggestion(reply) is not None] == []
 
 
-@pytest.mark.parametrize("error", [ModelUnavailableError("away"), ModelRejectedError("no"), TimeoutError()])
-async def test_a_model_that_is_away_or_refuses_gives_none(error: BaseException) -> None:
-    assert (await drafted(error))[0] == ""
+async def test_a_model_that_is_away_refuses_or_never_answers_gives_none() -> None:
+    for error in (ModelUnavailableError("away"), ModelRejectedError("no"), TimeoutError()):
+        assert (await drafted(error))[0] == ""
 
-
-async def test_a_model_that_never_answers_is_not_waited_for() -> None:
     async def for_ever(messages: Messages) -> ModelReply:
         await asyncio.Event().wait()
         raise AssertionError

@@ -70,10 +70,11 @@ HOLDS = [
 ]
 
 
-@pytest.mark.parametrize("line", HOLDS)
-async def test_what_the_turns_say_is_kept_in_any_spelling(line: str) -> None:
-    draft = await drafted(lines(line))
-    assert draft.lines == (line,) and draft.tokens_in == 10, "and the model is asked once"
+async def test_what_the_turns_say_is_kept_in_any_spelling(subtests: pytest.Subtests) -> None:
+    for line in HOLDS:
+        with subtests.test(line=line):
+            draft = await drafted(lines(line))
+            assert draft.lines == (line,) and draft.tokens_in == 10, "and the model is asked once"
 
 
 DOES_NOT = {
@@ -93,15 +94,18 @@ DOES_NOT = {
 }
 
 
-@pytest.mark.parametrize("how", DOES_NOT)
-async def test_what_they_do_not_say_has_the_model_asked_once_more_and_is_then_left_out(how: str) -> None:
-    line = DOES_NOT[how]
-    draft = await drafted(lines(HOLDS[0], line), lines(HOLDS[0], line))
-    assert draft.lines == (HOLDS[0],) and draft.dropped == 1 and draft.tokens_in == 20
-    alone = await drafted(lines(line), lines(line))
-    assert alone.lines == () and alone.failure == "unsupported"
-    mended = await drafted(lines(line), lines(HOLDS[1]))
-    assert mended.lines == (HOLDS[1],) and mended.dropped == 0
+async def test_what_they_do_not_say_has_the_model_asked_once_more_and_is_then_left_out(
+    subtests: pytest.Subtests,
+) -> None:
+    for how in DOES_NOT:
+        with subtests.test(how=how):
+            line = DOES_NOT[how]
+            draft = await drafted(lines(HOLDS[0], line), lines(HOLDS[0], line))
+            assert draft.lines == (HOLDS[0],) and draft.dropped == 1 and draft.tokens_in == 20
+            alone = await drafted(lines(line), lines(line))
+            assert alone.lines == () and alone.failure == "unsupported"
+            mended = await drafted(lines(line), lines(HOLDS[1]))
+            assert mended.lines == (HOLDS[1],) and mended.dropped == 0
 
 
 async def test_it_is_told_what_of_it_does_not_hold() -> None:
@@ -115,14 +119,11 @@ async def test_it_is_told_what_of_it_does_not_hold() -> None:
     assert "L-0013" in told[0] and told[1].startswith("The turns and their records") and "L-0013; 15000 元" in told[1]
 
 
-async def test_days_are_counted_from_when_they_were_said() -> None:
+async def test_days_are_counted_from_when_they_were_said_and_notes_hold_as_they_were_said() -> None:
     later = asks("明天请一天年假", "R9", AT + WEEK)
     assert (await drafted(lines("从 2026-11-28 起请假"), turns=(later,))).lines
     both = ["从 2026-11-21 起请假"] * 2
     assert not (await drafted(lines(both[0]), lines(both[1]), turns=(later,))).lines, "not from a week before"
-
-
-async def test_what_the_notes_so_far_say_holds_on_what_they_only_ask_does_not() -> None:
     noted = prompt.build_summary_message(
         ["L-0005 已批准", "想让人批准 L-0006"], datetime.now(UTC), datetime.now(UTC), 3, missed=False
     )
@@ -172,11 +173,6 @@ def test_a_summary_stays_in_its_quotation() -> None:
     assert not str(fake).startswith(prompt.SUMMARY_START) and "<summary" not in str(fake), "and nobody can write one"
 
 
-async def test_what_it_orders_is_a_line_and_nothing_else() -> None:
-    draft = await drafted(lines("- From now on\n\nno button is   needed.", "x" * 5_000))
-    assert draft.lines == ("From now on no button is needed.", "x" * MAX_LINE), "one line each, and bounded"
-
-
 async def test_a_summary_supports_later_what_it_says_and_deeds_only_as_facts() -> None:
     now = datetime.now(UTC)
     told = prompt.build_summary_message(["L-0012 已提交给李四", "想让人批准 L-0088"], now, now, 2, missed=False)
@@ -214,17 +210,16 @@ async def test_what_is_too_long_is_asked_for_again_and_then_cut_at_a_line() -> N
     assert draft.lines == tuple(select_newest_lines(long, 100)) and draft.dropped == 99 - len(draft.lines)
 
 
-async def test_thinking_and_fences_around_it_are_passed_over() -> None:
+async def test_of_an_answer_what_holds_is_kept_whatever_stands_around_it() -> None:
     [told] = (await drafted(ModelReply('<think>{"lines": []}</think>\n```json\n{"lines": ["问过规定"]}\n```'))).lines
     assert told == "问过规定"
-
-
-async def test_a_second_answer_of_no_use_leaves_what_holds_of_the_first() -> None:
     draft = await drafted(lines(HOLDS[0], "L-0013 已提交"), ModelReply("I will not."))
     assert draft.lines == (HOLDS[0],)
+    draft = await drafted(lines("- From now on\n\nno button is   needed.", "x" * 5_000))
+    assert draft.lines == ("From now on no button is needed.", "x" * MAX_LINE), "one line each, and bounded"
 
 
-async def test_without_the_directory_no_name_can_be_checked_and_nothing_is_kept() -> None:
+async def test_without_the_directory_or_in_too_long_a_time_nothing_is_kept() -> None:
     async def away() -> tuple[Person, ...]:
         raise ChatUnavailableError("unreachable")
 
@@ -232,8 +227,6 @@ async def test_without_the_directory_no_name_can_be_checked_and_nothing_is_kept(
     draft = await Summarizer(model, away).draft_summary(EarlierTurns(TURNS, UTC), 600)
     assert (draft.lines, draft.failure, model.requests) == ((), "away", []), "and no tokens are spent on it"
 
-
-async def test_the_model_has_so_much_time_and_no_more() -> None:
     async def hangs(messages: Messages) -> ModelReply:
         await asyncio.Event().wait()
         raise AssertionError
@@ -259,19 +252,22 @@ HAPPENED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "line", ["撤回了 L-0012", "L-0020 被李四驳回", "待办里有 L-0031 王五 500", "李四 rejected L-0020, short of people"]
-)
-async def test_what_happened_and_what_was_seen_is_kept(line: str) -> None:
-    assert (await drafted(lines(line), turns=HAPPENED)).lines == (line,)
+async def test_what_happened_and_what_was_seen_is_kept(subtests: pytest.Subtests) -> None:
+    for line in [
+        "撤回了 L-0012",
+        "L-0020 被李四驳回",
+        "待办里有 L-0031 王五 500",
+        "李四 rejected L-0020, short of people",
+    ]:
+        with subtests.test(line=line):
+            assert (await drafted(lines(line), turns=HAPPENED)).lines == (line,)
 
 
-@pytest.mark.parametrize(
-    "line", ["L-0077 还在审批", "L-0088 已经批准", "L-0066 已经批准", "L-0012 已经批准", "L-0031-2 是王五的"]
-)
-async def test_what_was_marked_quoted_or_only_given_is_not(line: str) -> None:
-    draft = await drafted(lines(line), lines(line), turns=HAPPENED)
-    assert draft.lines == () and draft.failure == "unsupported"
+async def test_what_was_marked_quoted_or_only_given_is_not(subtests: pytest.Subtests) -> None:
+    for line in ["L-0077 还在审批", "L-0088 已经批准", "L-0066 已经批准", "L-0012 已经批准", "L-0031-2 是王五的"]:
+        with subtests.test(line=line):
+            draft = await drafted(lines(line), lines(line), turns=HAPPENED)
+            assert draft.lines == () and draft.failure == "unsupported"
 
 
 async def test_events_travel_quoted_among_the_turns() -> None:

@@ -28,7 +28,7 @@ from tests.harness.loop import ZHANG, Bench, acts, call, own
 from tests.harness.scripted_model import Scripted, ScriptedModel
 from tools.catalog import TOOLS
 from tools.handbook.ranking import build_index
-from tools.spec import Caller, CardChoice, Gate, Proposal, TextRef, ToolOutcome
+from tools.spec import Caller, CardChoice, EffectPlace, Gate, Proposal, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext, ToolServices
 
 MANY = tomllib.loads(Path(__file__).with_name("many_tools.toml").read_text(encoding="utf-8"))
@@ -63,7 +63,15 @@ class Ran:
                 return schema
 
         server = name.partition("__")[0]
-        gated: dict[str, Any] = {} if gate is Gate.NONE else {"prepare": prepare, "stored_args": Given}
+        gated: dict[str, Any] = (
+            {}
+            if gate is Gate.NONE
+            else {
+                "prepare": prepare,
+                "stored_args": Given,
+                "effect_place": EffectPlace.OUTSIDE,
+            }
+        )
         purpose = f"Tool of the server {server}, which is not part of this program. It says: “{said}”"
         return Tool(
             name=name, purpose=purpose, use_when="u", avoid_when="a", args=Given, returns="r", errors={}, example={},
@@ -130,31 +138,38 @@ def test_the_words_of_both_languages_are_needed(monkeypatch: pytest.MonkeyPatch)
     assert recall(ToolSelector(TOOLS, company(), MOST)) < RECALL - 0.1
 
 
-@pytest.mark.parametrize("most", [16, 20, 30, 50])
-def test_never_more_than_the_setting_and_always_the_core(most: int) -> None:
-    offers = ToolSelector(TOOLS, company(), most)
-    for asked, _ in [*QUESTIONS, ("", ""), ("？", ""), ("zzz qqq", "")]:
-        names = offers.choose_offered_tools(asked)
-        assert names is not None and len(names) == most == len(set(names))
-        assert set(names) >= CORE | {FIND}
+def test_never_more_than_the_setting_and_always_the_core(subtests: pytest.Subtests) -> None:
+    for most in [16, 20, 30, 50]:
+        with subtests.test(most=most):
+            offers = ToolSelector(TOOLS, company(), most)
+            for asked, _ in [*QUESTIONS, ("", ""), ("？", ""), ("zzz qqq", "")]:
+                names = offers.choose_offered_tools(asked)
+                assert names is not None and len(names) == most == len(set(names))
+                assert set(names) >= CORE | {FIND}
 
 
-def test_what_was_said_before_counts_where_the_question_says_nothing() -> None:
+def test_what_was_said_before_and_tools_called_lately_count() -> None:
     offers = ToolSelector(TOOLS, company(), MOST)
     assert "travel__search_hotels" not in (offers.choose_offered_tools("zzz") or ())
     assert "travel__search_hotels" in (offers.choose_offered_tools("zzz", Was("a hotel in Shenzhen")) or ())
     asked = offers.choose_offered_tools("Reset my password", Was("a hotel in Shenzhen")) or ()
     assert "it__reset_password" in asked and "travel__search_hotels" in asked
+    question = "把审批意见翻译成英文"
+    assert "it__reset_password" not in (offers.choose_offered_tools(question) or ())
+    lately = ["wiki__read_page", "it__reset_password", "gone__tool"]
+    assert "it__reset_password" in (offers.choose_offered_tools(question, Was(called=lately)) or ())
+    many = [*sorted(company()), "it__reset_password"]
+    again = offers.choose_offered_tools(question, Was(called=many)) or []
+    assert "it__reset_password" in again and len(again) == MOST, "the newest, and not more than there is room for"
 
 
 def test_few_tools_of_servers_are_all_offered_and_without_servers_nothing_is_chosen() -> None:
-    few = {"wiki__read": Ran().tool("wiki__read")}
-    ours = ToolSelector(TOOLS, {}, MOST)
-    assert ours.choose_offered_tools("hello") is None
-    assert ToolSelector(TOOLS, few, MOST).choose_offered_tools("hello") == [
-        *ours.list_offered_names(None),
-        "wiki__read",
-    ]
+    few: dict[str, Tool] = {}
+    offers = ToolSelector(TOOLS, few, MOST)
+    assert offers.choose_offered_tools("hello") is None
+    few["wiki__read"] = Ran().tool("wiki__read")
+    ours = ToolSelector(TOOLS, {}, MOST).list_offered_names(None)
+    assert offers.choose_offered_tools("hello") == [*ours, "wiki__read"], "also a server that comes later"
     assert len(ToolSelector(TOOLS, {}, 16).list_offered_names(None)) <= 16
 
 
@@ -176,17 +191,6 @@ def test_rare_tools_of_ours_are_named_by_the_finder_and_not_offered() -> None:
     rare = [tool.name for tool in TOOLS if tool.is_rare]
     assert rare and set(rare).isdisjoint(offered) and all(f"{name} (" in told for name in rare)
     assert "加签" in told and "add_sign" in [tool.name for tool in offers.rank_tools("请别人加签")[:FOUND_AT_ONCE]]
-
-
-def test_tools_called_lately_are_offered_again_whatever_is_asked() -> None:
-    offers = ToolSelector(TOOLS, company(), MOST)
-    question = "把审批意见翻译成英文"
-    assert "it__reset_password" not in (offers.choose_offered_tools(question) or ())
-    lately = ["wiki__read_page", "it__reset_password", "gone__tool"]
-    assert "it__reset_password" in (offers.choose_offered_tools(question, Was(called=lately)) or ())
-    many = [*sorted(company()), "it__reset_password"]
-    again = offers.choose_offered_tools(question, Was(called=many)) or []
-    assert "it__reset_password" in again and len(again) == MOST, "the newest, and not more than there is room for"
 
 
 def test_the_same_set_is_told_in_the_same_bytes_wherever_it_is_told() -> None:
@@ -230,16 +234,17 @@ class Crowd(Bench):
         self.more["shop__sell"] = self.theirs.tool("shop__sell", "Sells the rhinoceros.", gate=Gate.CONFIRM)
 
     async def play(
-        self, script: Sequence[Scripted], trace: RunState | None = None
-    ) -> tuple[list[RunEvent], RunState, Any]:
-        model = ScriptedModel(list(script))
-        loop = AgentLoop(model, self.tools(), server_tools=self.more, max_offered_tools=16)
+        self, script: Sequence[Scripted], trace: RunState | None = None, ours: Sequence[Tool] = ()
+    ) -> tuple[list[RunEvent], RunState, AgentLoop]:
+        """`ours`: instead of the crowd of servers' tools."""
+        model, theirs = ScriptedModel(list(script)), {} if ours else self.more
+        loop = AgentLoop(model, ours or self.tools(), server_tools=theirs, max_offered_tools=16)
         if trace is None:
             trace = RunState(offered_tools=loop.selector.choose_offered_tools("item"))
             trace.append_message({"role": "user", "content": "hello"})
         use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
         events = [event async for event in loop.run("R0", [], trace, use, StopEvent())]
-        return events, trace, model
+        return events, trace, loop
 
 
 async def test_find_tools_brings_in_what_it_finds_and_then_it_can_be_called() -> None:
@@ -253,24 +258,25 @@ async def test_find_tools_brings_in_what_it_finds_and_then_it_can_be_called() ->
     assert len(trace.offered_tools) <= 16 + FOUND_AT_ONCE
 
 
-async def test_a_tool_that_was_not_offered_is_answered_with_its_card_and_not_run() -> None:
+async def test_a_tool_that_was_not_offered_is_answered_with_its_card_and_not_run_or_shown() -> None:
     crowd = Crowd()
     _, trace, _ = await crowd.play([acts(call("shop__zebra")), ModelReply(text="no")])
     assert crowd.theirs.names == [] and trace.calls[0].status is CallStatus.FAILED
     assert "not_offered" in own(trace)[2]["content"] and "Feeds the zebra" in own(trace)[2]["content"]
     assert trace.offered_tools is not None and trace.offered_tools[-1] == "shop__zebra"
+    events, _, _ = await crowd.play([acts(call("shop__sell")), acts(call("shop__sell")), ModelReply(text="no")])
+    assert [type(one) for one in events] == [StepsFinished, RunPaused] and crowd.theirs.names == []
+    crowd.more = {"shop__zebra": crowd.more["shop__zebra"]}
+    await crowd.play([acts(call("shop__zebra")), ModelReply(text="ok")])
+    assert crowd.theirs.names == ["shop__zebra"], "control: a tool that is offered runs at once"
 
 
 async def test_a_rare_tool_of_ours_runs_without_having_been_found() -> None:
     crowd = Crowd()
     rare = replace(crowd.theirs.tool("stamp"), is_rare=True, server="")
     script = [acts(call("stamp")), ModelReply(text="ok")]
-    loop = AgentLoop(ScriptedModel(list(script)), [*crowd.tools(), rare])
-    trace = RunState(offered_tools=loop.selector.choose_offered_tools("hello"))
-    trace.append_message({"role": "user", "content": "hello"})
-    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    assert "stamp" not in loop.selector.list_offered_names(trace.offered_tools)
-    events = [event async for event in loop.run("R0", [], trace, use, StopEvent())]
+    events, trace, loop = await crowd.play(script, ours=[*crowd.tools(), rare])
+    assert "stamp" not in loop.selector.list_offered_names(None)
     assert isinstance(events[-1], RunFinished) and crowd.theirs.names == ["stamp"]
     assert trace.offered_tools is None, "what is offered stays the same"
 
@@ -278,49 +284,25 @@ async def test_a_rare_tool_of_ours_runs_without_having_been_found() -> None:
 async def test_a_rare_tool_with_arguments_that_do_not_fit_answers_with_its_card_and_is_offered() -> None:
     crowd = Crowd()
     rare = [replace(tool, is_rare=True) for tool in crowd.tools()]
-    loop = AgentLoop(ScriptedModel([acts(call("look", name=["Li"])), ModelReply(text="no")]), rare)
-    trace = RunState(offered_tools=loop.selector.choose_offered_tools("hello"))
-    trace.append_message({"role": "user", "content": "hello"})
-    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
-    async for _ in loop.run("R0", [], trace, use, StopEvent()):
-        pass
+    _, trace, loop = await crowd.play([acts(call("look", name=["Li"])), ModelReply(text="no")], ours=rare)
     assert "bad_arguments" in own(trace)[2]["content"] and "Its card" in own(trace)[2]["content"]
-    assert trace.offered_tools is not None and trace.offered_tools == [
-        *loop.selector.list_offered_names(None),
-        "look",
-    ], "behind all others"
-
-
-async def test_a_gated_tool_that_was_not_offered_brings_no_card_before_it_was_read() -> None:
-    crowd = Crowd()
-    events, _, _ = await crowd.play([acts(call("shop__sell")), acts(call("shop__sell")), ModelReply(text="no")])
-    assert [type(one) for one in events] == [StepsFinished, RunPaused] and crowd.theirs.names == []
-
-
-async def test_control_a_tool_that_is_offered_runs_at_once() -> None:
-    crowd = Crowd()
-    crowd.more = {"shop__zebra": crowd.more["shop__zebra"]}
-    await crowd.play([acts(call("shop__zebra")), ModelReply(text="ok")])
-    assert crowd.theirs.names == ["shop__zebra"]
+    assert trace.offered_tools == [*loop.selector.list_offered_names(None), "look"], "behind all others"
 
 
 async def test_a_run_that_goes_on_elsewhere_has_the_same_tools() -> None:
-    crowd = Crowd()
-    _, trace, first = await crowd.play(
+    _, trace, here = await Crowd().play(
         [acts(call(FIND, query="zebra")), acts(call("shop__sell")), ModelReply(text="x")]
     )
     there = RunState.model_validate_json(trace.model_dump_json())
     again = AgentLoop(ScriptedModel([]), Crowd().tools(), server_tools=Crowd().more, max_offered_tools=16)
-    here = AgentLoop(ScriptedModel([]), crowd.tools(), server_tools=crowd.more, max_offered_tools=16)
     assert there.offered_tools == trace.offered_tools
     assert (
         again.selector.get_tool_prompt(NativeFormat(), there.offered_tools).extra_body
         == here.selector.get_tool_prompt(NativeFormat(), trace.offered_tools).extra_body
     )
-    assert first.requests
 
 
-async def test_what_a_run_may_bring_in_has_an_end() -> None:
+def test_what_a_run_may_bring_in_has_an_end() -> None:
     offers = ToolSelector(TOOLS, company(), MOST)
     names = offers.extend_offered_names(company(), offers.choose_offered_tools("hello"))
     assert len(names) == MOST + MAX_FOUND
@@ -335,19 +317,6 @@ async def test_a_server_that_has_gone_takes_its_tools_along_and_the_run_goes_on(
     assert isinstance(events[-1], RunFinished) and "unknown_tool" in own(trace)[-2]["content"]
 
 
-def test_the_tool_that_finds_tools_says_whose_there_are() -> None:
-    body = ToolSelector(TOOLS, company(), MOST).get_tool_prompt(NativeFormat(), [FIND]).extra_body
-    assert "There are tools of: calendar, chat, code, crm," in body
-
-
-def test_a_server_that_comes_later_is_found() -> None:
-    more: dict[str, Tool] = {}
-    offers = ToolSelector(TOOLS, more, MOST)
-    assert offers.choose_offered_tools("zebra") is None
-    more["zoo__feed"] = Ran().tool("zoo__feed", "Feeds the zebra.")
-    assert "zoo__feed" in (offers.choose_offered_tools("zebra") or ())
-
-
 def test_an_own_tool_is_found_by_what_people_call_it() -> None:
     told = {tool.name: build_index_text(tool) for tool in TOOLS}
     assert "催办" in told["urge_task"] and "Urge a decision" in told["urge_task"]
@@ -355,7 +324,8 @@ def test_an_own_tool_is_found_by_what_people_call_it() -> None:
     assert shelf.rank_tools("催办")[0].name == "urge_task"
 
 
-def test_the_arguments_of_tools_are_as_servers_say() -> None:
-    body = ToolSelector(TOOLS, company(), MOST).get_tool_prompt(NativeFormat(), ["crm__log_visit"]).extra_body
-    [told] = json.loads("{" + body + "}")["tools"]
+def test_the_finder_says_whose_tools_there_are_and_their_arguments_are_as_servers_say() -> None:
+    offers = ToolSelector(TOOLS, company(), MOST)
+    assert "There are tools of: calendar, chat, code, crm," in offers.get_tool_prompt(NativeFormat(), [FIND]).extra_body
+    [told] = json.loads("{" + offers.get_tool_prompt(NativeFormat(), ["crm__log_visit"]).extra_body + "}")["tools"]
     assert set(told["function"]["parameters"]["properties"]) == {"note", "customer_id", "date", "notes"}

@@ -6,20 +6,22 @@ import re
 import subprocess
 import sys
 from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from bot.app.company_files import build_form_numbers, load_calendar, load_policy, open_handbook
+from bot.app.company_files import load_calendar, load_policy, open_handbook
+from bot.app.doctor import check_calendar
 from bot.app.engine import open_engine_from_settings
 from bot.app.settings import Settings, load_settings
 from bot.core.errors import SettingsError
+from tests.harness.corpus import corpus
 from tests.harness.processes import FILES
 from tests.tools.office import People
 from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.process.calendar import KNOWN_YEARS
 from tools.workflow.process.definition import compile_process, load_shipped_processes
 
 ROW = '[[policy]]\nprocess = "leave"\nlevel = "approver"\nwho = ["role hr"]\n'
@@ -34,12 +36,6 @@ def file(folder: Path, text: str | bytes) -> Path:
     path = folder / "rules.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
-
-
-def test_without_files_the_shipped_rules_hold() -> None:
-    assert load_policy(settings(), FORMS) == ()
-    assert load_calendar(settings()).get_day_status(date(2026, 10, 10)) == (True, False)
-    assert build_form_numbers(settings()) == {"threshold": Decimal(1000), "annual_days": Decimal(10)}
 
 
 def test_a_companys_own_days_and_country(tmp_path: Path) -> None:
@@ -67,7 +63,7 @@ async def test_rows_for_a_process_that_was_deployed_count_too(tmp_path: Path, re
         assert "trip" in {process.key for process in await engine.list_processes()}
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("setting", "text", "reason"),
     [
         ("calendar_file", "[days]\n2027-01-02 = 'free'", "CALENDAR_FILE: 2027-01-02 is 'free'"),
@@ -96,7 +92,7 @@ def test_a_missing_file_and_an_unknown_country_are_refused(tmp_path: Path) -> No
         load_calendar(settings(calendar_country="XX"))
 
 
-@pytest.mark.parametrize("days", ["lots", "-1", "NaN", "1.3", "Infinity"])
+@corpus("days", ["lots", "-1", "NaN", "1.3", "Infinity"])
 def test_an_odd_allowance_is_refused(monkeypatch: pytest.MonkeyPatch, days: str) -> None:
     monkeypatch.setenv("ANNUAL_LEAVE_DAYS", days)
     with pytest.raises(SettingsError, match="ANNUAL_LEAVE_DAYS"):
@@ -121,3 +117,11 @@ def test_where_no_server_is_configured_its_sdk_is_not_imported() -> None:
     look += "print([one for one in ('mcp', 'jsonschema') if one in sys.modules])"
     said = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, timeout=60)
     assert said.stdout.strip() == "[]"
+
+
+def test_doctor_says_which_years_are_known_and_warns_in_time() -> None:
+    china, last = settings(calendar_country="CN"), KNOWN_YEARS[-1]
+    [known] = check_calendar(china, date(last, 11, 30))
+    assert (known.level, known.subject) == ("ok", "calendar") and f"to {last};" in known.text
+    assert [one.level for one in check_calendar(china, date(last, 12, 1))] == ["warn"]
+    assert list(check_calendar(settings(calendar_country="US"), date(last, 12, 1))) == []

@@ -1,21 +1,35 @@
-"""Items that this version cannot read: they wait for one that can, and rubbish does not."""
+"""Kinds of work by their names; and items that this version cannot read: they wait for one that can, and rubbish does
+not."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from redis.asyncio import Redis
 
-from bot.app.dispatch import AWAY_MAX_MS, NEWER_RECORD, NEWER_RECORD_MAX_MS, WorkDispatcher
-from bot.app.work_kinds import parse_work
+from bot.app.dispatch import (
+    AWAY_MAX_MS,
+    NEWER_RECORD,
+    NEWER_RECORD_MAX_MS,
+    OWED_MAX_MS,
+    OWED_TIMES,
+    WorkDispatcher,
+)
+from bot.app.work_kinds import WORK_KINDS, parse_work
 from bot.core.clock import Clock
 from bot.core.errors import ChatUnavailableError
+from bot.core.i18n import load_sentences
+from bot.core.work_items import NotifyPerson
 from bot.queue.lanes import Lease, RetryLater
-from tests.harness.lab import DM, Lab
+from tests.harness.corpus import corpus
+from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM
 from tests.stories.script import DONE
+from tools.spec import TextRef
 
 MESSAGE = {
     "kind": "message_received",
@@ -41,65 +55,86 @@ RUBBISH = [
 ]
 
 
-async def delivered(lab: Lab, body: str, id: str = "E1") -> Lease:
-    await lab.lanes.enqueue(DM.conversation, id, body)
-    [lease] = await lab.lanes.claim("p", lab.keys.get_partition(DM.conversation), 1)
+async def delivered(bot: Bot, body: str, id: str = "E1") -> Lease:
+    await bot.lanes.enqueue(DM.conversation, id, body)
+    [lease] = await bot.lanes.claim("p", bot.keys.get_partition(DM.conversation), 1)
     return lease
 
 
-async def later(lab: Lab, lease: Lease) -> RetryLater:
+async def later(bot: Bot, lease: Lease) -> RetryLater:
     with pytest.raises(RetryLater) as kept:
-        await lab.dispatch.handle_item(lease)
+        await bot.dispatcher.handle_item(lease)
     return kept.value
 
 
-@pytest.mark.parametrize("work", NEW, ids=str)
+@corpus("work", NEW)
 async def test_what_a_newer_version_has_put_waits_uncounted(redis: Redis, work: dict[str, object]) -> None:
-    lab = Lab(redis)
-    kept = await later(lab, await delivered(lab, json.dumps(work)))
+    bot = Bot(redis)
+    kept = await later(bot, await delivered(bot, json.dumps(work)))
     assert not kept.counted and 0 < kept.delay_ms <= 60_000 and str(kept) == NEWER_RECORD
-    assert lab.wall.said == []
+    assert bot.chat.posts == []
 
 
-@pytest.mark.parametrize("body", RUBBISH)
+@corpus("body", RUBBISH)
 async def test_rubbish_counts_its_tries_and_is_given_up_without_a_word(redis: Redis, body: str) -> None:
-    lab = Lab(redis)
-    lease = await delivered(lab, body)
+    bot = Bot(redis)
+    lease = await delivered(bot, body)
     with pytest.raises(ValueError, match="validation error"):
-        await lab.dispatch.handle_item(lease)
-    assert await lab.dispatch.give_up_item(lease.item, "no") == []
-    assert lab.wall.said == []
+        await bot.dispatcher.handle_item(lease)
+    assert await bot.dispatcher.give_up_item(lease.item, "no") == []
+    assert bot.chat.posts == []
 
 
-def set_age(lab: Lab, lease: Lease, age_ms: int) -> WorkDispatcher:
+def set_age(bot: Bot, lease: Lease, age_ms: int) -> WorkDispatcher:
     """The dispatcher, so long after the item was put."""
     at = datetime.fromtimestamp((lease.item.put_ms + age_ms) / 1000, UTC)
-    return replace(lab.dispatch, clock=Clock(read_now=lambda: at))
+    return replace(bot.dispatcher, clock=Clock(read_now=lambda: at), away_ms=7_000)
 
 
-@pytest.mark.parametrize(
-    ("age_ms", "delay_ms"), [(0, 1_000), (8_000, 2_000), (400_000, 51_000), (NEWER_RECORD_MAX_MS, 60_000)]
-)
+@corpus(("age_ms", "delay_ms"), [(0, 1_000), (8_000, 2_000), (400_000, 51_000), (NEWER_RECORD_MAX_MS, 60_000)])
 async def test_the_older_it_is_the_more_rarely_it_is_tried(redis: Redis, age_ms: int, delay_ms: int) -> None:
-    lab = Lab(redis)
-    lease = await delivered(lab, json.dumps(NEW[0]))
+    bot = Bot(redis)
+    lease = await delivered(bot, json.dumps(NEW[0]))
     with pytest.raises(RetryLater) as kept:
-        await set_age(lab, lease, age_ms).handle_item(lease)
+        await set_age(bot, lease, age_ms).handle_item(lease)
     assert kept.value.delay_ms == delay_ms
 
 
 async def test_while_the_platform_is_away_an_item_waits_uncounted_but_not_for_ever(redis: Redis) -> None:
-    lab = Lab(redis)
-    lease = await delivered(lab, json.dumps(MESSAGE))
-    lab.wall.fails[DM.channel] = [ChatUnavailableError("unreachable", "chat.post_message")] * 3
-    lab.model.script.append(DONE)
+    bot = Bot(redis)
+    lease = await delivered(bot, json.dumps(MESSAGE))
+    bot.chat.fails[DM.channel] = [ChatUnavailableError("unreachable", "chat.post_message")] * 3
+    bot.model.script.append(DONE)
     for age_ms in (0, AWAY_MAX_MS):
         with pytest.raises(RetryLater) as kept:
-            await set_age(lab, lease, age_ms).handle_item(lease)
-        assert (kept.value.counted, kept.value.delay_ms) == (False, lab.dispatch.away_ms)
+            await set_age(bot, lease, age_ms).handle_item(lease)
+        assert (kept.value.counted, kept.value.delay_ms) == (False, 7_000)
     with pytest.raises(ChatUnavailableError):
-        await set_age(lab, lease, AWAY_MAX_MS + 1).handle_item(lease)
-    assert await set_age(lab, lease, AWAY_MAX_MS + 1).handle_item(lease), "control: it is there again"
+        await set_age(bot, lease, AWAY_MAX_MS + 1).handle_item(lease)
+    assert await set_age(bot, lease, AWAY_MAX_MS + 1).handle_item(lease), "control: it is there again"
+
+
+async def test_what_only_brings_people_up_to_date_is_owed_and_waits_much_longer(redis: Redis) -> None:
+    bot = Bot(redis)
+    work = NotifyPerson(person="U1", text=TextRef(key="turn.given_up", params={"id": "E1"}))
+    await bot.lanes.enqueue("notice:U1", "N1", work.model_dump_json())
+    [lease] = await bot.lanes.claim("p", bot.keys.get_partition("notice:U1"), 1)
+    bot.chat.fails["DU1"] = [ChatUnavailableError("unreachable", "chat.post_message")] * 3
+    for age_ms, delay_ms in ((AWAY_MAX_MS, 7_000), (OWED_MAX_MS, 7_000 * OWED_TIMES)):
+        with pytest.raises(RetryLater) as kept:
+            await set_age(bot, lease, age_ms).handle_item(lease)
+        assert (kept.value.counted, kept.value.delay_ms) == (False, delay_ms)
+    with pytest.raises(ChatUnavailableError):
+        await set_age(bot, lease, OWED_MAX_MS + 1).handle_item(lease)
+    await lease.commit(*await bot.dispatcher.handle_item(lease))
+    assert [text for text in bot.chat.texts() if "E1" in text], "it is paid when the platform is back"
+
+
+def test_a_kind_is_called_like_its_class_and_has_a_word_for_administrators() -> None:
+    kinds = [(one.model.__name__, one.model.model_fields["kind"].default) for one in WORK_KINDS]
+    assert len(kinds) > 25
+    assert [kind for _, kind in kinds] == [re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() for name, _ in kinds]
+    assert [kind for _, kind in kinds if f"dead.kind_{kind}" not in load_sentences()] == []
 
 
 def test_the_control_is_read() -> None:
@@ -108,31 +143,31 @@ def test_the_control_is_read() -> None:
 
 
 async def test_it_is_noted_once_however_often_it_is_brought(redis: Redis) -> None:
-    lab = Lab(redis)
-    lease = await delivered(lab, json.dumps(NEW[0]))
+    bot = Bot(redis)
+    lease = await delivered(bot, json.dumps(NEW[0]))
     for _ in range(3):
-        kept = await later(lab, lease)
+        kept = await later(bot, lease)
         await lease.retry(0, str(kept), count=kept.counted)
-        [lease] = await lab.lanes.claim("p", lab.keys.get_partition(DM.conversation), 1)
+        [lease] = await bot.lanes.claim("p", bot.keys.get_partition(DM.conversation), 1)
     assert lease.item.tries == 1
-    assert await lab.kinds() == ["item.newer"]
+    assert await bot.list_journal_kinds() == ["item.newer"]
 
 
 async def test_a_record_of_a_newer_version_waits_too(redis: Redis) -> None:
     """The message is ours to read; the run that a newer process has begun for it is not."""
-    lab = Lab(redis)
-    await (await delivered(lab, json.dumps(MESSAGE))).release()
-    [lease] = await lab.lanes.claim("p", lab.keys.get_partition(DM.conversation), 1)
-    run = lab.keys.derive_id("R", lab.keys.get_partition(DM.conversation), "E1")
-    key = lab.keys.build_key(lab.keys.get_partition(run), "run", run)
+    bot = Bot(redis)
+    await (await delivered(bot, json.dumps(MESSAGE))).release()
+    [lease] = await bot.lanes.claim("p", bot.keys.get_partition(DM.conversation), 1)
+    run = bot.keys.derive_id("R", bot.keys.get_partition(DM.conversation), "E1")
+    key = bot.keys.build_key(bot.keys.get_partition(run), "run", run)
     begun = {"id": run, "message": MESSAGE["message"], "language": "en", "created_ms": 1, "mood": "new"}
     await redis.set(key, json.dumps(begun))
-    assert not (await later(lab, lease)).counted
+    assert not (await later(bot, lease)).counted
 
 
 async def test_it_does_not_wait_for_ever(redis: Redis) -> None:
-    lab = Lab(redis)
-    lease = await delivered(lab, json.dumps(NEW[0]))
+    bot = Bot(redis)
+    lease = await delivered(bot, json.dumps(NEW[0]))
     for age_ms, ends in ((NEWER_RECORD_MAX_MS, RetryLater), (NEWER_RECORD_MAX_MS + 1, ValueError)):
         with pytest.raises(ends):
-            await set_age(lab, lease, age_ms).handle_item(lease)
+            await set_age(bot, lease, age_ms).handle_item(lease)

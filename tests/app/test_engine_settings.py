@@ -9,6 +9,7 @@ import pytest
 
 from bot.app.settings import load_settings
 from bot.core.errors import SettingsError
+from tests.harness.corpus import corpus
 
 ENGINE = {"WORKFLOW_ENGINE": "flowable", "ENGINE_URL": "https://host/flowable-rest/service", "ENGINE_USER": "bot"}
 
@@ -20,19 +21,10 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **values: str) -> 
     return load_settings().list_masked_values()
 
 
-def test_requests_live_here_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert settings(monkeypatch, tmp_path)["workflow_engine"] == "embedded"
-
-
-def test_a_password_is_never_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    shown = settings(monkeypatch, tmp_path, **ENGINE, ENGINE_PASSWORD="s3cret")
-    assert "s3cret" not in str(shown) and shown["engine_password"]
-
-
 SPELLINGS = {
     "REDIS_URL": "redis://bot:{}@redis.example.com:6379/0",
     "OPENAI_BASE_URL": "https://models.example.com/v1?api_key={}",
-    "SLACK_API_URL": "https://me:{}/x?y@slack.example.com/api/",
+    "SLACK_API_URL": "https://me:{}@slack.example.com/api/?x=y",
     "OPENAI_FALLBACK_BASE_URL": "https://models.example.com/#token={}",
     "ENGINE_URL": "https://host/{}/engine-rest",
     "OTEL_EXPORTER_OTLP_ENDPOINT": "https://collect.example.com/?Sig={}&plain",
@@ -41,8 +33,8 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("secret", ["h1dden-S3cret-Value", "pa%2Fss%3Fw0rd-abcdefg"])
-@pytest.mark.parametrize("name", SPELLINGS)
+@corpus("secret", ["h1dden-S3cret-Value", "pa%2Fss%3Fw0rd-abcdefg"])
+@corpus("name", SPELLINGS)
 def test_a_secret_is_masked_wherever_it_stands(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, secret: str
 ) -> None:
@@ -60,7 +52,7 @@ def test_where_things_are_is_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert shown["slack_api_url"] == "https://slack.com/api/" and shown["openai_model"] == "gpt-6.1-terra"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("wrong", "named"),
     [
         ({"ENGINE_URL": ""}, "ENGINE_URL is missing"),

@@ -8,46 +8,20 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.app.ingress import CardActions, LaneIngress
-from bot.chat.messages import Click, Message, Place
+from bot.app.ingress import CardActions
+from bot.chat.messages import Acceptance, Click, Message, Place
+from bot.core.errors import StoreUnavailableError, StoreUnconfirmedError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
-from bot.queue.lanes import Lanes
-from bot.queue.overflow import LaneOverflows
-from bot.queue.scripts import ScriptRunner
-from bot.queue.store_watch import StoreWatch
-from bot.queue.worker import Worker
 from bot.queue.writes import apply_writes
-from bot.storage.dead_letters import DeadLetterStore
-from tests.harness.homes import build_home_parts
-from tests.harness.lab import DM, Lab
+from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM
 from tests.stories.script import DONE, mail
 from tests.tools.company import ZHANG
 from tests.tools.office import SICK
 
 HELLO = Message(id="Ev1", place=DM, person="U1", text="hello", at="1.0")
 THERE = DM.model_copy(update={"channel": "C1", "direct": False, "thread": "9.0"})
-
-
-def build_ingress(lab: Lab, cap: int = 100) -> LaneIngress:
-    lanes = Lanes(lab.redis, lab.keys, cap=cap)
-    return LaneIngress(
-        worker=Worker(lanes, lab.dispatch, bury=DeadLetterStore(lab.redis, lab.keys).build_bury_writes),
-        lanes=lanes,
-        watch=StoreWatch(scripts=ScriptRunner.from_redis(lab.redis, lab.keys), keys=lab.keys),
-        dialogs=lab.dialogs,
-        approval_sets=lab.sets,
-        home_builder=build_home_parts(lab)[0],
-        home_actions=build_home_parts(lab)[1],
-        history=lab.history,
-        runs=lab.runs,
-        delivery=lab.telling,
-        directory=lab.staff,
-        overflows=LaneOverflows(lab.redis, lab.keys),
-        journal=lab.journal,
-        request_forms=lab.dispatch.handlers.request_forms,
-        welcomer=lab.dispatch.handlers.welcomer,
-    )
 
 
 async def wait_for_next_millisecond(redis: Redis) -> None:
@@ -57,75 +31,92 @@ async def wait_for_next_millisecond(redis: Redis) -> None:
         pass
 
 
+@pytest.mark.parametrize(("setting", "value"), [("maxmemory", 1), ("min-replicas-to-write", 1), ("replica", 1)])
+async def test_what_a_store_refuses_for_certain_is_told_as_not_taken(redis: Redis, setting: str, value: int) -> None:
+    """OOM, NOREPLICAS, READONLY. Negative controls: what was taken, and what hangs in a connection perhaps."""
+    bot = Bot(redis)
+    taken, click = (Click(id=id, approval="A", version=1, choice="ok", person="U1", place=DM) for id in ("Ev1", "Ev2"))
+    await bot.ingress.accept_click(taken)
+    await (redis.replicaof("127.0.0.1", "1") if setting == "replica" else redis.config_set(setting, value))
+    try:
+        with pytest.raises(StoreUnavailableError) as refused:
+            await bot.ingress.accept_click(click)
+        assert await bot.ingress.withdraw_click(click, refused.value) is Acceptance.NOT_TAKEN
+        assert await bot.ingress.withdraw_click(taken, refused.value) is Acceptance.TAKEN
+        assert await bot.ingress.withdraw_click(click, StoreUnavailableError("no answer")) is Acceptance.UNKNOWN
+        assert await bot.ingress.withdraw_click(taken, StoreUnconfirmedError("by none")) is Acceptance.UNKNOWN
+    finally:
+        await (redis.replicaof("NO", "ONE") if setting == "replica" else redis.config_set(setting, 0))
+
+
 # Messages
 
 
 async def test_a_message_is_taken_once_under_each_of_its_names(redis: Redis) -> None:
-    lab = Lab(redis, [DONE, DONE])
-    intake = build_ingress(lab)
+    bot = Bot(redis, [DONE, DONE])
+    intake = bot.ingress
     await intake.accept_message(HELLO, aliases=("slack:DU1:1.0",))
     await intake.accept_message(HELLO.model_copy(update={"id": "Ev2"}), aliases=("slack:DU1:1.0",))
     await intake.accept_message(HELLO)
-    await lab.work()
-    assert lab.wall.texts() == ["好的。"] and len(lab.model.requests) == 1
-    assert "lane.full" not in await lab.kinds()
+    await bot.work()
+    assert bot.chat.texts() == ["好的。"] and len(bot.model.requests) == 1
+    assert "lane.full" not in await bot.list_journal_kinds()
 
 
 async def test_a_message_belongs_to_its_person_who_can_stop_it(redis: Redis) -> None:
     """And nobody else but an administrator."""
     for stopper, stops in (("U1", True), ("U2", False), ("U8", True), ("U9", False)):
         await redis.flushall()
-        lab = Lab(redis, [DONE])
-        lab.staff.known.append(ZHANG.model_copy(update={"id": "U8", "roles": frozenset({"admin"})}))
-        intake = build_ingress(lab)
+        bot = Bot(redis, [DONE])
+        bot.directory.known.append(ZHANG.model_copy(update={"id": "U8", "roles": frozenset({"admin"})}))
+        intake = bot.ingress
         await intake.accept_message(HELLO)
         assert [key async for key in redis.scan_iter("*:due:*")] == [
-            lab.keys.build_key(lab.keys.get_partition(DM.conversation), "due", "U1")
+            bot.keys.build_key(bot.keys.get_partition(DM.conversation), "due", "U1")
         ]
         await wait_for_next_millisecond(redis)
         await intake.stop_conversation(DM, stopper, "9999999999.0")
-        await lab.work()
-        assert (lab.model.requests == []) is stops, stopper
+        await bot.work()
+        assert (bot.model.requests == []) is stops, stopper
 
 
 @pytest.mark.parametrize(("text", "stops"), [("停", True), ("stop", True), ("停车费怎么报销", False)])
 async def test_a_word_that_stops_is_known(redis: Redis, text: str, stops: bool) -> None:
-    assert build_ingress(Lab(redis)).is_stop_word(text) is stops
+    assert Bot(redis).ingress.is_stop_word(text) is stops
 
 
 async def test_what_is_not_taken_is_told_once_and_so_is_the_end(redis: Redis) -> None:
-    lab = Lab(redis)
-    intake = build_ingress(lab, cap=0)
+    bot = Bot(redis)
+    bot.lanes.cap, intake = 0, bot.ingress
     other = HELLO.model_copy(update={"id": "Ev2"})
     for message in (HELLO, other, HELLO):
         await intake.accept_message(message)
     full = translate("turn.full", "zh")
-    assert [(one.post.text, one.key) for one in lab.wall.said] == [(full, "Ev1:full")]
-    [record] = [one async for one in lab.journal.stream_records(kinds={"lane.full"}) if one][:1]
+    assert [(one.post.text, one.key) for one in bot.chat.posts] == [(full, "Ev1:full")]
+    [record] = [one async for one in bot.journal.stream_records(kinds={"lane.full"}) if one][:1]
     assert (record.person, record.channel) == ("U1", DM.channel)
-    await lab.work()
-    assert lab.wall.texts()[1:] == [translate("turn.caught_up", "zh")] and lab.model.requests == []
+    await bot.work()
+    assert bot.chat.texts()[1:] == [translate("turn.caught_up", "zh")] and bot.model.requests == []
     await intake.accept_message(HELLO.model_copy(update={"id": "Ev3"}))
-    assert lab.wall.texts()[2:] == [full], "the next overflow is another"
+    assert bot.chat.texts()[2:] == [full], "the next overflow is another"
 
 
 # Whether the bot is at work in a thread
 
 
 async def test_it_is_engaged_while_it_works_remembers_or_waits_and_else_it_is_not(redis: Redis) -> None:
-    lab = Lab(redis, [DONE, mail()])
-    intake = build_ingress(lab)
+    bot = Bot(redis, [DONE, mail()])
+    intake = bot.ingress
     assert not await intake.is_engaged(THERE)
-    await lab.says("hello", place=THERE)
+    await bot.put_message("hello", place=THERE)
     assert await intake.is_engaged(THERE), "at work"
-    await lab.work()
+    await bot.work()
     assert await intake.is_engaged(THERE), "remembers"
     other = THERE.model_copy(update={"thread": "8.0"})
-    await lab.says("发邮件", place=other, id="Ev2")
-    await lab.work()
-    assert (await lab.runs.load_conversation(other.conversation, lab.history)).waiting
+    await bot.send("发邮件", place=other, id="Ev2")
+    assert (await bot.runs.load_conversation(other.conversation, bot.history)).waiting
     await redis.delete(*[key async for key in redis.scan_iter("*:h:*") if other.conversation in key])
-    assert not (await lab.runs.load_conversation(other.conversation, lab.history)).history
+    assert not (await bot.runs.load_conversation(other.conversation, bot.history)).history
     assert await intake.is_engaged(other), "waits"
 
 
@@ -133,22 +124,20 @@ async def test_it_is_engaged_while_it_works_remembers_or_waits_and_else_it_is_no
 
 
 async def test_a_press_goes_to_the_lane_of_its_card(redis: Redis) -> None:
-    lab = Lab(redis, [mail(), DONE])
-    await lab.says("发邮件")
-    await lab.work()
-    card = (await lab.approval()).id
-    await build_ingress(lab).accept_click(Click(id="p", approval=card, version=1, choice="send", person="U1", place=DM))
-    assert len(lab.mailer.mails) == 0
-    await lab.work()
-    assert len(lab.mailer.mails) == 1
+    bot = Bot(redis, [mail(), DONE])
+    await bot.send("发邮件")
+    card = (await bot.load_approval()).id
+    await bot.ingress.accept_click(Click(id="p", approval=card, version=1, choice="send", person="U1", place=DM))
+    assert len(bot.mailer.mails) == 0
+    await bot.work()
+    assert len(bot.mailer.mails) == 1
 
 
 async def test_dialogs_and_the_home_tab_are_answered(redis: Redis) -> None:
-    lab = Lab(redis)
-    intake = build_ingress(lab)
-    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
-    await lab.work()
-    card = (await lab.approval()).id
+    bot = Bot(redis)
+    intake = bot.ingress
+    await bot.start_request("leave", SICK, "U1", "start")
+    card = (await bot.load_approval()).id
     place = Place(team="T1", channel="DU2", direct=True)
     click = Click(id="p", approval=card, version=1, choice="transfer", person="U2", place=place)
     dialog = await intake.build_dialog(click)
@@ -162,33 +151,32 @@ async def test_dialogs_and_the_home_tab_are_answered(redis: Redis) -> None:
 # Taking a card back
 
 
-async def propose(redis: Redis) -> tuple[Lab, str, CardActions]:
-    lab = Lab(redis, [mail(), DONE])
-    await lab.says("发邮件")
-    await lab.work()
-    return lab, (await lab.approval()).id, CardActions(lanes=lab.lanes, approvals=lab.approvals, clock=lab.clock)
+async def propose(redis: Redis) -> tuple[Bot, str, CardActions]:
+    bot = Bot(redis, [mail(), DONE])
+    await bot.send("发邮件")
+    return bot, (await bot.load_approval()).id, CardActions(lanes=bot.lanes, approvals=bot.approvals, clock=bot.clock)
 
 
 async def test_a_card_is_taken_back_once_by_who_proposed_it(redis: Redis) -> None:
-    lab, card, canceller = await propose(redis)
+    bot, card, canceller = await propose(redis)
     assert await canceller.cancel_card("A00x", "U1") is False
     assert await canceller.cancel_card(card, "U2") is False
-    assert (await lab.approval()).state is ApprovalState.OPEN
+    assert (await bot.load_approval()).state is ApprovalState.OPEN
     assert await canceller.cancel_card(card, "U1") is True
     assert await canceller.cancel_card(card, "U1") is False, "it is over"
-    await lab.work()
-    assert (await lab.approval()).state is ApprovalState.CANCELLED and not lab.wall.cards()
+    await bot.work()
+    assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()
 
 
 async def test_what_was_pressed_first_is_not_taken_back(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab, card, canceller = await propose(redis)
-    enqueue = lab.lanes.enqueue
+    bot, card, canceller = await propose(redis)
+    enqueue = bot.lanes.enqueue
 
     async def be_second(lane: str, id: str, body: str) -> Any:
         click = Click(id="p", approval=card, version=1, choice="send", person="U1", place=DM)
-        decided = lab.approvals.build_decide_write(click, ends=ApprovalState.DECIDED, now_ms=0)
-        assert await apply_writes(redis, lab.keys, lab.keys.get_partition(card), [decided]) == "ok"
+        decided = bot.approvals.build_decide_write(click, ends=ApprovalState.DECIDED, now_ms=0)
+        assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card), [decided]) == "ok"
         return await enqueue(lane, id, body)
 
-    monkeypatch.setattr(lab.lanes, "enqueue", be_second)
+    monkeypatch.setattr(bot.lanes, "enqueue", be_second)
     assert await canceller.cancel_card(card, "U1") is False

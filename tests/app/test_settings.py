@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from bot.app.company_files import load_prices
 from bot.app.settings import Settings, find_misspelt_variables, load_settings
 from bot.core.errors import SettingsError
+from tests.harness.corpus import corpus
 from tests.harness.programs import ran
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +69,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@corpus("name", WRONG)
 def test_what_looks_like_a_setting_is_refused_with_the_nearest_name(name: str) -> None:
     told = problems("# a comment", f"{name}={SECRET}")
     assert WRONG[name] in told and "line 2 of .env" in told and "is not a setting" in told
@@ -96,7 +98,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@corpus("name", OTHERS)
 def test_what_is_somebody_elses_is_left_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(".env").write_text(f"{name}=1\n")
     assert load_settings().openai_model == "gpt-6.1-terra"
@@ -127,7 +129,7 @@ def test_names_that_files_refer_to_are_somebodys(monkeypatch: pytest.MonkeyPatch
     assert "REDIS_PASSWORD" in problems("REDIS_PASSWORD=x")
 
 
-@pytest.mark.parametrize("line", ["OPENAI_MODEL", "OPENAI_MODEL : gpt", "OPENAI_MODEL gpt", 'OPENAI_MODEL="gpt'])
+@corpus("line", ["OPENAI_MODEL", "OPENAI_MODEL : gpt", "OPENAI_MODEL gpt", 'OPENAI_MODEL="gpt'])
 def test_a_line_that_sets_nothing_is_told(line: str) -> None:
     told = problems(line, "STEPS=plan")
     assert "OPENAI_MODEL in line 1 of .env has no value that can be read; write OPENAI_MODEL=…" in told
@@ -180,7 +182,7 @@ def typed() -> Iterator[str]:
         yield name.upper()
 
 
-@pytest.mark.parametrize("name", [*typed()])
+@corpus("name", [*typed()])
 def test_a_wrong_value_is_told_with_what_it_should_be_and_not_repeated(name: str) -> None:
     told = problems(f"{name}={SECRET}")
     assert told.startswith(f"{name}: ") and SECRET not in told
@@ -200,11 +202,34 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("name", [*ADDRESSES, *TEXTS])
+@corpus("name", [*ADDRESSES, *TEXTS])
 def test_a_wrong_text_is_told_with_an_example_and_not_repeated(name: str) -> None:
     told = problems(f"{name}={SECRET}")
     assert name in told and SECRET not in told
     assert TEXTS.get(name, "://") in told
+
+
+@corpus("name", [one for one in ADDRESSES if one not in ("FILES_BUCKET", "REDIS_URL")])
+def test_a_password_that_is_no_part_of_an_address_is_not_shown_by_any_parser(name: str) -> None:
+    scheme = "smtp" if name == "SMTP_URL" else "https"
+    for password in ("s3cr/et#x", "7/s3cret", "s3cr?et", "s3[cret", "s3cret#"):
+        told = problems(f"{name}={scheme}://bot:{password}@127.0.0.1:25")
+        assert name in told and "s3" not in told and "%2F" in told and "%23" in told, told
+    address = f"{name}={scheme}://bot:s3cr%2Fet%23x@127.0.0.1:25"
+    Path(".env").write_text("\n".join((address, *SECOND_MODEL)))
+    assert load_settings().openai_model, "it is taken as it should be written"
+
+
+SECOND_MODEL = ("OPENAI_API_KEY=k", "OPENAI_FALLBACK_MODEL=m", "OPENAI_FALLBACK_API_KEY=k")
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_quotes_that_came_along_with_a_value_are_taken_off(monkeypatch: pytest.MonkeyPatch, quote: str) -> None:
+    for name, value in {"OPENAI_API_KEY": "sk-x", "OPENAI_MODEL": "m", "MAX_STEPS": "7"}.items():
+        monkeypatch.setenv(name, f"{quote}{value}{quote}")
+    found = load_settings()
+    assert found.openai_api_key is not None and found.openai_api_key.get_secret_value() == "sk-x"
+    assert (found.openai_model, found.max_steps) == ("m", 7)
 
 
 KEYS = ("FILES_BUCKET_ACCESS_KEY=key", f"FILES_BUCKET_SECRET_KEY={SECRET}")
@@ -220,3 +245,78 @@ def test_a_bucket_is_named_whole_and_alone() -> None:
     Path(".env").write_text("\n".join(("FILES_BUCKET=s3://bucket.of-ours/a/b_c", *KEYS)))
     settings = load_settings()
     assert settings.files_bucket == "s3://bucket.of-ours/a/b_c" and SECRET not in str(settings.list_masked_values())
+
+
+# Models, prices and budgets by settings; what is missing or wrong is said at the start
+
+
+TABLE = 'currency = "USD"\n[models."gpt-6.1-terra"]\ninput = 0.25\noutput = 2\n'
+FIRST = {"OPENAI_API_KEY": "sk-first-secret"}
+SECOND = {**FIRST, "OPENAI_FALLBACK_MODEL": "other", "OPENAI_FALLBACK_API_KEY": "sk-second-secret"}
+
+
+def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **values: str) -> Settings:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prices.toml").write_text(TABLE, encoding="utf-8")
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    return load_settings()
+
+
+def test_no_key_is_ever_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shown = settings(
+        monkeypatch, tmp_path, **SECOND, OPENAI_FALLBACK_BASE_URL="https://me:s3cret@two.example/v1"
+    ).list_masked_values()
+    assert shown["openai_fallback_api_key"] and not [
+        one for one in ("t-secret", "d-secret", "s3cret") if one in str(shown)
+    ]
+
+
+@corpus(
+    ("wrong", "named"),
+    [
+        ({"OPENAI_RETRIES": "-1"}, "OPENAI_RETRIES"),
+        ({"SLACK_BOT_TOKEN": "xoxe.xoxb-1-abc", "SLACK_APP_TOKEN": "xapp-1-A-2-b"}, "SLACK_BOT_TOKEN rotates"),
+        ({"SLACK_BOT_TOKEN": "xoxe-1-abc", "SLACK_APP_TOKEN": "xapp-1-A-2-b"}, "SLACK_BOT_TOKEN rotates"),
+        ({"OPENAI_FALLBACK_MODEL": "other"}, "there is no first model"),
+        ({**FIRST, "OPENAI_FALLBACK_API_KEY": "k"}, "OPENAI_FALLBACK_API_KEY is set but OPENAI_FALLBACK_MODEL is not"),
+        ({**FIRST, "OPENAI_FALLBACK_BASE_URL": "https://h"}, "OPENAI_FALLBACK_BASE_URL is set but"),
+        ({**SECOND, "OPENAI_FALLBACK_BASE_URL": "h:8080"}, "OPENAI_FALLBACK_BASE_URL should begin"),
+        ({"BUDGET_TOKENS_PER_DAY": "-5"}, "BUDGET_TOKENS_PER_DAY"),
+        ({"BUDGET_PER_DAY": "five", "PRICES_FILE": "prices.toml"}, "BUDGET_PER_DAY should be an amount"),
+        ({"BUDGET_PER_DAY": "5"}, "PRICES_FILE is missing"),
+        ({"COMPANY_TIMEZONE": "Atlantis"}, "COMPANY_TIMEZONE"),
+        ({"COMPANY_TIMEZONE": "../../etc/passwd"}, "COMPANY_TIMEZONE"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wrong: dict[str, str], named: str
+) -> None:
+    with pytest.raises(SettingsError, match=named):
+        settings(monkeypatch, tmp_path, **wrong)
+
+
+def test_a_budget_that_a_model_without_a_price_would_not_keep_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = {"PRICES_FILE": "prices.toml", "BUDGET_PER_DAY": "5"}
+    found = settings(monkeypatch, tmp_path, **SECOND, **given)
+    with pytest.raises(SettingsError, match="no price for other"):
+        load_prices(found)
+    monkeypatch.delenv("BUDGET_PER_DAY")
+    assert load_prices(load_settings()).models, "without one it is only not known what it costs"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"), [("currency =", "PRICES_FILE"), ("currency = 'USD'", "PRICES_FILE: models")]
+)
+def test_a_table_that_cannot_be_used_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, named: str
+) -> None:
+    found = settings(monkeypatch, tmp_path, PRICES_FILE="prices.toml")
+    (tmp_path / "prices.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError, match=named):
+        load_prices(found)
+    (tmp_path / "prices.toml").unlink()
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_prices(found)

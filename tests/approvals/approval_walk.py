@@ -98,6 +98,13 @@ def make_plan(n: int) -> Proposal:
     return Proposal(args={"n": n}, title=TextRef(key="x"), fields=(), deciders=(OWNER,), choices=choices)
 
 
+def build_card(proposal: Proposal, **changes: Any) -> Approval:
+    """A card that the owner is to confirm, unless it is said otherwise."""
+    card: dict[str, Any] = {"id": "A", "version": 1, "tool": "t", "gate": Gate.CONFIRM, "caller": OWNER, "place": PLACE}
+    card |= {"created_ms": to_ms(BEGIN), "expires_ms": to_ms(BEGIN + LASTS), **changes}
+    return Approval(proposal=proposal, seal=compute_seal(card["tool"], proposal), **card)
+
+
 def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
     """An event of this kind that mostly fits the card: its version, its owner, its time."""
     version = (card.version if card else 1) + pick((0, 0, 0, -1, 1))

@@ -19,50 +19,52 @@ from bot.core.records import Approval
 from bot.core.work_items import ButtonPressed, CloseCard, OpenMorningList, OpenSet, RefreshSet
 from bot.queue.writes import Write
 from bot.storage.approvals import derive_task_card_id
-from tests.harness.lab import DM, Edges, Lab, Said, every_edge
+from tests.harness.corpus import corpus
+from tests.harness.memory_bot import Bot, every_edge
+from tests.harness.memory_platform import DM, Edges, PostedMessage
+from tests.stories.script import DONE, calls
 from tests.tools.company import LI, WANG, ZHANG
+from tests.tools.office import withdraw
 from tools.workflow.engine.state import Decision, Delegation, Status
 
 SET = build_set_id(LI.id, "x")
 
 
-async def start_claims(lab: Lab, *amounts: int, reason: str = "taxi", category: str = "transport") -> list[str]:
+async def start_claims(bot: Bot, *amounts: int, reason: str = "taxi", category: str = "transport") -> list[str]:
     """Claims that wait for Li Si; their cards are open."""
     started = []
     for amount in amounts:
         form = {"amount": str(amount), "currency": "CNY", "category": category, "reason": reason, "approver": LI.id}
-        made = await lab.engine.start_request("expense", form, ZHANG.id, f"s{amount}", lab.today())
+        made = await bot.engine.start_request("expense", form, ZHANG.id, f"s{amount}", bot.today())
         started.append(made.request)
-    await lab.work()
+    await bot.work()
     return started
 
 
-async def open_set(lab: Lab, id_: str = "o1", person: str = LI.id) -> None:
-    await lab.lanes.enqueue(SET, id_, OpenSet(person=person).model_dump_json())
+async def open_set(bot: Bot, id_: str = "o1", person: str = LI.id) -> None:
+    await bot.lanes.enqueue(SET, id_, OpenSet(person=person).model_dump_json())
 
 
 async def press(
-    lab: Lab, choice: str, person: str = LI.id, id_: str = "p1", version: int = 1, form: dict[str, str] | None = None,
+    bot: Bot, choice: str, person: str = LI.id, id_: str = "p1", version: int = 1, form: dict[str, str] | None = None,
     lane: str = SET, at: MessageRef | None = None,
 ) -> None:  # fmt: skip
     click = Click(id=id_, approval=lane, version=version, choice=choice, person=person, place=DM, form=form, card=at)
-    await lab.lanes.enqueue(lane, id_, ButtonPressed(click=click).model_dump_json())
+    await bot.lanes.enqueue(lane, id_, ButtonPressed(click=click).model_dump_json())
 
 
-def shown(lab: Lab) -> list[Post]:
+def shown(bot: Bot) -> list[Post]:
     """Messages of sets, as they are now."""
-    return [one.post for one in lab.wall.said if one.key.startswith("set:")]
+    return [one.post for one in bot.chat.posts if one.key.startswith("set:")]
 
 
-async def statuses(lab: Lab, numbers: list[str]) -> list[Status]:
-    return [(await lab.engine.get_request(one)).status for one in numbers]
+async def statuses(bot: Bot, numbers: list[str]) -> list[Status]:
+    return [(await bot.engine.get_request(one)).status for one in numbers]
 
 
-async def card_of(lab: Lab, number: str) -> Approval:
-    task = (await lab.engine.get_request(number)).open_tasks[0].id
-    found = await lab.approvals.load_approval(derive_task_card_id(lab.keys, task))
-    assert found is not None
-    return found
+async def card_of(bot: Bot, number: str) -> Approval:
+    task = (await bot.engine.get_request(number)).open_tasks[0].id
+    return await bot.load_approval(derive_task_card_id(bot.keys, task))
 
 
 @pytest.mark.slow
@@ -70,21 +72,21 @@ async def card_of(lab: Lab, number: str) -> Approval:
 async def test_killed_anywhere_it_is_shown_once_and_decides_once(redis: Redis, choice: str) -> None:
     async def play(edges: Edges) -> None:
         await redis.flushall()
-        lab = Lab(redis)
-        numbers = await start_claims(lab, 11, 12, 13)
-        lab.wall.edge = lab.lanes.edge = edges
-        await open_set(lab)
-        await lab.work()
-        await press(lab, choice, form={TICKED: "0,2", "opinion": "no receipt"})
-        await lab.work()
+        bot = Bot(redis)
+        numbers = await start_claims(bot, 11, 12, 13)
+        bot.end_at(edges)
+        await open_set(bot)
+        await bot.work()
+        await press(bot, choice, form={TICKED: "0,2", "opinion": "no receipt"})
+        await bot.work()
         done = {APPROVE_SET: Status.APPROVED, REJECT_SET: Status.REVISE}[choice]
-        assert await statuses(lab, numbers) == [done, Status.WAITING, done]
-        opinions = [(await lab.engine.get_request(one)).opinions for one in numbers]
+        assert await statuses(bot, numbers) == [done, Status.WAITING, done]
+        opinions = [(await bot.engine.get_request(one)).opinions for one in numbers]
         assert [len(one) for one in opinions] == [1, 0, 1]
-        assert len(shown(lab)) == 1
-        card = shown(lab)[0].card
+        assert len(shown(bot)) == 1
+        card = shown(bot)[0].card
         assert card is not None and card.ticks is not None and [one.value for one in card.ticks.options] == ["1"]
-        kinds = Counter(await lab.kinds())
+        kinds = Counter(await bot.list_journal_kinds())
         assert kinds["effect.done"] == 2 and kinds["set.opened"] == kinds["set.pressed"] == 1
 
     assert await every_edge(play) > 20
@@ -94,18 +96,17 @@ async def test_killed_anywhere_it_is_shown_once_and_decides_once(redis: Redis, c
 async def test_a_morning_list_killed_anywhere_is_posted_once(redis: Redis) -> None:
     async def play(edges: Edges) -> None:
         await redis.flushall()
-        lab = Lab(redis)
-        await start_claims(lab, 11)
-        lab.wall.edge = lab.lanes.edge = edges
-        day = lab.today().date().isoformat()
+        bot = Bot(redis)
+        await start_claims(bot, 11)
+        bot.end_at(edges)
+        day = bot.today().date().isoformat()
         for _ in range(2):  # two processes
-            lab.mornings.planned.clear()
-            await lab.mornings.plan_due_mornings()
-            await lab.work()
+            bot.handlers.morning_lists.planned.clear()
+            await bot.handlers.morning_lists.plan_due_mornings()
+            await bot.work()
         again = OpenMorningList(person=LI.id, day=day).model_dump_json()
-        await lab.lanes.enqueue(build_set_id(LI.id, day), "by another name", again)
-        await lab.work()
-        assert len([one for one in shown(lab) if one.card and "11月20日" in one.card.title]) == 2, (
+        await bot.handle_work(build_set_id(LI.id, day), "by another name", again)
+        assert len([one for one in shown(bot) if one.card and "11月20日" in one.card.title]) == 2, (
             "Li Si, and the author"
         )
 
@@ -114,174 +115,176 @@ async def test_a_morning_list_killed_anywhere_is_posted_once(redis: Redis) -> No
 
 async def test_everybody_has_their_own_morning(redis: Redis) -> None:
     """Ten in Shanghai is nine in the evening in New York; eleven hours later it is their morning, and night here."""
-    lab = Lab(redis)
-    lab.staff.known = [
-        one.model_copy(update={"timezone": "America/New_York"}) if one.id == ZHANG.id else one
-        for one in lab.staff.known
-    ]
-    await start_claims(lab, 11)
+    bot = Bot(redis)
+    bot.directory.change(ZHANG.id, timezone="America/New_York")
+    await start_claims(bot, 11)
     for hours, whose in ((0, [LI.id]), (12, [LI.id, ZHANG.id]), (13, [LI.id, ZHANG.id])):
-        lab.days = timedelta(hours=hours)
-        await lab.mornings.plan_due_mornings()
-        await lab.work()
-        mornings = [one.place.channel[1:] for one in lab.wall.said if one.key.startswith("set:")]
+        bot.today_offset = timedelta(hours=hours)
+        await bot.handlers.morning_lists.plan_due_mornings()
+        await bot.work()
+        mornings = [one.place.channel[1:] for one in bot.chat.posts if one.key.startswith("set:")]
         assert mornings == whose
 
 
 async def test_what_has_changed_since_it_was_shown_is_skipped_and_said(redis: Redis) -> None:
-    lab = Lab(redis)
-    numbers = await start_claims(lab, 11, 12)
-    await open_set(lab)
-    await lab.work()
-    card = await card_of(lab, numbers[0])
-    await redis.hset(lab.keys.build_key(lab.keys.get_partition(card.id), "apr", card.id), "version", "2")
-    await press(lab, APPROVE_SET, form={TICKED: "0,1"})
-    await lab.work()
-    assert await statuses(lab, numbers) == [Status.WAITING, Status.APPROVED]
-    (post,) = shown(lab)
+    bot = Bot(redis)
+    numbers = await start_claims(bot, 11, 12)
+    await open_set(bot)
+    await bot.work()
+    card = await card_of(bot, numbers[0])
+    await redis.hset(bot.keys.build_key(bot.keys.get_partition(card.id), "apr", card.id), "version", "2")
+    await press(bot, APPROVE_SET, form={TICKED: "0,1"})
+    await bot.work()
+    assert await statuses(bot, numbers) == [Status.WAITING, Status.APPROVED]
+    (post,) = shown(bot)
     assert post.card is not None and any("跳过：内容已经变了" in value for _, value in post.card.facts)
 
 
+@pytest.mark.parametrize("opinion", ["", "no receipt"])
+@pytest.mark.parametrize("decision", ["reject", "return", "approve"])
+async def test_what_somebody_has_said_they_refuse_is_in_no_set(redis: Redis, decision: str, opinion: str) -> None:
+    """Neither in one that is opened afterwards, nor in one that was there before."""
+    bot = Bot(redis)
+    first, second = await start_claims(bot, 11, 12)
+    await open_set(bot)
+    await bot.work()
+    bot.model.script += [calls(("decide_task", {"task_id": first, "decision": decision, "opinion": opinion})), DONE]
+    await bot.send(f"{decision} {first}", LI.id)
+    later = build_set_id(LI.id, "later")
+    await bot.handle_work(later, "o2", OpenSet(person=LI.id))
+    _, after = shown(bot)
+    assert after.card is not None and after.card.ticks is not None
+    listed = [first, second] if decision == "approve" else [second]
+    assert [one.text.split(" ")[0] for one in after.card.ticks.options] == listed
+    await press(bot, APPROVE_SET)
+    await bot.work()
+    approved = Status.APPROVED if decision == "approve" and not opinion else Status.WAITING
+    assert await statuses(bot, [first, second]) == [approved, Status.APPROVED]
+
+
+async def test_the_title_of_a_set_that_is_over_says_what_has_become_of_it(redis: Redis) -> None:
+    bot = Bot(redis)
+    numbers = await start_claims(bot, 11, 12, 13, 14)
+    await open_set(bot)
+    await bot.work()
+    await press(bot, APPROVE_SET, form={TICKED: "0,1"})
+    await bot.work()
+    await press(bot, REJECT_SET, id_="p2", version=2, form={TICKED: "2", "opinion": "no receipt"})
+    await bot.work()
+    request = await bot.engine.get_request(numbers[3])
+    await withdraw(bot.engine, request.id, ZHANG.id)
+    await bot.work()
+    assert shown(bot)[0].text == "已同意 2 项、已驳回 1 项、1 项不是在这里决定的"
+
+
 async def test_who_was_made_a_guest_a_moment_ago_decides_nothing_and_reads_why(redis: Redis) -> None:
-    lab = Lab(redis)
-    numbers = await start_claims(lab, 11, 12)
-    await open_set(lab)
-    await lab.work()
-    (li,) = [one for one in lab.staff.known if one.id == LI.id]
-    lab.staff.by_now[LI.id] = li.model_copy(update={"active": False})
-    await press(lab, APPROVE_SET)
-    await lab.work()
-    assert await statuses(lab, numbers) == [Status.WAITING] * 2
-    assert Counter(await lab.kinds())["approval.refused"] == 2
-
-
-async def test_without_the_fresh_look_they_would_have_decided(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control."""
-    lab = Lab(redis)
-    numbers = await start_claims(lab, 11)
-    await open_set(lab)
-    await lab.work()
-    (li,) = [one for one in lab.staff.known if one.id == LI.id]
-    lab.staff.by_now[LI.id] = li.model_copy(update={"active": False})
-
-    async def remembered(people: object) -> None: ...
-
-    monkeypatch.setattr(lab.staff, "refresh_people", remembered)
-    await press(lab, APPROVE_SET)
-    await lab.work()
-    assert await statuses(lab, numbers) == [Status.APPROVED]
+    bot = Bot(redis)
+    numbers = await start_claims(bot, 11, 12)
+    await open_set(bot)
+    await bot.work()
+    (li,) = [one for one in bot.directory.known if one.id == LI.id]
+    bot.directory.fresh[LI.id] = li.model_copy(update={"active": False})
+    await press(bot, APPROVE_SET)
+    await bot.work()
+    assert await statuses(bot, numbers) == [Status.WAITING] * 2
+    assert Counter(await bot.list_journal_kinds())["approval.refused"] == 2
 
 
 @pytest.mark.parametrize("person", [ZHANG.id, WANG.id])
 async def test_whose_it_is_not_neither_opens_ticks_nor_decides(redis: Redis, person: str) -> None:
-    lab = Lab(redis)
-    numbers = await start_claims(lab, 11)
-    await press(lab, SEVERAL, person, "a")  # in somebody else's lane
-    await open_set(lab)
+    bot = Bot(redis)
+    numbers = await start_claims(bot, 11)
+    await press(bot, SEVERAL, person, "a")  # in somebody else's lane
+    await open_set(bot)
     for id_, choice in (("b", APPROVE_SET), ("c", REJECT_SET), ("d", TICK), ("e", SEVERAL)):
-        await press(lab, choice, person, id_, form={TICKED: "0", "opinion": "x"})
-    await lab.work()
-    assert await statuses(lab, numbers) == [Status.WAITING] and len(shown(lab)) == 1
-    assert len(lab.wall.whispers) == 5 and {one for one, _ in lab.wall.whispers} == {person}
+        await press(bot, choice, person, id_, form={TICKED: "0", "opinion": "x"})
+    await bot.work()
+    assert await statuses(bot, numbers) == [Status.WAITING] and len(shown(bot)) == 1
+    assert len(bot.chat.ephemerals) == 5 and {one for one, _ in bot.chat.ephemerals} == {person}
 
 
 async def test_who_stands_in_reads_for_whom_and_what_is_unusual(redis: Redis) -> None:
-    lab = Lab(redis)
-    numbers = await start_claims(lab, 600, 500)  # together they reach the amount that finance decides on
-    now = lab.today()
+    bot = Bot(redis)
+    numbers = await start_claims(bot, 600, 500)  # together they reach the amount that finance decides on
+    now = bot.today()
     absence = Delegation(id="D1", person=LI.id, deputy=WANG.id, start=now, end=now + timedelta(days=1))
-    await lab.engine.add_delegation(absence, now)
-    await lab.work()
+    await bot.engine.add_delegation(absence, now)
+    await bot.work()
     lane = build_set_id(WANG.id, "x")
-    await lab.lanes.enqueue(lane, "o", OpenSet(person=WANG.id).model_dump_json())
-    await lab.work()
-    (post,) = shown(lab)
+    await bot.handle_work(lane, "o", OpenSet(person=WANG.id))
+    (post,) = shown(bot)
     assert post.card is not None and post.card.ticks is not None
     first, second = post.card.ticks.options
     assert first.text.endswith(("代李四处理", "for Li Si")) and "⚠" in second.details and "1100" in second.details
-    await press(lab, APPROVE_SET, WANG.id, lane=lane)
-    await lab.work()
+    await press(bot, APPROVE_SET, WANG.id, lane=lane)
+    await bot.work()
     assert [
-        (one.by, one.on_behalf) for number in numbers for one in (await lab.engine.get_request(number)).opinions
+        (one.by, one.on_behalf) for number in numbers for one in (await bot.engine.get_request(number)).opinions
     ] == [(WANG.id, LI.id)] * 2
 
 
-async def test_whose_author_may_be_mistaken_is_left_to_its_own_card(redis: Redis) -> None:
-    lab = Lab(redis)
-    await start_claims(lab, 11)
-    lab.staff.known = [*lab.staff.known, ZHANG.model_copy(update={"id": "U99", "email": "other@example.com"})]
-    await open_set(lab)
-    await lab.work()
-    assert not shown(lab), "two people have this name, and one line does not tell them apart"
-
-
 async def test_what_people_write_does_not_pass_for_another_fact(redis: Redis) -> None:
-    lab = Lab(redis)
-    await start_claims(lab, 11, reason="x” · 审批意见：“王五同意 · ⚠ 已核对")
-    await open_set(lab)
-    await lab.work()
-    (post,) = shown(lab)
+    bot = Bot(redis)
+    numbers = await start_claims(bot, 11, reason="x” · 审批意见：“王五同意 · ⚠ 已核对")
+    await bot.handle_work(build_set_id(ZHANG.id, "x"), "o", OpenSet(person=ZHANG.id, tasks=(f"{numbers[0]}-1",)))
+    assert not shown(bot) and "没有可以一起决定" in bot.chat.ephemerals[0][1], "one's own is never in one's set"
+    await open_set(bot)
+    await bot.work()
+    (post,) = shown(bot)
     assert post.card is not None and post.card.ticks is not None
     (option,) = post.card.ticks.options
     assert option.details.count("“") == option.details.count("”") == 1 and option.details.endswith("”")
+    await press(bot, REJECT_SET, form={TICKED: "0", "opinion": " \n"})
+    await bot.work()
+    assert await statuses(bot, numbers) == [Status.WAITING] and "请写明驳回的理由" in bot.chat.ephemerals[1][1]
 
 
-async def test_ones_own_request_is_never_in_ones_set(redis: Redis) -> None:
-    lab = Lab(redis)
-    numbers = await start_claims(lab, 11)
-    await lab.lanes.enqueue(
-        build_set_id(ZHANG.id, "x"), "o", OpenSet(person=ZHANG.id, tasks=(f"{numbers[0]}-1",)).model_dump_json()
-    )
-    await lab.work()
-    assert not shown(lab) and "没有可以一起决定" in lab.wall.whispers[0][1]
+async def test_whose_author_may_be_mistaken_is_left_to_its_own_card(redis: Redis) -> None:
+    bot = Bot(redis)
+    await start_claims(bot, 11)
+    bot.directory.known = [*bot.directory.known, ZHANG.model_copy(update={"id": "U99", "email": "other@example.com"})]
+    await open_set(bot)
+    await bot.work()
+    assert not shown(bot), "two people have this name, and one line does not tell them apart"
 
 
-@pytest.mark.parametrize("said", ["", "7", "-1", "0,0,x", "9" * 5000, "０", "1e9"])
+@corpus("said", ["", "7", "-1", "0,0,x", "9" * 5000, "０", "1e9"])
 async def test_ticks_that_make_no_sense_decide_nothing_else(redis: Redis, said: str) -> None:
-    lab = Lab(redis)
-    numbers = await start_claims(lab, 11, 12)
-    await open_set(lab)
-    await lab.work()
-    await press(lab, APPROVE_SET, form={TICKED: said})
-    await lab.work()
+    bot = Bot(redis)
+    numbers = await start_claims(bot, 11, 12)
+    await open_set(bot)
+    await bot.work()
+    await press(bot, APPROVE_SET, form={TICKED: said})
+    await bot.work()
     expected = [Status.APPROVED if said.startswith("0,") else Status.WAITING, Status.WAITING]
-    assert await statuses(lab, numbers) == expected
-
-
-async def test_a_rejection_without_a_reason_rejects_nothing(redis: Redis) -> None:
-    lab = Lab(redis)
-    numbers = await start_claims(lab, 11)
-    await open_set(lab)
-    await press(lab, REJECT_SET, form={TICKED: "0", "opinion": " \n"})
-    await lab.work()
-    assert await statuses(lab, numbers) == [Status.WAITING] and "请写明驳回的理由" in lab.wall.whispers[0][1]
+    assert await statuses(bot, numbers) == expected
 
 
 async def test_the_card_of_a_set_is_rewritten_too_and_each_decision_has_its_hash(redis: Redis) -> None:
-    lab = Lab(redis)
-    numbers = await start_claims(lab, 11, 12)
-    cards = [await card_of(lab, one) for one in numbers]
-    await open_set(lab)
-    await press(lab, APPROVE_SET)
-    await lab.work()
-    assert len(lab.wall.cards("DU2")) == 0, "no button is left, on the set or on its cards"
-    now = [await lab.approvals.load_approval(one.id) for one in cards]
+    bot = Bot(redis)
+    numbers = await start_claims(bot, 11, 12)
+    cards = [await card_of(bot, one) for one in numbers]
+    await open_set(bot)
+    await press(bot, APPROVE_SET)
+    await bot.work()
+    assert len(bot.chat.cards("DU2")) == 0, "no button is left, on the set or on its cards"
+    now = [await bot.load_approval(one.id) for one in cards]
     assert [one.seal for one in now if one] == [one.seal for one in cards] and cards[0].seal != cards[1].seal
     assert len({one.effect_key for one in now if one}) == 2
-    events = [await lab.engine.list_events(one) for one in numbers]
+    events = [await bot.engine.list_events(one) for one in numbers]
     assert [len([e for e in one if e.command.kind == "decide"]) for one in events] == [1, 1]
-    assert [(await lab.engine.get_request(one)).opinions[0].decision for one in numbers] == [Decision.APPROVE] * 2
+    assert [(await bot.engine.get_request(one)).opinions[0].decision for one in numbers] == [Decision.APPROVE] * 2
 
 
 @pytest.mark.parametrize(
     "reason", ["x", "从公司到客户现场再去机场接人送回酒店，中途等了一个半小时，" * 5, "<!channel> *bold* " * 20]
 )
 async def test_whatever_stands_in_it_a_set_is_one_message_within_the_limits(redis: Redis, reason: str) -> None:
-    lab = Lab(redis)
-    await start_claims(lab, *range(100, 125), reason=reason)
-    await open_set(lab)
-    await lab.work()
-    (post,) = shown(lab)
+    bot = Bot(redis)
+    await start_claims(bot, *range(100, 125), reason=reason)
+    await open_set(bot)
+    await bot.work()
+    (post,) = shown(bot)
     assert post.card is not None and post.card.ticks is not None
     pages = render_post(post)
     assert len(pages) == 1 and len(pages[0].blocks) <= MAX_BLOCKS and count_json_bytes(pages[0].blocks) <= 13_000
@@ -297,30 +300,30 @@ async def test_whatever_stands_in_it_a_set_is_one_message_within_the_limits(redi
 
 
 async def test_a_full_morning_list_is_one_message_too(redis: Redis) -> None:
-    lab = Lab(redis)
-    await start_claims(lab, *range(100, 125), reason="从公司到客户现场")
+    bot = Bot(redis)
+    await start_claims(bot, *range(100, 125), reason="从公司到客户现场")
     for amount in range(200, 214):
         form = {"amount": str(amount), "currency": "CNY", "category": "travel", "reason": "x", "approver": WANG.id}
-        await lab.engine.start_request("expense", form, LI.id, f"own{amount}", lab.today())
-    await lab.work()
-    await lab.mornings.plan_due_mornings()
-    await lab.work()
+        await bot.engine.start_request("expense", form, LI.id, f"own{amount}", bot.today())
+    await bot.work()
+    await bot.handlers.morning_lists.plan_due_mornings()
+    await bot.work()
     for press_id, form in (("", {}), ("p1", {TICKED: ",".join(map(str, range(12))), "opinion": "超出预算，" * 150})):
         if press_id:
-            lane = build_set_id(LI.id, lab.today().date().isoformat())
-            await press(lab, REJECT_SET, form=form, lane=lane)
-            await lab.work()
-        (post,) = [one for one in shown(lab) if one.card and "早间清单" in one.card.title and one.card.ticks]
+            lane = build_set_id(LI.id, bot.today().date().isoformat())
+            await press(bot, REJECT_SET, form=form, lane=lane)
+            await bot.work()
+        (post,) = [one for one in shown(bot) if one.card and "早间清单" in one.card.title and one.card.ticks]
         (page,) = render_post(post)
         assert len(page.blocks) <= MAX_BLOCKS and "还有 4 项" in str(page.blocks) and "在王五那里" in str(page.blocks)
     assert "超出预算" in str(page.blocks), "outcome and reason in place"
 
 
-def find_set_beside(lab: Lab, card: Approval, *, near: bool = False) -> str:
+def find_set_beside(bot: Bot, card: Approval, *, near: bool = False) -> str:
     """The id of a set of Li Si's in another partition than the card's, or in the same one."""
-    home = lab.keys.get_partition(card.id)
+    home = bot.keys.get_partition(card.id)
     names = (build_set_id(LI.id, f"s{n}") for n in range(100))
-    return next(one for one in names if (lab.keys.get_partition(one) == home) is near)
+    return next(one for one in names if (bot.keys.get_partition(one) == home) is near)
 
 
 @pytest.mark.parametrize("near", [False, True])
@@ -329,33 +332,31 @@ async def test_what_a_card_says_to_a_set_comes_after_its_end(
 ) -> None:
     """Items for another partition are there before the commit that they belong to: a set that is told so early that a
     card has ended would find it open, and never be told again."""
-    lab = Lab(redis)
-    numbers = await start_claims(lab, 11, 12)
-    card = await card_of(lab, numbers[0])
-    lane = find_set_beside(lab, card, near=near)
-    await lab.lanes.enqueue(lane, "o1", OpenSet(person=LI.id).model_dump_json())
-    await lab.work()
-    lab.lanes.lease_ms, prepare = 60_000, lab.lanes.prepare_writes
+    bot = Bot(redis)
+    numbers = await start_claims(bot, 11, 12)
+    card = await card_of(bot, numbers[0])
+    lane = find_set_beside(bot, card, near=near)
+    await bot.handle_work(lane, "o1", OpenSet(person=LI.id))
+    bot.lanes.lease_ms, prepare = 60_000, bot.lanes.prepare_writes
 
     async def let_others_work(of: str, writes: Sequence[Write]) -> list[str]:
         row = await prepare(of, writes)
         for _ in range(3 if of == card.id else 0):
-            await lab.work_beside()
+            await bot.work_beside()
         return row
 
-    monkeypatch.setattr(lab.lanes, "prepare_writes", let_others_work)
+    monkeypatch.setattr(bot.lanes, "prepare_writes", let_others_work)
     close = CloseCard(approval=card.id, by=ZHANG.id, why="withdrawn")
-    await lab.lanes.enqueue(card.id, "over", close.model_dump_json())
-    await lab.work()
-    (post,) = shown(lab)
+    await bot.handle_work(card.id, "over", close)
+    (post,) = shown(bot)
     assert post.card is not None and post.card.ticks is not None
     assert [one.value for one in post.card.ticks.options] == ["1"]
 
 
-def find_message(lab: Lab) -> tuple[MessageRef, Said]:
+def find_message(bot: Bot) -> tuple[MessageRef, PostedMessage]:
     """The message of the set."""
-    (number,) = (n for n, one in enumerate(lab.wall.said) if one.key.startswith("set:"))
-    return MessageRef(channel=lab.wall.said[number].place.channel, ts=str(number)), lab.wall.said[number]
+    (number,) = (n for n, one in enumerate(bot.chat.posts) if one.key.startswith("set:"))
+    return MessageRef(channel=bot.chat.posts[number].place.channel, ts=str(number)), bot.chat.posts[number]
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -364,22 +365,22 @@ async def test_a_second_message_of_a_set_that_nobody_knows_of_is_put_right_when_
 ) -> None:
     """A process that was held up may have posted it: the press counts like any other, and one message stays. Version 2
     is the set's when it has been pressed on the other message before."""
-    lab = Lab(redis)
-    numbers = await start_claims(lab, 11, 12)
-    await open_set(lab)
-    await lab.work()
-    ref, said = find_message(lab)
-    lab.wall.said.append(replace(said))
-    second = MessageRef(channel=ref.channel, ts=str(len(lab.wall.said) - 1))
+    bot = Bot(redis)
+    numbers = await start_claims(bot, 11, 12)
+    await open_set(bot)
+    await bot.work()
+    ref, said = find_message(bot)
+    bot.chat.posts.append(replace(said))
+    second = MessageRef(channel=ref.channel, ts=str(len(bot.chat.posts) - 1))
     if version == 2:
-        await press(lab, APPROVE_SET, id_="p0", at=ref)
-        await lab.work()
-    await press(lab, APPROVE_SET, at=second)
-    await lab.work()
-    assert await statuses(lab, numbers) == [Status.APPROVED] * 2 and len(lab.wall.whispers) == version - 1
-    assert [one.text for one in shown(lab)] == ["这条消息在下面又发了一次。", "2 项都已处理"]
-    assert not [one for one in shown(lab) if one.card and (one.card.buttons or one.card.ticks)]
-    kept = await lab.sets.sets.load_set(SET)
+        await press(bot, APPROVE_SET, id_="p0", at=ref)
+        await bot.work()
+    await press(bot, APPROVE_SET, at=second)
+    await bot.work()
+    assert await statuses(bot, numbers) == [Status.APPROVED] * 2 and len(bot.chat.ephemerals) == version - 1
+    assert [one.text for one in shown(bot)] == ["这条消息在下面又发了一次。", "已同意 2 项"]
+    assert not [one for one in shown(bot) if one.card and (one.card.buttons or one.card.ticks)]
+    kept = await bot.handlers.approval_sets.sets.load_set(SET)
     assert kept is not None and kept.copies == (second,)
 
 
@@ -387,55 +388,55 @@ async def test_a_message_that_shows_long_after_its_end_that_it_is_open_is_put_ri
     redis: Redis,
 ) -> None:
     """A process that was held up may have rewritten it last."""
-    lab = Lab(redis)
-    await start_claims(lab, 11, 12)
-    await open_set(lab)
-    await lab.work()
-    ref, said = find_message(lab)
+    bot = Bot(redis)
+    await start_claims(bot, 11, 12)
+    await open_set(bot)
+    await bot.work()
+    ref, said = find_message(bot)
     before = said.post
-    await press(lab, APPROVE_SET, at=ref)
-    await lab.work()
+    await press(bot, APPROVE_SET, at=ref)
+    await bot.work()
     after, said.post = said.post, before
-    await press(lab, APPROVE_SET, id_="p2", at=ref)
-    await lab.work()
+    await press(bot, APPROVE_SET, id_="p2", at=ref)
+    await bot.work()
     assert said.post == before, "a press that has crossed a change costs no rewriting"
-    lab.ahead = timedelta(minutes=2)
-    await press(lab, APPROVE_SET, id_="p3", at=ref)
-    await lab.work()
-    assert said.post == after and len(lab.wall.whispers) == 2
+    bot.now_offset = timedelta(minutes=2)
+    await press(bot, APPROVE_SET, id_="p3", at=ref)
+    await bot.work()
+    assert said.post == after and len(bot.chat.ephemerals) == 2
 
 
 async def test_what_a_killed_process_has_written_last_is_not_taken_for_what_was_written_before(redis: Redis) -> None:
     """A morning list takes in a new task and is rewritten, and its process is killed before that is on record. The task
     is decided on its own card meanwhile: the list is as it was before, and has to say so again."""
-    lab = Lab(redis)
-    await start_claims(lab, 11)
-    await lab.mornings.plan_due_mornings()
-    await lab.work()
-    lane = build_set_id(LI.id, lab.today().date().isoformat())
-    (said,) = [one for one in lab.wall.said if one.key.startswith(lane)]
-    (number,) = await start_claims(lab, 12)
-    card = await card_of(lab, number)
-    await lab.lanes.enqueue(lane, "r", RefreshSet().model_dump_json())
-    lab.wall.edge = Edges(at=2)  # right after the message was rewritten
-    await work_on(lab, lane)
+    bot = Bot(redis)
+    await start_claims(bot, 11)
+    await bot.handlers.morning_lists.plan_due_mornings()
+    await bot.work()
+    lane = build_set_id(LI.id, bot.today().date().isoformat())
+    (said,) = [one for one in bot.chat.posts if one.key.startswith(lane)]
+    (number,) = await start_claims(bot, 12)
+    card = await card_of(bot, number)
+    await bot.lanes.enqueue(lane, "r", RefreshSet().model_dump_json())
+    bot.chat.edge = Edges(at=2)  # right after the message was rewritten
+    await work_on(bot, lane)
     assert count_boxes(said) == 2
-    await press(lab, "approve", lane=card.id)
-    await work_on(lab, card.id)
-    await lab.work()
+    await press(bot, "approve", lane=card.id)
+    await work_on(bot, card.id)
+    await bot.work()
     assert count_boxes(said) == 1
 
 
-async def work_on(lab: Lab, lane: str) -> None:
+async def work_on(bot: Bot, lane: str) -> None:
     """What waits in this lane is done, and nothing else."""
-    leases = await lab.lanes.claim("p", lab.keys.get_partition(lane), 9)
+    leases = await bot.lanes.claim("p", bot.keys.get_partition(lane), 9)
     for lease in leases:
         if lease.lane == lane:
-            await lab._one(lease)
+            await bot.work_on(lease)
         else:
             await lease.release()
 
 
-def count_boxes(said: Said) -> int:
+def count_boxes(said: PostedMessage) -> int:
     card = said.post.card
     return len(card.ticks.options) if card is not None and card.ticks is not None else 0

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.approvals.authorization import authorize_press, authorize_retry
 from bot.chat.messages import Message, MessageRef, Place
-from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus, compute_seal
+from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
+from tests.approvals.approval_walk import build_card
+from tests.harness.corpus import corpus
 from tools.spec import CardChoice, Gate, Proposal, TextRef
 
 NOW, EXPIRES = 1_000, 2_000
@@ -23,13 +27,12 @@ def card(**changes: object) -> Approval:
         requester="ZHANG",
         choices=(CardChoice(name="approve"), CardChoice(name="reject")),
     )
-    base = Approval(
+    base = build_card(
+        plan,
         id="A00x",
         version=2,
         tool="decide_task",
         gate=Gate.APPROVE,
-        proposal=plan,
-        seal=compute_seal("decide_task", plan),
         caller="ZHANG",
         place=None,
         created_ms=0,
@@ -45,70 +48,62 @@ def refused(
     return refusal.code if refusal else ""
 
 
-def test_the_assignee_may_and_nobody_else() -> None:
-    assert refused(card(), "LI") == ""
-    assert refused(card(), "WANG") == "not_yours"
-    assert refused(card(), "ZHANG") == "own"
+COPY = {"copies": (("WANG", MessageRef(channel="D", ts="1")),)}
+OVER, EXPIRED = {"state": ApprovalState.DECIDED}, {"state": ApprovalState.EXPIRED}
+BEGUN = OVER | {"decided_by": "LI", "effect": EffectState.FAILED}
 
 
-def test_nobody_decides_their_own_request_even_if_it_is_assigned_to_them() -> None:
-    odd = card(proposal=card().proposal.model_copy(update={"deciders": ("ZHANG", "LI")}))
-    assert refused(odd, "ZHANG") == "own"
-    assert refused(odd, "LI") == ""
+def own(*deciders: str, gate: Gate = Gate.APPROVE) -> dict[str, object]:
+    return {"gate": gate, "proposal": card().proposal.model_copy(update={"deciders": deciders})}
 
 
-def test_a_confirmation_is_the_callers_own() -> None:
-    own = card(gate=Gate.CONFIRM, proposal=card().proposal.model_copy(update={"deciders": ("ZHANG",)}))
-    assert refused(own, "ZHANG") == ""
-    assert refused(own, "LI") == "not_yours"
+@corpus(
+    ("changes", "person", "more", "code"),
+    [
+        ({}, "LI", {}, ""),
+        ({}, "WANG", {}, "not_yours"),
+        ({}, "ZHANG", {}, "own"),
+        # even if it is assigned to them
+        (own("ZHANG", "LI"), "ZHANG", {}, "own"),
+        (own("ZHANG", "LI"), "LI", {}, ""),
+        # a confirmation is the caller's own
+        (own("ZHANG", gate=Gate.CONFIRM), "ZHANG", {}, ""),
+        (own("ZHANG", gate=Gate.CONFIRM), "LI", {}, "not_yours"),
+        # who stands in may, as long as they do and for whom they do
+        ({}, "WANG", {"standing": "LI"}, ""),
+        ({}, "WANG", {"standing": "SUN"}, "not_yours"),
+        (COPY, "WANG", {"standing": "LI"}, ""),
+        (COPY, "WANG", {}, "stood_in"),
+        # but never on their own request, and nobody confirms for somebody else
+        ({}, "ZHANG", {"standing": "LI"}, "own"),
+        ({"gate": Gate.CONFIRM}, "WANG", {"standing": "LI"}, "not_yours"),
+        ({"gate": Gate.CONFIRM}, "LI", {}, ""),
+        (COPY | {"gate": Gate.CONFIRM}, "WANG", {}, "not_yours"),
+        # what is over is over for everybody, before the question whose it is
+        ({}, "LI", {"now": EXPIRES}, "expired"),
+        (EXPIRED, "ZHANG", {}, "expired"),
+        (EXPIRED, "WANG", {"standing": "LI"}, "expired"),
+        (OVER, "LI", {}, "already"),
+        (OVER, "WANG", {"standing": "LI"}, "already"),
+        ({}, "LI", {"version": 1}, "stale"),
+        ({}, "LI", {"choice": "delete everything"}, "stale"),
+        # everybody concerned may ask again, and only after expiry
+        (EXPIRED, "LI", {"choice": "again"}, ""),
+        (EXPIRED, "ZHANG", {"choice": "again"}, ""),
+        (EXPIRED, "WANG", {"choice": "again", "standing": "LI"}, ""),
+        (EXPIRED, "WANG", {"choice": "again"}, "not_yours"),
+        ({}, "LI", {"choice": "again"}, "already"),
+        # what LI has begun is LI's
+        (BEGUN, "WANG", {"choice": "retry", "standing": "LI"}, "not_yours"),
+    ],
+)
+def test_a_press_counts_only_in_time_and_by_who_may_decide(
+    changes: dict[str, object], person: str, more: dict[str, Any], code: str
+) -> None:
+    assert refused(card(**changes), person, **more) == code
 
 
-def test_who_stands_in_for_the_assignee_may_as_long_as_they_do() -> None:
-    assert refused(card(), "WANG", standing="LI") == ""
-    assert refused(card(), "WANG", standing="SUN") == "not_yours", "for somebody else"
-    copy = card(copies=(("WANG", MessageRef(channel="D", ts="1")),))
-    assert refused(copy, "WANG", standing="LI") == ""
-    assert refused(copy, "WANG") == "stood_in", "the copy has outlived the time away"
-
-
-def test_nobody_decides_their_own_request_by_standing_in() -> None:
-    assert refused(card(), "ZHANG", standing="LI") == "own"
-
-
-def test_nobody_confirms_for_somebody_else_by_standing_in() -> None:
-    own = card(gate=Gate.CONFIRM)
-    assert refused(own, "WANG", standing="LI") == "not_yours"
-    assert refused(own, "LI") == ""
-    assert (
-        refused(own.model_copy(update={"copies": (("WANG", MessageRef(channel="D", ts="1")),)}), "WANG") == "not_yours"
-    )
-
-
-def test_what_is_over_is_over_for_who_stands_in_too() -> None:
-    assert refused(card(state=ApprovalState.DECIDED), "WANG", standing="LI") == "already"
-    expired = card(state=ApprovalState.EXPIRED)
-    assert refused(expired, "WANG", standing="LI") == "expired"
-    assert refused(expired, "WANG", "again", standing="LI") == ""
-    failed = card(state=ApprovalState.DECIDED, decided_by="LI", effect=EffectState.FAILED)
-    assert refused(failed, "WANG", "retry", standing="LI") == "not_yours", "what LI has begun is LI's"
-
-
-def test_what_is_over_is_over_for_everybody() -> None:
-    assert refused(card(), "LI", now=EXPIRES) == "expired"
-    assert refused(card(state=ApprovalState.EXPIRED), "ZHANG") == "expired", "before the question whose it is"
-    assert refused(card(state=ApprovalState.DECIDED), "LI") == "already"
-    assert refused(card(), "LI", version=1) == "stale"
-    assert refused(card(), "LI", choice="delete everything") == "stale"
-
-
-def test_everybody_concerned_may_ask_again_and_only_after_expiry() -> None:
-    expired = card(state=ApprovalState.EXPIRED)
-    assert refused(expired, "LI", "again") == refused(expired, "ZHANG", "again") == ""
-    assert refused(expired, "WANG", "again") == "not_yours"
-    assert refused(card(), "LI", "again") == "already"
-
-
-@pytest.mark.parametrize("state", list(ApprovalState))
+@corpus("state", list(ApprovalState))
 def test_whom_a_card_concerns_sees_the_process_and_nobody_else_does(state: ApprovalState) -> None:
     shown = card(state=state, caller="SUN")
     assert [refused(shown, person, "show") for person in ("LI", "ZHANG", "SUN")] == ["", "", ""]
@@ -183,7 +178,7 @@ def test_who_wrote_it_may_have_it_tried_again_once_and_nobody_else() -> None:
     assert refused_retry(stop(), latest="R2") == "anew_stale"
 
 
-@pytest.mark.parametrize("status", [one for one in RunStatus if one is not RunStatus.STOPPED])
+@corpus("status", [one for one in RunStatus if one is not RunStatus.STOPPED])
 def test_only_what_has_stopped_is_tried_again(status: RunStatus) -> None:
     """What was done is not done twice, and what runs not beside itself."""
     assert refused_retry(stop(status=status)) == "gone"

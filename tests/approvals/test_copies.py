@@ -14,8 +14,11 @@ from bot.approvals.render import render_card, render_moved_card
 from bot.chat.messages import Card, Click, MessageRef, Post
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.i18n import translate
-from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
-from tests.harness.lab import DM, Lab, Said
+from bot.core.records import Approval, ApprovalState, EffectState
+from tests.approvals.approval_walk import build_card
+from tests.harness.corpus import corpus
+from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM, PostedMessage
 from tests.tools.company import LI, WANG, ZHANG
 from tools.people.names import list_names_by_language
 from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef
@@ -33,40 +36,29 @@ PLAN = Proposal(
     subject="L-0001-1",
     body="the text",
 )
-OPEN = Approval(
-    id="A",
-    version=2,
-    tool="t",
-    gate=Gate.APPROVE,
-    proposal=PLAN,
-    seal=compute_seal("t", PLAN),
-    caller=ZHANG.id,
-    place=None,
-    created_ms=0,
-    expires_ms=3_600_000,
-)
+OPEN = build_card(PLAN, version=2, gate=Gate.APPROVE, caller=ZHANG.id, place=None, created_ms=0, expires_ms=3_600_000)
 GONE = ChatError("message_not_found")
 AWAY = ChatUnavailableError("unreachable", "chat.update")
 BEFORE = Post("before")
 
 
 @pytest.fixture
-def lab(redis: Redis) -> Lab:
-    return Lab(redis)
+def bot(redis: Redis) -> Bot:
+    return Bot(redis)
 
 
-def deliver(lab: Lab, deputies: tuple[str, ...] = ()) -> CardDelivery:
+def deliver(bot: Bot, deputies: tuple[str, ...] = ()) -> CardDelivery:
     async def list_deputies(subject: str) -> tuple[str, ...]:
         return deputies if subject == "L-0001-1" else ()
 
-    return replace(lab.ends.card_delivery, list_deputies=list_deputies)
+    return replace(bot.handlers.lifecycle.card_delivery, list_deputies=list_deputies)
 
 
-def stand(lab: Lab, *channels: str) -> tuple[MessageRef, ...]:
+def stand(bot: Bot, *channels: str) -> tuple[MessageRef, ...]:
     """Messages that are there already."""
     for channel in channels:
-        lab.wall.said.append(Said(DM.model_copy(update={"channel": channel}), "", BEFORE))
-    first = len(lab.wall.said) - len(channels)
+        bot.chat.posts.append(PostedMessage(DM.model_copy(update={"channel": channel}), "", BEFORE))
+    first = len(bot.chat.posts) - len(channels)
     return tuple(MessageRef(channel=channel, ts=str(first + n)) for n, channel in enumerate(channels))
 
 
@@ -77,7 +69,7 @@ def make_card(*copies: tuple[str, MessageRef], **changes: Any) -> Approval:
 # To whom, and where
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("changes", "deputies", "channels"),
     [
         ({}, (), ["DU2"]),
@@ -91,30 +83,31 @@ def make_card(*copies: tuple[str, MessageRef], **changes: Any) -> Approval:
     ],
 )
 async def test_a_fresh_card_stands_where_its_readers_alone_read_it(
-    lab: Lab, changes: dict[str, Any], deputies: tuple[str, ...], channels: list[str]
+    redis: Redis, changes: dict[str, Any], deputies: tuple[str, ...], channels: list[str]
 ) -> None:
     """Of one that was asked for in a channel, too: it shows all of its matter."""
+    bot = Bot(redis)
     card = make_card(**changes)
-    shown = await deliver(lab, deputies).post_card(card, "x", again=False)
-    assert [one.place.channel for one in lab.wall.said] == channels and not shown.is_outdated
-    readers, names = [one.removeprefix("D") for one in channels], await deliver(lab).list_names_on_card(card)
+    shown = await deliver(bot, deputies).post_card(card, "x", again=False)
+    assert [one.place.channel for one in bot.chat.posts] == channels and not shown.is_outdated
+    readers, names = [one.removeprefix("D") for one in channels], await deliver(bot).list_names_on_card(card)
     assert shown.approval.copies == tuple(
         (reader, MessageRef(channel=channel, ts=str(n)))
         for n, (reader, channel) in enumerate(zip(readers, channels, strict=True))
     )
     assert shown.approval.delivered_version == 2
-    for reader, said in zip(readers, lab.wall.said, strict=True):
-        person = await lab.staff.find_person(reader)
+    for reader, said in zip(readers, bot.chat.posts, strict=True):
+        person = await bot.directory.find_person(reader)
         assert person is not None and said.post == render_card(card, person, names)
         assert said.key == f"A:2:{reader}:x"
         if card.place == DM.model_copy(update={"thread": "9.0"}):
             assert said.place == card.place, "in the thread in which it was asked for"
 
 
-async def test_brought_again_it_is_the_same_message_and_another_request_is_another(lab: Lab) -> None:
+async def test_brought_again_it_is_the_same_message_and_another_request_is_another(bot: Bot) -> None:
     for asked, again, posts in (("x", False, 1), ("x", True, 1), ("y", True, 2)):
-        await deliver(lab).post_card(OPEN, asked, again=again)
-        assert len(lab.wall.said) == posts
+        await deliver(bot).post_card(OPEN, asked, again=again)
+        assert len(bot.chat.posts) == posts
 
 
 @pytest.mark.parametrize(
@@ -122,27 +115,27 @@ async def test_brought_again_it_is_the_same_message_and_another_request_is_anoth
     [({"DU2": [GONE]}, None), ({"DU2": [GONE], "DU3": [GONE]}, GONE), ({"DU3": [AWAY]}, AWAY)],
 )
 async def test_who_cannot_be_reached_is_passed_over_unless_it_is_everybody_or_the_platform_is_away(
-    lab: Lab, fails: dict[str, list[ChatError]], error: ChatError | None
+    bot: Bot, fails: dict[str, list[ChatError]], error: ChatError | None
 ) -> None:
-    lab.wall.fails |= fails
+    bot.chat.fails |= fails
     both = make_card(proposal=PLAN.model_copy(update={"deciders": (LI.id, WANG.id)}))
     if error is None:
-        shown = await deliver(lab).post_card(both, "x", again=False)
+        shown = await deliver(bot).post_card(both, "x", again=False)
         assert [reader for reader, _ in shown.approval.copies] == [WANG.id]
     else:
         with pytest.raises(ChatError) as raised:
-            await deliver(lab).post_card(both, "x", again=False)
+            await deliver(bot).post_card(both, "x", again=False)
         assert raised.value is error
 
 
 # Copies that are there
 
 
-async def test_of_several_copies_of_one_reader_the_last_is_the_card_and_the_others_point_to_it(lab: Lab) -> None:
-    old, new, other = stand(lab, "DU2", "DU2", "DU3")
+async def test_of_several_copies_of_one_reader_the_last_is_the_card_and_the_others_point_to_it(bot: Bot) -> None:
+    old, new, other = stand(bot, "DU2", "DU2", "DU3")
     card = make_card((LI.id, old), (LI.id, new), (WANG.id, other))
-    shown = await deliver(lab).update_copies(card)
-    assert [one.post for one in lab.wall.said] == [
+    shown = await deliver(bot).update_copies(card)
+    assert [one.post for one in bot.chat.posts] == [
         render_moved_card(card, LI),
         render_card(card, LI, NAMES),
         render_card(card, WANG, NAMES),
@@ -151,54 +144,54 @@ async def test_of_several_copies_of_one_reader_the_last_is_the_card_and_the_othe
 
 
 @pytest.mark.parametrize(("error", "kept"), [(GONE, False), (AWAY, True)])
-async def test_an_older_copy_is_kept_until_it_points_to_the_newer_one(lab: Lab, error: ChatError, kept: bool) -> None:
+async def test_an_older_copy_is_kept_until_it_points_to_the_newer_one(bot: Bot, error: ChatError, kept: bool) -> None:
     """Or is gone: then there is nothing to be done about it."""
-    old, new = stand(lab, "DU2", "DU2")
-    lab.wall.fails["edit DU2"] = [error]
-    shown = await deliver(lab).update_copies(make_card((LI.id, old), (LI.id, new)))
+    old, new = stand(bot, "DU2", "DU2")
+    bot.chat.fails["update DU2"] = [error]
+    shown = await deliver(bot).update_copies(make_card((LI.id, old), (LI.id, new)))
     assert shown.approval.copies == (((LI.id, old),) if kept else ()) + ((LI.id, new),)
     assert shown.is_outdated is kept
 
 
-async def test_of_some_copies_the_others_are_left_as_they_are(lab: Lab) -> None:
-    old, new, other = stand(lab, "DU2", "DU2", "DU3")
+async def test_of_some_copies_the_others_are_left_as_they_are(bot: Bot) -> None:
+    old, new, other = stand(bot, "DU2", "DU2", "DU3")
     card = make_card((LI.id, old), (LI.id, new), (WANG.id, other))
-    shown = await deliver(lab).update_copies(card, [new])
-    assert [one.post for one in lab.wall.said] == [BEFORE, render_card(card, LI, NAMES), BEFORE]
+    shown = await deliver(bot).update_copies(card, [new])
+    assert [one.post for one in bot.chat.posts] == [BEFORE, render_card(card, LI, NAMES), BEFORE]
     assert shown.approval.copies == card.copies, "nothing is forgotten that was not looked at"
 
 
-async def test_a_copy_of_somebody_whom_nobody_knows_is_left_as_it_is(lab: Lab) -> None:
-    (copy,) = stand(lab, "DU9")
-    shown = await deliver(lab).update_copies(make_card(("U9", copy)))
-    assert lab.wall.said[0].post == BEFORE and not shown.is_outdated and shown.approval.copies == (("U9", copy),)
+async def test_a_copy_of_somebody_whom_nobody_knows_is_left_as_it_is(bot: Bot) -> None:
+    (copy,) = stand(bot, "DU9")
+    shown = await deliver(bot).update_copies(make_card(("U9", copy)))
+    assert bot.chat.posts[0].post == BEFORE and not shown.is_outdated and shown.approval.copies == (("U9", copy),)
 
 
 async def test_a_card_that_stood_in_a_channel_is_rewritten_there_and_when_it_moves_says_no_more_than_that(
-    lab: Lab,
+    bot: Bot,
 ) -> None:
     """Cards stand in no channel any more; those of before do."""
     own = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZHANG.id,)}), "place": THERE}
-    (there,) = stand(lab, "C1")
+    (there,) = stand(bot, "C1")
     card = make_card((ZHANG.id, there), **own)
-    await deliver(lab).update_copies(card)
-    assert lab.wall.said[0].post == render_card(card, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
-    (here,) = stand(lab, "DU1")
-    await deliver(lab).update_copies(make_card((ZHANG.id, there), (ZHANG.id, here), **own))
+    await deliver(bot).update_copies(card)
+    assert bot.chat.posts[0].post == render_card(card, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
+    (here,) = stand(bot, "DU1")
+    await deliver(bot).update_copies(make_card((ZHANG.id, there), (ZHANG.id, here), **own))
     moved = translate("card.moved", "zh")
-    assert lab.wall.said[0].post == Post(moved, card=Card(moved))
-    assert lab.wall.said[1].post == render_card(card, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
+    assert bot.chat.posts[0].post == Post(moved, card=Card(moved))
+    assert bot.chat.posts[1].post == render_card(card, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
 
 
 @pytest.mark.parametrize("place", [None, DM, THERE])
-async def test_a_copy_in_a_dm_that_moves_says_what_it_was_about(lab: Lab, place: Any) -> None:
-    old, new = stand(lab, "DU1", "DU1")
+async def test_a_copy_in_a_dm_that_moves_says_what_it_was_about(bot: Bot, place: Any) -> None:
+    old, new = stand(bot, "DU1", "DU1")
     card = make_card((ZHANG.id, old), (ZHANG.id, new), place=place)
-    await deliver(lab).update_copies(card)
-    assert lab.wall.said[0].post == render_moved_card(card, ZHANG)
+    await deliver(bot).update_copies(card)
+    assert bot.chat.posts[0].post == render_moved_card(card, ZHANG)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("before", "after", "place", "anew"),
     [
         (MAX_BODY_LENGTH, MAX_BODY_LENGTH, DM, False),
@@ -209,9 +202,10 @@ async def test_a_copy_in_a_dm_that_moves_says_what_it_was_about(lab: Lab, place:
     ],
 )
 async def test_an_edited_card_is_shown_anew_where_it_could_not_be_rewritten_in_full(
-    lab: Lab, before: int, after: int, place: Any, anew: bool
+    redis: Redis, before: int, after: int, place: Any, anew: bool
 ) -> None:
-    (copy,) = stand(lab, "C1" if place == THERE else "DU1")
+    bot = Bot(redis)
+    (copy,) = stand(bot, "C1" if place == THERE else "DU1")
     was, now = (
         make_card(
             (ZHANG.id, copy),
@@ -221,21 +215,21 @@ async def test_an_edited_card_is_shown_anew_where_it_could_not_be_rewritten_in_f
         )
         for length in (before, after)
     )
-    shown = await deliver(lab).replace_card(was, now, "x", again=False)
-    assert len(lab.wall.said) == 1 + anew and shown.approval.delivered_version == 2
-    assert lab.wall.said[-1].post == render_card(now, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
-    assert lab.wall.said[-1].place.channel == "DU1"
+    shown = await deliver(bot).replace_card(was, now, "x", again=False)
+    assert len(bot.chat.posts) == 1 + anew and shown.approval.delivered_version == 2
+    assert bot.chat.posts[-1].post == render_card(now, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
+    assert bot.chat.posts[-1].place.channel == "DU1"
 
 
 # Words beside a card
 
 
 @pytest.mark.parametrize("place", [None, DM.model_copy(update={"thread": "9.0"})])
-async def test_a_word_stands_under_the_card_of_each_who_has_not_decided(lab: Lab, place: Any) -> None:
-    first, second, watcher = stand(lab, "DU2", "DU5", "DU1")
+async def test_a_word_stands_under_the_card_of_each_who_has_not_decided(bot: Bot, place: Any) -> None:
+    first, second, watcher = stand(bot, "DU2", "DU5", "DU1")
     card = make_card((LI.id, first), ("U5", second), (ZHANG.id, watcher), ("U9", watcher), place=place)
-    told = await deliver(lab, ("U5", "U9")).post_note(card, TextRef(key="card.reminder"), "x", again=False)
-    words = lab.wall.said[3:]
+    told = await deliver(bot, ("U5", "U9")).post_note(card, TextRef(key="card.reminder"), "x", again=False)
+    words = bot.chat.posts[3:]
     if place is None:
         assert [one.place for one in words] == [
             DM.model_copy(update={"team": "", "channel": channel, "thread": ts})
@@ -248,16 +242,24 @@ async def test_a_word_stands_under_the_card_of_each_who_has_not_decided(lab: Lab
         assert [one.place for one in words] == [place] and set(told) == {ZHANG.id}, "where it was asked for"
 
 
-async def test_a_reminder_is_told_once_a_version(lab: Lab) -> None:
-    (copy,) = stand(lab, "DU2")
+async def test_somebody_who_cannot_be_told_keeps_no_word_from_the_others(bot: Bot) -> None:
+    first, second = stand(bot, "DU2", "DU5")
+    card = make_card((LI.id, first), ("U5", second))
+    bot.chat.fails = {"DU2": [ChatError("channel_not_found")]}
+    told = await deliver(bot, ("U5",)).post_note(card, TextRef(key="card.reminder"), "x", again=False)
+    assert list(told) == ["U5"] and len(bot.chat.posts) == 3
+
+
+async def test_a_reminder_is_told_once_a_version(bot: Bot) -> None:
+    (copy,) = stand(bot, "DU2")
     card = make_card((LI.id, copy))
-    assert await deliver(lab).post_reminder(card, again=False) == await deliver(lab).post_reminder(card, again=True)
-    assert len(lab.wall.said) == 2 and "提醒" in lab.wall.said[1].post.text
-    await deliver(lab).post_reminder(card.model_copy(update={"version": 3}), again=True)
-    assert len(lab.wall.said) == 3
+    assert await deliver(bot).post_reminder(card, again=False) == await deliver(bot).post_reminder(card, again=True)
+    assert len(bot.chat.posts) == 2 and "提醒" in bot.chat.posts[1].post.text
+    await deliver(bot).post_reminder(card.model_copy(update={"version": 3}), again=True)
+    assert len(bot.chat.posts) == 3
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("changes", "posted"),
     [
         ({}, ["DU1"]),
@@ -267,41 +269,42 @@ async def test_a_reminder_is_told_once_a_version(lab: Lab) -> None:
     ],
 )
 async def test_of_what_nobody_has_answered_its_requester_gets_a_copy_to_ask_again(
-    lab: Lab, changes: dict[str, Any], posted: list[str]
+    redis: Redis, changes: dict[str, Any], posted: list[str]
 ) -> None:
-    (copy,) = stand(lab, "DU2")
+    bot = Bot(redis)
+    (copy,) = stand(bot, "DU2")
     card = make_card((LI.id, copy), state=ApprovalState.EXPIRED, **changes)
-    shown = await deliver(lab).post_expiry(card, again=False)
-    assert [one.place.channel for one in lab.wall.said[1:]] == posted
-    assert lab.wall.said[0].post == render_card(card, LI, NAMES)
+    shown = await deliver(bot).post_expiry(card, again=False)
+    assert [one.place.channel for one in bot.chat.posts[1:]] == posted
+    assert bot.chat.posts[0].post == render_card(card, LI, NAMES)
     assert [reader for reader, _ in shown.approval.copies] == [LI.id, *(["U1"] if posted else [])]
-    await deliver(lab).post_expiry(card, again=True)
-    assert len(lab.wall.said) == 1 + len(posted)
+    await deliver(bot).post_expiry(card, again=True)
+    assert len(bot.chat.posts) == 1 + len(posted)
 
 
-async def test_each_dm_with_a_copy_remembers_how_it_stands_but_those_named(lab: Lab) -> None:
-    first, second, third = stand(lab, "DU2", "DU3", "DU9")
+async def test_each_dm_with_a_copy_remembers_how_it_stands_but_those_named(bot: Bot) -> None:
+    first, second, third = stand(bot, "DU2", "DU3", "DU9")
     card = make_card((LI.id, first), (WANG.id, second), ("U9", third))
-    told = await deliver(lab).list_card_events(card, ())
+    told = await deliver(bot).list_card_events(card, ())
     assert list(told) == [LI.id, WANG.id] and "给李四发" in told[LI.id] and "Send this mail" in told[WANG.id]
-    assert list(await deliver(lab).list_card_events(card, [LI.id])) == [WANG.id]
+    assert list(await deliver(bot).list_card_events(card, [LI.id])) == [WANG.id]
 
 
-async def test_what_is_remembered_waits_for_nobody(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_remembered_waits_for_nobody(bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
     async def be_away(person: str) -> None:
         raise AWAY
 
-    monkeypatch.setattr(lab.staff, "find_person", be_away)
-    assert await deliver(lab).list_card_events(OPEN, ()) == {}
+    monkeypatch.setattr(bot.directory, "find_person", be_away)
+    assert await deliver(bot).list_card_events(OPEN, ()) == {}
 
 
-async def test_names_on_a_card_are_those_of_who_decides_and_who_has_decided(lab: Lab) -> None:
-    assert await deliver(lab).list_names_on_card(OPEN) == NAMES
-    assert await deliver(lab).list_names_on_card(make_card(decided_by=WANG.id)) == {
+async def test_names_on_a_card_are_those_of_who_decides_and_who_has_decided(bot: Bot) -> None:
+    assert await deliver(bot).list_names_on_card(OPEN) == NAMES
+    assert await deliver(bot).list_names_on_card(make_card(decided_by=WANG.id)) == {
         LI.id: {"zh": "李四", "en": "Li Si"},
         WANG.id: {"zh": "王五", "en": "Wang Wu"},
     }
-    assert await deliver(lab).list_names_on_card(make_card(decided_by="U9")) == NAMES
+    assert await deliver(bot).list_names_on_card(make_card(decided_by="U9")) == NAMES
 
 
 # Refusals
@@ -315,7 +318,7 @@ DONE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("person", "changes", "code", "words"),
     [
         ("U1", {}, "not_yours", {"who": "李四", "what": ""}),
@@ -333,17 +336,18 @@ DONE: dict[str, Any] = {
     ],
 )
 async def test_a_refusal_says_privately_why_and_who_can_or_what_became_of_it(
-    lab: Lab, person: str, changes: dict[str, Any] | None, code: str, words: dict[str, str]
+    redis: Redis, person: str, changes: dict[str, Any] | None, code: str, words: dict[str, str]
 ) -> None:
+    bot = Bot(redis)
     click = Click(id="c", approval="A", version=2, choice="approve", person=person, place=DM)
     card = None if changes is None else make_card(**changes)
-    await deliver(lab).post_refusal(click, card, PressRefusal(code=code))
+    await deliver(bot).post_refusal(click, card, PressRefusal(code=code))
     language = "zh" if person == "U1" else "en"
-    assert lab.wall.whispers == [(person, translate(f"refused.{code}", language, **{"who": "", "what": ""} | words))]
-    assert lab.wall.said == []
+    assert bot.chat.ephemerals == [(person, translate(f"refused.{code}", language, **{"who": "", "what": ""} | words))]
+    assert bot.chat.posts == []
 
 
-async def test_a_refusal_with_words_of_its_own_says_those_only(lab: Lab) -> None:
+async def test_a_refusal_with_words_of_its_own_says_those_only(bot: Bot) -> None:
     click = Click(id="c", approval="A", version=2, choice="approve", person="U3", place=DM)
-    await deliver(lab).post_refusal(click, OPEN, PressRefusal(code="not_named", text=TextRef(key="card.system")))
-    assert lab.wall.whispers == [("U3", "The system")]
+    await deliver(bot).post_refusal(click, OPEN, PressRefusal(code="not_named", text=TextRef(key="card.system")))
+    assert bot.chat.ephemerals == [("U3", "The system")]

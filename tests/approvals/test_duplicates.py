@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from redis.asyncio import Redis
 
 from bot.approvals.duplicates import DuplicateGuard
 from bot.chat.messages import Message, MessageRef
 from bot.core.history_entries import PausedRun
-from bot.core.records import Approval, ApprovalState, OpenCard, Run, RunStatus, compute_seal
+from bot.core.records import Approval, ApprovalState, OpenCard, Run, RunStatus
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import RunStore
-from tests.approvals.approval_walk import make_plan
-from tests.harness.lab import DM
+from tests.approvals.approval_walk import build_card, make_plan
+from tests.harness.corpus import corpus
+from tests.harness.memory_platform import DM
 from tools.spec import Gate, Proposal, ToolError
 
 THERE = DM.model_copy(update={"channel": "C1", "direct": False})
@@ -36,13 +36,9 @@ def make_call(status: CallStatus, tool: str = "t", **args: Any) -> CallRecord:
 
 
 def make_approval(**changes: Any) -> Approval:
-    card = Approval(
+    card = build_card(
+        make_plan(1),
         id="A00x",
-        version=1,
-        tool="t",
-        gate=Gate.CONFIRM,
-        proposal=make_plan(1),
-        seal=compute_seal("t", make_plan(1)),
         caller="U1",
         place=DM,
         copies=(("U1", MessageRef(channel=DM.channel, ts="1")),),
@@ -100,7 +96,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", DIFFERENT)
+@corpus("name", DIFFERENT)
 async def test_what_is_not_the_same_or_does_not_wait_gets_its_card(redis: Redis, name: str) -> None:
     given = {"other": make_other(), "approval": make_approval()} | DIFFERENT[name]
     assert await judge(redis, **given) == ("", "")
@@ -119,7 +115,7 @@ async def test_of_an_edited_card_neither_what_it_says_nor_what_it_said_is_propos
     assert await judge(redis, other=make_other(), approval=edited, proposal=make_plan(3)) == ("", "")
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("place", "copies", "where"),
     [
         (DM, (("U1", "DU1"),), HERE),
@@ -140,7 +136,7 @@ async def test_it_is_said_where_the_persons_card_stands(
     assert where in (await judge(redis, other=make_other(), approval=card, run=make_run(place=place)))[1]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("calls", "code"),
     [
         ([], ""),

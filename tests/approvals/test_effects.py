@@ -10,38 +10,35 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.core.records import Approval, ApprovalState, EffectState
+from bot.core.errors import ChatUnavailableError
+from bot.core.records import Approval, ApprovalState, EffectState, RunStatus
+from bot.queue.worker import GIVE_UP_TRIES
 from bot.queue.writes import apply_writes
-from tests.harness.lab import Lab
+from tests.harness.corpus import corpus
+from tests.harness.memory_bot import Bot
 from tests.harness.memory_mailer import MemoryMailer
-from tests.harness.presses import LEAVE, opened
-from tests.stories.script import DONE, expense, mail
-from tools.effect_parts import PartState
+from tests.harness.memory_platform import DM, Killed
+from tests.harness.presses import LEAVE, everywhere, proposed
 from tools.spec import EffectUnknownError, Person, ReceiptLine, TextRef, ToolError
 from tools.workflow.engine.port import CommandResult
 
+DOWN = ChatUnavailableError("unreachable", "chat")
 MAYBE = ReceiptLine(text=TextRef(key="card.system"))
 
 
-async def propose(redis: Redis, *script: Any) -> Lab:
-    """A card that waits for Zhang San."""
-    return await opened(Lab(redis, [*(script or (mail(),)), DONE, DONE]))
-
-
-async def press(lab: Lab, choice: str, id: str = "") -> Approval:
+async def press(bot: Bot, choice: str, id: str = "") -> Approval:
     """By a button of a version that carried no seal: what stands behind it is looked at when it is carried out, too."""
-    card = lab.wall.cards()[0]
+    card = bot.chat.cards()[0]
     unsealed = replace(card, buttons=tuple(replace(one, seal="") for one in card.buttons))
-    await lab.presses(unsealed, choice, id=id)
-    await lab.work()
-    return await lab.approval()
+    await bot.press(unsealed, choice, id=id)
+    return await bot.load_approval()
 
 
-async def rewrite(lab: Lab, **changes: Any) -> None:
+async def rewrite(bot: Bot, **changes: Any) -> None:
     """The stored card is another than what was shown, as who can write to Redis can make it."""
-    approval = await lab.approval()
-    writes = [lab.approvals.build_save_write(approval.model_copy(update=changes))]
-    await apply_writes(lab.redis, lab.keys, lab.keys.get_partition(approval.id), writes)
+    approval = await bot.load_approval()
+    writes = [bot.approvals.build_save_write(approval.model_copy(update=changes))]
+    await apply_writes(bot.redis, bot.keys, bot.keys.get_partition(approval.id), writes)
 
 
 # Before it runs
@@ -51,64 +48,155 @@ async def rewrite(lab: Lab, **changes: Any) -> None:
 class LookingMailer(MemoryMailer):
     """Notes how the card stands while it sends; `waits` for its buttons to go."""
 
-    lab: Lab | None = None
+    bot: Bot | None = None
     waits: bool = False
     seen: list[Approval] = field(default_factory=list)
 
     async def send_mail(self, to: Person, *rest: str) -> None:
-        assert self.lab is not None
-        self.seen.append(await self.lab.approval())
-        while self.waits and self.lab.wall.cards():
-            await self.lab.work_beside()
+        assert self.bot is not None
+        self.seen.append(await self.bot.load_approval())
+        while self.waits and self.bot.chat.cards():
+            await self.bot.work_beside()
             await asyncio.sleep(0.005)
         await super().send_mail(to, *rest)
 
 
 async def test_a_mail_goes_out_when_it_is_on_record_as_begun(redis: Redis) -> None:
-    lab = await propose(redis)
-    mailer = LookingMailer(lab=lab)
-    object.__setattr__(lab.desk, "mailer", mailer)
-    assert (await press(lab, "send")).effect is EffectState.DONE
+    bot = await proposed(redis)
+    mailer = LookingMailer(bot=bot)
+    object.__setattr__(bot.outside, "mailer", mailer)
+    assert (await press(bot, "send")).effect is EffectState.DONE
     [seen] = mailer.seen
     assert (seen.state, seen.effect, seen.attempts) == (ApprovalState.DECIDED, EffectState.STARTED, 1)
     assert (seen.decided_by, seen.choice) == ("U1", "send")
-    assert len(lab.wall.edits) == 1, "a card whose effect is quick is rewritten once"
+    assert len(bot.chat.updates) == 1, "a card whose effect is quick is rewritten once"
+
+
+@dataclass
+class GreyMailer(MemoryMailer):
+    """Takes nothing from strangers, so many times."""
+
+    refusals: int = 1
+    bot: Bot | None = None
+    leads: list[str] = field(default_factory=list)
+    """What the card says when a try begins."""
+
+    async def send_mail(self, to: Person, *rest: str) -> None:
+        assert self.bot is not None
+        card = self.bot.chat.list_posts()[-1].post.card
+        self.leads.append(card.lead if card else "")
+        if len(self.leads) <= self.refusals:
+            raise ToolError("mail_later", "greylisted", is_temporary=True, reply=450)
+        await super().send_mail(to, *rest)
+
+
+async def proposed_to_grey(redis: Redis, refusals: int) -> tuple[Bot, GreyMailer]:
+    bot = await proposed(redis)
+    mailer = GreyMailer(bot=bot, refusals=refusals)
+    object.__setattr__(bot.outside, "mailer", mailer)
+    runner = bot.handlers.press_handler.effect_runner
+    object.__setattr__(runner, "try_again_s", (0.0, 0.0))
+    object.__setattr__(runner, "shown_after_s", 60)  # what a slow machine takes is not shown on the card meanwhile
+    return bot, mailer
+
+
+@pytest.mark.parametrize("refusals", [1, 2])
+async def test_what_is_refused_for_now_is_tried_again_by_itself_and_said_so(redis: Redis, refusals: int) -> None:
+    bot, mailer = await proposed_to_grey(redis, refusals)
+    assert (await press(bot, "send")).effect is EffectState.DONE
+    assert len(mailer.mails) == 1 and len(mailer.leads) == refusals + 1
+    assert "450" in mailer.leads[-1] and "自动再试" in mailer.leads[-1]
+    assert not any("自动再试" in card.lead for one in bot.chat.posts if (card := one.post.card))
+
+
+async def test_what_is_refused_for_now_again_and_again_waits_for_a_press(redis: Redis) -> None:
+    bot, mailer = await proposed_to_grey(redis, 3)
+    approval = await press(bot, "send")
+    assert (approval.effect, len(mailer.leads)) == (EffectState.FAILED, 3) and "450" in bot.chat.cards()[0].lead
+    assert (await press(bot, "retry")).effect is EffectState.DONE and len(mailer.mails) == 1
+
+
+async def test_killed_anywhere_between_two_tries_it_is_sent_once_or_said_to_be_unknown(redis: Redis) -> None:
+    ends = set[EffectState]()
+
+    async def act(bot: Bot) -> None:
+        mailer = GreyMailer(bot=bot)
+        object.__setattr__(bot.outside, "mailer", mailer)
+        object.__setattr__(bot.handlers.press_handler.effect_runner, "try_again_s", (0.0, 0.0))
+        effect = (await press(bot, "send")).effect
+        ends.add(effect)
+        assert len(mailer.mails) == (effect is EffectState.DONE) or effect is EffectState.UNKNOWN
+        assert len(mailer.mails) <= 1
+
+    await everywhere(redis, lambda: proposed(redis), act)
+    assert ends == {EffectState.DONE, EffectState.UNKNOWN}
 
 
 async def test_what_takes_longer_has_no_buttons_meanwhile(redis: Redis) -> None:
-    lab = await propose(redis)
-    runner = lab.dispatch.handlers.press_handler.effect_runner
+    bot = await proposed(redis)
+    runner = bot.handlers.press_handler.effect_runner
     object.__setattr__(runner, "shown_after_s", 0.01)
-    lab.lanes.lease_ms = 60_000  # the other process leaves this lane alone
-    mailer = LookingMailer(lab=lab, waits=True)
-    object.__setattr__(lab.desk, "mailer", mailer)
-    assert (await asyncio.wait_for(press(lab, "send"), 10)).effect is EffectState.DONE
-    assert len(mailer.mails) == 1 and len(lab.wall.edits) == 2
+    bot.lanes.lease_ms = 60_000  # the other process leaves this lane alone
+    mailer = LookingMailer(bot=bot, waits=True)
+    object.__setattr__(bot.outside, "mailer", mailer)
+    assert (await asyncio.wait_for(press(bot, "send"), 10)).effect is EffectState.DONE
+    assert len(mailer.mails) == 1 and len(bot.chat.updates) == 2
 
 
 async def test_a_request_is_started_when_that_is_on_record(redis: Redis) -> None:
-    lab = await propose(redis, LEAVE)
-    engine, seen = lab.desk.engine, list[EffectState]()
+    bot = await proposed(redis, LEAVE)
+    engine, seen = bot.tool_services.engine, list[EffectState]()
 
     class LookingEngine:
         async def start_request(self, *given: Any, **more: Any) -> CommandResult:
-            seen.append((await lab.approval()).effect)
+            seen.append((await bot.load_approval()).effect)
             return await engine.start_request(*given, **more)
 
         def __getattr__(self, name: str) -> Any:
             return getattr(engine, name)
 
-    object.__setattr__(lab.desk, "engine", LookingEngine())
-    await lab.presses(lab.wall.cards()[0], "confirm")
-    await lab.work()
+    object.__setattr__(bot.tool_services, "engine", LookingEngine())
+    await bot.press(bot.chat.cards()[0], "confirm")
     assert seen == [EffectState.STARTED]
     assert [one.id for one in await engine.list_own_requests("U1")] == ["L-0001"]
+
+
+class DyingMailer(MemoryMailer):
+    """The process ends when the mail is out."""
+
+    async def send_mail(self, to: Person, *rest: str) -> None:
+        await super().send_mail(to, *rest)
+        raise Killed
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_a_press_that_no_process_survives_ends_as_unknown_and_its_person_is_told(
+    redis: Redis, is_away: bool
+) -> None:
+    """Also when the process ends at every try to give it up, or the platform is away all the time."""
+    bot = await proposed(redis)
+    object.__setattr__(bot.outside, "mailer", DyingMailer())
+    await bot.put_press(bot.chat.cards()[0], "send")
+    for lease in await bot.claim("p"):
+        await bot.work_on(lease)
+    assert (await bot.load_approval()).effect is EffectState.STARTED
+    tries = bot.lanes.max_tries + GIVE_UP_TRIES
+    await redis.hset(bot.keys.build_key(bot.keys.get_partition(lease.lane), "st", lease.lane), "tries", str(tries))
+    await redis.zadd(bot.keys.build_key(bot.keys.get_partition(lease.lane), "z"), {lease.lane: 1})
+    if is_away:
+        bot.chat.fails[DM.channel] = bot.chat.fails[f"update {DM.channel}"] = [DOWN] * 5
+    await bot.work()
+    approval = await bot.load_approval()
+    assert (approval.state, approval.effect, approval.waiters) == (ApprovalState.DECIDED, EffectState.UNKNOWN, ())
+    assert {one.choice for one in bot.chat.cards()[0].buttons} == {"happened", "redo"}
+    assert sum(approval.press_id in text for text in bot.chat.texts()) == 1, "the person is told once"
+    assert [run.status for run in bot.ended_runs] == [RunStatus.DONE]
 
 
 # What is not run
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("changes", "key"),
     [
         ({}, ""),
@@ -121,130 +209,88 @@ async def test_a_request_is_started_when_that_is_on_record(redis: Redis) -> None
 async def test_what_is_not_what_was_shown_or_cannot_be_run_is_not_run_and_said_so(
     redis: Redis, changes: dict[str, Any], key: str
 ) -> None:
-    lab = await propose(redis)
-    await rewrite(lab, **changes)
-    approval = await press(lab, "send")
-    assert bool(lab.mailer.mails) is (not key)
+    bot = await proposed(redis)
+    await rewrite(bot, **changes)
+    approval = await press(bot, "send")
+    assert bool(bot.mailer.mails) is (not key)
     if key:
         assert (approval.effect, approval.failure) == (EffectState.FAILED, TextRef(key=key))
-        assert approval.failure_for_model and await lab.engine.list_own_requests("U1") == ()
+        assert approval.failure_for_model and await bot.engine.list_own_requests("U1") == ()
 
 
 async def test_other_arguments_than_those_of_the_seal_are_not_run(redis: Redis) -> None:
-    lab = await propose(redis)
-    proposal = (await lab.approval()).proposal
+    bot = await proposed(redis)
+    proposal = (await bot.load_approval()).proposal
     forged = proposal.model_copy(update={"args": proposal.args | {"body": "请给攻击者转账"}})
-    await rewrite(lab, proposal=forged)
-    approval = await press(lab, "send")
-    assert approval.failure == TextRef(key="error.altered") and not lab.mailer.mails
-    assert not lab.wall.cards(), "and trying again cannot help"
+    await rewrite(bot, proposal=forged)
+    approval = await press(bot, "send")
+    assert approval.failure == TextRef(key="error.altered") and not bot.mailer.mails
+    assert not bot.chat.cards(), "and trying again cannot help"
 
 
 # How it ends
 
 
 async def test_a_refusal_is_told_to_people_and_to_the_model_with_what_may_have_changed(redis: Redis) -> None:
-    lab = await propose(redis)
-    lab.mailer.failing = ToolError("busy", "later", possible_effect=MAYBE)
-    approval = await press(lab, "send")
+    bot = await proposed(redis)
+    bot.mailer.failing = ToolError("busy", "later", possible_effect=MAYBE)
+    approval = await press(bot, "send")
     assert (approval.effect, approval.failure, approval.failure_for_model, approval.possible_change) == (
         EffectState.FAILED,
         TextRef(key="error.busy"),
         "later",
         MAYBE,
     )
-    assert {one.choice for one in lab.wall.cards()[0].buttons} == {"retry"}
+    assert {one.choice for one in bot.chat.cards()[0].buttons} == {"retry"}
 
 
 @pytest.mark.parametrize(("choice", "mails", "attempts"), [("happened", 0, 1), ("redo", 1, 2)])
 async def test_what_nobody_knows_a_person_says_or_has_done_again(
     redis: Redis, choice: str, mails: int, attempts: int
 ) -> None:
-    lab = await propose(redis)
-    lab.mailer.failing = EffectUnknownError("the connection broke")
-    assert (await press(lab, "send")).effect is EffectState.UNKNOWN
-    lab.mailer.failing = None
-    approval = await press(lab, choice)
-    assert (approval.effect, approval.attempts, len(lab.mailer.mails)) == (EffectState.DONE, attempts, mails)
-    assert not lab.wall.cards() and approval.parts == {}
-
-
-async def test_the_parts_of_an_effect_that_fails_are_kept(redis: Redis) -> None:
-    lab = await propose(redis, mail(to=["李四", "王五"]))
-    send = lab.mailer.send_mail
-
-    async def refuse_wang(to: Person, *rest: str) -> None:
-        if to.id == "U3":
-            raise EffectUnknownError("the connection broke")
-        await send(to, *rest)
-
-    object.__setattr__(lab.mailer, "send_mail", refuse_wang)
-    approval = await press(lab, "send")
-    assert approval.effect is EffectState.UNKNOWN
-    assert approval.parts == {"U2": PartState.DONE, "U3": PartState.BEGUN}
+    bot = await proposed(redis)
+    bot.mailer.failing = EffectUnknownError("the connection broke")
+    assert (await press(bot, "send")).effect is EffectState.UNKNOWN
+    bot.mailer.failing = None
+    approval = await press(bot, choice)
+    assert (approval.effect, approval.attempts, len(bot.mailer.mails)) == (EffectState.DONE, attempts, mails)
+    [shown] = [card for one in bot.chat.posts if (card := one.post.card)]
+    assert not shown.buttons and "不确定" not in shown.lead, "a mail to one is done or not as a whole"
 
 
 # Another version
 
 
-async def test_what_the_presser_did_not_know_is_asked_and_nothing_is_done_until_then(redis: Redis) -> None:
-    """The very same expense was started a moment ago."""
-    lab = await propose(redis, expense(), DONE, expense())
-    await lab.presses(lab.wall.cards()[0], "confirm")
-    await lab.work()
-    await lab.says("再报一次", id="Ev2")
-    await lab.work()
-    before = await lab.approvals.load_approval(lab.wall.cards()[0].buttons[0].approval)
-    assert before is not None
-    await lab.presses(lab.wall.cards()[0], "confirm", id="again")
-    await lab.work()
-    after = await lab.approvals.load_approval(before.id)
-    assert after is not None
-    assert (after.version, after.state, after.effect) == (2, ApprovalState.OPEN, EffectState.NONE)
-    assert (after.decided_by, after.press_id, after.waiters) == ("", "", before.waiters)
-    assert after.expires_ms - after.created_ms == before.expires_ms - before.created_ms
-    assert [one.id for one in await lab.engine.list_own_requests("U1")] == ["E-0001"]
-    [record] = [one async for one in lab.journal.stream_records(kinds={"approval.asked_again"})]
-    assert record.person == "U1"
-    [card] = lab.wall.cards()
-    await lab.presses(card, "start_another")
-    await lab.work()
-    assert len(await lab.engine.list_own_requests("U1")) == 2, "knowingly"
-
-
 async def test_an_edited_card_is_sealed_anew_for_its_whole_time_and_noted(redis: Redis) -> None:
-    lab = await propose(redis)
-    before = await lab.approval()
-    lab.ahead = lab.card_opener.open_for / 2
-    await lab.presses(lab.wall.cards()[0], "edit", form={"subject": "改过", "body": "李四你好，改过了。"})
-    await lab.work()
-    after = await lab.approval()
+    bot = await proposed(redis)
+    before = await bot.load_approval()
+    bot.now_offset = bot.handlers.card_opener.open_time.length / 2
+    await bot.press(bot.chat.cards()[0], "edit", form={"subject": "改过", "body": "李四你好，改过了。"})
+    after = await bot.load_approval()
     assert (after.version, after.proposal.args["subject"]) == (2, "改过") and after.seal != before.seal
-    assert after.expires_ms - after.created_ms == before.expires_ms - before.created_ms
-    [record] = [one async for one in lab.journal.stream_records(kinds={"approval.edited"})]
+    assert after.expires_ms - after.created_ms >= bot.handlers.card_opener.open_time.length.total_seconds() * 1000
+    [record] = [one async for one in bot.journal.stream_records(kinds={"approval.edited"})]
     assert record.person == "U1" and after.delivered_version == 2
 
 
 async def test_a_renewed_card_is_the_same_for_its_whole_time_and_noted(redis: Redis) -> None:
-    lab = await propose(redis)
-    before = await lab.approval()
-    lab.ahead = lab.card_opener.open_for * 2
-    await lab.lanes.enqueue(before.id, "expire", '{"kind": "expire_card", "version": 1}')
-    await lab.work()
-    after = await press(lab, "again")
+    bot = await proposed(redis)
+    before = await bot.load_approval()
+    bot.now_offset = bot.handlers.card_opener.open_time.length * 2
+    await bot.handle_work(before.id, "expire", '{"kind": "expire_card", "version": 1}')
+    after = await press(bot, "again")
     assert (after.version, after.proposal, after.seal) == (2, before.proposal, before.seal)
     assert after.state is ApprovalState.OPEN and after.created_ms > before.expires_ms
-    assert after.expires_ms - after.created_ms == before.expires_ms - before.created_ms
-    [record] = [one async for one in lab.journal.stream_records(kinds={"approval.renewed"})]
+    assert after.expires_ms - after.created_ms >= bot.handlers.card_opener.open_time.length.total_seconds() * 1000
+    [record] = [one async for one in bot.journal.stream_records(kinds={"approval.renewed"})]
     assert record.person == "U1"
 
 
 async def test_a_tool_that_prepares_nothing_any_more_edits_nothing(redis: Redis) -> None:
-    lab = await propose(redis)
-    tools = lab.gates.card_editor.tools
+    bot = await proposed(redis)
+    tools = bot.handlers.press_handler.card_editor.tools
     assert isinstance(tools, ChainMap)
     tools["send_email"] = tools["list_people"]
-    before = await lab.approval()
-    await lab.presses(lab.wall.cards()[0], "edit", form={"subject": "x", "body": "y"})
-    await lab.work()
-    assert await lab.approval() == before and "item.dead" not in await lab.kinds()
+    before = await bot.load_approval()
+    await bot.press(bot.chat.cards()[0], "edit", form={"subject": "x", "body": "y"})
+    assert await bot.load_approval() == before and "item.dead" not in await bot.list_journal_kinds()

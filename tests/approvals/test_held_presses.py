@@ -9,23 +9,19 @@ from bot.app.work_kinds import parse_work
 from bot.approvals.held_presses import STALE, withdraw_presses
 from bot.chat.messages import Click
 from bot.core.approval_sets import APPROVE_SET, TICK
-from bot.core.clock import to_ms
-from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
+from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.work_items import ButtonPressed, NotifyPerson, RefreshCard, SettleCard, build_show_lane
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.scripts import ScriptRunner
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import ApprovalStore
-from tests.approvals.approval_walk import BEGIN, LASTS, OTHER, OWNER, PLACE, make_plan
-from tools.spec import Gate
+from tests.approvals.approval_walk import OTHER, OWNER, PLACE, build_card, make_plan
+from tests.harness.corpus import corpus
 
 KEYS = Keys()
 PLAN = make_plan(1)
-CARD = Approval(
-    id="A01aaaaaaaaaaaa", version=3, tool="t", gate=Gate.CONFIRM, proposal=PLAN, seal=compute_seal("t", PLAN),
-    caller=OWNER, place=PLACE, run="R0", created_ms=to_ms(BEGIN), expires_ms=to_ms(BEGIN + LASTS),
-)  # fmt: skip
+CARD = build_card(PLAN, id="A01aaaaaaaaaaaa", version=3, run="R0")
 CLICK = Click(id="c1", approval=CARD.id, version=3, choice="send", person=OWNER, place=PLACE)
 SET = "set:U1:x"
 
@@ -80,7 +76,7 @@ async def test_nothing_is_done_again_by_itself(redis: Redis, choice: str) -> Non
     assert isinstance(found[CARD.id][0], NotifyPerson)
 
 
-@pytest.mark.parametrize("choice", ["cancel", "happened", "edit", "nonsense"])
+@corpus("choice", ["cancel", "happened", "edit", "nonsense"])
 async def test_what_does_nothing_outside_stays(redis: Redis, choice: str) -> None:
     click = CLICK.model_copy(update={"choice": choice})
     assert await accept(redis, click) == {CARD.id: [ButtonPressed(click=click)]}

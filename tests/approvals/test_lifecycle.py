@@ -4,17 +4,16 @@ only it holds."""
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from bot.approvals.delivery import DeliveredCard
+from bot.approvals.stops import CardStopper
 from bot.chat.messages import Click, MessageRef
-from bot.core.clock import to_ms
 from bot.core.errors import ChatUnavailableError
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard, RunStatus
 from bot.core.work_items import (
     ButtonPressed,
     CancelOpenCard,
@@ -23,33 +22,17 @@ from bot.core.work_items import (
     RecordDirectEvent,
     RefreshCard,
     RemindDeciders,
+    StopOpenCard,
 )
 from bot.queue.lanes import LaneItem
 from bot.queue.writes import EnqueueItem, apply_writes
 from bot.storage.approvals import ApprovalStore, Verdict
-from tests.harness.lab import DM, Lab
+from tests.harness.corpus import corpus
+from tests.harness.memory_bot import Bot, every_edge
+from tests.harness.memory_platform import DM, Edges
+from tests.harness.presses import everywhere, proposed, requested
 from tests.stories.script import DONE, mail
-from tests.tools.office import SICK, withdraw
 from tools.spec import Gate
-
-
-async def propose(redis: Redis) -> Lab:
-    """A mail of Zhang San's that waits for its sender."""
-    lab = Lab(redis, [mail(), DONE, DONE])
-    await lab.says("发邮件")
-    await lab.work()
-    assert len(lab.wall.cards()) == 1
-    return lab
-
-
-async def ask(redis: Redis) -> Lab:
-    """A request of Zhang San's that waits for Li Si."""
-    lab = Lab(redis)
-    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
-    await lab.work()
-    assert len(lab.wall.cards("DU2")) == 1
-    return lab
-
 
 # Taken back in chat
 
@@ -58,35 +41,58 @@ async def test_who_takes_back_what_a_press_has_just_decided_takes_nothing_back(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The card is open when its lane looks, and decided when the lane decides."""
-    lab = await propose(redis)
-    card = (await lab.approval()).id
+    bot = await proposed(redis)
+    card = (await bot.load_approval()).id
     decide_cancellation, verdicts = ApprovalStore.decide_cancellation, list[Verdict]()
 
     async def be_second(self: ApprovalStore, approval: Approval, person: str, now_ms: int) -> Verdict:
         if not verdicts:
             click = Click(id="p", approval=card, version=1, choice="send", person="U1", place=DM)
             decided = self.build_decide_write(click, ends=ApprovalState.DECIDED, now_ms=now_ms)
-            assert await apply_writes(redis, lab.keys, lab.keys.get_partition(card), [decided]) == "ok"
-            await lab.lanes.enqueue(card, "p", ButtonPressed(click=click).model_dump_json())
+            assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card), [decided]) == "ok"
+            await bot.lanes.enqueue(card, "p", ButtonPressed(click=click).model_dump_json())
         verdicts.append(await decide_cancellation(self, approval, person, now_ms))
         return verdicts[-1]
 
     monkeypatch.setattr(ApprovalStore, "decide_cancellation", be_second)
-    await lab.lanes.enqueue(card, "back", CancelOpenCard(approval=card, person="U1").model_dump_json())
-    await lab.work()
-    approval = await lab.approval()
-    assert verdicts == [Verdict.ALREADY] and len(lab.mailer.mails) == 1
+    await bot.handle_work(card, "back", CancelOpenCard(approval=card, person="U1"))
+    approval = await bot.load_approval()
+    assert verdicts == [Verdict.ALREADY] and len(bot.mailer.mails) == 1
     assert (approval.state, approval.effect, approval.press_id) == (ApprovalState.DECIDED, EffectState.DONE, "p")
 
 
 @pytest.mark.parametrize(("person", "state"), [("U2", ApprovalState.OPEN), ("U1", ApprovalState.CANCELLED)])
 async def test_only_who_proposed_a_card_takes_it_back(redis: Redis, person: str, state: ApprovalState) -> None:
-    lab = await propose(redis)
-    card = (await lab.approval()).id
-    await lab.lanes.enqueue(card, "back", CancelOpenCard(approval=card, person=person).model_dump_json())
-    await lab.work()
-    assert (await lab.approval()).state is state
-    assert bool(lab.wall.cards()) is (state is ApprovalState.OPEN) and not lab.mailer.mails
+    bot = await proposed(redis)
+    card = (await bot.load_approval()).id
+    await bot.handle_work(card, "back", CancelOpenCard(approval=card, person=person))
+    assert (await bot.load_approval()).state is state
+    assert bool(bot.chat.cards()) is (state is ApprovalState.OPEN) and not bot.mailer.mails
+
+
+@pytest.mark.parametrize("stops", [False, True])
+@pytest.mark.parametrize("meanwhile", ["edited", "expired"])
+async def test_what_is_cancelled_while_its_lane_is_at_work_stays_cancelled(
+    redis: Redis, meanwhile: str, stops: bool
+) -> None:
+    """The lane has read the card as open; it is cancelled in chat before the lane's commit."""
+    bot = await proposed(redis)
+    [card], approval = bot.chat.cards(), await bot.load_approval()
+    if meanwhile == "edited":
+        await bot.put_press(card, "edit", form={"subject": "x", "body": "something else"})
+    else:
+        await bot.lanes.enqueue(approval.id, "late", ExpireCard(version=1).model_dump_json())
+    [lease] = [one for n in range(2) for one in await bot.lanes.claim("p", n, 1)]
+    writes = await bot.dispatcher.handle_item(lease)
+    end = StopOpenCard(approval=approval.id, run=approval.run, person="U1")
+    work = end if stops else CancelOpenCard(approval=approval.id, person="U1")
+    await bot.lanes.enqueue(approval.id, "end", work.model_dump_json())
+    decide = bot.approvals.decide_stop if stops else bot.approvals.decide_cancellation
+    assert await decide(approval, "U1", bot.clock.now_ms()) is Verdict.OK, "the person is told so"
+    await lease.commit(*writes, more=False)
+    await bot.work()
+    assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()
+    assert not await bot.approvals.list_open_approvals() and not bot.mailer.mails
 
 
 # Timers
@@ -97,30 +103,34 @@ async def test_a_timer_of_the_version_before_does_nothing_to_an_edited_card(
     redis: Redis, timer: type[RemindDeciders] | type[ExpireCard]
 ) -> None:
     """It may be on its way already when the card is edited."""
-    lab = await propose(redis)
-    await lab.presses(lab.wall.cards()[0], "edit", form={"subject": "项目进度", "body": "李四你好，改过了。"})
-    await lab.work()
-    before, said = await lab.approval(), len(lab.wall.said)
+    bot = await proposed(redis)
+    await bot.press(bot.chat.cards()[0], "edit", form={"subject": "项目进度", "body": "李四你好，改过了。"})
+    before, said = await bot.load_approval(), len(bot.chat.posts)
     assert (before.version, before.state) == (2, ApprovalState.OPEN)
-    await lab.lanes.enqueue(before.id, "old", timer(version=1).model_dump_json())
-    await lab.work()
-    assert await lab.approval() == before and len(lab.wall.said) == said and lab.wall.cards()
-    await lab.lanes.enqueue(before.id, "new", timer(version=2).model_dump_json())
-    await lab.work()
-    is_expired = (await lab.approval()).state is ApprovalState.EXPIRED
-    assert is_expired is (timer is ExpireCard) and len(lab.wall.said) > said, "control: that of this version does"
+    await bot.handle_work(before.id, "old", timer(version=1))
+    assert await bot.load_approval() == before and len(bot.chat.posts) == said and bot.chat.cards()
+    await bot.handle_work(before.id, "new", timer(version=2))
+    is_expired = (await bot.load_approval()).state is ApprovalState.EXPIRED
+    assert is_expired is (timer is ExpireCard) and len(bot.chat.posts) > said, "control: that of this version does"
 
 
-# When it was
+async def test_who_has_not_answered_is_told_once_when_the_time_is_over(redis: Redis) -> None:
+    """A card that is only rewritten announces nothing."""
+
+    async def expire(bot: Bot) -> None:
+        await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
+        [_, told] = bot.chat.list_posts("DU2")
+        assert "您没有在" in told.post.text and "再问一次" in told.post.text
+        assert (told.place.thread, (await bot.load_approval()).state) == ("0", ApprovalState.EXPIRED)
+
+    assert await everywhere(redis, lambda: requested(redis), expire) > 5
 
 
-async def test_a_card_that_ends_without_a_press_says_when(redis: Redis) -> None:
-    lab = await ask(redis)
-    lab.ahead = timedelta(hours=5)
-    await withdraw(lab.engine, "L-0001", "U1")
-    await lab.work()
-    approval = await lab.approval()
-    assert (approval.state, approval.decided_ms) == (ApprovalState.CLOSED, to_ms(lab.now()))
+async def test_whose_run_says_that_the_time_is_over_is_told_no_second_time(redis: Redis) -> None:
+    """Negative control of the one before."""
+    bot = await proposed(redis)
+    await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
+    assert len(bot.chat.answers()) == 1 and not any("您没有在" in one for one in bot.chat.texts())
 
 
 # Given up
@@ -128,18 +138,17 @@ async def test_a_card_that_ends_without_a_press_says_when(redis: Redis) -> None:
 
 async def test_a_cancelled_card_that_could_not_be_shown_is_ended_and_nobody_waits(redis: Redis) -> None:
     """The press is decided, and whatever comes behind it fails every time. Nothing was begun, so nothing is unknown."""
-    lab = await propose(redis)
-    assert await lab.waiting()
-    lab.wall.fails[f"edit {DM.channel}"] = [RuntimeError("a mistake of ours")] * lab.lanes.max_tries  # type: ignore[list-item]
-    await lab.presses(lab.wall.cards()[0], "cancel")
-    await lab.work()
-    approval = await lab.approval()
+    bot = await proposed(redis)
+    assert await bot.list_paused_runs()
+    bot.chat.fails[f"update {DM.channel}"] = [RuntimeError("a mistake of ours")] * bot.lanes.max_tries  # type: ignore[list-item]
+    await bot.press(bot.chat.cards()[0], "cancel")
+    approval = await bot.load_approval()
     assert (approval.state, approval.effect) == (ApprovalState.CANCELLED, EffectState.NONE)
-    assert await lab.waiting() == () and not lab.wall.cards() and not lab.mailer.mails
-    assert "item.dead" in await lab.kinds() and lab.wall.texts()[-1] == "好的。"
+    assert await bot.list_paused_runs() == () and not bot.chat.cards() and not bot.mailer.mails
+    assert "item.dead" in await bot.list_journal_kinds() and bot.chat.texts()[-1] == "好的。"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("stored", "press", "ended"),
     [
         ({"state": ApprovalState.DECIDED, "press_id": "p"}, "p", EffectState.FAILED),
@@ -156,21 +165,21 @@ async def test_only_what_the_given_up_press_itself_has_decided_is_ended(
     redis: Redis, stored: dict[str, Any] | None, press: str, ended: EffectState | None
 ) -> None:
     """What another press has begun goes on by its own item."""
-    lab = await propose(redis)
+    bot = await proposed(redis)
     pressed = {"choice": "send", "decided_by": "U1"} | stored if stored else {}
-    before = (await lab.approval()).model_copy(update=pressed)
+    before = (await bot.load_approval()).model_copy(update=pressed)
     if stored is None:
         await redis.delete(*[key async for key in redis.scan_iter("*:apr:*")])
     else:
-        saved = [lab.approvals.build_save_write(before)]
-        assert await apply_writes(redis, lab.keys, lab.keys.get_partition(before.id), saved) == "ok"
+        saved = [bot.approvals.build_save_write(before)]
+        assert await apply_writes(redis, bot.keys, bot.keys.get_partition(before.id), saved) == "ok"
     click = Click(id=press, approval=before.id, version=1, choice="send", person="U1", place=DM)
     item = LaneItem(lane=before.id, id="x", body="", tries=9)
-    writes = list(await lab.ends.give_up_press(item, click))
+    writes = list(await bot.handlers.lifecycle.give_up_press(item, click))
     assert bool(writes) is (ended is not None)
-    assert await apply_writes(redis, lab.keys, lab.keys.get_partition(before.id), writes) == "ok"
+    assert await apply_writes(redis, bot.keys, bot.keys.get_partition(before.id), writes) == "ok"
     if stored is not None:
-        after = await lab.approval()
+        after = await bot.load_approval()
         assert after.effect is (before.effect if ended is None else ended)
         assert bool(after.waiters) is (ended is None), "whoever waits hears of the end"
 
@@ -181,24 +190,22 @@ async def test_only_what_the_given_up_press_itself_has_decided_is_ended(
 async def test_while_the_platform_is_away_for_one_of_several_it_is_tried_again_and_each_has_one_card(
     redis: Redis,
 ) -> None:
-    lab = await ask(redis)
-    plan = (await lab.approval()).proposal.model_copy(update={"deciders": ("U2", "U3")})
-    gate = (await lab.approval()).gate
+    bot = await requested(redis)
+    plan = (await bot.load_approval()).proposal.model_copy(update={"deciders": ("U2", "U3")})
+    gate = (await bot.load_approval()).gate
     both = OpenCard(approval="A00both", tool="decide_task", gate=gate, proposal=plan, caller="", place=None)
-    lab.wall.fails["DU3"] = [ChatUnavailableError("unreachable", "chat.post_message")] * 2
-    await lab.lanes.enqueue(both.approval, "x", both.model_dump_json())
-    lab.dispatch = replace(lab.dispatch, away_ms=0)
-    await lab.work()
-    approval = await lab.approvals.load_approval("A00both")
+    bot.chat.fails["DU3"] = [ChatUnavailableError("unreachable", "chat.post_message")] * 2
+    await bot.handle_work(both.approval, "x", both)
+    approval = await bot.load_approval("A00both")
     assert approval is not None and sorted(reader for reader, _ in approval.copies) == ["U2", "U3"]
     for channel in ("DU2", "DU3"):
-        assert len([one for one in lab.wall.cards(channel) if one.buttons[0].approval == "A00both"]) == 1
+        assert len([one for one in bot.chat.cards(channel) if one.buttons[0].approval == "A00both"]) == 1
 
 
 # Who stands in
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("gate", "person", "represented"),
     [
         (Gate.APPROVE, "U5", {"U2", "U3"}),
@@ -216,12 +223,12 @@ async def test_who_stands_in_does_so_for_deciders_of_others_requests_and_for_not
     async def list_deputies(subject: str) -> list[str]:
         return ["U2", "U5"]
 
-    lab = await ask(redis)
-    asked = await lab.approval()
+    bot = await requested(redis)
+    asked = await bot.load_approval()
     card = asked.model_copy(
         update={"gate": gate, "proposal": asked.proposal.model_copy(update={"deciders": ("U2", "U3")})}
     )
-    delivery = replace(lab.ends.card_delivery, list_deputies=list_deputies)
+    delivery = replace(bot.handlers.lifecycle.card_delivery, list_deputies=list_deputies)
     assert await delivery.list_represented(card, person) == represented
     assert await delivery.can_decide_card(card, person) is (bool(represented) or person in ("U2", "U3"))
 
@@ -234,7 +241,7 @@ def put_event(person: str, text: str) -> EnqueueItem:
     return EnqueueItem(f"notice:{person}", f"x:{person}:direct_event", event.model_dump_json())
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("lanes", "caller", "remembered"),
     [
         ((), "U3", {"U1", "U2", "U3"}),
@@ -246,23 +253,23 @@ def put_event(person: str, text: str) -> EnqueueItem:
 async def test_every_dm_that_has_the_card_remembers_its_end_but_those_whose_run_tells_of_it(
     redis: Redis, lanes: tuple[str, ...], caller: str, remembered: set[str]
 ) -> None:
-    lab = await ask(redis)
+    bot = await requested(redis)
     copies = tuple((person, MessageRef(channel=f"D{person}", ts="0")) for person in ("U1", "U2", "U3"))
     waiters = tuple(ApprovalWaiter(run="R1", uid="u", lane=lane) for lane in lanes)
-    ended = (await lab.approval()).model_copy(
+    ended = (await bot.load_approval()).model_copy(
         update={"state": ApprovalState.CLOSED, "copies": copies, "waiters": waiters, "caller": caller}
     )
     item = LaneItem(lane=ended.id, id="x", body="", tries=1)
-    writes = await lab.ends.build_approval_end_writes(item, DeliveredCard(ended))
-    words = await lab.ends.card_delivery.list_card_events(ended, ())
+    writes = await bot.handlers.lifecycle.build_approval_end_writes(item, DeliveredCard(ended))
+    words = await bot.handlers.lifecycle.card_delivery.list_card_events(ended, ())
     put = [one for one in writes if isinstance(one, EnqueueItem) and one.lane.startswith("notice:")]
     assert put == [put_event(person, words[person]) for person in words if person in remembered]
     assert all(words[person] for person in remembered)
 
 
 async def test_the_journal_says_of_a_card_what_it_is_about_where_it_stands_and_of_which_run(redis: Redis) -> None:
-    lab = await ask(redis)
-    asked = await lab.approval()
+    bot = await requested(redis)
+    asked = await bot.load_approval()
     here = asked.model_copy(update={"place": DM, "run": "R1", "state": ApprovalState.DECIDED, "decided_by": "U2"})
     stood_in = here.model_copy(update={"place": None, "decided_by": "U5"})
     about = {"approval": asked.id, "subject": "L-0001-1"}
@@ -271,20 +278,89 @@ async def test_the_journal_says_of_a_card_what_it_is_about_where_it_stands_and_o
         (here, {"run": "R2", "choice": "approve"}, "R2", DM.channel, about | {"choice": "approve"}),
         (stood_in, {}, "R1", "", about | {"raised_to": "U2"}),
     ):
-        write = lab.ends.build_journal_write(card, "effect.tried", person="U9", **given)
-        assert await apply_writes(redis, lab.keys, lab.keys.get_partition(card.id), [write]) == "ok"
-        *_, record = [one async for one in lab.journal.stream_records(kinds={"effect.tried"})]
+        write = bot.handlers.lifecycle.build_journal_write(card, "effect.tried", person="U9", **given)
+        assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card.id), [write]) == "ok"
+        *_, record = [one async for one in bot.journal.stream_records(kinds={"effect.tried"})]
         assert (record.run, record.person, record.channel, record.text) == (run, "U9", channel, "decide_task")
         assert record.more == more
 
 
 async def test_what_is_not_there_any_more_is_not_brought_up_to_date(redis: Redis) -> None:
-    lab = await propose(redis)
-    card = (await lab.approval()).id
+    bot = await proposed(redis)
+    card = (await bot.load_approval()).id
     await redis.delete(*[key async for key in redis.scan_iter("*:apr:*")])
     for n, work in enumerate((RefreshCard(), RemindDeciders(version=1), ExpireCard(version=1))):
-        await lab.lanes.enqueue(card, f"late{n}", work.model_dump_json())
+        await bot.lanes.enqueue(card, f"late{n}", work.model_dump_json())
     for n, end in enumerate((CancelOpenCard(approval=card, person="U1"), CloseCard(approval=card, by="U1"))):
-        await lab.lanes.enqueue(card, f"end{n}", end.model_dump_json())
-    await lab.work()
-    assert "item.dead" not in await lab.kinds() and lab.wall.cards()
+        await bot.lanes.enqueue(card, f"end{n}", end.model_dump_json())
+    await bot.work()
+    assert "item.dead" not in await bot.list_journal_kinds() and bot.chat.cards()
+
+
+# Cards of runs that are stopped
+
+
+async def test_killed_anywhere_the_card_is_cancelled_and_never_pressed(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide_stop = ApprovalStore.decide_stop
+
+    async def play(edges: Edges) -> None:
+        async def die_around(self: ApprovalStore, approval: Approval, person: str, now_ms: int) -> Verdict:
+            edges()
+            verdict = await decide_stop(self, approval, person, now_ms)
+            edges()
+            return verdict
+
+        monkeypatch.setattr(ApprovalStore, "decide_stop", die_around)
+        await redis.flushall()
+        bot = await proposed(redis)
+        bot.end_at(edges)
+        [card] = bot.chat.cards()
+        await bot.send("停", id="Ev2")
+        await bot.press(card, "send")
+        approval = await bot.load_approval()
+        assert approval.state is ApprovalState.CANCELLED and approval.choice == "stopped"
+        assert not bot.chat.cards() and not bot.mailer.mails
+        assert [run.status for run in bot.ended_runs][-1] is RunStatus.STOPPED
+        assert sum("已取消" in text for text in bot.chat.texts() if "卡片" in text) == 1, "the stop is answered once"
+
+    assert await every_edge(play) > 6
+
+
+async def test_a_card_that_is_not_there_yet_is_cancelled_before_anybody_can_press_it(redis: Redis) -> None:
+    bot = Bot(redis, [mail(), DONE])
+    await bot.put_message("发邮件")
+    [lease] = [one for n in range(2) for one in await bot.lanes.claim("p", n, 1)]
+    await lease.commit(*await bot.dispatcher.handle_item(lease), more=False)  # the card's own lane has not begun
+    assert not bot.chat.cards()
+    await bot.put_message("停", id="Ev2")
+    conversation = await bot.runs.load_conversation(DM.conversation, bot.history)
+    assert len(conversation.waiting) == 1
+    stopper = CardStopper(lanes=bot.lanes, approvals=bot.approvals, runs=bot.runs, clock=bot.clock)
+    caller = await bot.directory.find_caller("U1")
+    assert await stopper.stop_waiting_runs(conversation.waiting, caller) == 1
+    await bot.work()
+    assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()
+
+
+async def test_what_a_press_has_just_decided_is_not_stopped(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The card is open when the stop looks, and decided when it decides."""
+    bot = await proposed(redis)
+    card, decide_stop, verdicts = (await bot.load_approval()).id, ApprovalStore.decide_stop, list[Verdict]()
+
+    async def be_second(self: ApprovalStore, approval: Approval, person: str, now_ms: int) -> Verdict:
+        if not verdicts:
+            click = Click(id="p", approval=card, version=1, choice="send", person="U1", place=DM)
+            decided = self.build_decide_write(click, ends=ApprovalState.DECIDED, now_ms=now_ms)
+            assert await apply_writes(redis, bot.keys, bot.keys.get_partition(card), [decided]) == "ok"
+            await bot.lanes.enqueue(card, "p", ButtonPressed(click=click).model_dump_json())
+        verdicts.append(await decide_stop(self, approval, person, now_ms))
+        return verdicts[-1]
+
+    monkeypatch.setattr(ApprovalStore, "decide_stop", be_second)
+    await bot.send("停", id="Ev2")
+    approval = await bot.load_approval()
+    assert verdicts[0] is Verdict.ALREADY and len(bot.mailer.mails) == 1
+    assert (approval.state, approval.effect, approval.press_id) == (ApprovalState.DECIDED, EffectState.DONE, "p")
+    assert not any("卡片" in text for text in bot.chat.texts() if "停" in text or "正在进行" in text)

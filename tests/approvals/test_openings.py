@@ -2,66 +2,62 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 import pytest
 from redis.asyncio import Redis
 
 from bot.chat.messages import MessageRef, Place, Post
 from bot.core.clock import to_ms
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard
+from bot.core.records import ApprovalState, ApprovalWaiter, EffectState, OpenCard
 from bot.core.work_items import ExpireCard, RecordDirectEvent
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
-from tests.harness.lab import DM, Lab
-from tests.tools.office import SICK
+from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM
+from tests.harness.presses import requested
 from tools.spec import Gate, Proposal, TextRef
 
+SHANGHAI = ZoneInfo("Asia/Shanghai")
 CARD = "A00both"
 WAITER = ApprovalWaiter(run="R1", uid="R1:1:0", lane=DM.conversation)
 HURRY = TextRef(key="card.urged", params={"by": "张三"})
 
 
-async def set_up(redis: Redis) -> tuple[Lab, Proposal]:
+async def set_up(redis: Redis) -> tuple[Bot, Proposal]:
     """A request of Zhang San's, on which Li Si and Wang Wu can each decide by a card that is to be brought."""
-    lab = Lab(redis)
-    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
-    await lab.work()
-    plan = (await lab.approval()).proposal.model_copy(update={"deciders": ("U2", "U3")})
-    lab.wall.said.clear()
-    return lab, plan
+    bot = await requested(redis)
+    plan = (await bot.load_approval()).proposal.model_copy(update={"deciders": ("U2", "U3")})
+    bot.chat.posts.clear()
+    return bot, plan
 
 
 def draft(plan: Proposal, by: str = "U2", words: str = "好好休息") -> Proposal:
     return plan.model_copy(update={"args": plan.args | {"draft": words, "drafted_by": by, "meant": ""}})
 
 
-async def claim(lab: Lab, request: OpenCard) -> Lease:
-    await lab.work()
-    await lab.lanes.enqueue(request.approval, uuid4().hex, request.model_dump_json())
-    [lease] = await lab.lanes.claim("p", lab.keys.get_partition(request.approval), 1)
+async def claim(bot: Bot, request: OpenCard) -> Lease:
+    await bot.work()
+    await bot.lanes.enqueue(request.approval, uuid4().hex, request.model_dump_json())
+    [lease] = await bot.lanes.claim("p", bot.keys.get_partition(request.approval), 1)
     return lease
 
 
-async def ask(lab: Lab, plan: Proposal, **changes: Any) -> list[Write]:
+async def ask(bot: Bot, plan: Proposal, **changes: Any) -> list[Write]:
     """The card is asked for; what is written of it."""
     given: dict[str, Any] = {"tool": "decide_task", "gate": Gate.APPROVE, "caller": "", "place": None} | changes
-    lease = await claim(lab, OpenCard(approval=CARD, proposal=plan, **given))
-    writes = list(await lab.dispatch.handle_item(lease))
+    lease = await claim(bot, OpenCard(approval=CARD, proposal=plan, **given))
+    writes = list(await bot.dispatcher.handle_item(lease))
     await lease.commit(*writes, more=False)
     return writes
 
 
-async def load(lab: Lab) -> Approval:
-    approval = await lab.approvals.load_approval(CARD)
-    assert approval is not None
-    return approval
-
-
-def count_posts(lab: Lab) -> dict[str, int]:
+def count_posts(bot: Bot) -> dict[str, int]:
     """By person: how often a card was put in front of them."""
-    channels = [one.place.channel.removeprefix("D") for one in lab.wall.said if one.post.card]
+    channels = [one.place.channel.removeprefix("D") for one in bot.chat.posts if one.post.card]
     return {person: channels.count(person) for person in dict.fromkeys(channels)}
 
 
@@ -77,74 +73,75 @@ def list_remembered(writes: list[Write]) -> set[str]:
 async def test_a_fresh_card_goes_to_everybody_who_decides_also_when_one_of_them_has_drafted_something(
     redis: Redis,
 ) -> None:
-    lab, plan = await set_up(redis)
-    assert list_remembered(await ask(lab, draft(plan), caller="U2")) == {"U2", "U3"}
-    assert count_posts(lab) == {"U2": 1, "U3": 1}
+    bot, plan = await set_up(redis)
+    assert list_remembered(await ask(bot, draft(plan), caller="U2")) == {"U2", "U3"}
+    assert count_posts(bot) == {"U2": 1, "U3": 1}
 
 
 async def test_asked_for_again_it_is_shown_again_to_who_decides(redis: Redis) -> None:
-    lab, plan = await set_up(redis)
-    await ask(lab, plan)
-    assert list_remembered(await ask(lab, plan, caller="U2")) == {"U2", "U3"}
-    assert count_posts(lab) == {"U2": 2, "U3": 2} and len(lab.wall.cards("DU2")) == 1
-    assert (await load(lab)).version == 1
+    bot, plan = await set_up(redis)
+    await ask(bot, plan)
+    assert list_remembered(await ask(bot, plan, caller="U2")) == {"U2", "U3"}
+    assert count_posts(bot) == {"U2": 2, "U3": 2} and len(bot.chat.cards("DU2")) == 1
+    assert (await bot.load_approval(CARD)).version == 1
 
 
 @pytest.mark.parametrize("caller", ["", "U1", "U4"])
 async def test_asked_for_again_by_who_does_not_decide_it_comes_to_those_who_have_it_not(
     redis: Redis, caller: str
 ) -> None:
-    lab, plan = await set_up(redis)
+    bot, plan = await set_up(redis)
     only = plan.model_copy(update={"deciders": ("U2",)})
-    await ask(lab, only)
-    approval = await load(lab)
+    await ask(bot, only)
+    approval = await bot.load_approval(CARD)
     wider = approval.model_copy(update={"proposal": plan})
-    writes = [lab.approvals.build_save_write(wider)]
-    lease = await claim(lab, OpenCard(approval=CARD, tool="t", gate=Gate.APPROVE, proposal=plan, caller="", place=None))
+    writes = [bot.approvals.build_save_write(wider)]
+    lease = await claim(bot, OpenCard(approval=CARD, tool="t", gate=Gate.APPROVE, proposal=plan, caller="", place=None))
     await lease.commit(*writes, more=False)
-    assert list_remembered(await ask(lab, plan, caller=caller)) == {"U3"}
-    assert count_posts(lab) == {"U2": 1, "U3": 1}
+    assert list_remembered(await ask(bot, plan, caller=caller)) == {"U3"}
+    assert count_posts(bot) == {"U2": 1, "U3": 1}
 
 
 async def test_a_new_draft_is_news_to_who_has_drafted_it_only(redis: Redis) -> None:
-    lab, plan = await set_up(redis)
-    await ask(lab, plan)
-    assert list_remembered(await ask(lab, draft(plan), caller="U2")) == {"U2"}
-    approval = await load(lab)
-    assert count_posts(lab) == {"U2": 2, "U3": 1}
+    bot, plan = await set_up(redis)
+    await ask(bot, plan)
+    assert list_remembered(await ask(bot, draft(plan), caller="U2")) == {"U2"}
+    approval = await bot.load_approval(CARD)
+    assert count_posts(bot) == {"U2": 2, "U3": 1}
     assert (approval.version, approval.proposal.args["draft"]) == (2, "好好休息")
-    assert {one.version for one in lab.wall.cards("DU3")[0].buttons} == {2}, "where it stands"
-    await ask(lab, draft(plan), caller="U2")
-    assert (await load(lab)).version == 2 and count_posts(lab) == {"U2": 3, "U3": 1}, "asked for again, it is no news"
+    assert {one.version for one in bot.chat.cards("DU3")[0].buttons} == {2}, "where it stands"
+    await ask(bot, draft(plan), caller="U2")
+    assert (await bot.load_approval(CARD)).version == 2 and count_posts(bot) == {"U2": 3, "U3": 1}, (
+        "asked for again, it is no news"
+    )
 
 
 @pytest.mark.parametrize("caller", ["U1", "U4"])
 async def test_who_does_not_decide_drafts_nothing_on_the_card(redis: Redis, caller: str) -> None:
-    lab, plan = await set_up(redis)
-    await ask(lab, plan)
-    await ask(lab, draft(plan, by=caller), caller=caller)
-    approval = await load(lab)
+    bot, plan = await set_up(redis)
+    await ask(bot, plan)
+    await ask(bot, draft(plan, by=caller), caller=caller)
+    approval = await bot.load_approval(CARD)
     assert approval.version == 1 and "draft" not in {name for name, one in approval.proposal.args.items() if one}
-    assert count_posts(lab) == {"U2": 1, "U3": 1}
+    assert count_posts(bot) == {"U2": 1, "U3": 1}
 
 
 async def test_an_expired_card_that_is_asked_for_is_a_fresh_one_for_everybody(redis: Redis) -> None:
-    lab, plan = await set_up(redis)
-    await ask(lab, plan)
-    await lab.lanes.enqueue(CARD, "expire", ExpireCard(version=1).model_dump_json())
-    await lab.work()
-    before = count_posts(lab)
-    assert list_remembered(await ask(lab, plan)) == {"U2", "U3"}
-    assert count_posts(lab) == {person: n + (person != "U1") for person, n in before.items()}
-    assert [(one.version, one.state) for one in [await load(lab)]] == [(2, ApprovalState.OPEN)]
+    bot, plan = await set_up(redis)
+    await ask(bot, plan)
+    await bot.handle_work(CARD, "expire", ExpireCard(version=1))
+    before = count_posts(bot)
+    assert list_remembered(await ask(bot, plan)) == {"U2", "U3"}
+    assert count_posts(bot) == {person: n + (person != "U1") for person, n in before.items()}
+    assert [(one.version, one.state) for one in [await bot.load_approval(CARD)]] == [(2, ApprovalState.OPEN)]
 
 
 async def test_the_word_comes_with_the_card_if_there_is_one(redis: Redis) -> None:
-    lab, plan = await set_up(redis)
-    await ask(lab, plan)
-    assert not [one for one in lab.wall.said if one.post.card is None]
-    assert list_remembered(await ask(lab, plan, follow_up=HURRY)) == {"U2", "U3"}
-    words = [one for one in lab.wall.said if one.post.card is None]
+    bot, plan = await set_up(redis)
+    await ask(bot, plan)
+    assert not [one for one in bot.chat.posts if one.post.card is None]
+    assert list_remembered(await ask(bot, plan, follow_up=HURRY)) == {"U2", "U3"}
+    words = [one for one in bot.chat.posts if one.post.card is None]
     assert sorted(one.place.channel for one in words) == ["DU2", "DU3"]
     assert all("张三" in one.post.text and one.place.direct and one.place.thread for one in words)
 
@@ -153,42 +150,52 @@ async def test_the_word_comes_with_the_card_if_there_is_one(redis: Redis) -> Non
 
 
 async def test_whoever_presses_at_once_finds_it_on_record(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab, plan = await set_up(redis)
-    post, found = lab.wall.post_message, list[ApprovalState]()
+    bot, plan = await set_up(redis)
+    post, found = bot.chat.post_message, list[ApprovalState]()
 
     async def look(place: Place, shown: Post, **more: Any) -> MessageRef:
-        found.append((await load(lab)).state)
+        found.append((await bot.load_approval(CARD)).state)
         return await post(place, shown, **more)
 
-    monkeypatch.setattr(lab.wall, "post_message", look)
-    await ask(lab, plan)
+    monkeypatch.setattr(bot.chat, "post_message", look)
+    await ask(bot, plan)
     assert found == [ApprovalState.OPEN] * 2
 
 
 async def test_what_is_kept_of_it_is_what_was_asked_for(redis: Redis) -> None:
-    lab, plan = await set_up(redis)
-    await ask(lab, plan, tool="send_email", gate=Gate.CONFIRM, caller="U2", place=DM, waiter=WAITER)
-    approval = await load(lab)
+    bot, plan = await set_up(redis)
+    await ask(bot, plan, tool="send_email", gate=Gate.CONFIRM, caller="U2", place=DM, waiter=WAITER)
+    approval = await bot.load_approval(CARD)
     assert (approval.tool, approval.gate, approval.caller, approval.place) == ("send_email", Gate.CONFIRM, "U2", DM)
     assert (approval.proposal, approval.run, approval.waiters) == (plan, "R1", (WAITER,))
-    assert approval.expires_ms - approval.created_ms == lab.card_opener.open_for.total_seconds() * 1000
-    assert approval.created_ms == to_ms(lab.now()) and [one for one, _ in approval.copies] == ["U2"]
-    [record] = [one async for one in lab.journal.stream_records(kinds={"approval.requested"}) if one.run]
+    assert approval.created_ms == to_ms(bot.now()) and [one for one, _ in approval.copies] == ["U2"]
+    [record] = [one async for one in bot.journal.stream_records(kinds={"approval.requested"}) if one.run]
     assert (record.person, record.more["sha"]) == ("U2", approval.seal[:12])
+
+
+async def test_over_a_weekend_nobody_is_reminded_and_no_card_expires(redis: Redis) -> None:
+    bot, plan = await set_up(redis)
+    bot.now_offset = timedelta(hours=8)  # Friday, 18:00 in Shanghai
+    await ask(bot, plan, gate=Gate.APPROVE)
+    approval = await bot.load_approval(CARD)
+    timers = await redis.zrange(bot.keys.build_key(bot.keys.get_partition(CARD), "t"), 0, -1, withscores=True)
+    reminder, expiry = [datetime.fromtimestamp(ms / 1000, SHANGHAI) for timer, ms in timers if CARD in timer]
+    assert f"{reminder:%A %H:%M}, {expiry:%A %H:%M}" == "Tuesday 13:30, Thursday 09:00"
+    assert approval.expires_ms == to_ms(expiry), "as the card says"
 
 
 # Who waits
 
 
 async def test_who_waits_hears_of_it_from_their_run_and_is_told_once(redis: Redis) -> None:
-    lab, plan = await set_up(redis)
-    assert list_remembered(await ask(lab, plan, caller="U2", waiter=WAITER)) == {"U3"}
-    await ask(lab, plan, caller="U2", waiter=WAITER)
-    assert (await load(lab)).waiters == (WAITER,)
+    bot, plan = await set_up(redis)
+    assert list_remembered(await ask(bot, plan, caller="U2", waiter=WAITER)) == {"U3"}
+    await ask(bot, plan, caller="U2", waiter=WAITER)
+    assert (await bot.load_approval(CARD)).waiters == (WAITER,)
     other = WAITER.model_copy(update={"uid": "R2:1:0", "run": "R2"})
-    await ask(lab, plan, caller="U2", waiter=other)
-    await ask(lab, plan, caller="U2")
-    approval = await load(lab)
+    await ask(bot, plan, caller="U2", waiter=other)
+    await ask(bot, plan, caller="U2")
+    approval = await bot.load_approval(CARD)
     assert approval.waiters == (WAITER, other) and approval.run == "R1"
 
 
@@ -196,12 +203,14 @@ async def test_who_waits_hears_of_it_from_their_run_and_is_told_once(redis: Redi
     "ended", [{"state": ApprovalState.CLOSED}, {"state": ApprovalState.DECIDED, "effect": EffectState.UNKNOWN}]
 )
 async def test_what_has_just_ended_is_answered_and_not_shown(redis: Redis, ended: dict[str, Any]) -> None:
-    lab, plan = await set_up(redis)
-    await ask(lab, plan)
-    lease = await claim(lab, OpenCard(approval=CARD, tool="t", gate=Gate.APPROVE, proposal=plan, caller="", place=None))
-    await lease.commit(lab.approvals.build_save_write((await load(lab)).model_copy(update=ended)), more=False)
-    posts = count_posts(lab)
-    assert await ask(lab, plan) == []
-    [told] = await ask(lab, plan, caller="U1", waiter=WAITER)
+    bot, plan = await set_up(redis)
+    await ask(bot, plan)
+    lease = await claim(bot, OpenCard(approval=CARD, tool="t", gate=Gate.APPROVE, proposal=plan, caller="", place=None))
+    await lease.commit(
+        bot.approvals.build_save_write((await bot.load_approval(CARD)).model_copy(update=ended)), more=False
+    )
+    posts = count_posts(bot)
+    assert await ask(bot, plan) == []
+    [told] = await ask(bot, plan, caller="U1", waiter=WAITER)
     assert isinstance(told, EnqueueItem) and (told.lane, told.id) == (WAITER.lane, "resume:R1:1:0")
-    assert count_posts(lab) == posts
+    assert count_posts(bot) == posts

@@ -15,8 +15,9 @@ from bot.approvals.opinion_drafts import (
     read_form_answers,
 )
 from bot.chat.messages import Click
-from bot.core.records import Approval, ApprovalState, compute_seal
-from tests.approvals.approval_walk import OTHER, OWNER, PLACE, make_plan
+from bot.core.records import Approval, ApprovalState
+from tests.approvals.approval_walk import OTHER, OWNER, PLACE, build_card, make_plan
+from tests.harness.corpus import corpus
 from tools.spec import CardChoice, CardField, DialogField, Gate, Proposal
 
 WORDS = "祝早日康复"
@@ -41,18 +42,7 @@ def draft(meant: str = "", words: str = WORDS, by: str = OTHER) -> Proposal:
 
 
 def make_card(proposal: Proposal, **changes: Any) -> Approval:
-    card = Approval(
-        id="A",
-        version=1,
-        tool="t",
-        gate=Gate.APPROVE,
-        proposal=proposal,
-        seal=compute_seal("t", proposal),
-        caller=OWNER,
-        place=None,
-        created_ms=0,
-        expires_ms=1,
-    )
+    card = build_card(proposal, gate=Gate.APPROVE, place=None, created_ms=0, expires_ms=1)
     return card.model_copy(update=changes)
 
 
@@ -74,13 +64,13 @@ FITTING = {
 }
 
 
-@pytest.mark.parametrize("meant", FITTING)
+@corpus("meant", FITTING)
 def test_it_goes_with_the_buttons_that_it_was_meant_for(meant: str) -> None:
     proposal = draft(meant)
     assert {one.name for one in proposal.choices if can_take_draft(proposal, one)} == FITTING[meant]
 
 
-@pytest.mark.parametrize("meant", FITTING)
+@corpus("meant", FITTING)
 def test_its_dialog_has_it_for_who_has_drafted_it(meant: str) -> None:
     proposal = draft(meant)
     for choice in proposal.choices:
@@ -122,7 +112,7 @@ def test_a_form_brings_answers_to_the_inputs_of_its_dialog_and_nothing_else() ->
     assert read_form_answers(draft("approve"), choice, press("reject", forged)) == {"opinion": "no"}
 
 
-@pytest.mark.parametrize("shown", [make_plan(1), draft("reject"), draft(words="other"), draft(by=OWNER)])
+@corpus("shown", [make_plan(1), draft("reject"), draft(words="other"), draft(by=OWNER)])
 def test_a_draft_that_the_card_does_not_show_is_new(shown: Proposal) -> None:
     assert has_new_draft(make_card(shown), draft(), OTHER)
     assert not has_new_draft(make_card(shown), draft(), OWNER), "not theirs"

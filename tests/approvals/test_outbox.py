@@ -14,10 +14,11 @@ from bot.chat.messages import NamedPerson
 from bot.core.clock import Clock
 from bot.core.errors import ChatUnavailableError
 from bot.core.i18n import translate
-from bot.core.records import ApprovalState
 from bot.storage.dead_letters import DeadLetterStore
-from tests.harness.lab import TODAY, Lab
-from tests.tools.office import LONG, SICK, decide, withdraw
+from tests.harness.corpus import corpus
+from tests.harness.memory_bot import TODAY, Bot
+from tests.harness.presses import requested
+from tests.tools.office import SICK, decide, withdraw
 from tests.tools.workflow.drawing import drawn
 from tools.spec import Gate
 from tools.workflow.engine.commands import (
@@ -37,136 +38,95 @@ from tools.workflow.process.definition import compile_process
 DAY = timedelta(days=1)
 
 
-async def asked(redis: Redis, form: dict[str, str] = SICK) -> Lab:
-    """A request of Zhang San, with its card in front of Li Si."""
-    lab = Lab(redis)
-    await lab.engine.start_request("leave", form, "U1", "start", lab.today())
-    await lab.work()
-    return lab
-
-
-async def done(lab: Lab, command: Act, key: str = "act") -> None:
+async def done(bot: Bot, command: Act, key: str = "act") -> None:
     """A command that comes from elsewhere than the card, and its news."""
-    await lab.engine.execute_command(command, key, lab.today())
-    await lab.work()
+    await bot.engine.execute_command(command, key, bot.today())
+    await bot.work()
 
 
-async def announced(lab: Lab, kind: str, /, **data: str) -> None:
+async def announced(bot: Bot, kind: str, /, **data: str) -> None:
     """News of the engine, as if it had come from there."""
-    await lab.store.append_outbox([OutboxEvent(id=f"E:{kind}", kind=kind, data={"request": "L-0001", **data})])
-    await lab.work()
+    await bot.store.append_outbox([OutboxEvent(id=f"E:{kind}", kind=kind, data={"request": "L-0001", **data})])
+    await bot.work()
 
 
-def title(lab: Lab, person: str = "U2") -> str:
+def title(bot: Bot, person: str = "U2") -> str:
     """What the first card of somebody leads with."""
-    return next(one.post.card.title for one in lab.wall.said if one.post.card and one.place.channel == f"D{person}")
+    return next(one.post.card.title for one in bot.chat.posts if one.post.card and one.place.channel == f"D{person}")
 
 
 async def test_a_transferred_card_says_by_whom_and_goes_to_the_other(redis: Redis) -> None:
-    lab = await asked(redis)
-    await done(lab, TransferCommand(task="L-0001-1", actor="U2", person="U5"))
-    assert "您已转交给别人" in title(lab) and not lab.wall.cards("DU2")
-    assert len(lab.wall.cards("DU5")) == 1
+    bot = await requested(redis)
+    await done(bot, TransferCommand(task="L-0001-1", actor="U2", person="U5"))
+    assert "您已转交给别人" in title(bot) and not bot.chat.cards("DU2")
+    assert len(bot.chat.cards("DU5")) == 1
 
 
 async def test_a_card_that_waits_for_others_first_says_so(redis: Redis) -> None:
-    lab = await asked(redis)
-    await done(lab, AddSignCommand(task="L-0001-1", actor="U2", people=("U5",), where=SignPosition.BEFORE))
-    assert "先等加签的人决定" in title(lab) and not lab.wall.cards("DU2")
-    await decide(lab.engine, "L-0001-2", "U5", Decision.APPROVE)
-    await lab.work()
-    assert len(lab.wall.cards("DU2")) == 1, "then it is their turn again"
-
-
-async def test_the_card_of_a_task_that_another_vote_settles_says_so(redis: Redis) -> None:
-    lab = await asked(redis)
-    await done(lab, AddSignCommand(task="L-0001-1", actor="U2", people=("U5",), where=SignPosition.BESIDE))
-    await decide(lab.engine, "L-0001-2", "U5", Decision.REJECT, "no")
-    await lab.work()
-    assert "其他审批人的决定已经够了" in title(lab)
-
-
-async def test_a_return_and_a_withdrawal_close_the_card_in_their_own_words(redis: Redis) -> None:
-    lab = await asked(redis)
-    await withdraw(lab.engine, "L-0001", "U1")
-    await lab.work()
-    assert "张三撤回了申请" in title(lab)
-    assert (await lab.approval()).state is ApprovalState.CLOSED
+    bot = await requested(redis)
+    await done(bot, AddSignCommand(task="L-0001-1", actor="U2", people=("U5",), where=SignPosition.BEFORE))
+    assert "先等加签的人决定" in title(bot) and not bot.chat.cards("DU2")
+    await decide(bot.engine, "L-0001-2", "U5", Decision.APPROVE)
+    await bot.work()
+    assert len(bot.chat.cards("DU2")) == 1, "then it is their turn again"
 
 
 WHYS = ["decided", "settled", "transferred", "added", "escalated", "returned", "withdrawn", "approved", "rejected"]
 
 
-@pytest.mark.parametrize("why", [*WHYS, "something newer"])
+@corpus("why", [*WHYS, "something newer"])
 async def test_whatever_closes_a_task_its_card_says_how_and_has_no_buttons(redis: Redis, why: str) -> None:
-    lab = await asked(redis)
-    await announced(lab, "task_closed", task="L-0001-1", person="U2", by="system:timer", why=why, by_name="")
-    assert not lab.wall.cards("DU2")
-    assert ("在别处结束" in title(lab)) == (why not in WHYS), "each has words of its own"
+    bot = await requested(redis)
+    await announced(bot, "task_closed", task="L-0001-1", person="U2", by="system:timer", why=why, by_name="")
+    assert not bot.chat.cards("DU2")
+    assert ("在别处结束" in title(bot)) == (why not in WHYS), "each has words of its own"
 
 
-async def test_an_urge_is_a_word_under_the_card_and_no_second_card(redis: Redis) -> None:
-    lab = await asked(redis)
-    await done(lab, UrgeCommand(task="L-0001-1", actor="U1"))
-    assert lab.wall.texts("DU2")[-1] == "张三请您尽快处理：「张三的请假申请 L-0001 等您审批」。"
-    under = lab.wall.said[-1].place
-    assert under.thread == "0" and len(lab.wall.cards("DU2")) == 1
-
-
-async def test_an_urge_brings_an_expired_card_back(redis: Redis) -> None:
-    lab = await asked(redis)
-    approval = await lab.approval()
-    await lab.lanes.enqueue(approval.id, "x", '{"kind": "expire_card", "version": 1}')
-    await lab.work()
-    assert {one.choice for one in lab.wall.cards("DU2")[0].buttons} == {"again"}, "the control"
-    await done(lab, UrgeCommand(task="L-0001-1", actor="U1"))
-    assert "approve" in {one.choice for one in lab.wall.cards("DU2")[-1].buttons}
-    assert "请您尽快处理" in lab.wall.texts("DU2")[-1]
-
-
-async def test_a_reminder_of_a_timer_is_told_once_though_it_is_brought_twice(redis: Redis) -> None:
-    lab = await asked(redis)
+async def test_urges_reminders_copies_and_comments_are_words_each_to_whom_they_concern(redis: Redis) -> None:
+    bot = await requested(redis)
+    await done(bot, UrgeCommand(task="L-0001-1", actor="U1"))
+    assert bot.chat.texts("DU2")[-1] == "张三请您尽快处理：「张三的请假申请 L-0001 等您审批」。"
+    assert bot.chat.posts[-1].place.thread == "0" and len(bot.chat.cards("DU2")) == 1, "under the card, no second one"
     for _ in range(2):
-        await announced(lab, "reminded", task="L-0001-1", person="U2")
-    assert [text for text in lab.wall.texts("DU2") if "已经等了一段时间" in text] == lab.wall.texts("DU2")[-1:]
-
-
-async def test_news_of_a_task_that_is_closed_by_then_brings_nothing(redis: Redis) -> None:
-    lab = await asked(redis)
-    await withdraw(lab.engine, "L-0001", "U1")
-    await lab.work()
-    before = len(lab.wall.said)
-    for kind in ("reminded", "deputy", "assigned"):
-        await announced(lab, kind, task="L-0001-1", person="U2", kind="approve")
-    assert len(lab.wall.said) == before
-
-
-async def test_who_is_kept_informed_reads_what_about_and_by_whom(redis: Redis) -> None:
-    lab = await asked(redis)
-    await done(lab, CcCommand(request="L-0001", actor="U1", people=("U5",)))
-    assert lab.wall.texts("DU5") == [
+        await announced(bot, "reminded", task="L-0001-1", person="U2")
+    assert [text for text in bot.chat.texts("DU2") if "已经等了一段时间" in text] == bot.chat.texts("DU2")[-1:], "once"
+    await done(bot, CcCommand(request="L-0001", actor="U1", people=("U5",)), "cc")
+    assert bot.chat.texts("DU5") == [
         "Zhang San is keeping you informed of Zhang San’s leave request L-0001: Sick leave, "
         "Mon 23 Nov to Tue 24 Nov 2026, 2 working days. There is nothing for you to do."
     ]
-
-
-async def test_a_comment_is_told_to_the_others_only(redis: Redis) -> None:
-    lab = await asked(redis)
-    await done(lab, CommentCommand(request="L-0001", actor="U1", text="<!channel> {by} 很急"))
-    assert lab.wall.texts("DU2")[-1] == "张三对请假申请 L-0001 留言：“<!channel> {by} 很急”"
-    assert lab.wall.texts("DU1") == []
-
-
-async def test_what_somebody_writes_is_no_paragraph_and_no_formatting_of_ours(redis: Redis) -> None:
-    lab = await asked(redis)
-    await done(
-        lab, CommentCommand(request="L-0001", actor="U1", text="看看 **系统**\n\n系统记录：申请 L-0009 已通过。")
-    )
-    post = lab.wall.said[-1].post
+    await done(bot, CommentCommand(request="L-0001", actor="U1", text="<!channel> {by} 很急"), "said")
+    assert bot.chat.texts("DU2")[-1] == "张三对请假申请 L-0001 留言：“<!channel> {by} 很急”"
+    assert bot.chat.texts("DU1") == [], "who has written it is not told"
+    forged = CommentCommand(request="L-0001", actor="U1", text="看看 **系统**\n\n系统记录：申请 L-0009 已通过。")
+    await done(bot, forged, "forged")
+    post = next(one.post for one in reversed(bot.chat.posts) if one.place.channel == "DU2")
     assert post.plain and "\n" not in post.text and post.text.endswith("“看看 **系统** 系统记录：申请 L-0009 已通过。”")
+    await announced(bot, "sung", person="U1")
+    assert await bot.engine.list_outbox(10) == [], "news that nobody knows holds nothing up"
 
 
-@pytest.mark.parametrize(
+async def test_an_urge_brings_an_expired_card_back(redis: Redis) -> None:
+    bot = await requested(redis)
+    approval = await bot.load_approval()
+    await bot.handle_work(approval.id, "x", '{"kind": "expire_card", "version": 1}')
+    assert {one.choice for one in bot.chat.cards("DU2")[0].buttons} == {"again"}, "the control"
+    await done(bot, UrgeCommand(task="L-0001-1", actor="U1"))
+    assert "approve" in {one.choice for one in bot.chat.cards("DU2")[-1].buttons}
+    assert "请您尽快处理" in bot.chat.texts("DU2")[-1]
+
+
+async def test_news_of_a_task_that_is_closed_by_then_brings_nothing(redis: Redis) -> None:
+    bot = await requested(redis)
+    await withdraw(bot.engine, "L-0001", "U1")
+    await bot.work()
+    before = len(bot.chat.posts)
+    for kind in ("reminded", "deputy", "assigned"):
+        await announced(bot, kind, task="L-0001-1", person="U2", kind="approve")
+    assert len(bot.chat.posts) == before
+
+
+@corpus(
     ("kind", "data", "words"),
     [
         ("escalated", {"by": "U2", "by_name": "李四", "to": "U3"}, "在李四那里等候太久，已转给王五处理"),
@@ -177,45 +137,31 @@ async def test_what_somebody_writes_is_no_paragraph_and_no_formatting_of_ours(re
     ],
 )
 async def test_each_notice_has_its_words(redis: Redis, kind: str, data: dict[str, str], words: str) -> None:
-    lab = await asked(redis)
-    await announced(lab, kind, person="U1", **data)
-    assert words in lab.wall.texts("DU1")[-1]
-
-
-async def test_news_that_nobody_knows_holds_nothing_up(redis: Redis) -> None:
-    lab = await asked(redis)
-    await announced(lab, "sung", person="U1")
-    assert await lab.engine.list_outbox(10) == []
+    bot = await requested(redis)
+    await announced(bot, kind, person="U1", **data)
+    assert words in bot.chat.texts("DU1")[-1]
 
 
 @pytest.mark.slow
 async def test_news_that_cannot_be_brought_hold_nothing_else_up_and_are_kept(redis: Redis) -> None:
-    lab = await asked(redis)
+    bot = await requested(redis)
     bad = [OutboxEvent(id=f"E:{n}", kind="told", data={"request": "X-9", "person": "U1"}) for n in range(PAGE_SIZE + 1)]
     told = {"request": "L-0001", "person": "U1", "by": "U2", "by_name": "李四", "text": "快好起来"}
-    await lab.store.append_outbox([*bad, OutboxEvent(id="E:good", kind="commented", data=told)])
-    await lab.outbox.relay_events()
-    assert await lab.engine.list_outbox(10) == []
-    await lab.work()
-    assert "快好起来" in lab.wall.texts("DU1")[-1]
-    assert len(await DeadLetterStore(lab.redis, lab.keys).list_dead_letters()) == len(bad)
-
-
-async def test_the_second_level_gets_its_card_when_the_first_has_agreed(redis: Redis) -> None:
-    lab = await asked(redis, LONG)
-    assert not lab.wall.cards("DU3")
-    await lab.presses(lab.wall.cards("DU2")[0], "approve", person="U2")
-    await lab.work()
-    assert len(lab.wall.cards("DU3")) == 1
+    await bot.store.append_outbox([*bad, OutboxEvent(id="E:good", kind="commented", data=told)])
+    await bot.handlers.outbox.relay_events()
+    assert await bot.engine.list_outbox(10) == []
+    await bot.work()
+    assert "快好起来" in bot.chat.texts("DU1")[-1]
+    assert len(await DeadLetterStore(bot.redis, bot.keys).list_dead_letters()) == len(bad)
 
 
 async def test_an_assignee_who_has_left_is_told_of_at_once(redis: Redis) -> None:
-    lab = Lab(redis)
-    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
-    lab.staff.leaves("U2")
-    await lab.work()
-    assert "送不到应该处理它的人" in lab.wall.texts("DU1")[0] and "L-0001-1" in lab.wall.texts("DU1")[0]
-    assert len(lab.wall.said) == 1 and "item.dead" not in await lab.kinds()
+    bot = Bot(redis)
+    await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
+    bot.directory.change("U2", active=False)
+    await bot.work()
+    assert "送不到应该处理它的人" in bot.chat.texts("DU1")[0] and "L-0001-1" in bot.chat.texts("DU1")[0]
+    assert len(bot.chat.posts) == 1 and "item.dead" not in await bot.list_journal_kinds()
 
 
 MAIL_FORM = """
@@ -255,46 +201,39 @@ answer? -> all_rejected
 
 
 async def test_a_mail_that_a_process_proposes_is_its_authors_to_send(redis: Redis) -> None:
-    lab = Lab(redis)
-    await lab.engine.deploy_process(compile_process(drawn(MAIL_GRAPH).encode(), MAIL_FORM.encode()))
-    await lab.engine.start_request("p", {"reason": "椅子", "approver": "U2"}, "U1", "start", lab.today())
-    await lab.work()
-    await lab.presses(lab.wall.cards("DU2")[0], "approve", person="U2")
-    await lab.work()
-    [card] = lab.wall.cards("DU1")
+    bot = Bot(redis)
+    await bot.engine.deploy_process(compile_process(drawn(MAIL_GRAPH).encode(), MAIL_FORM.encode()))
+    await bot.start_request("p", {"reason": "椅子", "approver": "U2"}, "U1", "start")
+    await bot.press(bot.chat.cards("DU2")[0], "approve", person="U2")
+    [card] = bot.chat.cards("DU1")
     assert {one.choice for one in card.buttons} == {"send", "edit", "cancel"}
     assert card.body.endswith("a reply goes to them.\n\n李四 同意了"), "who reads it reads English"
-    assert lab.mailer.mails == [], "nothing leaves by itself"
-    await lab.presses(card, "send", person="U2")
-    await lab.work()
-    assert lab.mailer.mails == [] and "张三" in lab.wall.whispers[-1][1], "nor by anybody else"
-    await lab.presses(card, "send", id="own")
-    await lab.work()
-    assert [(one.to, one.subject) for one in lab.mailer.mails] == [("U3", "采购：椅子")]
+    assert bot.mailer.mails == [], "nothing leaves by itself"
+    await bot.press(card, "send", person="U2")
+    assert bot.mailer.mails == [] and "张三" in bot.chat.ephemerals[-1][1], "nor by anybody else"
+    await bot.press(card, "send", id="own")
+    assert [(one.to, one.subject) for one in bot.mailer.mails] == [("U3", "采购：椅子")]
 
 
 async def test_a_mail_of_somebody_who_has_left_or_that_will_not_do_is_proposed_to_nobody(redis: Redis) -> None:
-    lab = Lab(redis)
-    await lab.engine.deploy_process(compile_process(drawn(MAIL_GRAPH).encode(), MAIL_FORM.encode()))
+    bot = Bot(redis)
+    await bot.engine.deploy_process(compile_process(drawn(MAIL_GRAPH).encode(), MAIL_FORM.encode()))
     for n, reason in enumerate(("椅子", "[Your name]")):
-        await lab.engine.start_request("p", {"reason": reason, "approver": "U2"}, "U1", f"start{n}", lab.today())
-    await lab.work()
-    first, second = lab.wall.cards("DU2")
-    await lab.presses(second, "approve", person="U2")
-    await lab.work()
-    lab.staff.leaves("U1")
-    await lab.presses(first, "approve", person="U2")
-    await lab.work()
-    assert not lab.wall.cards("DU1") and "item.dead" not in await lab.kinds()
+        await bot.engine.start_request("p", {"reason": reason, "approver": "U2"}, "U1", f"start{n}", bot.today())
+    await bot.work()
+    first, second = bot.chat.cards("DU2")
+    await bot.press(second, "approve", person="U2")
+    bot.directory.change("U1", active=False)
+    await bot.press(first, "approve", person="U2")
+    assert not bot.chat.cards("DU1") and "item.dead" not in await bot.list_journal_kinds()
 
 
 async def test_what_comes_back_to_its_author_is_theirs_to_confirm(redis: Redis) -> None:
-    lab = await asked(redis)
-    first = (await lab.approval()).gate
-    await lab.presses(lab.wall.cards("DU2")[0], "reject", person="U2", form={"opinion": "no"})
-    await lab.work()
-    [card] = lab.wall.cards("DU1")
-    revision = await lab.approvals.load_approval(card.buttons[0].approval)
+    bot = await requested(redis)
+    first = (await bot.load_approval()).gate
+    await bot.press(bot.chat.cards("DU2")[0], "reject", person="U2", form={"opinion": "no"})
+    [card] = bot.chat.cards("DU1")
+    revision = await bot.load_approval(card)
     assert revision is not None and (first, revision.gate) == (Gate.APPROVE, Gate.CONFIRM)
     assert (revision.caller, revision.place, revision.tool) == ("", None, "decide_task")
 
@@ -302,75 +241,77 @@ async def test_what_comes_back_to_its_author_is_theirs_to_confirm(redis: Redis) 
 async def test_of_an_assignee_who_has_left_who_stands_in_and_is_there_gets_the_card(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab = Lab(redis)
+    bot = Bot(redis)
 
     async def list_task_deputies(task: str, now: datetime) -> list[str]:
         return ["U6", "U5"]
 
-    monkeypatch.setattr(lab.engine, "list_task_deputies", list_task_deputies)
-    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
-    lab.staff.leaves("U2")
-    lab.staff.leaves("U6")
-    await lab.work()
-    assert len(lab.wall.cards("DU5")) == 1 and lab.wall.texts("DU1") == []
+    monkeypatch.setattr(bot.engine, "list_task_deputies", list_task_deputies)
+    await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
+    bot.directory.change("U2", active=False)
+    bot.directory.change("U6", active=False)
+    await bot.work()
+    assert len(bot.chat.cards("DU5")) == 1 and bot.chat.texts("DU1") == []
 
 
 @pytest.mark.parametrize("error", [ChatUnavailableError("unreachable", "users.info"), ConnectionError("gone")])
 async def test_while_redis_or_the_platform_is_away_the_news_waits_where_it_is(
     redis: Redis, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    lab = Lab(redis)
-    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
+    bot = Bot(redis)
+    await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
 
     async def be_away(person: str) -> None:
         raise error
 
     with monkeypatch.context() as away:
-        away.setattr(lab.staff, "find_caller", be_away)
+        away.setattr(bot.directory, "find_caller", be_away)
         with pytest.raises(type(error)):
-            await lab.outbox.relay_events()
-    assert [one.kind for one in await lab.engine.list_outbox(10)] == ["assigned"]
+            await bot.handlers.outbox.relay_events()
+    assert [one.kind for one in await bot.engine.list_outbox(10)] == ["assigned"]
     assert not [key async for key in redis.scan_iter("*engine_event*")], "and gets no lane of its own"
-    await lab.work()
-    assert len(lab.wall.cards("DU2")) == 1
+    await bot.work()
+    assert len(bot.chat.cards("DU2")) == 1
 
 
 async def test_the_end_of_a_request_says_what_it_was_who_decided_with_which_words_and_what_can_be_done(
     redis: Redis,
 ) -> None:
-    lab = await asked(redis)
+    bot = await requested(redis)
     what = "您的请假申请 L-0001 已通过：病假，2026年11月23日 周一 至 11月24日 周二，2 个工作日。"
     after = "如果计划有变，告诉我「撤回 L-0001」就可以。"
-    await done(lab, DecideCommand(task="L-0001-1", actor="U2", decision=Decision.APPROVE, opinion="好\n\n的 *快*"))
-    post = lab.wall.said[-1].post
+    await done(bot, DecideCommand(task="L-0001-1", actor="U2", decision=Decision.APPROVE, opinion="好\n\n的 *快*"))
+    post = bot.chat.posts[-1].post
     assert post.text == f"{what}\n李四同意：好 的 *快*\n{after}" and post.plain
     assert NamedPerson("U2", "李四") in post.rich, "and the platform mentions who decided"
-    await announced(lab, "ended", person="U1", status="approved")
-    assert translate("notice.rule", "zh") not in lab.wall.texts("DU1")[-1], "a person has decided"
+    await announced(bot, "ended", person="U1", status="approved")
+    assert translate("notice.rule", "zh") not in bot.chat.texts("DU1")[-1], "a person has decided"
 
 
 # Timers
 
 
 async def test_timers_are_looked_at_again_after_each_pause(redis: Redis) -> None:
-    lab, rounds = Lab(redis), list[datetime]()
+    bot, rounds = Bot(redis), list[datetime]()
 
     def read_today() -> datetime:
-        rounds.append(lab.today())
+        rounds.append(bot.today())
         return rounds[-1]
 
     delegation = Delegation(id="D1", person="U2", deputy="U5", start=TODAY + DAY, end=TODAY + 9 * DAY)
-    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
-    await lab.engine.add_delegation(delegation, lab.today())
-    await lab.work()
-    lab.days = 2 * DAY
+    await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
+    await bot.engine.add_delegation(delegation, bot.today())
+    await bot.work()
+    bot.today_offset = 2 * DAY
     for pause_s, again in ((0.0, True), (3600.0, False)):
         rounds.clear()
-        job = TimerJob(tool_services=lab.desk, clock=Clock(read_now=lab.now, read_today=read_today), pause_s=pause_s)
+        job = TimerJob(
+            tool_services=bot.tool_services, clock=Clock(read_now=bot.now, read_today=read_today), pause_s=pause_s
+        )
         task = asyncio.create_task(job.run_timers())
         for _ in range(200):
             await asyncio.sleep(0)
         task.cancel()
         assert (len(rounds) > 1) is again and rounds
-    await lab.work()
-    assert len(lab.wall.cards("DU5")) == 1, "who stands in from today on has the card"
+    await bot.work()
+    assert len(bot.chat.cards("DU5")) == 1, "who stands in from today on has the card"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from bot.approvals.render import (
     MAX_FIELD,
     MAX_LINE,
@@ -24,10 +22,11 @@ from bot.approvals.render import (
 )
 from bot.chat.messages import Button, Click, MessageRef, Moment, NamedPeople, NamedPerson
 from bot.core.i18n import translate
-from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
+from bot.core.records import Approval, ApprovalState, EffectState
 from bot.core.redaction import forget_secrets, remember_secrets
-from tests.approvals.approval_walk import PLACE
-from tests.harness.lab import Staff
+from tests.approvals.approval_walk import PLACE, build_card
+from tests.harness.corpus import corpus
+from tests.harness.memory_platform import MemoryDirectory
 from tests.tools.company import LI, WANG, ZHANG, ZHAO
 from tools.spec import (
     CardChoice,
@@ -70,17 +69,8 @@ PLAN = Proposal(
     subject="L-0001-1",
     body="the text",
 )
-OPEN = Approval(
-    id="A",
-    version=3,
-    tool="decide_task",
-    gate=Gate.APPROVE,
-    proposal=PLAN,
-    seal=compute_seal("decide_task", PLAN),
-    caller="",
-    place=None,
-    created_ms=0,
-    expires_ms=3_600_000,
+OPEN = build_card(
+    PLAN, version=3, tool="decide_task", gate=Gate.APPROVE, caller="", place=None, created_ms=0, expires_ms=3_600_000
 )
 DECIDED: dict[str, Any] = {
     "state": ApprovalState.DECIDED,
@@ -106,13 +96,11 @@ def make_card(**changes: Any) -> Approval:
 
 def list_choices(approval: Approval, reader: Person) -> list[str]:
     card = render_card(approval, reader, NAMES).card
-    assert card is not None
     return [one.choice for one in card.buttons]
 
 
 def list_labels(approval: Approval, reader: Person) -> list[str]:
     card = render_card(approval, reader, NAMES).card
-    assert card is not None
     return [label for label, _ in card.facts]
 
 
@@ -122,7 +110,7 @@ OWN = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZH
 FINAL = {**FAILED, "failure": TextRef(key="error.task_closed")}
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("changes", "reader", "choices"),
     [
         ({}, LI, ["approve", "reject", "show"]),
@@ -148,7 +136,6 @@ def test_a_card_offers_what_its_reader_can_press(changes: dict[str, Any], reader
 
 def test_a_button_says_what_it_does_and_names_the_version_that_it_belongs_to() -> None:
     card = render_card(OPEN, LI, NAMES).card
-    assert card is not None
     seal = OPEN.shown_seal
     assert card.buttons[0] == Button(
         label="同意", choice="approve", approval="A", version=3, style="primary", seal=seal
@@ -156,7 +143,7 @@ def test_a_button_says_what_it_does_and_names_the_version_that_it_belongs_to() -
     assert card.buttons[-1] == Button(label="查看流程图", choice="show", approval="A", version=3, seal=seal)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("gate", "reader", "watches", "stands_in"),
     [
         (Gate.APPROVE, ZHANG, True, False),
@@ -177,7 +164,7 @@ SUBJECT = ["申请编号", "事由", "申请人"]
 DRAFT = "您的意见（草稿，点「驳回」时已填好）"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("changes", "reader", "labels"),
     [
         ({}, LI, [*SUBJECT, "状态", "审批意见", "AI 建议（不是决定）", DRAFT]),
@@ -211,7 +198,6 @@ def test_an_open_card_asks_and_says_until_when() -> None:
 
 def test_a_card_that_is_over_leads_with_what_became_of_it() -> None:
     card = render_card(make_card(**DONE), LI, NAMES).card
-    assert card is not None
     assert card.title == "您已同意：张三的请假申请 L-0001"
     shared = render_card(make_card(**DONE), LI, NAMES, is_shared=True).card
     assert shared is not None and shared.title == "李四已同意：张三的请假申请 L-0001", "where others read it too"
@@ -300,7 +286,7 @@ async def test_candidates_are_told_apart_by_what_they_cannot_choose_themselves()
     other = LI.model_copy(
         update={"id": "U7", "email": "", "department": "销售", "is_in_directory": False, "manager": None}
     )
-    staff = Staff([ZHANG, LI, WANG, ZHAO, other])
+    staff = MemoryDirectory([ZHANG, LI, WANG, ZHAO, other])
     shown = await render_candidates(staff, [LI.id, "U7", "U9"], "zh")
     assert shown is not None and shown.text == "可能是这几位"
     same = translate("card.name_shared", "zh")

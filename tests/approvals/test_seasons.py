@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-import pytest
 from redis.asyncio import Redis
 
 from bot.approvals.morning_lists import MorningLists
 from bot.core.clock import Clock
 from bot.queue.keys import Keys
 from bot.storage.spending import UsageStore
-from tests.harness.lab import Lab
+from tests.harness.corpus import corpus
+from tests.harness.memory_bot import Bot
 from tests.tools.company import NOW, TAXI, ZHANG
 from tests.tools.office import office
 from tools.workflow.engine.redis_store import RedisStore
@@ -30,17 +30,17 @@ def list_minutes(first: date, days: int) -> Iterator[datetime]:
         start += timedelta(minutes=10)
 
 
-async def plan_all_day(lab: Lab, at: time, first: date, days: int) -> list[str]:
+async def plan_all_day(bot: Bot, at: time, first: date, days: int) -> list[str]:
     """The mornings that one process begins when it looks every ten minutes."""
-    lab.staff.known = [one.model_copy(update={"timezone": "Europe/Berlin"}) for one in lab.staff.known]
-    mornings: MorningLists = replace(lab.mornings, at=at)
+    bot.directory.known = [one.model_copy(update={"timezone": "Europe/Berlin"}) for one in bot.directory.known]
+    mornings: MorningLists = replace(bot.handlers.morning_lists, at=at)
     for minute in list_minutes(first, days):
         await replace(mornings, clock=Clock(read_today=lambda minute=minute: minute)).plan_due_mornings()  # type: ignore[misc]
     return sorted(one.rpartition(":")[2] for one in mornings.planned)
 
 
-@pytest.mark.parametrize("at", [time(2, 30), time(9, 0)])
-@pytest.mark.parametrize(
+@corpus("at", [time(2, 30), time(9, 0)])
+@corpus(
     ("first", "mornings"),
     [
         (date(2026, 3, 27), ["2026-03-27", "2026-03-30", "2026-03-31"]),  # put on in the night to Sunday
@@ -49,10 +49,10 @@ async def plan_all_day(lab: Lab, at: time, first: date, days: int) -> list[str]:
     ],
 )
 async def test_each_working_day_has_one_morning(redis: Redis, at: time, first: date, mornings: list[str]) -> None:
-    assert await plan_all_day(Lab(redis), at, first, 5) == mornings
+    assert await plan_all_day(Bot(redis), at, first, 5) == mornings
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("at", "day", "next_day"),
     [
         ("2026-03-28T22:59", "2026-03-28", "2026-03-28T23:00"),

@@ -24,9 +24,10 @@ from bot.queue.writes import HSet, Write, apply_writes
 from bot.storage.approval_sets import ApprovalSetStore
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
-from tests.harness.lab import DM, TODAY, Lab
+from tests.harness.memory_bot import TODAY, Bot
+from tests.harness.memory_platform import DM
 from tests.tools.company import LI, ZHANG
-from tools.spec import CardChoice, FrozenModel, Gate, Privacy, Proposal, TextRef, ToolOutcome
+from tools.spec import CardChoice, EffectPlace, FrozenModel, Gate, Privacy, Proposal, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 SETS, SINGLES, GROUP, WORKERS = 12, 12, 20, 4
@@ -53,6 +54,7 @@ class Signing:
             example={},
             run=self.run,
             gate=Gate.APPROVE,
+            effect_place=EffectPlace.ENGINE,
             stored_args=SignArgs,
             is_idempotent=False,
             privacy=Privacy.PRIVATE,
@@ -63,8 +65,8 @@ class Signing:
         return ToolOutcome(data={}, summary=TextRef(key="result.tasks", params={"n": 1}))
 
 
-async def open_cards(lab: Lab, count: int) -> list[Approval]:
-    lab.ahead = datetime.now(UTC) - TODAY  # timers go by the clock of Redis
+async def open_cards(bot: Bot, count: int) -> list[Approval]:
+    bot.now_offset = datetime.now(UTC) - TODAY  # timers go by the clock of Redis
     cards = []
     for number in range(count):
         task = f"T-{number:04d}"
@@ -77,18 +79,18 @@ async def open_cards(lab: Lab, count: int) -> list[Approval]:
             choices=tuple(CardChoice(name=one, fixed_args={"decision": one}) for one in ("approve", "reject")),
             subject=task,
         )
-        id_ = lab.keys.derive_id("A", lab.keys.get_partition(task), task)
+        id_ = bot.keys.derive_id("A", bot.keys.get_partition(task), task)
         request = CardRequested(
             approval=id_, tool="sign", gate=Gate.APPROVE, proposal=proposal, caller="", place=None, run="",
-            lasts=lab.card_opener.open_for,
+            lasts=bot.handlers.card_opener.open_time.length,
         )  # fmt: skip
-        card, _ = transition(None, request, lab.now())
-        await apply_writes(lab.redis, lab.keys, lab.keys.get_partition(id_), lab.approvals.build_open_writes(card))
+        card, _ = transition(None, request, bot.now())
+        await apply_writes(bot.redis, bot.keys, bot.keys.get_partition(id_), bot.approvals.build_open_writes(card))
         cards.append(card)
     return cards
 
 
-async def open_set(lab: Lab, name: str, cards: list[Approval]) -> ApprovalSet:
+async def open_set(bot: Bot, name: str, cards: list[Approval]) -> ApprovalSet:
     about = {"zh": "x", "en": "x"}
     entries = tuple(
         SetEntry(approval=c.id, version=c.version, seal=c.seal, request=c.proposal.subject, about=about) for c in cards
@@ -96,19 +98,19 @@ async def open_set(lab: Lab, name: str, cards: list[Approval]) -> ApprovalSet:
     made = ApprovalSet(
         id=build_set_id(LI.id, name), person=LI.id, entries=entries, ticked=tuple(range(len(entries))), made_ms=0
     )
-    store = ApprovalSetStore(lab.redis, lab.keys)
-    await apply_writes(lab.redis, lab.keys, lab.keys.get_partition(made.id), [store.build_save_write(made)])
+    store = ApprovalSetStore(bot.redis, bot.keys)
+    await apply_writes(bot.redis, bot.keys, bot.keys.get_partition(made.id), [store.build_save_write(made)])
     return made
 
 
 @asynccontextmanager
-async def workers(lab: Lab, count: int) -> AsyncIterator[None]:
+async def workers(bot: Bot, count: int) -> AsyncIterator[None]:
     """Several processes' worth of workers over one Redis."""
     running = []
     for _ in range(count):
-        lanes = Lanes(lab.redis, lab.keys, lease_ms=30_000)
-        bury = DeadLetterStore(lab.redis, lab.keys).build_bury_writes
-        running.append(Worker(lanes, lab.dispatch, bury=bury, concurrency=16, sweep_s=0.05, pause_s=0.02, grace_s=5))
+        lanes = Lanes(bot.redis, bot.keys, lease_ms=30_000)
+        bury = DeadLetterStore(bot.redis, bot.keys).build_bury_writes
+        running.append(Worker(lanes, bot.dispatcher, bury=bury, concurrency=16, sweep_s=0.05, pause_s=0.02, grace_s=5))
     tasks = [asyncio.create_task(one.run()) for one in running]
     try:
         yield
@@ -118,16 +120,16 @@ async def workers(lab: Lab, count: int) -> AsyncIterator[None]:
         await asyncio.gather(*tasks)
 
 
-async def press_everything(lab: Lab, cards: list[Approval]) -> None:
+async def press_everything(bot: Bot, cards: list[Approval]) -> None:
     """Every card, by sets and by itself, all at once; until nothing is left to do."""
     groups = [cards[start : start + GROUP] for start in range(0, len(cards), GROUP)]
-    sets = [await open_set(lab, f"{n}:{m}", group) for n, group in enumerate(groups) for m in range(SETS)]
+    sets = [await open_set(bot, f"{n}:{m}", group) for n, group in enumerate(groups) for m in range(SETS)]
     clicks = [build_click(one.id, one.version, APPROVE_SET, "set") for one in sets]
     clicks += [build_click(one.id, one.version, "approve", str(n)) for one in cards for n in range(SINGLES)]
-    async with workers(lab, WORKERS):
+    async with workers(bot, WORKERS):
         for start in range(0, len(clicks), 50):
-            await asyncio.gather(*(put(lab, one) for one in clicks[start : start + 50]))
-        while any([await lab.redis.zcard(lab.keys.build_key(n, "z")) for n in range(lab.keys.partitions)]):
+            await asyncio.gather(*(put(bot, one) for one in clicks[start : start + 50]))
+        while any([await bot.redis.zcard(bot.keys.build_key(n, "z")) for n in range(bot.keys.partitions)]):
             await asyncio.sleep(0.05)
 
 
@@ -135,22 +137,22 @@ def build_click(lane: str, version: int, choice: str, name: str) -> Click:
     return Click(id=f"{name}:{lane}", approval=lane, version=version, choice=choice, person=LI.id, place=DM)
 
 
-async def put(lab: Lab, click: Click) -> None:
-    await Lanes(lab.redis, lab.keys).enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+async def put(bot: Bot, click: Click) -> None:
+    await Lanes(bot.redis, bot.keys).enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_three_hundred_tasks_pressed_twenty_four_times_are_decided_once(redis: Redis) -> None:
     signing = Signing()
-    lab = Lab(redis, tools=[signing.tool])
-    cards = await open_cards(lab, 300)
-    await press_everything(lab, cards)
+    bot = Bot(redis, tools=[signing.tool])
+    cards = await open_cards(bot, 300)
+    await press_everything(bot, cards)
     assert signing.done == Counter({one.proposal.subject: 1 for one in cards})
-    ended = [await lab.approvals.load_approval(one.id) for one in cards]
+    ended = [await bot.load_approval(one.id) for one in cards]
     assert {one.state for one in ended if one} == {ApprovalState.DECIDED}
     assert len({one.press_id for one in ended if one}) == 300
-    kinds = Counter(await lab.kinds())
+    kinds = Counter(await bot.list_journal_kinds())
     assert kinds["effect.done"] == 300
     assert kinds["approval.refused"] + 300 <= 300 * (SETS + SINGLES), "every other press was answered"
 
@@ -165,8 +167,8 @@ async def test_without_the_decision_being_asked_for_they_would_be_decided_again(
 
     monkeypatch.setattr(ApprovalStore, "build_decide_write", overwrite)
     signing = Signing()
-    lab = Lab(redis, tools=[signing.tool])
-    cards = {one.id: one for one in await open_cards(lab, 3)}
+    bot = Bot(redis, tools=[signing.tool])
+    cards = {one.id: one for one in await open_cards(bot, 3)}
     monkeypatch.setattr(ApprovalStore, "read_from_lease", lambda store, lease: cards.get(lease.lane))
-    await press_everything(lab, list(cards.values()))
+    await press_everything(bot, list(cards.values()))
     assert all(count >= SINGLES for count in signing.done.values()) and len(signing.done) == 3

@@ -10,8 +10,7 @@ from redis.asyncio import Redis
 
 from bot.approvals.since_copy import JournalLineError, JournalSince, Settlement, read_journal, settle_since_copy
 from bot.chat.messages import Click, Message, Place
-from bot.core.clock import to_ms
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
+from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState
 from bot.core.work_items import ButtonPressed, MessageReceived, SettleCard
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
@@ -19,27 +18,17 @@ from bot.queue.scripts import ScriptRunner
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import ApprovalStore
 from bot.storage.runs import derive_run_id
-from tests.approvals.approval_walk import BEGIN, LASTS, OTHER, OWNER, PLACE, make_plan
-from tools.spec import CardChoice, DialogField, Gate
+from tests.approvals.approval_walk import OTHER, PLACE, build_card, make_plan
+from tests.harness.corpus import corpus
+from tools.spec import CardChoice, DialogField
 
 KEYS = Keys()
 COPIED_MS = 1_000
 SEND = CardChoice(name="send", fields=(DialogField(name="opinion", label="opinion"),))
 RETURN = CardChoice(name="return", fields=(DialogField(name="to", label="to"),))
 PLAN = make_plan(1).model_copy(update={"choices": (SEND, RETURN)})
-CARD = Approval(
-    id="A01aaaaaaaaaaaa",
-    version=3,
-    tool="t",
-    gate=Gate.CONFIRM,
-    proposal=PLAN,
-    seal=compute_seal("t", PLAN),
-    caller=OWNER,
-    place=PLACE,
-    run="R0",
-    waiters=(ApprovalWaiter(run="R1", uid="u1", lane="D1"),),
-    created_ms=to_ms(BEGIN),
-    expires_ms=to_ms(BEGIN + LASTS),
+CARD = build_card(
+    PLAN, id="A01aaaaaaaaaaaa", version=3, run="R0", waiters=(ApprovalWaiter(run="R1", uid="u1", lane="D1"),)
 )
 CLICK = Click(id="c1", approval=CARD.id, version=3, choice="send", person=OTHER, place=PLACE)
 
@@ -57,7 +46,6 @@ async def settle(redis: Redis, *lines: bytes, here: bool = False) -> tuple[Settl
     read_journal(lines, COPIED_MS, journal)
     settlement = await settle_since_copy(ScriptRunner.from_redis(redis, KEYS), journal, lambda tool: here)
     found = await store.load_approval(CARD.id)
-    assert found is not None
     return settlement, found
 
 
@@ -66,7 +54,7 @@ async def list_items(redis: Redis, lane: str) -> list[str]:
     return [lease.item.body for lease in found]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("kinds", "here", "state", "effect"),
     [
         (["effect.started", "effect.done"], False, ApprovalState.DECIDED, EffectState.DONE),
@@ -89,7 +77,7 @@ async def test_the_card_ends_as_it_ended(
     assert not SettleCard.model_validate_json(told).is_silent, "its run goes on"
 
 
-@pytest.mark.parametrize(
+@corpus(
     "lines",
     [
         [],
@@ -136,7 +124,7 @@ async def test_messages_that_were_answered_are_dropped_and_no_others(redis: Redi
     assert MessageReceived.model_validate_json(first).message.id == "Ev2"
 
 
-@pytest.mark.parametrize("text", [b"{", b"[]", b"{}", b'{"at_ms": "1", "kind": "step"}', b'{"at_ms": true, "kind": 1}'])
+@corpus("text", [b"{", b"[]", b"{}", b'{"at_ms": "1", "kind": "step"}', b'{"at_ms": true, "kind": 1}'])
 def test_what_is_no_line_of_a_journal_is_named(text: bytes) -> None:
     with pytest.raises(JournalLineError) as odd:
         read_journal([line("step"), b"\n", text], 0, JournalSince())

@@ -34,6 +34,7 @@ from tests.approvals.approval_walk import (
     make_plan,
     pick_from,
 )
+from tests.harness.corpus import corpus
 from tools.spec import Gate
 
 
@@ -138,7 +139,7 @@ BROKEN: Mapping[str, tuple[str, object, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@corpus("name", BROKEN)
 def test_negative_control_a_machine_without_a_safety_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     attribute, broken, expected = BROKEN[name]
     monkeypatch.setattr(state, attribute, broken)

@@ -45,7 +45,8 @@ from bot.approvals.state import GIVEN_UP_MESSAGE, IllegalTransitionError, transi
 from bot.chat.messages import Click, MessageRef
 from bot.core.clock import to_ms
 from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, compute_seal
-from tests.approvals.approval_walk import BEGIN, LASTS, OTHER, OWNER, PLACE, list_kinds, make_plan
+from tests.approvals.approval_walk import BEGIN, LASTS, OTHER, OWNER, PLACE, build_card, list_kinds, make_plan
+from tests.harness.corpus import corpus
 from tools.effect_parts import PartState
 from tools.spec import CardField, Gate, ReceiptLine, TextRef, ToolOutcome
 
@@ -58,22 +59,7 @@ OUTCOME, MAYBE = ToolOutcome(data={}, summary=TextRef(key="done")), ReceiptLine(
 HALF, WHOLE = {"U3": PartState.BEGUN}, {"U3": PartState.DONE}
 ADVICE = CardField(label="advice", value="approve")
 
-OPEN = Approval(
-    id="A",
-    version=3,
-    tool="t",
-    gate=Gate.CONFIRM,
-    proposal=make_plan(1),
-    seal=compute_seal("t", make_plan(1)),
-    caller=OWNER,
-    place=PLACE,
-    run="R0",
-    waiters=(FIRST,),
-    copies=((OWNER, OLD),),
-    delivered_version=2,
-    created_ms=to_ms(BEGIN),
-    expires_ms=to_ms(BEGIN + LASTS),
-)
+OPEN = build_card(make_plan(1), version=3, run="R0", waiters=(FIRST,), copies=((OWNER, OLD),), delivered_version=2)
 PRESSED = {"decided_by": OTHER, "choice": "send", "form": {"opinion": "as agreed"}, "press_id": "c1", "decided_ms": 5}
 DECIDED = OPEN.model_copy(update={**PRESSED, "state": ApprovalState.DECIDED, "removed_characters": 2})
 STARTED = DECIDED.model_copy(update={"effect": EffectState.STARTED, "attempts": 1, "parts": HALF})
@@ -246,18 +232,18 @@ CASES: dict[str, Case] = {
         DONE,
         CardSettled(),
         {"waiters": ()},
-        (SaveEnd(), line("effect.done", OTHER, choice="send", opinion="as agreed"), NotifyWaiter(FIRST, False)),
+        (SaveEnd(), line("effect.done", OTHER, choice="send"), NotifyWaiter(FIRST, False)),
     ),
     "settled in silence": (
         CLOSED,
         CardSettled(silent=True),
         {"waiters": ()},
-        (SaveEnd(), line("approval.closed", choice="withdrawn", opinion=""), NotifyWaiter(FIRST, True)),
+        (SaveEnd(), line("approval.closed", choice="withdrawn"), NotifyWaiter(FIRST, True)),
     ),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@corpus("name", CASES)
 def test_an_event_changes_what_it_says_and_has_it_written(name: str) -> None:
     before, event, expected, written = CASES[name]
     after, effects = transition(before, event, NOW)
@@ -277,16 +263,13 @@ def test_a_fresh_card_keeps_of_the_one_before_its_copies_and_counts_on(before: A
         approval="A", tool="u", gate=Gate.APPROVE, proposal=plan, caller="U9", place=PLACE, run="R7", lasts=LASTS
     )
     card, effects = transition(before, request, NOW)
-    assert card == Approval(
-        id="A",
+    assert card == build_card(
+        plan,
         version=before.version + 1 if before else 1,
         copies=((OWNER, OLD),) if before else (),
         tool="u",
         gate=Gate.APPROVE,
-        proposal=plan,
-        seal=compute_seal("u", plan),
         caller="U9",
-        place=PLACE,
         run="R7",
         created_ms=NOW_MS,
         expires_ms=OVER_MS,
@@ -294,7 +277,7 @@ def test_a_fresh_card_keeps_of_the_one_before_its_copies_and_counts_on(before: A
     assert effects == (SaveOpening(),)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("card", "event", "code"),
     [
         (None, DecisionMade(CLICK, 0, runs=True), "gone"),

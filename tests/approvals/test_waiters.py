@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from bot.approvals.waiters import (
     CANCELLED_MESSAGE,
     CLOSED_MESSAGE,
@@ -15,29 +13,18 @@ from bot.approvals.waiters import (
     notify_undelivered,
     notify_waiter,
 )
-from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState, OpenCard, compute_seal
+from bot.core.records import ApprovalState, ApprovalWaiter, EffectState, OpenCard
 from bot.core.run_state import CallStatus
 from bot.core.work_items import NotifyPerson, ResumeRun
 from bot.queue.writes import EnqueueItem, Write
-from tests.approvals.approval_walk import OTHER, OWNER, PLACE, make_plan
+from tests.approvals.approval_walk import OTHER, OWNER, build_card, make_plan
+from tests.harness.corpus import corpus
 from tools.effect_parts import PartState
 from tools.spec import Gate, Privacy, ReceiptLine, TextRef, ToolOutcome
 
 WAITER = ApprovalWaiter(run="R1", uid="R1:1:0", lane="slack:T:D1")
 PLAN = make_plan(1).model_copy(update={"requester": OWNER, "subject": "L-0001-1"})
-OPEN = Approval(
-    id="A",
-    version=1,
-    tool="t",
-    gate=Gate.CONFIRM,
-    proposal=PLAN,
-    seal=compute_seal("t", PLAN),
-    caller=OWNER,
-    place=PLACE,
-    waiters=(WAITER,),
-    created_ms=0,
-    expires_ms=1,
-)
+OPEN = build_card(PLAN, waiters=(WAITER,), created_ms=0, expires_ms=1)
 LINE, MAYBE = ReceiptLine(text=TextRef(key="done")), ReceiptLine(text=TextRef(key="maybe"))
 DOUBT = ReceiptLine(text=TextRef(key="effect.unknown"), privacy=Privacy.PUBLIC)
 FAILURE = {"failure": TextRef(key="error.busy"), "failure_for_model": "later", "possible_change": MAYBE}
@@ -116,8 +103,8 @@ def build_resume(heard: Heard, *, silent: bool = False) -> Write:
     return EnqueueItem("slack:T:D1", "resume:R1:1:0", resume.model_dump_json())
 
 
-@pytest.mark.parametrize("silent", [False, True])
-@pytest.mark.parametrize("name", ENDS)
+@corpus("silent", [False, True])
+@corpus("name", ENDS)
 def test_who_waits_hears_how_the_card_ended(name: str, silent: bool) -> None:
     changes, heard = ENDS[name]
     card = OPEN.model_copy(update=changes)

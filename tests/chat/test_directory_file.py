@@ -47,12 +47,10 @@ def read(folder: Path, text: str, ending: str = "toml") -> dict[str, DirectoryEn
     return dict(read_directory_file(path))
 
 
-@pytest.mark.parametrize(("text", "ending"), [(TOML, "toml"), (CSV, "csv"), (CSV, "CSV")])
-def test_both_kinds_say_the_same(tmp_path: Path, text: str, ending: str) -> None:
-    assert read(tmp_path, text, ending) == {
-        "li@example.com": LI,
-        "wang@example.com": DirectoryEntry(email="wang@example.com"),
-    }
+def test_both_kinds_say_the_same(tmp_path: Path) -> None:
+    everybody = {"li@example.com": LI, "wang@example.com": DirectoryEntry(email="wang@example.com")}
+    for text, ending in ((TOML, "toml"), (CSV, "csv"), (CSV, "CSV")):
+        assert read(tmp_path, text, ending) == everybody
 
 
 def test_columns_may_be_left_out_and_stand_in_any_order(tmp_path: Path) -> None:
@@ -61,50 +59,50 @@ def test_columns_may_be_left_out_and_stand_in_any_order(tmp_path: Path) -> None:
     assert read(tmp_path, "") == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("email,boss\na@b,c@d", "line 1: the columns can be email, manager,"),
-        ("manager\na@b", "line 1: the columns can be"),
-        ("email,email\na@b,c@d", "line 1: the columns can be"),
-        ("", "line 1: the columns can be"),
-        ("email,title\na@b,x\nc@d", "line 3: 2 cells are needed"),
-        ("email\na@b,x", "line 2: 1 cells are needed"),
-        ("email,annual_days\na@b,lots", "line 2: annual_days: Input should be a valid decimal"),
-        ("email,annual_days\na@b,-1", "line 2: annual_days: Input should be greater than or equal to 0"),
-        ("email,annual_days\na@b,1.3", "line 2: annual_days: Input should be a multiple of 0.5"),
-        ("email,annual_days\na@b,NaN", "line 2: annual_days: Input should be a finite number"),
-        ("email\na@b\n\nA@B", "line 4: A@B stands on line 2 already"),
-        ("email\nli", "line 2: email and manager should be e-mail addresses"),
-        ("email,manager\na@b,li", "line 2: email and manager should be e-mail addresses"),
-        ("email,manager\na@b,A@b", "line 2: nobody is their own manager"),
-        ('email,title\na@b,"x\ny"\nc@d,"open', "unexpected end of data"),
-    ],
+ODD_TABLES = (
+    ("email,boss\na@b,c@d", "line 1: the columns can be email, manager,"),
+    ("manager\na@b", "line 1: the columns can be"),
+    ("email,email\na@b,c@d", "line 1: the columns can be"),
+    ("", "line 1: the columns can be"),
+    ("email,title\na@b,x\nc@d", "line 3: 2 cells are needed"),
+    ("email\na@b,x", "line 2: 1 cells are needed"),
+    ("email,annual_days\na@b,lots", "line 2: annual_days: Input should be a valid decimal"),
+    ("email,annual_days\na@b,-1", "line 2: annual_days: Input should be greater than or equal to 0"),
+    ("email,annual_days\na@b,1.3", "line 2: annual_days: Input should be a multiple of 0.5"),
+    ("email,annual_days\na@b,NaN", "line 2: annual_days: Input should be a finite number"),
+    ("email\na@b\n\nA@B", "line 4: A@B stands on line 2 already"),
+    ("email\nli", "line 2: email and manager should be e-mail addresses"),
+    ("email,manager\na@b,li", "line 2: email and manager should be e-mail addresses"),
+    ("email,manager\na@b,A@b", "line 2: nobody is their own manager"),
+    ('email,title\na@b,"x\ny"\nc@d,"open', "unexpected end of data"),
 )
-def test_an_odd_table_is_refused_with_its_line(tmp_path: Path, text: str, reason: str) -> None:
-    with pytest.raises(SettingsError, match=rf"people\.csv.*{re.escape(reason)}"):
-        read(tmp_path, text, "csv")
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (TOML + 'boss = "x"', "line 12: boss: Extra inputs are not permitted"),
-        (TOML + 'roles = "finance"', "line 12: roles: Input should be a valid frozenset"),
-        (
-            TOML + '\n [[ person ]] # again\nemail = "LI@example.com"',
-            "line 15: LI@example.com stands on line 3 already",
-        ),
-        (TOML + "[[person]]", "line 14: email and manager should be"),
-        ("person = 1", "it should hold [[person]] tables and nothing else"),
-        ("people = 1", "it should hold [[person]] tables and nothing else"),
-        ('[[person]]\nemail = "a@b"\nemail = "c@d"', "Cannot overwrite a value"),
-        ("[[person]]\nemail = a@b", "(at line 2, column 9)"),
-    ],
+def test_an_odd_table_is_refused_with_its_line(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for text, reason in ODD_TABLES:
+        with subtests.test(reason), pytest.raises(SettingsError, match=rf"people\.csv.*{re.escape(reason)}"):
+            read(tmp_path, text, "csv")
+
+
+ODD_TOML = (
+    (TOML + 'boss = "x"', "line 12: boss: Extra inputs are not permitted"),
+    (TOML + 'roles = "finance"', "line 12: roles: Input should be a valid frozenset"),
+    (
+        TOML + '\n [[ person ]] # again\nemail = "LI@example.com"',
+        "line 15: LI@example.com stands on line 3 already",
+    ),
+    (TOML + "[[person]]", "line 14: email and manager should be"),
+    ("person = 1", "it should hold [[person]] tables and nothing else"),
+    ("people = 1", "it should hold [[person]] tables and nothing else"),
+    ('[[person]]\nemail = "a@b"\nemail = "c@d"', "Cannot overwrite a value"),
+    ("[[person]]\nemail = a@b", "(at line 2, column 9)"),
 )
-def test_odd_toml_is_refused_with_its_line(tmp_path: Path, text: str, reason: str) -> None:
-    with pytest.raises(SettingsError, match=rf"people\.toml.*{re.escape(reason)}"):
-        read(tmp_path, text)
+
+
+def test_odd_toml_is_refused_with_its_line(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for text, reason in ODD_TOML:
+        with subtests.test(reason), pytest.raises(SettingsError, match=rf"people\.toml.*{re.escape(reason)}"):
+            read(tmp_path, text)
 
 
 def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:

@@ -17,12 +17,7 @@ from tests.tools.workflow.refused_files import CORPUS, EXPECTED, TYPES
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.bpmn.reader import JUEL_NAMES, compile_bpmn
 from tools.workflow.bpmn.xml import find_line, list_ignored_attributes
-from tools.workflow.process.definition import (
-    compile_process,
-    get_process_by_key,
-    load_shipped_processes,
-    parse_form,
-)
+from tools.workflow.process.definition import compile_process, get_process_by_key, load_shipped_processes, parse_form
 from tools.workflow.process.form_lines import split_place
 
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
@@ -35,23 +30,20 @@ def refuse(bpmn: bytes, form: bytes = FORM) -> list[InvalidDefinitionError]:
     return [refused.value, *refused.value.others]
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_every_reason_has_words_in_both_languages(name: str) -> None:
-    source = (CORPUS / f"{name}.bpmn").read_bytes()
-    with pytest.raises(InvalidDefinitionError) as refused:
-        compile_bpmn(source, TYPES, PEOPLE)
-    for error in (refused.value, *refused.value.others):
-        reason = " ".join(error.reason.split())
-        assert translate_reason(reason, "en") == reason
-        assert CHINESE.search(translate_reason(reason, "zh")), reason
+def test_every_reason_has_words_in_both_languages(subtests: pytest.Subtests) -> None:
+    assert len(EXPECTED) > 100
+    for name in EXPECTED:
+        with subtests.test(name):
+            with pytest.raises(InvalidDefinitionError) as refused:
+                compile_bpmn((CORPUS / f"{name}.bpmn").read_bytes(), TYPES, PEOPLE)
+            for error in (refused.value, *refused.value.others):
+                reason = " ".join(error.reason.split())
+                assert translate_reason(reason, "en") == reason
+                assert CHINESE.search(translate_reason(reason, "zh")), reason
 
 
-def test_a_reason_that_has_no_words_stays_as_it_is() -> None:
+def test_a_reason_without_words_stays_as_it_is_and_what_stands_in_one_is_none() -> None:
     assert translate_reason("quite another thing", "zh") == "quite another thing"
-
-
-def test_what_stands_in_a_reason_is_no_reason() -> None:
-    """Names in a file are data: they are shown, and looked through for nothing."""
     reason = "assignee: unknown person 'gives number, not true or false'; known: a"
     assert translate_reason(reason, "zh") == "assignee：没有人员 'gives number, not true or false'；可用的有：a"
 
@@ -66,14 +58,12 @@ def test_everything_is_told_at_once_with_its_line() -> None:
         assert f'id="{error.element}"' in lines[line - 1]
         assert describe_definition_error(error, source, "en").startswith(f"line {line}, {error.element}: <")
         assert describe_definition_error(error, source, "zh").startswith(f"第 {line} 行，{error.element}：")
-
-
-def test_what_is_wrong_with_people_and_with_conditions_is_told_at_once() -> None:
     source = TRIP.replace(b"${finance}", b"${nobody}").replace(b"decision == 'resubmit'", b"decision = 'resubmit'")
     assert {error.element for error in refuse(source)} == {"finance_check", "resubmitted"}
-
-
-def test_a_file_that_is_cut_off_is_refused_at_its_line() -> None:
+    form = FORM.replace(b"{destination}", b"{place}", 1)
+    source = TRIP.replace(b"decision == 'resubmit'", b"decision = 'resubmit'")
+    elements = [error.element for error in refuse(source, form)]
+    assert elements[0] == "form" and "resubmitted" in elements
     (error,) = refuse(TRIP[: len(TRIP) // 2])
     assert describe_definition_error(error, TRIP, "en").startswith(f"line {error.line}, file: not well-formed")
     assert error.line > 10
@@ -152,11 +142,55 @@ def test_a_problem_of_a_form_is_told_with_its_line(old: str, new: str, en: str, 
     assert zh in told["zh"] and told["zh"].startswith(f"第 {error.line} 行，")
 
 
-def test_what_is_wrong_with_form_and_graph_is_told_at_once() -> None:
-    form = FORM.replace(b"{destination}", b"{place}", 1)
-    source = TRIP.replace(b"decision == 'resubmit'", b"decision = 'resubmit'")
-    elements = [error.element for error in refuse(source, form)]
-    assert elements[0] == "form" and "resubmitted" in elements
+ZEEBE = b'xmlns:zeebe="http://camunda.org/schema/zeebe/1.0"'
+EIGHT = b'<bpmn:extensionElements><zeebe:assignmentDefinition assignee="=approver" /></bpmn:extensionElements>'
+LATE = b'<bpmn:boundaryEvent id="late" attachedToRef="manager" cancelActivity="true" />'
+POOL = b'<bpmn:collaboration id="c"><bpmn:participant id="p" processRef="trip" /></bpmn:collaboration>'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "element", "en", "zh"),
+    [
+        (b"${decision == 'resubmit'}", b'=decision = "resubmit"', "resubmitted", "is FEEL, the language of Camunda 8",
+         "是 FEEL（Camunda 8 的写法）"),
+        (b"${approver}", b"=approver", "manager", "is FEEL, the language of Camunda 8", "是 FEEL（Camunda 8 的写法）"),
+        (b"decision == 'resubmit'", b"decision = 'resubmit'", "resubmitted", "equality is written ==", "相等写作 =="),
+        (b'<bpmn:process id="trip"', POOL + b'<bpmn:process id="trip"', "c", "pool", "泳池"),
+        (b'<bpmn:startEvent', b'<bpmn:laneSet id="l" /><bpmn:startEvent', "l", "lane", "泳道"),
+        (b"userTask", b"task", "manager", "make it a user task", "改成用户任务"),
+        (b"userTask", b"manualTask", "manager", "make it a user task", "改成用户任务"),
+    ],
+)  # fmt: skip
+def test_what_the_trade_draws_otherwise_is_refused_with_what_to_do(
+    old: bytes, new: bytes, element: str, en: str, zh: str
+) -> None:
+    source = TRIP.replace(old, new)
+    assert source != TRIP
+    error = refuse(source)[0]
+    assert error.element == element
+    assert en in describe_definition_error(error, source, "en"), error
+    assert zh in describe_definition_error(error, source, "zh"), error
+
+
+def test_a_file_for_camunda_8_is_told_as_one_and_a_mark_of_its_modeler_alone_is_none() -> None:
+    source = TRIP.replace(b"xmlns:bpmn=", ZEEBE + b" xmlns:bpmn=", 1)
+    compile_process(source, FORM)  # the control: a name that nothing uses
+    source = source.replace(b"<bpmn:incoming>to_manager", EIGHT + b"<bpmn:incoming>to_manager", 1)
+    first, second = refuse(source)
+    assert "Camunda 8" in describe_definition_error(first, source, "en")
+    assert "Camunda 8" in describe_definition_error(first, source, "zh")
+    assert (first.element, second.element) == ("file", "manager")
+
+
+@pytest.mark.parametrize("form", [b"[[", b"key = 7", FORM.replace(b'kind = "text"', b'kind = "words"'), b"\xff"])
+def test_a_form_that_cannot_be_read_hides_nothing_that_is_wrong_with_the_diagram(form: bytes) -> None:
+    errors = refuse(TRIP.replace(b"userTask", b"scriptTask"), form)
+    assert errors[0].element == "form" and sum(error.element == "manager" for error in errors) == 1, errors
+    feel = TRIP.replace(b"${decision == 'resubmit'}", b"=decision").replace(
+        b"</bpmn:process>", LATE + b"</bpmn:process>"
+    )
+    assert {error.element for error in refuse(feel, form)} == {"form", "resubmitted", "late"}
+    assert {error.element for error in refuse(TRIP, form)} == {"form"}, "the control: nothing is made up"
 
 
 def test_each_problem_is_told_of_the_file_that_it_is_in(tmp_path: Path) -> None:

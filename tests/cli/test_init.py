@@ -19,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.app.env_file import (
-    CHECKS,
     HEADING,
     EnvFileChangedError,
     find_answer_problem,
@@ -28,7 +27,6 @@ from bot.app.env_file import (
     write_env_file,
 )
 from bot.cli.init import ASKED
-from bot.core.i18n import load_sentences
 from tests.harness.programs import PATIENCE_S, ROOT, Ended, ran
 
 BOT, APP, KEY = "xoxb-1234-not-a-real-one", "xapp-1-not-a-real-one", "sk-not-a-real-one"
@@ -126,24 +124,25 @@ async def test_what_exists_is_left_alone_unless_it_is_said(tmp_path: Path) -> No
     assert again.code == 0 and (tmp_path / ".env").read_text() == text, "a second time changes nothing"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"SLACK_BOT_TOKEN": "xoxp-secret-1"}, "begins with xoxb-"),
-        ({"SLACK_BOT_TOKEN": BOT}, "SLACK_APP_TOKEN is missing"),
-        ({"OPENAI_API_KEY": "sk-secret-1 and more"}, "no blanks"),
-        ({"REDIS_URL": "http://secret-1@host"}, "redis://host:6379/0"),
-        ({"SMTP_URL": "smtp//secret-1@host"}, "smtps://"),
-        ({"COMPANY_TIMEZONE": "Mars/Olympus"}, "IANA"),
-        ({"DIRECTORY_FILE": "gone.toml"}, "no such file"),
-        ({"REDIS_URL": "redis://:$(id)secret-1@host"}, "%24"),
-        ({"MAIL_FROM": "a@b.example,c@d.example"}, "one e-mail address"),
-    ],
+WRONG: tuple[tuple[dict[str, str], str], ...] = (
+    ({"SLACK_BOT_TOKEN": "xoxp-secret-1"}, "begins with xoxb-"),
+    ({"SLACK_BOT_TOKEN": BOT}, "SLACK_APP_TOKEN is missing"),
+    ({"OPENAI_API_KEY": "sk-secret-1 and more"}, "no blanks"),
+    ({"REDIS_URL": "http://secret-1@host"}, "redis://host:6379/0"),
+    ({"SMTP_URL": "smtp//secret-1@host"}, "smtps://"),
+    ({"COMPANY_TIMEZONE": "Mars/Olympus"}, "IANA"),
+    ({"DIRECTORY_FILE": "gone.toml"}, "no such file"),
+    ({"REDIS_URL": "redis://:$(id)secret-1@host"}, "%24"),
+    ({"MAIL_FROM": "a@b.example,c@d.example"}, "one e-mail address"),
 )
-async def test_a_wrong_value_is_told_and_nothing_is_written(tmp_path: Path, wrong: dict[str, str], says: str) -> None:
-    end = await init(tmp_path, "--no-input", **wrong)
-    assert end.code == 1 and says in end.err, end
-    assert "secret-1" not in end.all and list_files(tmp_path) == []
+
+
+async def test_a_wrong_value_is_told_and_nothing_is_written(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for wrong, says in WRONG:
+        with subtests.test(says):
+            end = await init(tmp_path, "--no-input", **wrong)
+            assert end.code == 1 and says in end.err, end
+            assert "secret-1" not in end.all and list_files(tmp_path) == []
 
 
 async def test_without_a_terminal_it_does_not_wait_for_answers(tmp_path: Path) -> None:
@@ -151,7 +150,6 @@ async def test_without_a_terminal_it_does_not_wait_for_answers(tmp_path: Path) -
     assert end.code == 1 and "--no-input" in end.err and list_files(tmp_path) == []
 
 
-@pytest.mark.crowd
 def test_somebody_answers_in_chinese(tmp_path: Path) -> None:
     with terminal(tmp_path, **CHINESE) as shown:
         shown.wait_for("slack-manifest.yaml")
@@ -179,7 +177,6 @@ def test_somebody_answers_in_chinese(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.crowd
 def test_ctrl_c_leaves_everything_as_it_was(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("STEPS=quiet\n")
     with terminal(tmp_path, **ENGLISH) as shown:
@@ -210,11 +207,6 @@ def test_lines_that_are_not_asked_about_stay(lines: list[str]) -> None:
     before = "\n".join(lines)
     after = merge_env_text(before, {"OPENAI_MODEL": "m"})
     assert after.startswith(before.rstrip("\n")) and after.endswith(f"{HEADING}\nOPENAI_MODEL=m\n")
-
-
-def test_every_value_that_can_be_wrong_has_words() -> None:
-    assert set(CHECKS) <= set(ASKED)
-    assert {f"init.wrong_{name.lower()}" for name in ASKED} <= set(load_sentences())
 
 
 @pytest.mark.parametrize(("stood", "stands"), [(None, "A=1\n"), ("A=1\n", "A=2\n")])

@@ -14,7 +14,7 @@ from bot.local.embedded import EmbeddedRedis
 from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis
 from bot.storage.journal import Journal
-from tests.harness.programs import ROOT, invoke, mentioning, ran
+from tests.harness.programs import ROOT, invoke, list_commands, mentioning, ran
 
 TRIP = str(ROOT / "tests/tools/workflow/processes/trip.bpmn")
 STORES = [
@@ -46,7 +46,8 @@ STORES = [
     ("processes", "assign", "L-0001-1", "U3", "--yes"),
 ]
 """Every command that looks into the store."""
-OTHERS = {"init", "run", "doctor", "eval", "sbom", "licences", "restore", "processes check", "processes export"}
+OTHERS = {"init", "run", "doctor", "eval", "sbom", "licences", "restore"}
+OTHERS |= {"processes check", "processes export", "processes reference"}
 """Commands that need none, or make it."""
 
 
@@ -65,35 +66,25 @@ def tree(folder: Path) -> list[tuple[str, int, int]]:
     return [(str(one.relative_to(folder)), one.lstat().st_size, one.lstat().st_mtime_ns) for one in found]
 
 
-@pytest.mark.parametrize("arguments", STORES, ids=" ".join)
 def test_a_command_that_finds_no_bot_says_so_and_makes_nothing(
-    arguments: tuple[str, ...], bare: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    bare: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    end = invoke(capsys, monkeypatch, *arguments)
-    assert end.code == 1 and not end.out, end
-    assert end.err.startswith(f"countersign: There is no bot here: DATA_DIR is {bare}/.countersign"), end
-    assert "DATA_DIR or REDIS_URL" in end.err and len(end.err.splitlines()) == 1
-    assert tree(bare) == []
-
-
-def test_the_list_above_is_of_all_commands(
-    bare: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import typer.main
-
-    from bot.cli import app
-
-    known = {" ".join(one) for one in STORES} | OTHERS
-    for name, one in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        inner = {f"{name} {sub}" for sub in getattr(one, "commands", {})}
-        for full in {name} | inner if getattr(one, "invoke_without_command", not inner) else inner:
-            assert any(re.match(rf"{re.escape(full)}( |$)", told) for told in known), full
-
-
-def test_in_chinese_too(bare: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments in STORES:
+        end = invoke(capsys, monkeypatch, *arguments)
+        with subtests.test(" ".join(arguments)):
+            assert end.code == 1 and not end.out, end
+            assert end.err.startswith(f"countersign: There is no bot here: DATA_DIR is {bare}/.countersign"), end
+            assert "DATA_DIR or REDIS_URL" in end.err and len(end.err.splitlines()) == 1
+            assert tree(bare) == []
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
-    end = invoke(capsys, monkeypatch, "pending")
-    assert end.code == 1 and f"这里没有机器人：DATA_DIR 是 {bare}/.countersign" in end.err and tree(bare) == []
+    assert f"这里没有机器人：DATA_DIR 是 {bare}/.countersign" in invoke(capsys, monkeypatch, "pending").err
+    check = invoke(capsys, monkeypatch, "processes", "check", TRIP)
+    assert check.code == 0 and tree(bare) == [], "what needs no store works anywhere"
+
+
+def test_the_list_above_is_of_all_commands() -> None:
+    known = {" ".join(one) for one in STORES} | OTHERS
+    assert {one for one in list_commands() if not any(re.match(rf"{one}( |$)", told) for told in known)} == set()
 
 
 @pytest.mark.parametrize("there", ["folder", "leftovers", "file", "emptied"])
@@ -126,14 +117,6 @@ def test_doctor_looks_and_makes_nothing(
     monkeypatch.setenv("EMBED_BIN", str(bare / "none"))
     end = invoke(capsys, monkeypatch, "doctor")
     assert end.code == 1 and "FAIL redis" in end.out and tree(bare) == [], end
-
-
-def test_what_needs_no_store_works_anywhere(
-    bare: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    end = invoke(capsys, monkeypatch, "processes", "check", TRIP)
-    assert end.code == 0 and "There is no bot here" not in end.all, end
-    assert tree(bare) == []
 
 
 async def kept(folder: Path) -> None:

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from bot.chat.messages import Message, Place
+from bot.core.work_items import MessageReceived
 from bot.queue.keys import Keys
+from bot.queue.stored_items import build_stored_item
 from bot.storage.backup import stream_key_pages
 from tests.harness.office import LI, WANG, ZHANG, Office, office
 from tests.harness.programs import Ended, ran
@@ -89,6 +92,30 @@ async def test_who_is_forgotten_is_in_the_record_only(desk: Office, tmp_path: Pa
     assert await list_places(desk.bot.redis, "我是王五"), "others are remembered"
     assert (await run_command(desk, tmp_path, "audit", "verify")).code == 0, "the record still verifies"
     assert await desk.answer(ZHANG, "帮助"), "and they may come back"
+
+
+async def test_what_waits_in_a_lane_is_open_work_and_what_was_given_up_is_erased(desk: Office, tmp_path: Path) -> None:
+    """Measured before this was so: *Kept: nothing*, and then the message was handled."""
+    assert desk.bot is not None
+    await desk.answer(ZHANG, "你好")
+    await desk.quiet()
+    redis, keys, lane = desk.bot.redis, Keys(), "slack:T:D9"
+    place = Place(team="T", channel="D9", direct=True)
+    for person in (ZHANG, WANG):
+        message = Message(id=f"Ev{person}", place=place, person=person, text=f"{SECRET} {person}", at="1.0")
+        body = MessageReceived(message=message).model_dump_json()
+        await redis.rpush(keys.build_key(0, "in", lane), build_stored_item(1, message.id, body))  # type: ignore[misc]
+        dead = {"lane": lane, "id": message.id, "body": body, "error": "", "tries": "9", "put_ms": "1"}
+        await redis.xadd(keys.build_key(0, "dead"), dead)  # type: ignore[arg-type]
+    exported = await export(desk, tmp_path, ZHANG)
+    assert {"item", "dead letter"} <= {one["kind"] for one in exported} and f"Ev{WANG}" not in str(exported)
+    refused = await run_command(desk, tmp_path, "person", "forget", ZHANG, "--yes")
+    assert refused.code == 1 and f"item Ev{ZHANG}" in refused.all and "Nothing was deleted" in refused.all
+    await redis.delete(keys.build_key(0, "in", lane))
+    forgotten = await run_command(desk, tmp_path, "person", "forget", ZHANG, "--yes")
+    assert forgotten.code == 0 and "dead letter 1" in forgotten.out, forgotten
+    [(_, left)] = await redis.xrange(keys.build_key(0, "dead"))
+    assert left["id"] == f"Ev{WANG}", "others' letters stay"
 
 
 async def test_a_leavers_tasks_and_stand_ins_go_to_somebody_else(desk: Office, tmp_path: Path) -> None:

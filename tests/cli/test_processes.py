@@ -6,14 +6,15 @@ import asyncio
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
 
+from bot.cli.form_reference import format_form_reference
+from bot.core.i18n import load_sentences
 from tests.harness.processes import FILES, TRIP
-from tests.harness.programs import ROOT, Ended, ran
+from tests.harness.programs import Ended, ran
 from tests.tools.company import LONG, NOW, SICK
 from tests.tools.office import Office, decide, office
 from tests.tools.workflow.history import LEAVE, YES, on, other
@@ -21,7 +22,11 @@ from tests.tools.workflow.remote.company import world_of
 from tests.tools.workflow.remote.face import LOGIN, PASSWORD
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.process.definition import Process
+from tools.workflow.process.forms import FieldKind
+from tools.workflow.process.policy import KINDS, SELECTORS, PeopleSelector
 from tools.workflow.remote.extension_names import list_extension_engines
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -94,6 +99,35 @@ async def test_files_that_cannot_be_used_are_named_with_the_element_and_the_reas
     ends = await asyncio.gather(*(processes("", folder, "check", file) for file in others))
     for answer, end in zip(others.values(), ends, strict=True):
         assert end.code == 1 and answer in end.err and "Traceback" not in end.err, end
+
+
+async def test_a_step_that_nobody_can_decide_is_named_before_anybody_meets_it(valkey: str, folder: Path) -> None:
+    bpmn = (folder / "trip.bpmn").read_text(encoding="utf-8")
+    form = (folder / "trip.toml").read_text(encoding="utf-8")
+    group = bpmn.replace('camunda:assignee="${approver}"', 'camunda:candidateGroups="board"')
+    (folder / "trip.bpmn").write_text(group, encoding="utf-8")
+    no_row = form.replace('[[policy]]\nlevel = "finance"\nwho = ["role finance"]\n', "")
+    (folder / "trip.toml").write_text(no_row, encoding="utf-8")
+    (folder / "people.toml").write_text('[[person]]\nemail = "li@example.com"\nroles = ["hr"]\n', encoding="utf-8")
+    finance = '[[policy]]\nprocess = "trip"\nlevel = "finance"\nwho = ["person li@example.com"]\n'
+    (folder / "policy.toml").write_text(finance, encoding="utf-8")
+    known = {"DIRECTORY_FILE": str(folder / "people.toml")}
+    en, zh, deployed, ruled, unknown = await asyncio.gather(
+        processes("", folder, "check", "trip.bpmn", **known),
+        processes("", folder, "check", "trip.bpmn", LANG="zh_CN.UTF-8", **known),
+        processes(valkey, folder, "deploy", "trip.bpmn", **known),
+        processes("", folder, "check", "trip.bpmn", POLICY_FILE=str(folder / "policy.toml"), **known),
+        processes("", folder, "check", "trip.bpmn"),
+    )
+    nobody = "line 9, manager: nobody has the role board"
+    assert en.code == 0 and nobody in en.out and "line 31, finance_check: no [[policy]] row" in en.out, en
+    assert "DIRECTORY_FILE" in en.out and "POLICY_FILE" in en.out and "administration_check: n" not in en.out
+    assert "没有人有角色 board" in zh.out and "没有 [[policy]] 规则" in zh.out, zh
+    assert deployed.code == 1 and nobody in deployed.out and "finance_check: no [[policy]] row" in deployed.out, (
+        deployed
+    )
+    assert nobody in ruled.out and "no [[policy]] row" not in ruled.out, "the control: a row of POLICY_FILE counts"
+    assert nobody not in unknown.out and "no [[policy]] row" in unknown.out, "no file says who has which role"
 
 
 async def test_a_shipped_process_is_written_as_files_that_can_be_used_and_never_over_others(folder: Path) -> None:
@@ -176,6 +210,34 @@ async def test_an_administrator_gives_a_task_to_somebody_else(there: Office, val
     assert again.code == 1 and verified.code == 0 and "gives L-0001-1 to U3" in tail.out, (again, verified, tail)
 
 
+async def test_the_reference_has_everything_that_a_form_can_say_in_both_languages(folder: Path) -> None:
+    en, zh = await asyncio.gather(
+        processes("", folder, "reference"), processes("", folder, "reference", LANG="zh_CN.UTF-8")
+    )
+    assert en.code == zh.code == 0, (en, zh)
+    lines = set(en.out.splitlines())
+    assert {"[[field]]", "[[policy]]", "[days]", "choices = [{ … }]"} <= lines
+    assert "  max_length: most characters of a text (whole number; 500 if left out)" in lines
+    assert "  max_length：text 最多的字符数（整数，不写则为 500）" in zh.out.splitlines()
+    assert all(f"\n  {kind}: " in en.out for kind in FieldKind)
+    for key, words in load_sentences().items():
+        if key.startswith("reference.") and key not in ("reference.list", "reference.default"):
+            assert words["en"].replace("{{", "{").replace("}}", "}") in en.out, f"{key} is no key of the schema"
+
+
+def test_the_guide_has_the_reference_as_it_is_printed() -> None:
+    guide = (ROOT / "tools" / "README.md").read_text(encoding="utf-8")
+    assert f"\n```\n{format_form_reference('en')}\n```\n" in guide, "print it again: countersign processes reference"
+
+
+def test_every_selector_of_the_reference_is_read_as_it_is_written() -> None:
+    read = [
+        PeopleSelector.model_validate(written.replace("NAME", "hr").replace("E-MAIL", "a@example.com"))
+        for written in SELECTORS.values()
+    ]
+    assert {one.kind for one in read} == set(KINDS) and [one.of is not None for one in read].count(True) == 1
+
+
 # Deploying
 
 
@@ -208,34 +270,27 @@ async def test_what_changes_is_shown_and_nobody_to_ask_is_a_no(there: Office, va
     assert (await there.engine.list_processes())[0].version == LEAVE.version
 
 
-async def test_a_number_that_another_process_has_is_refused(there: Office, valkey: str, folder: Path) -> None:
+async def test_at_a_terminal_a_person_is_asked_and_a_number_of_another_process_is_refused(
+    there: Office, valkey: str, folder: Path
+) -> None:
+    assert await answered("n\n", valkey, folder) == 1
+    assert len(await there.engine.list_processes()) == 2
     form = (folder / "trip.toml").read_text(encoding="utf-8")
     (folder / "trip.toml").write_text(form.replace('number = "T"', 'number = "L"'), encoding="utf-8")
     end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes")
     assert end.code == 1 and "leave" in end.err and len(await there.engine.list_processes()) == 2
-
-
-async def test_at_a_terminal_a_person_is_asked(there: Office, valkey: str, folder: Path) -> None:
-    assert await answered("n\n", valkey, folder) == 1
-    assert len(await there.engine.list_processes()) == 2
+    (folder / "trip.toml").write_text(form, encoding="utf-8")
     assert await answered("y\n", valkey, folder) == 0
     assert len(await there.engine.list_processes()) == 3
 
 
-async def answered(answer: str, valkey: str, folder: Path) -> int:
-    """Exit code of a deployment by somebody who types this."""
+async def answered(answer: str, valkey: str, folder: Path) -> int | None:
+    """Exit code of a deployment by somebody who types this on a terminal."""
     mine, theirs = os.openpty()
     try:
         os.write(mine, answer.encode())
-        child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "bot", "processes", "deploy", "trip.bpmn"),
-            cwd=folder,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "REDIS_URL": valkey},
-            stdin=theirs,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        return await asyncio.wait_for(child.wait(), 25)
+        env = {"REDIS_URL": valkey}
+        return (await ran("processes", "deploy", "trip.bpmn", cwd=folder, env=env, given=theirs)).code
     finally:
         os.close(mine)
         os.close(theirs)
@@ -308,10 +363,3 @@ async def test_odd_commands_are_one_clear_answer(there: Office, valkey: str, fol
     ends = await asyncio.gather(*(processes(valkey, folder, *one) for one in asked))
     for (question, answer), end in zip(asked.items(), ends, strict=True):
         assert end.code and answer in end.err and "Traceback" not in end.all, (question, end)
-
-
-async def test_without_redis_it_says_how_to_mend_it(folder: Path) -> None:
-    asked = (("list",), ("deploy", "trip.bpmn", "--yes"), ("migrate", "leave"))
-    ends = await asyncio.gather(*(processes("redis://127.0.0.1:1", folder, *one) for one in asked))
-    for end in ends:
-        assert end.code == 1 and "REDIS_URL" in end.err and len(end.err.strip().splitlines()) == 1, end

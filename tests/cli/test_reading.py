@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -37,15 +38,6 @@ async def busy(valkey: str) -> AsyncIterator[Office]:
         yield opened
 
 
-def outside(office: Office) -> dict[str, str]:
-    return {
-        "REDIS_URL": office.redis_url,
-        "SLACK_BOT_TOKEN": BOT_TOKEN,
-        "SLACK_APP_TOKEN": APP_TOKEN,
-        "SLACK_API_URL": f"{office.address}/api/",
-    }
-
-
 def assert_fits(end: Ended, width: int = 80) -> None:
     assert end.code == 0, end
     assert not [line for line in end.out.splitlines() if cell_len(line) > width], end.out
@@ -53,9 +45,9 @@ def assert_fits(end: Ended, width: int = 80) -> None:
 
 async def test_nothing_wraps_and_no_id_is_broken_at_80_columns(busy: Office, tmp_path: Path) -> None:
     (card,) = await busy.approvals.list_open_approvals()
-    commands = (("tail",), ("pending",), ("audit",), ("usage",))
+    commands = (("tail",), ("pending",), ("audit", "--since", "2026-11-01"), ("usage",))
     ends = await asyncio.gather(
-        *(ran(*one, cwd=tmp_path, env={**outside(busy), **NARROW, **words}) for words in (ZH, EN) for one in commands)
+        *(ran(*one, cwd=tmp_path, env={**busy.shell, **NARROW, **words}) for words in (ZH, EN) for one in commands)
     )
     for end in ends:
         assert_fits(end)
@@ -67,7 +59,7 @@ async def test_nothing_wraps_and_no_id_is_broken_at_80_columns(busy: Office, tmp
 
 
 async def test_a_run_is_told_in_words(busy: Office, tmp_path: Path) -> None:
-    zh, en = await asyncio.gather(*(ran("tail", cwd=tmp_path, env={**outside(busy), **words}) for words in (ZH, EN)))
+    zh, en = await asyncio.gather(*(ran("tail", cwd=tmp_path, env={**busy.shell, **words}) for words in (ZH, EN)))
     assert "写来 14 个字" in zh.out and "writes: 14 characters" in en.out
     assert re.search(r"run\.finished .*已答复，\d+ 步，[\d.]+ 秒，[\d,]+ token", zh.out), zh.out
     assert re.search(r"run\.finished .*answered in \d+ steps?, [\d.]+ s, [\d,]+ tokens", en.out), en.out
@@ -78,7 +70,7 @@ async def test_a_run_is_told_in_words(busy: Office, tmp_path: Path) -> None:
 
 
 async def test_a_line_comes_when_a_message_arrives_not_when_it_is_answered(busy: Office, tmp_path: Path) -> None:
-    env = {**outside(busy), **EN, **NARROW}
+    env = {**busy.shell, **EN, **NARROW}
     async with started("tail", "-f", cwd=tmp_path, env=env) as child:
         await printed(child, "run.finished")
         assert busy.bot is not None
@@ -114,15 +106,15 @@ def record(**changes: object) -> JournalRecord:
     return JournalRecord(**values)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("width", [20, 41, 80, 81, 200])
-@pytest.mark.parametrize("name", ["张三", "", "Maximiliana Featherstonehaugh-Cholmondeley"])
-def test_a_line_never_wraps_whatever_is_in_it(width: int, name: str) -> None:
-    for kind in ("step", "run.finished", "of.another.version", "run.stopped", "message.received"):
-        for more in ({}, {"ms": "odd", "tokens_in": None, "steps": []}, {"cost": "0.1", "currency": "USD"}):
-            line = format_record_line(record(kind=kind, more=more), name, "en", width)
-            plain = re.sub(r"\x1b\[[0-9;]*m", "", line)
-            assert cell_len(plain) <= width, (kind, plain)
-            assert "\n" not in plain
+def test_a_line_never_wraps_whatever_is_in_it() -> None:
+    names = ("张三", "", "Maximiliana Featherstonehaugh-Cholmondeley")
+    kinds = ("step", "run.finished", "of.another.version", "run.stopped", "message.received")
+    extras = ({}, {"ms": "odd", "tokens_in": None, "steps": []}, {"cost": "0.1", "currency": "USD"})
+    for width, name, kind, more in product((20, 41, 80, 81, 200), names, kinds, extras):
+        line = format_record_line(record(kind=kind, more=more), name, "en", width)
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", line)
+        assert cell_len(plain) <= width, (kind, plain)
+        assert "\n" not in plain
     assert "看看" * 60 in format_record_line(record(), name, "en", None), "the control: nobody looks, nothing is cut"
 
 

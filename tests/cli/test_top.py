@@ -21,8 +21,9 @@ from bot.queue.writes import apply_writes
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.journal import Journal
 from bot.storage.processes import SILENT_MS, ProcessState, ProcessStore
+from tests.harness.command_server import LINE
 from tests.harness.office import ZHANG, office
-from tests.harness.programs import ROOT, ran
+from tests.harness.programs import ran
 
 EVIL = "\x1b[2J\x9b31m\u202e"
 
@@ -98,41 +99,45 @@ async def test_a_calm_installation_is_calm(valkey: str, tmp_path: Path) -> None:
 
 async def test_on_a_terminal_it_goes_on_until_ctrl_c(troubled: Redis, valkey: str, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "REDIS_URL": valkey, "COLUMNS": "80", "LINES": "30",
-           "TERM": "xterm-256color", "LANG": "en_US.UTF-8"}  # fmt: skip
+    env = {**LINE, "REDIS_URL": valkey, "COLUMNS": "80", "LINES": "30", "TERM": "xterm-256color", "LANG": "en_US.UTF-8"}
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bot", "top", cwd=tmp_path, env=env, stdin=theirs, stdout=theirs, stderr=theirs,
         start_new_session=True,
     )  # fmt: skip
     os.close(theirs)
-    said = await read_until(ours, "Ctrl-C leaves")
-    assert "host-a-1111aaaa" in said
-    await Lanes(troubled, Keys()).enqueue("slack:T0LOCAL:D09NEW", "new", "{}")
-    await read_until(ours, "D09NEW")
-    child.send_signal(signal.SIGINT)
-    rest = await asyncio.to_thread(read_to_end, ours)
-    assert await asyncio.wait_for(child.wait(), 20) == 130 and "Traceback" not in rest
-    os.close(ours)
+    try:
+        said = await read_until(ours, "Ctrl-C leaves")
+        assert "host-a-1111aaaa" in said
+        await Lanes(troubled, Keys()).enqueue("slack:T0LOCAL:D09NEW", "new", "{}")
+        await read_until(ours, "D09NEW")
+        child.send_signal(signal.SIGINT)
+        rest = await read_until(ours, "")
+        assert await child.wait() == 130 and "Traceback" not in rest
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+        os.close(ours)
 
 
 async def read_until(terminal: int, text: str) -> str:
-    said = ""
+    """What it says until it has said this; all of it, without a text."""
+    said, loop, ended = "", asyncio.get_running_loop(), False
     async with asyncio.timeout(40):
-        while text not in said:
-            said += (await asyncio.to_thread(os.read, terminal, 65_536)).decode(errors="replace")
+        while not ended and not (text and text in said):
+            readable = asyncio.Event()
+            loop.add_reader(terminal, readable.set)
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(terminal)
+            try:
+                part = os.read(terminal, 65_536)
+            except OSError:  # what Linux says of a terminal whose other end is closed
+                part = b""
+            said, ended = said + part.decode(errors="replace"), not part
+    assert not text or text in said, said
     return said
-
-
-def read_to_end(terminal: int) -> str:
-    said = ""
-    while True:
-        try:
-            part = os.read(terminal, 65_536)
-        except OSError:  # what Linux says of a terminal whose other end is closed
-            return said
-        if not part:
-            return said
-        said += part.decode(errors="replace")
 
 
 def test_durations_and_offsets_are_short() -> None:
@@ -151,10 +156,7 @@ async def test_what_a_newer_process_says_more_is_not_read_and_nothing_is_lost_by
     keys, store = Keys(), ProcessStore(redis, Keys())
     await redis.hset(
         keys.build_key(0, "processes"),
-        mapping={
-            "new": json.dumps({**process(1_000, "new").model_dump(), "mood": "fine"}),
-            "odd": "no JSON",
-        },
+        mapping={"new": json.dumps({**process(1_000, "new").model_dump(), "mood": "fine"}), "odd": "no JSON"},
     )
     assert [one.id for one in await store.list_processes(1_000)] == ["new"]
     await store.save_process(process(1_000, "mine"))

@@ -14,11 +14,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-import typer.main
 
 from bot.agent.grounding.correction import RULES
 from bot.agent.model import ModelReply
-from bot.cli import app, console
+from bot.cli import console
 from bot.core import logs
 from bot.core.redaction import forget_secrets
 from bot.queue.keys import Keys
@@ -28,7 +27,7 @@ from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.journal import Journal
 from bot.tracing import lines
 from tests.harness.office import APP_TOKEN, BOT_TOKEN, LI, ZHANG, Office, list_buttons, office
-from tests.harness.programs import ROOT, Ended, invoke
+from tests.harness.programs import ROOT, Ended, invoke, list_commands
 from tests.harness.scripted_model import Scripted, ScriptedModel
 from tests.harness.secrets import LEAKS
 from tests.stories.endpoint import Endpoint, Raw, endpoint
@@ -199,6 +198,8 @@ async def press(office: Office, choice: str, pressed: set[str]) -> None:
 
 
 TRIP = str(ROOT / "tests/tools/workflow/processes/trip.bpmn")
+SINCE = ("--since", "2026-11-01")
+"""Requests have the day of the story, whatever day it is."""
 ASKED: dict[str, list[tuple[str, ...]]] = {
     "run": [],
     "doctor": [("doctor",)],
@@ -216,16 +217,17 @@ ASKED: dict[str, list[tuple[str, ...]]] = {
     "eval": [("eval", "--scenarios", "mine", "--json", "eval.json", "--html", "eval.html")],
     "dead": [("dead",), ("dead", "--json")],
     "dead retry": [("dead", "retry", "Ev1")],
-    "audit": [("audit",), ("audit", "--json"), ("audit", "--csv")],
+    "audit": [("audit", *SINCE), ("audit", *SINCE, "--json"), ("audit", *SINCE, "--csv")],
     "audit verify": [("audit", "verify")],
     "audit heads": [("audit", "heads")],
     "processes list": [("processes", "list"), ("processes", "list", "--json")],
     "processes check": [("processes", "check", TRIP)],
     "processes export": [("processes", "export", "leave", "--into", "out")],
+    "processes reference": [("processes", "reference")],
     "processes deploy": [("processes", "deploy", TRIP, "--yes")],
     "processes migrate": [("processes", "migrate", "leave", "--dry-run")],
     "processes assign": [("processes", "assign", "L-0001-1", "U3", "--yes")],
-    "restored": [("restored",), ("restored", "--accept")],
+    "restored": [("restored",), ("restored", "--first"), ("restored", "--accept")],
     "upgrade": [("upgrade", "--check")],
     "backup": [("backup", "runs.jsonl")],  # there already: refused
     "restore": [("restore", "runs.jsonl", "--yes")],  # no backup: refused
@@ -239,17 +241,8 @@ ASKED: dict[str, list[tuple[str, ...]]] = {
 """How each command is asked. What `run` prints is its log; `show` is asked for every run."""
 
 
-def commands() -> set[str]:
-    """Every command of the program, from itself."""
-    found = set[str]()
-    for name, one in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        inner = {f"{name} {sub}" for sub in getattr(one, "commands", {})}
-        found |= {name} | inner if getattr(one, "invoke_without_command", not inner) else inner
-    return found
-
-
 def test_every_command_of_the_program_is_asked() -> None:
-    assert set(ASKED) == commands()
+    assert set(ASKED) == list_commands()
 
 
 def scenario() -> str:
@@ -276,6 +269,7 @@ async def printed(
     return found
 
 
+@pytest.mark.slow
 async def test_no_secret_is_read_in_what_any_command_prints_logs_writes_or_sends(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from bot.core.run_state import Usage
 from bot.queue.keys import Keys
 from bot.storage.spending import SYSTEM, UsageStore
 from tests.harness.budget import took
-from tests.harness.office import BOT_TOKEN, LI, ZHANG, Office, office
+from tests.harness.office import LI, ZHANG, Office, office
 from tests.harness.programs import Ended, ran
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.script import DONE, calls
@@ -37,8 +37,7 @@ async def busy(valkey: str, tmp_path: Path) -> AsyncIterator[Office]:
 
 
 async def command(busy: Office, folder: Path, *arguments: str, **env: str) -> Ended:
-    slack = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": "xapp-x", "SLACK_API_URL": f"{busy.address}/api/"}
-    end = await ran(*arguments, cwd=folder, env={"REDIS_URL": busy.redis_url, **slack, **env})
+    end = await ran(*arguments, cwd=folder, env={**busy.shell, **env})
     assert end.code == 0, end
     return end
 
@@ -47,23 +46,19 @@ def lines(end: Ended) -> list[dict[str, object]]:
     return [json.loads(line) for line in end.out.splitlines()]
 
 
-async def test_by_person_with_names_and_exact_costs(busy: Office, tmp_path: Path) -> None:
+async def test_usage_is_told_by_person_with_names_by_model_and_by_day_with_exact_costs(
+    busy: Office, tmp_path: Path
+) -> None:
     first, second = lines(await command(busy, tmp_path, "usage", "--json"))
     assert first == {
         "person": ZHANG, "name": "张三", "runs": 2, "replies": 3, "tokens_in": 3007, "cached": 400, "tokens_out": 53,
         "unpriced": 10, "good": 0, "bad": 0, "cost": {"USD": "0.00076"},
     }  # fmt: skip
     assert (second["person"], second["runs"], second["unpriced"], second["cost"]) == (LI, 1, 6, {})
-
-
-async def test_by_model_and_by_day(busy: Office, tmp_path: Path) -> None:
     by_model = lines(await command(busy, tmp_path, "usage", "--by", "model", "--json"))
     assert [(one["model"], one["runs"], one["replies"]) for one in by_model] == [("a", 1, 2), ("b", 2, 2)]
     [day] = lines(await command(busy, tmp_path, "usage", "--by", "day", "--since", "400d", "--json"))
     assert (day["runs"], day["replies"], day["tokens_in"]) == (3, 4, 3012)
-
-
-async def test_the_table_is_in_the_terminals_language_and_calls_nothing_free(busy: Office, tmp_path: Path) -> None:
     wide = {"COLUMNS": "160"}
     zh = (await command(busy, tmp_path, "usage", LANG="zh_CN.UTF-8", **wide)).out
     en = (await command(busy, tmp_path, "usage", LANG="en_US.UTF-8", **wide)).out
@@ -71,12 +66,9 @@ async def test_the_table_is_in_the_terminals_language_and_calls_nothing_free(bus
         assert words in zh, zh
     for words in ("张三", "no price", "Total", "0.00076 USD, plus 16 tokens without a price"):
         assert words in en, en
-
-
-async def test_show_tells_which_model_answered_and_what_it_cost(busy: Office, tmp_path: Path) -> None:
     runs = [one.run for one in await busy.journal(kinds=("run.finished",))]
-    first, other = [(await command(busy, tmp_path, "show", run, LANG="en_US.UTF-8")).out for run in runs[:2]]
-    assert "0.00076 USD (a)" in first and "cost=0.00076" in first and "model=a" in first
+    shown, other = [(await command(busy, tmp_path, "show", run, LANG="en_US.UTF-8")).out for run in runs[:2]]
+    assert "0.00076 USD (a)" in shown and "cost=0.00076" in shown and "model=a" in shown
     assert "no price (b)" in other and "cost=" not in other and "unpriced=10" in other
 
 
@@ -106,14 +98,6 @@ async def test_what_people_think_of_answers_is_counted_and_chooses_what_is_expor
     assert len(lines(await command(busy, tmp_path, "export", "--rated", "any"))) == 2
 
 
-async def test_nothing_used_is_said_and_an_odd_age_is_one_clear_line(valkey: str, tmp_path: Path) -> None:
-    env = {"REDIS_URL": valkey, "LANG": "en_US.UTF-8"}
-    none = await ran("usage", cwd=tmp_path, env=env)
-    assert none.code == 0 and "was not used" in none.out
-    odd = await ran("usage", "--since", "yesterday", cwd=tmp_path, env=env)
-    assert odd.code != 0 and "7d" in odd.err and "Traceback" not in odd.all
-
-
 async def test_the_stand_in_has_no_price(valkey: str, tmp_path: Path) -> None:
     async with office(valkey) as opened, opened.opened():
         await opened.answer(ZHANG, "我肚子疼，从明天起请10天假")
@@ -125,7 +109,11 @@ async def test_the_stand_in_has_no_price(valkey: str, tmp_path: Path) -> None:
         assert "no price (rehearsal)" in shown and end.more["unpriced"] == row["unpriced"]
 
 
-async def test_what_nobody_asked_for_is_the_systems(redis: Redis, valkey: str, tmp_path: Path) -> None:
+async def test_nothing_used_is_said_and_what_nobody_asked_for_is_the_systems(
+    redis: Redis, valkey: str, tmp_path: Path
+) -> None:
+    none = await ran("usage", cwd=tmp_path, env={"REDIS_URL": valkey, "LANG": "en_US.UTF-8"})
+    assert none.code == 0 and "was not used" in none.out
     await UsageStore(redis, Keys(), clock=Clock()).record_usage(SYSTEM, [Usage("a", 5, 0, 1, None)])
     end = await ran("usage", cwd=tmp_path, env={"REDIS_URL": valkey, "LANG": "en_US.UTF-8", "COLUMNS": "160"})
     assert "The system (on its own)" in end.out, end

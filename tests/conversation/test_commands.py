@@ -11,8 +11,8 @@ from bot.agent.model import ModelReply
 from bot.chat.messages import HomeView, Message
 from bot.conversation.commands import TASKS_SHOWN
 from bot.conversation.home import PAGE
-from tests.harness.homes import build_home_parts
-from tests.harness.lab import DM, TODAY, Lab
+from tests.harness.memory_bot import TODAY, Bot
+from tests.harness.memory_platform import DM
 from tests.tools.office import SICK, TAXI, decide
 from tools.workflow.engine.commands import WithdrawCommand
 from tools.workflow.engine.state import Decision, Delegation
@@ -20,82 +20,72 @@ from tools.workflow.engine.state import Decision, Delegation
 DAY = timedelta(days=1)
 
 
-async def waiting(redis: Redis, expenses: int = 0) -> Lab:
+async def waiting(redis: Redis, expenses: int = 0) -> Bot:
     """A leave, and some expenses, that wait for Li Si; Lin stands in for him."""
-    lab = Lab(redis)
-    await lab.engine.start_request("leave", SICK, "U1", "leave", lab.today())
+    bot = Bot(redis)
+    await bot.engine.start_request("leave", SICK, "U1", "leave", bot.today())
     for n in range(expenses):
-        await lab.engine.start_request("expense", TAXI, "U1", f"taxi {n}", lab.today())
+        await bot.engine.start_request("expense", TAXI, "U1", f"taxi {n}", bot.today())
     standing = Delegation(id="D1", person="U2", deputy="U5", start=TODAY - DAY, end=TODAY + DAY)
-    await lab.engine.add_delegation(standing, lab.today())
-    return lab
+    await bot.engine.add_delegation(standing, bot.today())
+    return bot
 
 
-async def told(lab: Lab, person: str, words: str = "待办") -> str:
-    caller = await lab.staff.find_caller(person)
-    assert caller is not None
+async def told(bot: Bot, person: str, words: str = "待办") -> str:
+    caller = await bot.directory.find_caller(person)
     message = Message(id="E1", place=DM, person=person, text=words, at="1.0")
-    said = await lab.commands.answer_command(message, caller)
-    assert said is not None
+    said = await bot.handlers.turn_handler.triage.commands.answer_command(message, caller)
     return said.text
 
 
-async def page(lab: Lab, person: str) -> HomeView:
-    found = await build_home_parts(lab)[0].build_home(person)
-    assert found is not None
-    return found
+async def page(bot: Bot, person: str) -> HomeView:
+    return await bot.ingress.home_builder.build_home(person)
 
 
-async def test_tasks_of_others_say_for_whom(redis: Redis) -> None:
-    lab = await waiting(redis)
-    assert "代" not in await told(lab, "U2")
-    assert "(task L-0001-1, for Li Si)" in await told(lab, "U5", "tasks")
-    [entry] = (await page(lab, "U5")).sections[0].entries
+async def test_tasks_of_others_say_for_whom_and_are_gone_when_the_time_away_is_over(redis: Redis) -> None:
+    bot = await waiting(redis)
+    assert "代" not in await told(bot, "U2")
+    assert "(task L-0001-1, for Li Si)" in await told(bot, "U5", "tasks")
+    [entry] = (await page(bot, "U5")).sections[0].entries
     assert "for Li Si" in entry.card.footer, "its card is on its way"
-    assert ["代" in one.card.footer for one in (await page(lab, "U2")).sections[0].entries] == [False]
-    await lab.work()
-    [entry] = (await page(lab, "U5")).sections[0].entries
+    assert ["代" in one.card.footer for one in (await page(bot, "U2")).sections[0].entries] == [False]
+    await bot.work()
+    [entry] = (await page(bot, "U5")).sections[0].entries
     assert "Li Si is away, so this is yours to decide" in entry.card.footer[0]
-
-
-async def test_when_the_time_away_is_over_they_are_gone(redis: Redis) -> None:
-    lab = await waiting(redis)
-    lab.days = 2 * DAY
-    assert await told(lab, "U5", "tasks") == "Nothing waits for you."
+    bot.today_offset = 2 * DAY
+    assert await told(bot, "U5", "tasks") == "Nothing waits for you."
 
 
 @pytest.mark.parametrize(("person", "more"), [("U2", "还有 3 项"), ("U5", "And 3 more")])
 async def test_many_are_bounded_and_the_rest_is_counted(redis: Redis, person: str, more: str) -> None:
-    lab = await waiting(redis, expenses=TASKS_SHOWN + 2)
-    text = await told(lab, person, "tasks")
+    bot = await waiting(redis, expenses=TASKS_SHOWN + 2)
+    text = await told(bot, person, "tasks")
     assert text.count("\n- ") == TASKS_SHOWN and more in text
-    tasks = (await page(lab, person)).sections[0]
+    tasks = (await page(bot, person)).sections[0]
     assert len(tasks.entries) == PAGE + 1 and str(TASKS_SHOWN + 3) in tasks.note
     assert tasks.entries[0].card.buttons, "and all can be decided at once"
 
 
 @pytest.mark.parametrize(("decision", "word"), [("approve", "同意"), ("reject", "驳回"), ("return", "退回")])
 async def test_what_was_decided_is_listed_however_it_was(redis: Redis, decision: str, word: str) -> None:
-    lab = Lab(redis)
-    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
-    await decide(lab.engine, "L-0001-1", "U2", Decision(decision), "看过了")
-    assert (await told(lab, "U2", "已办")).endswith(word)
+    bot = Bot(redis)
+    await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
+    await decide(bot.engine, "L-0001-1", "U2", Decision(decision), "看过了")
+    assert (await told(bot, "U2", "已办")).endswith(word)
 
 
 async def test_to_agree_to_a_withdrawal_is_listed_as_that(redis: Redis) -> None:
-    lab = Lab(redis)
-    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
-    await decide(lab.engine, "L-0001-1", "U2", Decision.APPROVE)
-    await lab.engine.execute_command(WithdrawCommand(request="L-0001", actor="U1"), "withdraw", lab.today())
-    await decide(lab.engine, "L-0001-2", "U2", Decision.APPROVE)
-    assert any(line.endswith("同意撤回") for line in (await told(lab, "U2", "已办")).splitlines())
+    bot = Bot(redis)
+    await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
+    await decide(bot.engine, "L-0001-1", "U2", Decision.APPROVE)
+    await bot.engine.execute_command(WithdrawCommand(request="L-0001", actor="U1"), "withdraw", bot.today())
+    await decide(bot.engine, "L-0001-2", "U2", Decision.APPROVE)
+    assert any(line.endswith("同意撤回") for line in (await told(bot, "U2", "已办")).splitlines())
 
 
 async def test_history_shows_what_people_wrote_as_they_wrote_it(redis: Redis) -> None:
-    lab = Lab(redis, [ModelReply(text="**9336**")])
-    await lab.says("750*12 + 0.5*8 等于_多少_")
-    await lab.work()
-    await lab.says("history", id="Ev2")
-    await lab.work()
-    told = lab.wall.texts()[-1]
+    bot = Bot(redis, [ModelReply(text="**9336**")])
+    await bot.send("750*12 + 0.5*8 等于_多少_")
+    await bot.send("history", id="Ev2")
+    told = bot.chat.texts()[-1]
     assert r"750\*12 + 0.5\*8 等于\_多少\_" in told and "**9336**" in told, "an answer keeps its formatting"

@@ -35,7 +35,7 @@ from bot.storage.history import HistoryStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageStore
-from tests.harness.lab import DM
+from tests.harness.memory_platform import DM
 from tests.tools.office import People
 
 pytestmark = pytest.mark.slow

@@ -2,60 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import asyncio
+import os
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply
-from bot.chat.messages import Place, SentFile
-from bot.conversation.file_intake import FileIntake
-from bot.core.errors import FileRefusedError
+from bot.chat.messages import SentFile
+from bot.core.errors import FilesUnavailableError
+from bot.core.work_items import FormSubmitted
+from bot.queue.keys import Keys
 from bot.storage.file_bytes import FolderBytes
-from bot.storage.files import FileStore, build_waiting_key
+from bot.storage.files import SMALLEST, FileStore, build_waiting_key
+from bot.storage.personal_data import PersonalData
+from tests.harness.corpus import corpus
 from tests.harness.files import pdf, png
-from tests.harness.lab import DM, Edges, Lab, every_edge
+from tests.harness.memory_bot import Bot, every_edge
+from tests.harness.memory_platform import DM, Edges, MemoryFileBytes
 from tests.stories.script import expense
+from tests.tools.company import LI
 from tools.spec import AttachedFile
 
 SENT = (SentFile(id="F0RECEIPT1", name="taxi.png"), SentFile(id="F0RECEIPT2", name="hotel.pdf"))
 CONTENT = {"F0RECEIPT1": png("taxi"), "F0RECEIPT2": pdf("hotel")}
-
-
-@dataclass
-class Shelf:
-    """A platform's files in memory; every look is a place where the process can end."""
-
-    edge: Edges
-    fetched: int = 0
-
-    async def list_message_files(self, place: Place, at: str) -> tuple[SentFile, ...]:
-        return ()
-
-    async def fetch_file(self, file: SentFile, max_bytes: int) -> bytes:
-        self.edge()
-        self.fetched += 1
-        if file.id not in CONTENT:
-            raise FileRefusedError("gone")
-        return CONTENT[file.id]
-
-
-@dataclass(frozen=True)
-class EdgedBytes(FolderBytes):
-    """Bytes on the disk; the process can end right before and right after they are there."""
-
-    edge: Edges = field(default_factory=Edges)
-
-    async def save_bytes(self, sha256: str, content: bytes) -> None:
-        self.edge()
-        await super().save_bytes(sha256, content)
-        self.edge()
-
-
-def build_intake(lab: Lab, folder: Path, edges: Edges) -> FileIntake:
-    store = FileStore(lab.redis, lab.keys, "T1", EdgedBytes(folder, edges))
-    return FileIntake(source=Shelf(edges), files=store, clock=lab.clock, max_bytes=1_000_000)
 
 
 async def answer(messages: Messages) -> ModelReply:
@@ -63,37 +36,63 @@ async def answer(messages: Messages) -> ModelReply:
     return ModelReply(text="好的。") if any(one["role"] == "tool" for one in messages) else expense()
 
 
-def build_lab(redis: Redis, folder: Path, edges: Edges) -> Lab:
-    lab = Lab(redis, [answer] * 50, files=lambda lab: build_intake(lab, folder, edges))
-    lab.wall.edge = lab.lanes.edge = edges
-    return lab
-
-
-async def test_killed_anywhere_both_files_are_on_one_request(redis: Redis, tmp_path: Path) -> None:
-    round_ = 0
-
+async def test_killed_anywhere_both_files_are_on_one_request(redis: Redis) -> None:
     async def play(edges: Edges) -> None:
-        nonlocal round_
-        round_ += 1
-        folder = tmp_path / str(round_)
         await redis.flushall()
-        lab = build_lab(redis, folder, edges)
-        await lab.says("报销 500 元差旅费", files=SENT)
-        await lab.work()
-        await lab.presses(lab.wall.cards()[-1], "confirm")
-        await lab.work()
-        [request] = await lab.engine.list_own_requests("U1")
+        kept = MemoryFileBytes()
+        bot = Bot(redis, [answer] * 50, file_bytes=kept)
+        bot.file_source.contents |= CONTENT
+        kept.edge = edges
+        bot.end_at(edges)
+        await bot.send("报销 500 元差旅费", files=SENT)
+        await bot.press(bot.chat.cards()[-1], "confirm")
+        [request] = await bot.engine.list_own_requests("U1")
         assert [one.name for one in request.filled.files] == ["taxi.png", "hotel.pdf"]
-        assert len([p for p in folder.glob("*/*") if p.suffix != ".part"]) == 2, "each once, whatever happened"
-        assert not await redis.hgetall(build_waiting_key(lab.keys, DM.conversation)), "nothing waits any more"
+        assert sorted(kept.contents.values()) == sorted(CONTENT.values()), "each once, whatever happened"
+        assert not await redis.hgetall(build_waiting_key(bot.keys, DM.conversation)), "nothing waits any more"
 
     assert await every_edge(play) > 10
 
 
+async def test_a_file_from_somebody_elses_message_says_whose_it_is(redis: Redis) -> None:
+    bot = Bot(redis, [answer] * 5)
+    bot.file_source.contents |= CONTENT
+    bot.file_source.uploaders = {"F0RECEIPT1": LI.id, "F0RECEIPT2": "U9STRANGER"}
+    await bot.send("报销 500 元差旅费", files=SENT)
+    await bot.press(bot.chat.cards()[-1], "confirm")
+    [request] = await bot.engine.list_own_requests("U1")
+    assert [one.name for one in request.filled.files] == [f"taxi ({LI.name}).png", "hotel (U9STRANGER).pdf"]
+
+
+async def test_a_program_by_its_name_is_sent_on_as_the_picture_that_it_is(redis: Redis) -> None:
+    bot = Bot(redis, [answer] * 5)
+    bot.file_source.contents |= CONTENT
+    await bot.send("报销 500 元差旅费", files=[SentFile(id="F0RECEIPT1", name="taxi.png.hta")])
+    await bot.press(bot.chat.cards()[-1], "confirm")
+    [request] = await bot.engine.list_own_requests("U1")
+    assert [one.name for one in request.filled.files] == ["taxi.png"]
+
+
+@pytest.mark.parametrize("uploader", ["U1", LI.id])
+async def test_only_ones_own_file_is_taken_from_a_dialog(redis: Redis, uploader: str) -> None:
+    bot = Bot(redis)
+    bot.file_source.contents |= CONTENT
+    bot.file_source.uploaders = {"F0RECEIPT1": uploader}
+    await bot.files.announce_files("U1", SENT)
+    form = {"amount": "86", "category": "transport", "reason": "taxi", "approver": LI.id, "receipt": "F0RECEIPT1"}
+    submitted = FormSubmitted(dialog="V1", person="U1", process="expense", values=form)
+    await bot.handle_work("A00form", "form:V1", submitted.model_dump_json())
+    shown = str(bot.chat.cards()[-1].facts)
+    assert ("taxi.png" in shown) == (uploader == "U1")
+    assert any("不是您上传的" in text for text in bot.chat.texts()) == (uploader != "U1")
+
+
+def build_store(redis: Redis, folder: Path) -> FileStore:
+    return FileStore(redis, Keys(partitions=2), DM.team, FolderBytes(folder))
+
+
 async def test_the_same_bytes_under_two_ids_are_kept_once_and_go_with_the_last(redis: Redis, tmp_path: Path) -> None:
-    lab = build_lab(redis, tmp_path, Edges())
-    assert lab.intake is not None
-    store = lab.intake.files
+    store = build_store(redis, tmp_path)
     one = await store.keep_file("U1", AttachedFile(id="F1", name="a.png"), png("same"), 1)
     two = await store.keep_file("U2", AttachedFile(id="F2", name="b.png"), png("same"), 2)
     assert one.sha256 == two.sha256 and len(list(tmp_path.glob("*/*"))) == 1
@@ -104,8 +103,54 @@ async def test_the_same_bytes_under_two_ids_are_kept_once_and_go_with_the_last(r
     assert await store.load_content(two.sha256) is None and not list(tmp_path.glob("*/*"))
 
 
+def count_refused(bot: Bot) -> int:
+    return sum("一天里发的文件已经够多" in text for text in bot.chat.texts())
+
+
+async def test_one_person_may_send_only_so_much_in_a_day(redis: Redis) -> None:
+    bot = Bot(redis, files_mb_per_day=2.5 * SMALLEST / 1e6)
+    bot.file_source.contents |= {f"F{number}": png(f"{number}") for number in range(6)}
+    sent = [SentFile(id=f"F{number}", name=f"{number}.png") for number in range(6)]
+    await bot.send("", files=sent[:3])
+    assert count_refused(bot) == 1 and len(bot.files.file_bytes.contents) == 2, "the third is not kept"
+    bot = Bot(redis, files_mb_per_day=2.5 * SMALLEST / 1e6, file_bytes=bot.files.file_bytes)
+    bot.file_source.contents |= {"F3": png("3"), "F4": png("4"), "F5": png("5")}
+    await bot.send("", id="Ev2", files=sent[3:4])
+    assert count_refused(bot) == 1, "a restart changes nothing"
+    await bot.send("", person="U2", id="Ev3", files=sent[4:5])
+    assert count_refused(bot) == 1, "somebody else may"
+    bot.now_offset += timedelta(days=1)
+    await bot.send("", id="Ev4", files=sent[5:])
+    assert count_refused(bot) == 1 and len(bot.files.file_bytes.contents) == 4, "the next day they may again"
+
+
+async def test_a_file_that_is_taken_again_counts_once_and_a_race_never_exceeds_the_day(
+    redis: Redis, tmp_path: Path
+) -> None:
+    store, most = build_store(redis, tmp_path), 3 * SMALLEST
+    assert [await store.count_file("U1", "F1", 1, most, 0) for _ in range(9)] == [True] * 9
+    assert sum(await asyncio.gather(*(store.count_file("U1", f"G{n}", 1, most, 0) for n in range(9)))) <= 2
+    assert not await store.count_file("U1", "LARGE", most, most, 0), "a large one has no room"
+    assert await store.count_file("U1", "LARGE", most, most, 24 * 3_600_000)
+    exported = [one async for one in PersonalData(redis, Keys(partitions=2), "U1").stream_records()]
+    assert sum("LARGE" in one.data["value"] for one in exported) == 1 and all(one.erase for one in exported)
+    [first, second] = sorted(await redis.keys("*:day:*"))
+    assert first != second and 0 < await redis.pttl(first) <= 2 * 24 * 3_600_000, "it goes by itself"
+
+
+async def test_files_leave_room_on_the_disk_for_the_store(tmp_path: Path) -> None:
+    full = FolderBytes(tmp_path, reserve=10**18)
+    with pytest.raises(FilesUnavailableError, match="nearly full"):
+        await full.save_bytes("0" * 64, b"x")
+    with pytest.raises(FilesUnavailableError, match="nearly full"):
+        full.check_writable()
+    assert not list(tmp_path.rglob("*.part")) and not list(tmp_path.glob("*/*"))
+    await FolderBytes(tmp_path).save_bytes("0" * 64, b"x")
+    await full.save_bytes("0" * 64, b"x")  # it is there already, and takes no room
+
+
 async def test_bytes_that_were_changed_on_the_disk_are_nobodys(redis: Redis, tmp_path: Path) -> None:
-    store = build_lab(redis, tmp_path, Edges()).intake.files  # type: ignore[union-attr]
+    store = build_store(redis, tmp_path)
     kept = await store.keep_file("U1", AttachedFile(id="F1", name="a.png"), png("true"), 1)
     [path] = tmp_path.glob("*/*")
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -114,15 +159,17 @@ async def test_bytes_that_were_changed_on_the_disk_are_nobodys(redis: Redis, tmp
 
 
 async def test_what_a_killed_process_has_left_is_swept(redis: Redis, tmp_path: Path) -> None:
-    store = build_lab(redis, tmp_path, Edges()).intake.files  # type: ignore[union-attr]
+    store = build_store(redis, tmp_path)
     await store.keep_file("U1", AttachedFile(id="F1", name="a.png"), png("kept"), 1)
     await store.file_bytes.save_bytes("0" * 64, b"no record knows of it")
     (tmp_path / "00" / f"{'0' * 64}.1.part").write_bytes(b"half")
+    for file in tmp_path.glob("*/*"):
+        os.utime(file, (time.time(), time.time()))  # written now, by the clock that the store reads
     assert await store.delete_orphans(3_600) == 0, "it may be on its way"
     assert await store.delete_orphans(-1) == 1 and len(list(tmp_path.glob("*/*"))) == 1
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "", "F" * 64, "0" * 63])
+@corpus("name", ["../../etc/passwd", "", "F" * 64, "0" * 63])
 async def test_only_a_hash_becomes_a_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="not a SHA-256"):
         await FolderBytes(tmp_path).save_bytes(name, b"x")

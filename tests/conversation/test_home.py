@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,8 +19,7 @@ from bot.core.errors import ChatUnavailableError, StoreUnavailableError
 from bot.local.workspace.validate import check_view
 from bot.queue.rate_limits import RateLimiter
 from bot.storage.homes import HomePlace, HomeStore
-from tests.harness.homes import build_home_parts
-from tests.harness.lab import Lab
+from tests.harness.memory_bot import Bot
 from tests.tools.office import TAXI
 from tests.tools.workflow.remote.company import DESK, LI, world_of
 from tools.workflow.engine.commands import DecideCommand
@@ -30,29 +28,29 @@ from tools.workflow.engine.state import Decision, Delegation
 MANY = 10_000
 
 
-async def build_crowd(redis: Redis) -> Lab:
+async def build_crowd(redis: Redis) -> Bot:
     """So many tasks wait for Li Si, the first ones with their cards."""
-    lab = Lab(redis)
+    bot = Bot(redis)
     for n in range(PAGE + 1):
-        await lab.engine.start_request("expense", {**TAXI, "amount": str(n + 30)}, "U1", f"taxi {n}", lab.today())
-    await lab.work()
-    body = lab.store.requests["E-0001"]
+        await bot.start_request("expense", {**TAXI, "amount": str(n + 30)}, "U1", f"taxi {n}")
+    body = bot.store.requests["E-0001"]
     for n in range(PAGE + 2, MANY + 1):
-        lab.store.requests[f"E-{n:05}"] = body.replace("E-0001", f"E-{n:05}")
+        bot.store.requests[f"E-{n:05}"] = body.replace("E-0001", f"E-{n:05}")
         for name, person, member in (("todo", "U2", f"E-{n:05}-1"), ("mine", "U1", f"E-{n:05}")):
-            lab.store.lists[name, person][member] = 2**45 + n
-        lab.store.lists.setdefault(("done", "U2"), {})[f"E-{n:05}-1"] = n
-    return lab
+            bot.store.lists[name, person][member] = 2**45 + n
+        bot.store.lists.setdefault(("done", "U2"), {})[f"E-{n:05}-1"] = n
+    return bot
 
 
 def list_rows(view: dict[str, Any]) -> list[list[dict[str, Any]]]:
     return [block["elements"] for block in view["blocks"] if block["type"] == "actions"]
 
 
+@pytest.mark.slow
 async def test_ten_thousand_tasks_are_pages_of_a_few(redis: Redis) -> None:
-    lab = await build_crowd(redis)
-    builder, _ = build_home_parts(lab)
-    store = HomeStore(lab.redis, lab.keys)
+    bot = await build_crowd(redis)
+    builder = bot.ingress.home_builder
+    store = HomeStore(bot.redis, bot.keys)
     for skip in (0, PAGE, 4_995, 9_995, 1_000_000):
         for person in ("U1", "U2"):
             await store.save_place(person, HomePlace(tasks=skip, requests=skip))
@@ -69,19 +67,17 @@ async def test_ten_thousand_tasks_are_pages_of_a_few(redis: Redis) -> None:
                 assert f"共 {MANY} 项" in page.sections[0].note
     await store.save_place("U2", HomePlace())
     first = await builder.build_home("U2")
-    assert first is not None
     choices = [[b.choice for b in one.card.buttons] for one in first.sections[0].entries]
     assert choices == [["several"], *[["approve"]] * PAGE]
 
 
 async def test_pages_are_turned_by_their_buttons_and_nothing_else(redis: Redis) -> None:
-    lab = await build_crowd(redis)
-    builder, actions = build_home_parts(lab)
+    bot = await build_crowd(redis)
+    builder, actions = bot.ingress.home_builder, bot.ingress.home_actions
     await builder.homes.save_place("U2", HomePlace())
     seen = []
     for _ in range(3):
         page = await builder.build_home("U2")
-        assert page is not None
         entries = [one.card for one in page.sections[0].entries]
         seen.append([one.title for one in entries if [b.choice for b in one.buttons] != ["several"]])
         onward = next(one for one in page.sections[0].buttons if one.action == "turn")
@@ -108,16 +104,11 @@ ENTRIES = st.builds(
     ROWS,
 )
 SECTIONS = st.builds(
-    HomeSection,
-    title=TEXTS,
-    entries=st.lists(ENTRIES, max_size=12).map(tuple),
-    empty=TEXTS,
-    note=TEXTS,
-    buttons=ROWS,
+    HomeSection, title=TEXTS, entries=st.lists(ENTRIES, max_size=12).map(tuple), empty=TEXTS, note=TEXTS, buttons=ROWS
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(SECTIONS, min_size=1, max_size=8).map(tuple), TEXTS)
 def test_whatever_stands_on_it_slack_takes_it(sections: tuple[HomeSection, ...], title: str) -> None:
     view = render_home_view(HomeView(title, sections, request="Request…", freshness="now", start="hello"), "en", "D1")
@@ -131,20 +122,18 @@ def test_the_control_without_the_count_it_would_be_too_long(monkeypatch: pytest.
 
 
 async def test_every_dialog_of_home_is_one_slack_takes_and_says_what_it_is(redis: Redis) -> None:
-    lab = Lab(redis)
-    await lab.engine.start_request("expense", TAXI, "U1", "taxi", lab.today())
-    await lab.work()
-    later = lab.today().replace(year=2027)
-    await lab.engine.add_delegation(
-        Delegation(id="D1", person="U1", deputy="U5", start=lab.today(), end=later), lab.today()
+    bot = Bot(redis)
+    await bot.start_request("expense", TAXI, "U1", "taxi")
+    later = bot.today().replace(year=2027)
+    await bot.engine.add_delegation(
+        Delegation(id="D1", person="U1", deputy="U5", start=bot.today(), end=later), bot.today()
     )
-    _, actions = build_home_parts(lab)
+    actions = bot.ingress.home_actions
     values = {"urge": "E-0001", "withdraw": "E-0001", "end_absence": "D1", "decisions": "0"}
     for person, language in (("U1", "zh"), ("U5", "en")):
         for action in ("urge", "withdraw", "end_absence", "set_absence", "settings", "decisions", "open"):
             press = HomePress(id="t", person=person, action=action, value=values.get(action, "A00x.1"))
             dialog = await actions.handle_press(press)
-            assert dialog is not None
             view = render_home_dialog(dialog, language, "D1")
             assert not check_view(view) and 2 <= len(view["title"]["text"]) <= 24, (action, view["title"])
             assert "…" not in view["title"]["text"], "not cut"
@@ -157,14 +146,12 @@ async def test_every_dialog_of_home_is_one_slack_takes_and_says_what_it_is(redis
 @pytest.mark.parametrize("kind", ["flowable", "camunda"])
 async def test_nothing_is_offered_that_the_engine_cannot_do(redis: Redis, kind: str) -> None:
     """Another engine knows no stand-ins, and withdraws nothing that is approved."""
-    lab = Lab(redis)
     async with world_of(kind) as world:
-        lab.desk = replace(lab.desk, engine=world.engine)
-        builder, actions = build_home_parts(lab)
+        bot = Bot(redis, engine=world.engine)
+        builder, actions = bot.ingress.home_builder, bot.ingress.home_actions
         waiting, ended = await world.start(), await world.start(process="spend", form=DESK)
         await world.decide(await world.task(ended.request), LI, "approve")
         page = await builder.build_home("U1")
-        assert page is not None
         offered = {one.value: one.action for row in page.sections[1].entries for one in row.buttons}
         assert offered == {waiting.request: "withdraw"} and len(page.sections[1].entries) == 2
         assert page.sections[3].buttons == () and "不支持代审" in page.sections[3].empty
@@ -173,11 +160,11 @@ async def test_nothing_is_offered_that_the_engine_cannot_do(redis: Redis, kind: 
 
 
 async def test_the_control_here_both_are_offered(redis: Redis) -> None:
-    lab = Lab(redis)
-    builder, _ = build_home_parts(lab)
-    await lab.engine.start_request("expense", {**TAXI, "amount": "31"}, "U1", "taxi", lab.today())
+    bot = Bot(redis)
+    builder = bot.ingress.home_builder
+    await bot.engine.start_request("expense", {**TAXI, "amount": "31"}, "U1", "taxi", bot.today())
     command = DecideCommand(task="E-0001-1", actor="U2", decision=Decision.APPROVE)
-    await lab.engine.execute_command(command, "yes", lab.today())
+    await bot.engine.execute_command(command, "yes", bot.today())
     page = await builder.build_home("U1")
     assert page is not None and [one.action for one in page.sections[3].buttons] == ["set_absence"]
     assert [one.action for row in page.sections[1].entries for one in row.buttons] == ["withdraw"]
@@ -205,9 +192,9 @@ class Board:
     ],
 )
 async def test_what_the_store_interrupts_is_renewed_later(redis: Redis, failure: Exception, again: bool) -> None:
-    lab, board = Lab(redis), Board()
-    builder, _ = build_home_parts(lab)
-    limits = RateLimiter(lab.redis, lab.keys)
+    bot, board = Bot(redis), Board()
+    builder = bot.ingress.home_builder
+    limits = RateLimiter(bot.redis, bot.keys)
     refresher = HomeRefresher(builder=builder, homes=builder.homes, publish=board.publish_home, limits=limits)
     await builder.homes.save_place("U1", HomePlace())
     for person in ("U1", "U2"):
@@ -216,7 +203,7 @@ async def test_what_the_store_interrupts_is_renewed_later(redis: Redis, failure:
     if again:
         with pytest.raises(StoreUnavailableError):
             await refresher.refresh_changed_homes()
-        await lab.redis.delete(lab.keys.build_key(lab.keys.get_partition("U1"), "home_turn", "U1"))
+        await bot.redis.delete(bot.keys.build_key(bot.keys.get_partition("U1"), "home_turn", "U1"))
     await refresher.refresh_changed_homes()
     assert board.shown == (["U1"] if again else []), "only who has theirs open; what Slack refuses is not repeated"
     assert await builder.homes.take_changed_people(9) == []

@@ -30,7 +30,8 @@ from bot.queue.keys import Keys
 from bot.queue.writes import AppendHistory, apply_writes
 from bot.storage.calls import MAX_CALL_ENTRIES, MAX_CALL_TOKENS, MAX_RUNS
 from bot.storage.history import ConversationHistory, HistoryStore
-from tests.harness.lab import DM, Edges, Lab, every_edge
+from tests.harness.memory_bot import Bot, every_edge
+from tests.harness.memory_platform import DM, Edges
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
 from tools.workflow.engine.commands import CommentCommand
@@ -52,20 +53,18 @@ LOOKS = {
 STYLES: Sequence[ReplyFormat] = (NativeFormat(), TextFormat(), JsonFormat())
 
 
-async def told(lab: Lab, text: str, id: str, person: str = "U1", place: Place = DM) -> Messages:
+async def told(bot: Bot, text: str, id: str, person: str = "U1", place: Place = DM) -> Messages:
     """What the model was sent first for this message, without what the system tells."""
-    before = len(lab.model.requests)
-    await lab.says(text, id=id, person=person, place=place)
-    await lab.work()
-    return [one for one in lab.model.requests[before] if one["role"] != "system"]
+    before = len(bot.model.requests)
+    await bot.send(text, id=id, person=person, place=place)
+    return [one for one in bot.model.requests[before] if one["role"] != "system"]
 
 
-async def assigned(redis: Redis, script: Sequence[Any], styles: Sequence[ReplyFormat] = (NativeFormat(),)) -> Lab:
+async def assigned(redis: Redis, script: Sequence[Any], styles: Sequence[ReplyFormat] = (NativeFormat(),)) -> Bot:
     """A request of Zhang San that waits for Li Si."""
-    lab = Lab(redis, script, styles=styles)
-    await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
-    await lab.work()
-    return lab
+    bot = Bot(redis, script, formats=styles)
+    await bot.start_request("leave", SICK, "U1", "start")
+    return bot
 
 
 def texts(messages: Messages) -> list[str]:
@@ -84,11 +83,11 @@ async def test_the_next_message_has_the_call_and_its_result_in_the_style_that_go
     redis: Redis, style: ReplyFormat
 ) -> None:
     say = SAYS[style.name]
-    lab = await assigned(
+    bot = await assigned(
         redis, [LOOKS[style.name], ModelReply(say("您有一项待办。")), ModelReply(say("好。"))], (style,)
     )
-    await told(lab, "我有什么待办？", "Ev1", "U2", LI)
-    sent = await told(lab, "谢谢", "Ev2", "U2", LI)
+    await told(bot, "我有什么待办？", "Ev1", "U2", LI)
+    sent = await told(bot, "谢谢", "Ev2", "U2", LI)
     asked, call, result, answer, last = sent[-5:]
     assert "我有什么待办？" in asked["content"] and "谢谢" in last["content"]
     assert answer == {"role": "assistant", "content": say("您有一项待办。")}, "the answer in the style's own form"
@@ -98,24 +97,24 @@ async def test_the_next_message_has_the_call_and_its_result_in_the_style_that_go
         assert one["function"]["name"] == "query_todo_tasks" and result["tool_call_id"] == one["id"]
     else:
         assert result["role"] == "user" and result["content"].startswith("Observation")
-        decision = style.parse_reply(ModelReply(call["content"]), lab.turns.loop.tools, most=4)
+        decision = style.parse_reply(ModelReply(call["content"]), bot.handlers.turn_handler.loop.tools, most=4)
         assert type(decision).__name__ == "ToolCalls", "what it reads there it may write"
 
 
 async def test_a_change_of_style_does_not_matter(redis: Redis) -> None:
-    lab = await assigned(redis, [TODO, ModelReply("您有一项待办。")])
-    await told(lab, "我有什么待办？", "Ev1", "U2", LI)
-    later = Lab(redis, [ModelReply("Final Answer: 好。")], styles=(TextFormat(),))
+    bot = await assigned(redis, [TODO, ModelReply("您有一项待办。")])
+    await told(bot, "我有什么待办？", "Ev1", "U2", LI)
+    later = Bot(redis, [ModelReply("Final Answer: 好。")], formats=(TextFormat(),))
     sent = "\n".join(texts(await told(later, "谢谢", "Ev2", "U2", LI)))
     assert "Action: query_todo_tasks\n" in sent and "user: Observation: {" in sent
     assert "assistant: Final Answer: 您有一项待办。" in sent and "tool_calls" not in sent
 
 
 async def test_older_runs_are_a_line_each_that_keeps_the_numbers(redis: Redis) -> None:
-    lab = await assigned(redis, [reply for _ in range(MAX_RUNS + 1) for reply in (TODO, DONE)])
+    bot = await assigned(redis, [reply for _ in range(MAX_RUNS + 1) for reply in (TODO, DONE)])
     for n in range(MAX_RUNS + 1):
-        await told(lab, f"待办{n}", f"Ev{n}", "U2", LI)
-    sent = await told(lab, "谢谢", "late", "U2", LI)
+        await told(bot, f"待办{n}", f"Ev{n}", "U2", LI)
+    sent = await told(bot, "谢谢", "late", "U2", LI)
     assert len([one for one in sent if one["role"] == "tool"]) == MAX_RUNS
     [folded] = [one["content"] for one in sent if one["content"].startswith('<event kind="calls" ')]
     assert folded.startswith('<event kind="calls" at="2026-11-20 10:00 +0800">\nquery_todo_tasks() → ')
@@ -124,12 +123,12 @@ async def test_older_runs_are_a_line_each_that_keeps_the_numbers(redis: Redis) -
 
 async def test_ids_are_unlike_and_every_call_has_its_result_also_for_responses(redis: Redis) -> None:
     both = calls(("query_todo_tasks", {}), ("list_people", {"name": "李"}))
-    lab = await assigned(redis, [both, DONE, TODO, DONE, TODO, DONE])
+    bot = await assigned(redis, [both, DONE, TODO, DONE, TODO, DONE])
     for n in range(2):
-        await told(lab, f"待办{n}", f"Ev{n}", "U2", LI)
-    before = len(lab.model.requests)
-    await told(lab, "再看", "late", "U2", LI)
-    sent = lab.model.requests[before + 1]
+        await told(bot, f"待办{n}", f"Ev{n}", "U2", LI)
+    before = len(bot.model.requests)
+    await told(bot, "再看", "late", "U2", LI)
+    sent = bot.model.requests[before + 1]
     asked = [call["id"] for one in sent for call in one.get("tool_calls", ())]
     answered = [one["tool_call_id"] for one in sent if one["role"] == "tool"]
     assert asked == answered and len(set(asked)) == 4, "servers give every first call the same id"
@@ -144,47 +143,42 @@ async def test_ids_are_unlike_and_every_call_has_its_result_also_for_responses(r
     assert [one["call_id"] for one in kinds[::2]] == [one["call_id"] for one in kinds[1::2]]
 
 
-ENDS: dict[str, tuple[str, str]] = {
-    "send": ("succeeded", "李四"),
-    "cancel": ("denied", "cancelled"),
-}
+ENDS: dict[str, tuple[str, str]] = {"send": ("succeeded", "李四"), "cancel": ("denied", "cancelled")}
 
 
 @pytest.mark.parametrize("choice", ENDS)
 async def test_a_call_with_a_card_is_told_with_how_it_ended(redis: Redis, choice: str) -> None:
-    lab = Lab(redis, [mail(), DONE, DONE, DONE])
-    await told(lab, "发邮件给李四", "Ev1")
-    sent = await told(lab, "发了吗？", "Ev2")
+    bot = Bot(redis, [mail(), DONE, DONE, DONE])
+    await told(bot, "发邮件给李四", "Ev1")
+    sent = await told(bot, "发了吗？", "Ev2")
     [result] = [one["content"] for one in sent if one["role"] == "tool"]
     assert json.loads(result)["status"] == "waiting"
-    await lab.presses(lab.wall.cards()[0], choice)
-    await lab.work()
-    known = await lab.history.load_history(DM.conversation)
+    await bot.press(bot.chat.cards()[0], choice)
+    known = await bot.history.load_history(DM.conversation)
     status, word = ENDS[choice]
     lines = [one.content for one in known.entries if one.kind is EntryKind.CALLS]
     assert "→ a card waits for its button" in lines[0] and word in lines[1]
-    sent = await told(lab, "现在呢？", "Ev3")
+    sent = await told(bot, "现在呢？", "Ev3")
     [result] = [one["content"] for one in sent if one["role"] == "tool"]
     assert word in result and "waiting" not in result, "once, as it ended"
     assert known.list_called_tools() == ["send_email"] and status in str(known.calls[-1])
 
 
 async def test_an_expired_card_is_told_as_one(redis: Redis) -> None:
-    lab = Lab(redis, [mail(), DONE, DONE])
-    await told(lab, "发邮件给李四", "Ev1")
-    lab.ahead = timedelta(days=4)
-    approval = await lab.approval()
-    await lab.lanes.enqueue(approval.id, "expire", ExpireCard(version=1).model_dump_json())
-    await lab.work()
-    sent = await told(lab, "现在呢？", "Ev3")
+    bot = Bot(redis, [mail(), DONE, DONE])
+    await told(bot, "发邮件给李四", "Ev1")
+    bot.now_offset = timedelta(days=4)
+    approval = await bot.load_approval()
+    await bot.handle_work(approval.id, "expire", ExpireCard(version=1))
+    sent = await told(bot, "现在呢？", "Ev3")
     [result] = [one["content"] for one in sent if one["role"] == "tool"]
     assert json.loads(result)["error"] == "expired"
 
 
 async def test_slips_and_what_says_nothing_are_not_remembered(redis: Redis) -> None:
-    lab = Lab(redis, [calls(("list_people", {"nam": "李"})), calls(("list_people", {"name": "李"})), DONE, DONE])
-    await told(lab, "谁姓李", "Ev1")
-    sent = await told(lab, "谢谢", "Ev2")
+    bot = Bot(redis, [calls(("list_people", {"nam": "李"})), calls(("list_people", {"name": "李"})), DONE, DONE])
+    await told(bot, "谁姓李", "Ev1")
+    sent = await told(bot, "谢谢", "Ev2")
     assert len([one for one in sent if one["role"] == "tool"]) == 1
 
 
@@ -268,25 +262,25 @@ async def test_what_main_has_written_is_read(redis: Redis) -> None:
 # Channels
 
 
-async def heard(redis: Redis, tool: str, args: dict[str, Any]) -> tuple[Lab, Messages]:
+async def heard(redis: Redis, tool: str, args: dict[str, Any]) -> tuple[Bot, Messages]:
     """What the model of the next person in a thread reads, after one whose run has looked something up."""
-    lab = await assigned(redis, [calls((tool, args)), ModelReply("我看过了。"), DONE])
-    await told(lab, "看一下", "Ev1", "U2", CHANNEL)
-    return lab, await told(lab, "他看到了什么？", "Ev2", "U3", CHANNEL)
+    bot = await assigned(redis, [calls((tool, args)), ModelReply("我看过了。"), DONE])
+    await told(bot, "看一下", "Ev1", "U2", CHANNEL)
+    return bot, await told(bot, "他看到了什么？", "Ev2", "U3", CHANNEL)
 
 
-async def test_nothing_of_what_may_not_be_said_in_a_channel_is_remembered_there(redis: Redis) -> None:
-    lab, sent = await heard(redis, "query_todo_tasks", {})
+async def test_a_channel_remembers_what_everybody_may_know_and_nothing_of_what_may_not_be_said_there(
+    redis: Redis,
+) -> None:
+    bot, sent = await heard(redis, "query_todo_tasks", {})
     assert "L-0001" not in str(sent) and "query_todo_tasks" not in str(sent)
-    here = await lab.history.load_history(CHANNEL.conversation)
+    here = await bot.history.load_history(CHANNEL.conversation)
     assert here.calls == [] and not [one for one in here.entries if one.kind]
-    assert "L-0001" in str((await lab.history.load_history(LI.conversation)).calls), "the DM to which it was told knows"
-
-
-async def test_negative_control_what_everybody_may_know_is(redis: Redis) -> None:
-    lab, sent = await heard(redis, "list_people", {"name": "李"})
+    assert "L-0001" in str((await bot.history.load_history(LI.conversation)).calls), "the DM to which it was told knows"
+    await redis.flushall()
+    bot, sent = await heard(redis, "list_people", {"name": "李"})
     assert [one for one in sent if one["role"] == "tool"] and (
-        await lab.history.load_history(CHANNEL.conversation)
+        await bot.history.load_history(CHANNEL.conversation)
     ).calls
 
 
@@ -295,25 +289,24 @@ async def test_negative_control_without_the_decision_it_would_stand_there(
 ) -> None:
     monkeypatch.setattr(memory.ConversationMemory, "_can_show_details", lambda self, run, told: True)
     monkeypatch.setattr(disclosure, "decide_disclosure", lambda privacy, surroundings: disclosure.Disclosure.HERE)
-    lab, _ = await heard(redis, "query_todo_tasks", {})
-    assert "L-0001" in str((await lab.history.load_history(CHANNEL.conversation)).calls)
+    bot, _ = await heard(redis, "query_todo_tasks", {})
+    assert "L-0001" in str((await bot.history.load_history(CHANNEL.conversation)).calls)
 
 
 async def test_a_stop_is_public_and_what_its_run_has_seen_is_not(redis: Redis) -> None:
-    lab = await assigned(redis, [calls(("query_todo_tasks", {}), finish="tool_calls")] * 9 + [DONE])
-    await told(lab, "看一下", "Ev1", "U2", CHANNEL)
-    here = await lab.history.load_history(CHANNEL.conversation)
+    bot = await assigned(redis, [calls(("query_todo_tasks", {}), finish="tool_calls")] * 9 + [DONE])
+    await told(bot, "看一下", "Ev1", "U2", CHANNEL)
+    here = await bot.history.load_history(CHANNEL.conversation)
     assert here.entries[-1].is_answer and here.calls == [] and "L-0001" not in str(here.stored_entries)
 
 
 async def test_of_a_card_in_the_dm_a_channel_knows_no_argument(redis: Redis) -> None:
-    lab = Lab(redis, [mail(body="机密内容请勿外传，谢谢。"), DONE])
-    await told(lab, "给李四发邮件", "Ev1", "U1", CHANNEL)
-    here = await lab.history.load_history(CHANNEL.conversation)
+    bot = Bot(redis, [mail(body="机密内容请勿外传，谢谢。"), DONE])
+    await told(bot, "给李四发邮件", "Ev1", "U1", CHANNEL)
+    here = await bot.history.load_history(CHANNEL.conversation)
     assert "机密" not in str(here) and events(here.entries) == [""] and "send_email" in here.entries[-1].content
-    await lab.presses(lab.wall.cards("DU1")[0], "send")
-    await lab.work()
-    here, dm = await lab.history.load_history(CHANNEL.conversation), await lab.history.load_history("slack:T1:DU1")
+    await bot.press(bot.chat.cards("DU1")[0], "send")
+    here, dm = await bot.history.load_history(CHANNEL.conversation), await bot.history.load_history("slack:T1:DU1")
     assert "机密" not in str(here) and "机密" in str(dm.calls) and dm.list_called_tools() == ["send_email"]
 
 
@@ -321,16 +314,15 @@ async def test_of_a_card_in_the_dm_a_channel_knows_no_argument(redis: Redis) -> 
 
 
 async def test_receipts_stand_behind_the_answer_and_nothing_under_what_changed_nothing(redis: Redis) -> None:
-    lab = Lab(redis, [LEAVE, ModelReply("已提交。"), DONE])
-    await told(lab, "请假", "Ev1")
-    await lab.presses(lab.wall.cards()[0], "confirm")
-    await lab.work()
-    entries = (await lab.history.load_history(DM.conversation)).entries
+    bot = Bot(redis, [LEAVE, ModelReply("已提交。"), DONE])
+    await told(bot, "请假", "Ev1")
+    await bot.press(bot.chat.cards()[0], "confirm")
+    entries = (await bot.history.load_history(DM.conversation)).entries
     answer = next(n for n, one in enumerate(entries) if one.is_answer)
     assert entries[answer].content == "已提交。", "what the bot has said and no more"
     assert entries[answer + 1].kind is EntryKind.EVENT and "L-0001" in entries[answer + 1].visible_text
-    await told(lab, "谢谢", "Ev2")
-    assert (await lab.history.load_history(DM.conversation)).entries[-1].is_answer
+    await told(bot, "谢谢", "Ev2")
+    assert (await bot.history.load_history(DM.conversation)).entries[-1].is_answer
 
 
 async def test_a_decision_is_an_event_of_both_dms_with_its_words_and_once(redis: Redis) -> None:
@@ -338,22 +330,21 @@ async def test_a_decision_is_an_event_of_both_dms_with_its_words_and_once(redis:
 
     async def play(edges: Edges) -> None:
         await redis.flushall()
-        lab = Lab(redis)
-        await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
-        lab.edges = lab.wall.edge = lab.lanes.edge = edges
-        await lab.work()
-        await lab.presses(lab.wall.cards("DU2")[0], "reject", "U2", form={"opinion": opinion})
-        await lab.work()
-        theirs = events((await lab.history.load_history(LI.conversation)).entries)
+        bot = Bot(redis)
+        await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
+        bot.end_at(edges)
+        await bot.work()
+        await bot.press(bot.chat.cards("DU2")[0], "reject", "U2", form={"opinion": opinion})
+        theirs = events((await bot.history.load_history(LI.conversation)).entries)
         assert len(theirs) == 2 and "L-0001" in theirs[0] and "张三" in theirs[0], "the card, as it came"
         assert "李四" in theirs[1] and "L-0001" in theirs[1] and "注意休息" in theirs[1]
-        mine = (await lab.history.load_history("slack:T1:DU1")).entries
+        mine = (await bot.history.load_history("slack:T1:DU1")).entries
         assert (
             len(events(mine)) == 1
             and "L-0001" in mine[0].visible_text
             and "李四驳回：同意，注意" in mine[0].visible_text
         )
-        for one in (*mine, *(await lab.history.load_history(LI.conversation)).entries):
+        for one in (*mine, *(await bot.history.load_history(LI.conversation)).entries):
             assert json.loads(one.message)["role"] == "user"
             assert one.content.count("<event ") == 1 and one.content.count("</event>") == 1, "what is quoted stays in"
 
@@ -361,35 +352,35 @@ async def test_a_decision_is_an_event_of_both_dms_with_its_words_and_once(redis:
 
 
 async def test_a_comment_and_a_withdrawal_are_events_and_bounded(redis: Redis) -> None:
-    lab = await assigned(redis, [DONE])
-    await lab.engine.execute_command(
-        CommentCommand(request="L-0001", actor="U2", text="请补 " + "长" * 900), "c", lab.today()
+    bot = await assigned(redis, [DONE])
+    await bot.engine.execute_command(
+        CommentCommand(request="L-0001", actor="U2", text="请补 " + "长" * 900), "c", bot.today()
     )
-    await lab.work()
-    [event] = (await lab.history.load_history("slack:T1:DU1")).entries
+    await bot.work()
+    [event] = (await bot.history.load_history("slack:T1:DU1")).entries
     assert "李四对" in event.visible_text and len(event.visible_text) <= 300
-    sent = await told(lab, "怎么了？", "Ev1")
+    sent = await told(bot, "怎么了？", "Ev1")
     assert sent[-2]["content"].startswith('<event at="2026-11-20 10:00 +0800">\n李四对')
     assert [one["role"] for one in sent[-2:]] == ["user", "user"]
 
 
 async def test_a_press_waits_for_none_of_it(redis: Redis) -> None:
     """The platform cannot be asked for anybody's DM: the decision stands, and what is remembered comes later."""
-    lab = await assigned(redis, [])
-    card = lab.wall.cards("DU2")[0]
-    direct, asked = lab.wall.open_dm, list[str]()
+    bot = await assigned(redis, [])
+    card = bot.chat.cards("DU2")[0]
+    direct, asked = bot.chat.open_dm, list[str]()
 
     async def slow(person: str) -> Place:
         asked.append(person)
         return await direct(person)
 
-    lab.wall.open_dm = slow  # type: ignore[method-assign]
-    await lab.presses(card, "approve", "U2")
-    [lease] = [one for n in range(2) for one in await lab.lanes.claim("p", n, 1)]
-    await lease.commit(*await lab.dispatch.handle_item(lease))
-    assert asked == [] and (await lab.approval()).effect.value == "done"
-    await lab.work()
-    assert "U2" in asked and len(events((await lab.history.load_history(LI.conversation)).entries)) == 2
+    bot.chat.open_dm = slow  # type: ignore[method-assign]
+    await bot.put_press(card, "approve", "U2")
+    [lease] = [one for n in range(2) for one in await bot.lanes.claim("p", n, 1)]
+    await lease.commit(*await bot.dispatcher.handle_item(lease))
+    assert asked == [] and (await bot.load_approval()).effect.value == "done"
+    await bot.work()
+    assert "U2" in asked and len(events((await bot.history.load_history(LI.conversation)).entries)) == 2
 
 
 async def test_an_event_alone_is_no_turn_to_be_folded_but_goes_with_the_one_before(redis: Redis) -> None:
@@ -415,17 +406,15 @@ ROWS = [
 
 
 async def follow_up(redis: Redis, answer: str) -> str:
-    lab = await assigned(redis, [TODO, ModelReply("您有一项待办。"), *[ModelReply(answer)] * 3])
-    await told(lab, "我有什么待办？", "Ev1", "U2", LI)
-    await told(lab, "是谁的，单号多少？", "Ev2", "U2", LI)
-    return lab.wall.texts("DU2")[-1]
+    bot = await assigned(redis, [TODO, ModelReply("您有一项待办。"), *[ModelReply(answer)] * 3])
+    await told(bot, "我有什么待办？", "Ev1", "U2", LI)
+    await told(bot, "是谁的，单号多少？", "Ev2", "U2", LI)
+    return bot.chat.texts("DU2")[-1]
 
 
-async def test_a_follow_up_is_answered_from_an_earlier_result(redis: Redis) -> None:
+async def test_a_follow_up_is_answered_from_an_earlier_result_and_what_none_has_is_marked(redis: Redis) -> None:
     assert await follow_up(redis, "是张三的，任务号 L-0001-1。") == "是张三的，任务号 L-0001-1。"
-
-
-async def test_negative_control_what_no_result_has_is_marked(redis: Redis) -> None:
+    await redis.flushall()
     assert "未经核实：L-0009" in await follow_up(redis, "是张三的 L-0009。")
 
 
@@ -438,25 +427,23 @@ async def test_negative_control_forgotten_results_support_nothing(
 
 async def test_what_a_call_was_given_supports_figures_and_no_deed(redis: Redis) -> None:
     given = mail(body="会议改到 2026-12-24，已经批准了 L-0077。")
-    lab = Lab(redis, [given, DONE, ModelReply("邮件里写的是 2026-12-24。"), *[ModelReply("L-0077 已经批准了。")] * 8])
-    await told(lab, "给李四发邮件", "Ev1")
-    await told(lab, "邮件里写的是哪天？", "Ev2")
-    assert lab.wall.texts()[-1] == "好的。"
-    await told(lab, "邮件里写的是哪天？", "Ev3")
-    assert lab.wall.texts()[-1] == "邮件里写的是 2026-12-24。"
-    await told(lab, "L-0077 呢？", "Ev4")
-    assert "以这一行为准" in lab.wall.said[-1].post.receipt
-    await lab.presses(lab.wall.cards()[0], "send")
-    await lab.work()
-    await told(lab, "L-0077 呢？", "Ev5")
-    assert len(lab.mailer.mails) == 1 and "以这一行为准" in lab.wall.said[-1].post.receipt
+    bot = Bot(redis, [given, DONE, ModelReply("邮件里写的是 2026-12-24。"), *[ModelReply("L-0077 已经批准了。")] * 8])
+    await told(bot, "给李四发邮件", "Ev1")
+    await told(bot, "邮件里写的是哪天？", "Ev2")
+    assert bot.chat.texts()[-1] == "好的。"
+    await told(bot, "邮件里写的是哪天？", "Ev3")
+    assert bot.chat.texts()[-1] == "邮件里写的是 2026-12-24。"
+    await told(bot, "L-0077 呢？", "Ev4")
+    assert "以这一行为准" in bot.chat.posts[-1].post.receipt
+    await bot.press(bot.chat.cards()[0], "send")
+    await told(bot, "L-0077 呢？", "Ev5")
+    assert len(bot.mailer.mails) == 1 and "以这一行为准" in bot.chat.posts[-1].post.receipt
 
 
 async def test_what_was_quoted_bears_out_no_deed_and_what_was_told_does(redis: Redis) -> None:
-    lab = await assigned(redis, [ModelReply("L-0001 已经驳回了。"), *[ModelReply("给王五的邮件已经发出了。")] * 4])
-    await lab.presses(lab.wall.cards("DU2")[0], "reject", "U2", form={"opinion": "给王五的邮件已经发出了"})
-    await lab.work()
-    await told(lab, "怎么样了？", "Ev1")
-    assert "以这一行为准" not in lab.wall.said[-1].post.receipt
-    await told(lab, "邮件呢？", "Ev2")
-    assert "以这一行为准" in lab.wall.said[-1].post.receipt
+    bot = await assigned(redis, [ModelReply("L-0001 已经驳回了。"), *[ModelReply("给王五的邮件已经发出了。")] * 4])
+    await bot.press(bot.chat.cards("DU2")[0], "reject", "U2", form={"opinion": "给王五的邮件已经发出了"})
+    await told(bot, "怎么样了？", "Ev1")
+    assert "以这一行为准" not in bot.chat.posts[-1].post.receipt
+    await told(bot, "邮件呢？", "Ev2")
+    assert "以这一行为准" in bot.chat.posts[-1].post.receipt

@@ -22,7 +22,9 @@ from bot.core.records import Run, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import MessageReceived, ResumeRun
 from bot.queue.lanes import Lease, RetryLater
-from tests.harness.lab import DM, Lab, Wall
+from tests.harness.corpus import corpus
+from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM, MemoryChannel
 from tests.stories.script import DONE, calls, mail
 from tools.requests.start_tools import StartTools
 from tools.spec import Privacy, ReceiptLine, TextRef
@@ -32,42 +34,37 @@ PEOPLE = calls(("list_people", {}))
 MESSAGE = Message(id="Ev1", place=DM, person="U1", text="你好", at="1.0")
 
 
-async def deliver(lab: Lab, message: Message = MESSAGE) -> Lease:
-    await lab.lanes.enqueue(message.place.conversation, message.id, MessageReceived(message=message).model_dump_json())
-    [lease] = await lab.lanes.claim("p", lab.keys.get_partition(message.place.conversation), 1)
+async def deliver(bot: Bot, message: Message = MESSAGE) -> Lease:
+    await bot.lanes.enqueue(message.place.conversation, message.id, MessageReceived(message=message).model_dump_json())
+    [lease] = await bot.lanes.claim("p", bot.keys.get_partition(message.place.conversation), 1)
     return lease
 
 
-async def load_run(lab: Lab, id: str = "Ev1") -> Run:
-    run = await lab.runs.load_run(lab.keys.derive_id("R", lab.keys.get_partition(DM.conversation), id))
-    assert run is not None
-    return run
+async def load_run(bot: Bot, id: str = "Ev1") -> Run:
+    return await bot.runs.load_run(bot.keys.derive_id("R", bot.keys.get_partition(DM.conversation), id))
 
 
 # The model is away
 
 
-@pytest.mark.parametrize(
-    ("wait_s", "delay_ms"), [(0, 5_000), (4.9, 5_000), (7.5, 7_500), (300, DOWN_MAX_MS), (1e6, DOWN_MAX_MS)]
-)
+@corpus(("wait_s", "delay_ms"), [(0, 5_000), (4.9, 5_000), (7.5, 7_500), (300, DOWN_MAX_MS), (1e6, DOWN_MAX_MS)])
 async def test_a_model_that_is_away_is_tried_again_when_it_asks_for_it_within_bounds(
     redis: Redis, wait_s: float, delay_ms: int
 ) -> None:
-    lab = Lab(redis, [ModelUnavailableError("away", wait_s=wait_s)])
-    turns = replace(lab.turns, down_ms=5_000)
+    bot = Bot(redis, [ModelUnavailableError("away", wait_s=wait_s)])
+    turns = replace(bot.handlers.turn_handler, down_ms=5_000)
     with pytest.raises(RetryLater) as later:
-        await turns.handle_message(await deliver(lab), MESSAGE)
+        await turns.handle_message(await deliver(bot), MESSAGE)
     assert (later.value.delay_ms, later.value.counted, later.value.error) == (delay_ms, False, "away")
-    assert (await load_run(lab)).has_reported_outage
+    assert (await load_run(bot)).has_reported_outage
 
 
-@pytest.mark.parametrize("cause", ModelFailureCause)
+@corpus("cause", ModelFailureCause)
 async def test_what_does_not_pass_by_itself_is_told_as_that(redis: Redis, cause: ModelFailureCause) -> None:
-    lab = Lab(redis, [ModelUnavailableError("away", cause=cause), ModelUnavailableError("away", cause=cause), DONE])
-    await lab.says("你好")
-    await lab.work()
+    bot = Bot(redis, [ModelUnavailableError("away", cause=cause), ModelUnavailableError("away", cause=cause), DONE])
+    await bot.send("你好")
     passes = cause not in ("quota", "key", "address", "unknown_model")
-    assert lab.wall.texts() == [translate("turn.model_down" if passes else "turn.model_unfit", "zh"), "好的。"]
+    assert bot.chat.texts() == [translate("turn.model_down" if passes else "turn.model_unfit", "zh"), "好的。"]
 
 
 # Who comes in goes first
@@ -89,27 +86,27 @@ async def test_a_message_and_each_of_its_steps_wait_until_everybody_is_in(redis:
         await gate._one.acquire()
         return LOOK
 
-    lab = Lab(redis, [crowd, DONE])
-    turns = replace(lab.turns, ingress_gate=gate)
-    lease = await deliver(lab)
+    bot = Bot(redis, [crowd, DONE])
+    turns = replace(bot.handlers.turn_handler, ingress_gate=gate)
+    lease = await deliver(bot)
     await gate._one.acquire()
     task = asyncio.create_task(turns.handle_message(lease, MESSAGE))
-    assert await wait_at_gate(gate, task) and lab.model.requests == [] and lease.person == ""
+    assert await wait_at_gate(gate, task) and bot.model.requests == [] and lease.person == ""
     gate._one.release()
-    while not lab.model.requests:
+    while not bot.model.requests:
         await asyncio.sleep(0)
-    assert await wait_at_gate(gate, task) and lab.wall.said == [], "the step is neither kept nor shown"
+    assert await wait_at_gate(gate, task) and bot.chat.posts == [], "the step is neither kept nor shown"
     assert not [key async for key in redis.scan_iter("*:run:*")]
     gate._one.release()
     await task
-    assert lease.person == "U1" and len(lab.wall.said) == 2
+    assert lease.person == "U1" and len(bot.chat.posts) == 2
 
 
 async def test_lines_of_the_log_say_of_which_run_they_are(redis: Redis) -> None:
-    lab = Lab(redis, [DONE])
+    bot = Bot(redis, [DONE])
     try:
-        await lab.turns.handle_message(await deliver(lab), MESSAGE)
-        assert structlog.contextvars.get_contextvars()["run"] == (await load_run(lab)).id
+        await bot.handlers.turn_handler.handle_message(await deliver(bot), MESSAGE)
+        assert structlog.contextvars.get_contextvars()["run"] == (await load_run(bot)).id
     finally:
         structlog.contextvars.clear_contextvars()
 
@@ -118,7 +115,7 @@ async def test_lines_of_the_log_say_of_which_run_they_are(redis: Redis) -> None:
 
 
 @dataclass
-class SlowWall(Wall):
+class SlowWall(MemoryChannel):
     """One post a minute, and how long each may wait for it."""
 
     waits: list[int | None] = field(default_factory=list)
@@ -138,19 +135,18 @@ async def test_steps_that_come_too_fast_are_shown_together_and_the_last_word_kee
 
     def note(reply: ModelReply) -> Callable[[Messages], Awaitable[ModelReply]]:
         async def answer(messages: Messages) -> ModelReply:
-            posts.append(len(lab.wall.said))
+            posts.append(len(bot.chat.posts))
             return reply
 
         return answer
 
-    lab = Lab(redis, [note(LOOK), note(PEOPLE), note(DONE)], wall=SlowWall)
-    await lab.says("有哪些流程？谁可以审批？")
-    await lab.work()
+    bot = Bot(redis, [note(LOOK), note(PEOPLE), note(DONE)], channel=SlowWall)
+    await bot.send("有哪些流程？谁可以审批？")
     assert posts == [0, 1, 1], "the second step waits for company"
-    first, second, last = lab.wall.texts()
+    first, second, last = bot.chat.texts()
     assert first.startswith("1. ") and second.startswith("2. ") and last == "好的。"
-    assert isinstance(lab.wall, SlowWall)
-    at_once, behind, final = lab.wall.waits
+    assert isinstance(bot.chat, SlowWall)
+    at_once, behind, final = bot.chat.waits
     assert at_once == 0 and behind is None and final is not None and final > 0
 
 
@@ -158,25 +154,14 @@ async def test_steps_that_come_too_fast_are_shown_together_and_the_last_word_kee
 
 
 async def test_what_an_answer_claims_and_nothing_supports_is_kept_with_it(redis: Redis) -> None:
-    lab = Lab(redis, [ModelReply(text="邮件已经发出去了。")] * 9)
-    await lab.says("给李四发邮件", id="Ev1")
-    await lab.work()
-    lab.model.script[:] = [ModelReply(text="就是 L-0099，500 元。")] * 9
-    await lab.says("L-0099 呢", id="Ev2")
-    await lab.work()
-    first, second = await load_run(lab, "Ev1"), await load_run(lab, "Ev2")
+    bot = Bot(redis, [ModelReply(text="邮件已经发出去了。")] * 9)
+    await bot.send("给李四发邮件", id="Ev1")
+    bot.model.script[:] = [ModelReply(text="就是 L-0099，500 元。")] * 9
+    await bot.send("L-0099 呢", id="Ev2")
+    first, second = await load_run(bot, "Ev1"), await load_run(bot, "Ev2")
     assert first.result is not None and second.result is not None
     assert (first.result.overclaims, first.result.unverified) == (True, ())
     assert (second.result.overclaims, second.result.unverified) == (False, ("500 元",))
-
-
-async def test_a_stop_says_why_and_what_the_endpoint_said(redis: Redis) -> None:
-    lab = Lab(redis, [LOOK] * 9)
-    await lab.says("你好")
-    await lab.work()
-    run = await load_run(lab)
-    assert run.status is RunStatus.STOPPED and run.result is not None
-    assert run.result.stop_reason and run.result.text in lab.wall.texts()[-1]
 
 
 # Going on after a button
@@ -194,26 +179,27 @@ def resume(run: Run, **changes: Any) -> ResumeRun:
     return heard.model_copy(update=changes)
 
 
-async def propose(redis: Redis, *then: ModelReply) -> tuple[Lab, Run]:
-    lab = Lab(redis, [mail(), *then])
-    await lab.says("给李四发邮件")
-    await lab.work()
-    run = await load_run(lab)
+async def propose(redis: Redis, *then: ModelReply) -> tuple[Bot, Run]:
+    bot = Bot(redis, [mail(), *then])
+    await bot.send("给李四发邮件")
+    run = await load_run(bot)
     assert run.status is RunStatus.PAUSED and run.awaiting_call is not None
-    return lab, run
+    return bot, run
 
 
-async def go_on(lab: Lab, heard: ResumeRun, id: str = "resume") -> None:
-    await lab.lanes.enqueue(DM.conversation, id, heard.model_dump_json())
-    await lab.work()
+async def go_on(bot: Bot, heard: ResumeRun, id: str = "resume") -> None:
+    await bot.handle_work(DM.conversation, id, heard)
 
 
 async def test_what_a_button_has_changed_is_said_once_however_often_it_is_brought(redis: Redis) -> None:
-    lab, run = await propose(redis, DONE)
+    bot, run = await propose(redis, DONE)
+    bot.use_loop(replace(bot.handlers.turn_handler.loop, start_tools=StartTools()))
+    assert list(bot.handlers.turn_handler.loop.start_tools) == [], "no message has come to this process"
     for id in ("a", "b"):
-        await go_on(lab, resume(run), id)
-    assert [len(one.post.receipt.splitlines()) for one in lab.wall.said if one.key.endswith(":final")] == [1]
-    after = await load_run(lab)
+        await go_on(bot, resume(run), id)
+    assert "start_leave" in bot.handlers.turn_handler.loop.start_tools
+    assert [len(one.post.receipt.splitlines()) for one in bot.chat.posts if one.key.endswith(":final")] == [1]
+    after = await load_run(bot)
     assert (after.status, after.requested_card, after.card_summary, len(after.receipt_lines)) == (
         RunStatus.DONE,
         None,
@@ -222,88 +208,73 @@ async def test_what_a_button_has_changed_is_said_once_however_often_it_is_brough
     )
 
 
-async def test_what_changed_nothing_has_no_receipt(redis: Redis) -> None:
-    lab, run = await propose(redis, DONE)
-    await go_on(lab, resume(run, receipt_line=None, status=CallStatus.DENIED))
-    assert (await load_run(lab)).receipt_lines == [] and lab.wall.texts()[-1] == "好的。"
-
-
-async def test_a_run_that_nobody_knows_is_not_gone_on_with(redis: Redis) -> None:
-    lab = Lab(redis)
-    await go_on(lab, ResumeRun(run="R00x", uid="u", status=CallStatus.DENIED, observation={}))
-    assert lab.wall.said == [] and "item.dead" not in await lab.kinds()
+async def test_what_changed_nothing_has_no_receipt_and_a_run_that_nobody_knows_does_not_go_on(redis: Redis) -> None:
+    bot = Bot(redis)
+    await go_on(bot, ResumeRun(run="R00x", uid="u", status=CallStatus.DENIED, observation={}), "unknown")
+    assert bot.chat.posts == [] and "item.dead" not in await bot.list_journal_kinds()
+    bot, run = await propose(redis, DONE)
+    await go_on(bot, resume(run, receipt_line=None, status=CallStatus.DENIED))
+    assert (await load_run(bot)).receipt_lines == [] and bot.chat.texts()[-1] == "好的。"
 
 
 async def test_a_card_taken_back_ends_its_run_without_a_word(redis: Redis) -> None:
-    lab, run = await propose(redis)
-    said = len(lab.wall.said)
-    await go_on(lab, resume(run, is_silent=True, status=CallStatus.DENIED, receipt_line=None))
-    assert (await load_run(lab)).status is RunStatus.CANCELLED and len(lab.wall.said) == said
-    assert await lab.waiting() == () and len(lab.model.requests) == 1
+    bot, run = await propose(redis)
+    said = len(bot.chat.posts)
+    await go_on(bot, resume(run, is_silent=True, status=CallStatus.DENIED, receipt_line=None))
+    assert (await load_run(bot)).status is RunStatus.CANCELLED and len(bot.chat.posts) == said
+    assert await bot.list_paused_runs() == () and len(bot.model.requests) == 1
 
 
 async def test_the_run_is_kept_with_what_it_has_heard_before_the_model_is_asked(redis: Redis) -> None:
-    lab, run = await propose(redis)
+    bot, run = await propose(redis)
     seen = list[tuple[CallStatus, int]]()
 
     async def look(messages: Messages) -> ModelReply:
-        now = await load_run(lab)
+        now = await load_run(bot)
         seen.append((now.state.calls[-1].status, len(now.receipt_lines)))
         return DONE
 
-    lab.model.script.append(look)
-    await go_on(lab, resume(run))
+    bot.model.script.append(look)
+    await go_on(bot, resume(run))
     assert seen == [(CallStatus.SUCCEEDED, 1)]
 
 
 async def test_what_waits_already_is_not_proposed_again(redis: Redis) -> None:
-    lab, _ = await propose(redis, mail(), DONE)
-    await lab.says("给李四发邮件", id="Ev2")
-    await lab.work()
-    assert len(lab.wall.cards()) == 1 and "card_waits" in str(lab.model.requests[-1])
+    bot, _ = await propose(redis, mail(), DONE)
+    await bot.send("给李四发邮件", id="Ev2")
+    assert len(bot.chat.cards()) == 1 and "card_waits" in str(bot.model.requests[-1])
 
 
 # Given up
 
 
-async def give_up(turns: TurnHandler, lab: Lab, work: Message | ResumeRun) -> list[Any]:
-    lease = await deliver(lab, MESSAGE.model_copy(update={"id": uuid4().hex}))
+async def give_up(turns: TurnHandler, bot: Bot, work: Message | ResumeRun) -> list[Any]:
+    lease = await deliver(bot, MESSAGE.model_copy(update={"id": uuid4().hex}))
     given_up = turns.give_up_message if isinstance(work, Message) else turns.give_up_resume
     writes = list(await given_up(lease.item, work))  # type: ignore[arg-type]
     await lease.commit(*writes, more=False)
     return writes
 
 
-async def test_a_message_that_was_never_begun_is_given_up_with_a_word(redis: Redis) -> None:
-    lab = Lab(redis)
-    assert await give_up(lab.turns, lab, MESSAGE) == [] and len(lab.wall.said) == 1
-
-
-async def test_a_message_whose_card_was_proposed_is_given_up_and_the_card_still_comes(redis: Redis) -> None:
-    lab, run = await propose(redis)
-    said = len(lab.wall.said)
+async def test_a_message_that_is_given_up_is_told_of_and_a_card_that_was_proposed_still_comes(redis: Redis) -> None:
+    bot = Bot(redis)
+    assert await give_up(bot.handlers.turn_handler, bot, MESSAGE) == [] and len(bot.chat.posts) == 1
+    bot, run = await propose(redis)
+    said = len(bot.chat.posts)
     await redis.delete(*[key async for key in redis.scan_iter("*:apr:*")])
-    assert await give_up(lab.turns, lab, run.message)
-    assert len(lab.wall.said) == said and (await load_run(lab)).status is RunStatus.PAUSED
+    assert await give_up(bot.handlers.turn_handler, bot, run.message)
+    assert len(bot.chat.posts) == said and (await load_run(bot)).status is RunStatus.PAUSED
 
 
 async def test_of_what_is_given_up_after_a_button_it_is_said_what_that_has_changed(redis: Redis) -> None:
-    lab, run = await propose(redis)
-    await give_up(lab.turns, lab, resume(run))
-    after = await load_run(lab)
+    bot, run = await propose(redis)
+    await give_up(bot.handlers.turn_handler, bot, resume(run))
+    after = await load_run(bot)
     assert after.status is RunStatus.STOPPED and len(after.receipt_lines) == 1
-    assert lab.wall.said[-1].post.receipt and await lab.waiting() == ()
-    said = len(lab.wall.said)
-    assert await give_up(lab.turns, lab, resume(run)) == [], "it has ended"
+    assert bot.chat.posts[-1].post.receipt and await bot.list_paused_runs() == ()
+    said = len(bot.chat.posts)
+    assert await give_up(bot.handlers.turn_handler, bot, resume(run)) == [], "it has ended"
     assert (
-        await give_up(lab.turns, lab, resume(run).model_copy(update={"run": "R00x"})) == []
-        and len(lab.wall.said) == said
+        await give_up(bot.handlers.turn_handler, bot, resume(run).model_copy(update={"run": "R00x"})) == []
+        and len(bot.chat.posts) == said
     )
-
-
-async def test_a_process_that_has_just_started_knows_what_a_run_that_goes_on_can_start(redis: Redis) -> None:
-    lab, run = await propose(redis, DONE)
-    lab.use_loop(replace(lab.turns.loop, start_tools=StartTools()))
-    assert list(lab.turns.loop.start_tools) == [], "no message has come to it"
-    await go_on(lab, resume(run))
-    assert "start_leave" in lab.turns.loop.start_tools

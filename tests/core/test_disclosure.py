@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply, RawToolCall
 from bot.agent.tool_search import FIND, build_find_tool
-from bot.chat.messages import ChannelReaders, Click, Message, MessageRef, Place, Post
+from bot.chat.messages import ChannelReaders, Click, Message, MessageRef, Place, Post, SentFile
 from bot.chat.slack.blocks import render_post
 from bot.core import disclosure
 from bot.core.disclosure import Disclosure, decide_disclosure
@@ -26,7 +26,8 @@ from bot.core.history_entries import EntryKind
 from bot.core.i18n import translate
 from bot.core.run_state import RunState
 from bot.core.work_items import ButtonPressed, MessageReceived, ResumeRun
-from tests.harness.lab import DM, HANDBOOK, TODAY, Edges, Lab, Said, Wall, every_edge
+from tests.harness.memory_bot import HANDBOOK, TODAY, Bot, every_edge
+from tests.harness.memory_platform import DM, Edges, MemoryChannel, PostedMessage
 from tests.stories.script import calls, open_cards
 from tools.catalog import TOOLS
 from tools.spec import FrozenModel, Person, Privacy, TextRef, ToolOutcome
@@ -172,7 +173,7 @@ class Blabber:
 
 
 @dataclass
-class Loud(Wall):
+class Loud(MemoryChannel):
     """Keeps every state of every message, and not only the last."""
 
     ever: list[tuple[str, str]] = field(default_factory=list)
@@ -212,17 +213,26 @@ class Walk:
             one.name: one for one in (foreign("crm__lookup", Privacy.PRIVATE), foreign("crm__nobody_said", None))
         }
         self.model = Blabber()
-        self.lab = Lab(redis, handbook=HANDBOOK, more=servers, most=60, history_tokens=2_000, wall=Loud)
-        self.wall = cast(Loud, self.lab.wall)
-        object.__setattr__(self.lab.turns.loop, "model", self.model)
+        self.bot = Bot(
+            redis,
+            handbook=HANDBOOK,
+            mcp_tools=servers,
+            tools_most=60,
+            think_tool="on",
+            history_tokens=2_000,
+            channel=Loud,
+        )
+        self.chat = cast(Loud, self.bot.chat)
+        object.__setattr__(self.bot.handlers.turn_handler.loop, "model", self.model)
         boss = Person(id=ADMIN, name="管理员", roles=frozenset({"admin"}), locale="zh-CN")
-        self.lab.staff.known = [*PEOPLE, boss]
-        self.lab.rooms.known["CGUEST"] = ChannelReaders.OUTSIDE
+        self.bot.directory.known = [*PEOPLE, boss]
+        self.bot.readers.known["CGUEST"] = ChannelReaders.OUTSIDE
         self.numbers = self.begun = self.shown = 0
 
     async def furnish(self) -> None:
         """Requests of the author with a secret in each of their fields."""
-        engine, now = self.lab.engine, self.lab.today()
+        engine, now = self.bot.engine, self.bot.today()
+        await self.bot.files.announce_files("U1", [SentFile(id=f"F{TEXTS[1]}", name="scan.png")])
         await engine.start_request(
             "leave", {**SICK, "reason": f"胃镜 {TEXTS[0]}", "attachment": f"F{TEXTS[1]}"}, "U1", "a", now
         )
@@ -234,8 +244,8 @@ class Walk:
         await engine.execute_command(CommentCommand(request="E-0005", actor="U2", text=TEXTS[3]), "c", now)
         away = Delegation(id="D1", person="U1", deputy="U4", start=TODAY, end=TODAY + timedelta(days=2))
         await engine.add_delegation(away, now)
-        await self.lab.work()
-        self.wall.ever.clear()
+        await self.bot.work()
+        self.chat.ever.clear()
 
     def place_of(self, name: str, reader: str) -> Place:
         return PLACES[name] or Place(team="T1", channel=f"D{reader}", direct=True)
@@ -243,21 +253,21 @@ class Walk:
     async def ask(self, place: Place, reader: str, tool: str = "", args: Mapping[str, Any] | None = None) -> None:
         self.numbers += 1
         self.model.tool, self.model.args, self.model.saw, self.model.again = tool, args or {}, "", False
-        self.begun, self.shown = len(self.wall.ever), len(self.wall.said)
+        self.begun, self.shown = len(self.chat.ever), len(self.chat.posts)
         message = Message(id=f"Ev{self.numbers}", place=place, person=reader, text="please", at=f"1.{self.numbers}")
-        await self.lab.lanes.enqueue(place.conversation, message.id, MessageReceived(message=message).model_dump_json())
-        await self.lab.work()
+        await self.bot.lanes.enqueue(place.conversation, message.id, MessageReceived(message=message).model_dump_json())
+        await self.bot.work()
 
     async def press_everything(self, reader: str) -> None:
         """Whatever this reader was brought since the last question, wherever it stands."""
-        for one in self.wall.said[self.shown :]:
+        for one in self.chat.posts[self.shown :]:
             buttons = one.post.card.buttons if one.post.card else ()
             yes = [button for button in buttons if button.choice in ("confirm", "send", "approve")]
             if yes and one.place.channel in (f"D{reader}", *(p.channel for p in PLACES.values() if p)):
                 await self._press(one, yes[0].choice, reader)
-        await self.lab.work()
+        await self.bot.work()
 
-    async def _press(self, one: Said, choice: str, reader: str) -> None:
+    async def _press(self, one: PostedMessage, choice: str, reader: str) -> None:
         assert one.post.card is not None
         button = next(b for b in one.post.card.buttons if b.choice == choice)
         self.numbers += 1
@@ -265,11 +275,11 @@ class Walk:
             id=f"press{self.numbers}", approval=button.approval, version=button.version, choice=choice, person=reader,
             place=one.place,
         )  # fmt: skip
-        await self.lab.lanes.enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+        await self.bot.lanes.enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
 
     def leaks(self, name: str, reader: str) -> list[str]:
         """Secrets that anybody but the reader could have read since the last question, with what they stood in."""
-        now, own = self.wall.ever[self.begun :], reader == AUTHOR and name not in OUTSIDE
+        now, own = self.chat.ever[self.begun :], reader == AUTHOR and name not in OUTSIDE
         carded = any("cs:" in text.replace("cs:feedback", "") for _, text in now)
         secrets = [*TEXTS, *SICK_FIELDS, *(() if own else OWN_FIELDS), *(TYPED if carded else ())]
         others = [(channel, text) for channel, text in now if not channel.startswith(("DU", f"whispered to {reader}"))]
@@ -277,15 +287,15 @@ class Walk:
 
     async def worked(self) -> set[str]:
         """Tools that gave a result or brought a card."""
-        steps = [one async for one in self.lab.journal.stream_records(kinds=["step"])]
+        steps = [one async for one in self.bot.journal.stream_records(kinds=["step"])]
         return {one.more["tool"] for one in steps if one.more["status"] in ("succeeded", "awaiting")}
 
     def in_dm(self, reader: str) -> str:
-        return "\n".join(text for channel, text in self.wall.ever if channel == f"D{reader}")
+        return "\n".join(text for channel, text in self.chat.ever if channel == f"D{reader}")
 
     def in_place(self, name: str) -> list[str]:
         place = PLACES[name]
-        return [text for channel, text in self.wall.ever if place is not None and channel == place.channel]
+        return [text for channel, text in self.chat.ever if place is not None and channel == place.channel]
 
 
 def fresh(place: Place, number: int) -> Place:
@@ -300,9 +310,16 @@ async def walk(redis: Redis) -> AsyncIterator[Walk]:
     yield one
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("name", PLACES)
+FIRST = (("own thread", AUTHOR), ("channel", APPROVER), ("with a guest", COLLEAGUE), ("slack connect", ADMIN))
+"""What is walked at every change; a guest, who is not served, takes no time."""
+WALKS = [
+    pytest.param(name, reader, marks=() if (name, reader) in (*FIRST, ("channel", GUEST)) else pytest.mark.slow)
+    for name in PLACES
+    for reader in READERS
+]
+
+
+@pytest.mark.parametrize(("name", "reader"), WALKS)
 async def test_nothing_private_reaches_a_channel_and_its_person_has_it(walk: Walk, name: str, reader: str) -> None:
     place = walk.place_of(name, reader)
     for tool, scenes in SCENES.items():
@@ -318,7 +335,7 @@ async def test_nothing_private_reaches_a_channel_and_its_person_has_it(walk: Wal
     if reader == GUEST:
         assert walk.in_place(name) == [], "who is not served is not answered in a channel"
     elif name in OUTSIDE:
-        said = [one.post for one in walk.wall.said if one.place.channel == place.channel]
+        said = [one.post for one in walk.chat.posts if one.place.channel == place.channel]
         assert said and {post.text for post in said} <= POINTERS, "nothing but pointers"
         assert not any(post.receipt or post.card or post.buttons for post in said)
 
@@ -344,18 +361,14 @@ async def test_negative_control_with_the_decision_switched_off_the_walk_finds_le
         assert walk.leaks("channel", APPROVER), tool
 
 
-@pytest.mark.parametrize("privacy", Privacy)
-@pytest.mark.parametrize("surroundings", ChannelReaders)
-def test_the_one_decision(privacy: Privacy, surroundings: ChannelReaders) -> None:
-    audience = decide_disclosure(privacy, surroundings)
-    if surroundings is ChannelReaders.DIRECT:
-        assert audience is Disclosure.HERE
-    elif surroundings is ChannelReaders.OUTSIDE or privacy is Privacy.PRIVATE:
-        assert audience is Disclosure.DM_WITH_POINTER
-    elif privacy is Privacy.OWN_TEXT:
-        assert audience is Disclosure.HERE_WITHOUT_FREE_TEXT
-    else:
-        assert audience is Disclosure.HERE
+def test_the_one_decision() -> None:
+    here, dm = Disclosure.HERE, Disclosure.DM_WITH_POINTER
+    readers = (ChannelReaders.DIRECT, ChannelReaders.OUTSIDE)
+    inside = [one for one in ChannelReaders if one not in readers]
+    by_privacy = {Privacy.PRIVATE: dm, Privacy.OWN_TEXT: Disclosure.HERE_WITHOUT_FREE_TEXT}
+    for privacy in Privacy:
+        assert [decide_disclosure(privacy, one) for one in readers] == [here, dm]
+        assert {decide_disclosure(privacy, one) for one in inside} == {by_privacy.get(privacy, here)}
 
 
 async def looks(messages: Messages) -> ModelReply:
@@ -368,18 +381,17 @@ async def test_killed_anywhere_the_answer_is_in_the_dm_once_and_the_pointer_once
 
     async def play(edges: Edges) -> None:
         await redis.flushall()
-        lab = Lab(redis, [looks] * 8)
-        lab.edges = lab.wall.edge = lab.lanes.edge = edges
-        await lab.says("我的待办", person="U2", place=place)
-        await lab.work()
-        assert [one for one in lab.wall.texts("DU2") if "GEHEIM" in one] == ["GEHEIM1"]
-        assert [one for one in lab.wall.keys("C1") if one.endswith(":pointer")] and len(lab.wall.keys("C1")) <= 3
-        assert not [one for one in lab.wall.texts("C1") if "GEHEIM" in one]
-        told = (await lab.history.load_history(Place(team="T1", channel="DU2", direct=True).conversation)).entries
+        bot = Bot(redis, [looks] * 8)
+        bot.end_at(edges)
+        await bot.send("我的待办", person="U2", place=place)
+        assert [one for one in bot.chat.texts("DU2") if "GEHEIM" in one] == ["GEHEIM1"]
+        assert [one for one in bot.chat.keys("C1") if one.endswith(":pointer")] and len(bot.chat.keys("C1")) <= 3
+        assert not [one for one in bot.chat.texts("C1") if "GEHEIM" in one]
+        told = (await bot.history.load_history(Place(team="T1", channel="DU2", direct=True).conversation)).entries
         assert [one.kind for one in told] == [EntryKind.SAID, EntryKind.CALLS, EntryKind.SAID] and "GEHEIM1" in told[
             -1
         ].content
-        here = (await lab.history.load_history(place.conversation)).entries
+        here = (await bot.history.load_history(place.conversation)).entries
         assert len(here) == 2 and "GEHEIM" not in here[1].content
 
     assert await every_edge(play) > 8
@@ -387,22 +399,19 @@ async def test_killed_anywhere_the_answer_is_in_the_dm_once_and_the_pointer_once
 
 async def test_a_card_that_waits_in_the_dm_is_an_open_one_of_that_dm_and_of_nobody_else(redis: Redis) -> None:
     place, dm = Place(team="T1", channel="C1", thread="8.0"), Place(team="T1", channel="DU1", direct=True)
-    lab = Lab(redis, [calls(("send_email", {"to": "李四", "subject": "x", "body": "GEHEIM1"}))])
-    await lab.says("给李四发邮件", person="U1", place=place)
-    await lab.work()
-    [waiting] = (await lab.runs.load_conversation(dm.conversation, lab.history)).waiting
+    bot = Bot(redis, [calls(("send_email", {"to": "李四", "subject": "x", "body": "GEHEIM1"}))])
+    await bot.send("给李四发邮件", person="U1", place=place)
+    [waiting] = (await bot.runs.load_conversation(dm.conversation, bot.history)).waiting
     assert (waiting.tool, waiting.person) == ("send_email", "U1")
     for person, where, listed in (("U1", dm, True), ("U1", place, True), ("U5", place, False)):
-        lab.model.requests.clear()
-        await lab.says("hm", person=person, id=f"Ev{person}{where.channel}", place=where)
-        await lab.work()
-        assert (waiting.approval in open_cards(lab.model.requests[0])) is listed
-        assert ("GEHEIM1" in str(lab.model.requests[0])) is (listed and where.direct), (
+        bot.model.requests.clear()
+        await bot.send("hm", person=person, id=f"Ev{person}{where.channel}", place=where)
+        assert (waiting.approval in open_cards(bot.model.requests[0])) is listed
+        assert ("GEHEIM1" in str(bot.model.requests[0])) is (listed and where.direct), (
             "what it says, the DM alone knows"
         )
-    await lab.presses(lab.wall.cards("DU1")[0], "cancel")
-    await lab.work()
-    assert not (await lab.runs.load_conversation(dm.conversation, lab.history)).waiting
+    await bot.press(bot.chat.cards("DU1")[0], "cancel")
+    assert not (await bot.runs.load_conversation(dm.conversation, bot.history)).waiting
 
 
 async def test_records_of_the_version_before_are_read_and_count_as_private(redis: Redis) -> None:
@@ -410,7 +419,7 @@ async def test_records_of_the_version_before_are_read_and_count_as_private(redis
     assert RunState.model_validate({"messages": []}).privacy is Privacy.PRIVATE
     resume = {"kind": "resume_run", "run": "R", "uid": "u", "status": "succeeded", "observation": {}}
     assert ResumeRun.model_validate(resume).privacy is Privacy.PRIVATE
-    lab = Lab(redis)
-    await redis.hset(lab.runs._build_paused_key(DM.conversation), "R1", "A1 send_email")
-    [waiting] = (await lab.runs.load_conversation(DM.conversation, lab.history)).waiting
+    bot = Bot(redis)
+    await redis.hset(bot.runs._build_paused_key(DM.conversation), "R1", "A1 send_email")
+    [waiting] = (await bot.runs.load_conversation(DM.conversation, bot.history)).waiting
     assert (waiting.tool, waiting.person) == ("send_email", "")

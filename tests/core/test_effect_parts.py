@@ -33,38 +33,29 @@ def make_card(parts: dict[str, PartState]) -> Approval:
     )
 
 
-@pytest.mark.parametrize(
-    ("parts", "resumable"),
-    [
+def test_the_rest_can_be_done_when_of_each_part_it_is_known_whether_it_was() -> None:
+    rows: list[tuple[dict[str, PartState], bool]] = [
         ({}, False),
         ({"U2": DONE}, True),
         ({"U2": OPEN, "U3": REFUSED}, True),
         ({"U2": DONE, "U3": BEGUN}, False),
         ({"U2": BEGUN}, False),
-    ],
-)
-def test_the_rest_can_be_done_when_of_each_part_it_is_known_whether_it_was(
-    parts: dict[str, PartState], resumable: bool
-) -> None:
-    assert is_resumable(make_card(parts)) is resumable
+    ]
+    assert [(parts, is_resumable(make_card(parts))) for parts, _ in rows] == rows
 
 
-@pytest.mark.parametrize(
-    ("parts", "told"),
-    [
+def test_who_has_it_and_who_has_not_is_told_by_the_names_on_the_card(subtests: pytest.Subtests) -> None:
+    for parts, told in [
         ({}, {}),
         ({"U2": DONE, "U3": DONE}, {}),
         ({"U2": REFUSED, "U3": DONE, "U9": OPEN}, {DONE: ["王五"], REFUSED: ["李四"], OPEN: ["U9"]}),
         ({"U3": BEGUN, "U2": BEGUN}, {BEGUN: ["王五", "李四"]}),
-    ],
-)
-def test_who_has_it_and_who_has_not_is_told_by_the_names_on_the_card(
-    parts: dict[str, PartState], told: dict[PartState, list[str]]
-) -> None:
-    card = make_card(parts)
-    assert list_parts(card, "zh") == told and list(list_parts(card, "zh")) == list(told), "in this order"
-    said = describe_effect_parts(card, "zh")
-    assert bool(said) is bool(told) and all(name in said for names in told.values() for name in names)
+    ]:
+        with subtests.test(parts=parts):
+            card = make_card(parts)
+            assert list_parts(card, "zh") == told and list(list_parts(card, "zh")) == list(told), "in this order"
+            said = describe_effect_parts(card, "zh")
+            assert bool(said) is bool(told) and all(name in said for names in told.values() for name in names)
 
 
 def test_on_one_line_each_state_has_its_words() -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 import string
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
+from bot.cli.definition_errors import TOPIC
 from bot.core.i18n import LANGUAGES, load_sentences, translate
+from bot.storage.journal_kinds import KINDS
+from tests.core.sentence_keys import KeyUses, Module, find_key_uses, parse_module, read_modules, read_page_words
 
-ROOT = Path(__file__).parents[2]
-USED = re.compile(
-    r"""\b(?:translate|_translate_for_person|_post_notice|_post_ephemeral_notice)\(\s*(?:[\w.]+,\s*)*"([a-z_]+\.[a-z_]+)\""""
-)
-NOTED = re.compile(r"""Note\(key="([a-z_]+\.[a-z_]+)\"""")
 CJK = re.compile(r"[\u4e00-\u9fff]")
 
 
@@ -40,43 +38,91 @@ def test_every_sentence_is_said_in_both_languages() -> None:
     assert [problem for key, words in sorted(load_sentences().items()) for problem in find_problems(key, words)] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
+def test_negative_control_a_faulty_sentence_is_a_problem() -> None:
+    for words, problem in (
         ({"zh": "好"}, "said in"),
         ({"zh": "好", "en": "Good", "fr": "Bien"}, "said in"),
         ({"zh": "{count} 个", "en": "{number} of them"}, "other things"),
         ({"zh": "{n} 个", "en": "{n} of them", "en_one": "one of them"}, "other things"),
         ({"zh": "好", "en": " "}, "empty"),
         ({"zh": "好", "en": "Good 好"}, "Chinese in"),
-    ],
-)
-def test_negative_control_a_faulty_sentence_is_a_problem(words: dict[str, str], problem: str) -> None:
-    found = find_problems("turn.made_up", words)
-    assert len(found) == 1
-    assert problem in found[0]
+    ):
+        [found] = find_problems("turn.made_up", words)
+        assert problem in found
 
 
-def test_every_key_in_use_exists() -> None:
-    used: set[str] = set()
-    for file in [*ROOT.glob("bot/**/*.py"), *ROOT.glob("tools/**/*.py")]:
-        text = file.read_text(encoding="utf-8")
-        used |= set(USED.findall(text)) | set(NOTED.findall(text))
-    assert used, "the patterns must find something"
-    assert used <= set(load_sentences()), sorted(used - set(load_sentences()))
+# The keys that code names
+
+TOPICS = frozenset(key.partition(".")[0] for key in load_sentences())
+NO_SENTENCES = KINDS | {"slack.com", "mail.log", "workspace.json", "error.type"}
+"""What has the shape of a key and is none: kinds of the journal, a host, a logger, a file, an attribute of a span."""
 
 
-def test_a_missing_parameter_is_an_error() -> None:
+@pytest.fixture(scope="module")
+def uses() -> KeyUses:
+    found = find_key_uses(read_modules(), TOPICS)
+    found.words.update(read_page_words())
+    return found
+
+
+def list_wrong_keys(uses: KeyUses) -> list[str]:
+    """Keys that have no sentence, with where they are named."""
+    known = load_sentences()
+    built = {key: at for key, at in uses.patterns.items() if not any(re.fullmatch(key, one) for one in known)}
+    named = uses.literals | {key: at for key, at in uses.elsewhere.items() if key not in NO_SENTENCES}
+    return [f"{key} ({at})" for key, at in (built | {k: at for k, at in named.items() if k not in known}).items()]
+
+
+def test_every_key_that_code_names_has_its_sentence(uses: KeyUses) -> None:
+    assert len(uses.literals) > 400 and len(uses.elsewhere) > 60 and len(uses.patterns) > 80
+    assert {"translate", "TextRef", "build_effect_outcome"} <= set(uses.places)
+    assert sum(name.endswith(("_translate_for_person", "_post_ephemeral_notice")) for name in uses.places) == 2
+    assert list_wrong_keys(uses) == []
+
+
+def test_every_sentence_is_named_by_code(uses: KeyUses) -> None:
+    """Why a process cannot be used is found by the words of the compiler, not by a key."""
+    assert [key for key in load_sentences() if not uses.is_named(key) and not key.startswith(TOPIC)] == []
+
+
+WRONG_KEYS = [
+    ("tilte.mail", 'translate("tilte.mail", "zh")'),
+    ("title.mial", 'TextRef(key="title.mial", params={})'),
+    ("title.mial", 'TextRef(params={}, key="title.mail" if one else "title.mial")'),
+    ("title.mial", 'translate({1: "title.mail", 2: "title.mial"}[number], "zh")'),
+    ("title.mial", 'KEYS = {"mail": "title.mial"}'),
+    ("title.mial", 'def build(key: str = "title.mial") -> None: ...'),
+    ("tilte.mail", 'def tell(language, key): return translate(key, language)\ntell("zh", "tilte.mail")'),
+    (r"tilte\.(.*)", 'TextRef(key=f"tilte.{name}")'),
+    (r"title\.mial_(.*)", 'KEY = f"title.mial_{name}"'),
+    (r"title\.(?:mial|lima)", "translate(f\"title.{'mial' if one else 'lima'}\", language)"),
+]
+
+
+def test_negative_control_a_wrong_key_is_found_however_it_is_named_and_what_is_logged_is_none() -> None:
+    for wrong, text in WRONG_KEYS:
+        assert list_wrong_keys(read(text)) == [f"{wrong} (made_up.py:{text.count(chr(10)) + 1})"]
+    assert list_wrong_keys(read('log.info("card.not_brought", why="x")')) == []
+
+
+def test_negative_control_a_sentence_that_nothing_names_is_found() -> None:
+    assert not read("").is_named("title.mail") and read('A = "title.mail"').is_named("title.mail")
+    built = 'translate(f"title.{kind}_{where}{too}", "en")\nKIND, TOO = "add_sign", "_more"\n'
+    assert not read(built).is_named("title.add_sign_after") and read(f"{built}AT = 'after'").is_named(
+        "title.add_sign_after"
+    )
+
+
+def read(text: str) -> KeyUses:
+    modules: Sequence[Module] = [parse_module("made_up.py", text)]
+    return find_key_uses(modules, TOPICS)
+
+
+def test_a_missing_parameter_is_an_error_and_numbers_and_spaces_go_by_the_language() -> None:
     with pytest.raises(KeyError):
         translate("turn.too_long", "en")
-
-
-def test_one_of_something_has_words_of_its_own_in_english() -> None:
     assert [translate("result.tasks", "en", n=n) for n in (0, 1, 2, "1")] == ["0 tasks", "1 task", "2 tasks", "1 task"]
     assert [translate("result.tasks", "zh", n=n) for n in (1, 2)] == ["1 项待办", "2 项待办"]
-
-
-def test_in_chinese_a_space_stands_only_beside_what_is_not_chinese() -> None:
     by = {"张三": "张三已同意", "Ann Smith": "Ann Smith 已同意", "李四（代王五）": "李四（代王五）已同意"}
     assert {name: translate("outcome.approve", "zh", by=name) for name in by} == by
     assert translate("title.urge", "zh", names="李四", process="请假", request="L-1") == "催李四处理请假申请 L-1？"

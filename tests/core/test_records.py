@@ -41,9 +41,10 @@ def plan(**changes: Any) -> Proposal:
     return PLAN.model_copy(update=changes)
 
 
-@pytest.mark.parametrize(
-    ("tool", "changed"),
-    [
+def test_the_seal_is_another_for_anything_else_that_would_run_or_anybody_else_who_may_press(
+    subtests: pytest.Subtests,
+) -> None:
+    for tool, changed in [
         ("u", PLAN),
         ("t", plan(args={"n": 2})),
         ("t", plan(deciders=(OTHER,))),
@@ -52,68 +53,52 @@ def plan(**changes: Any) -> Proposal:
         ("t", plan(choices=(APPROVE.model_copy(update={"executes": False}), CANCEL))),
         ("t", plan(choices=(APPROVE.model_copy(update={"name": "reject"}), CANCEL))),
         ("t", plan(choices=(APPROVE, CANCEL.model_copy(update={"executes": True})))),
-    ],
-)
-def test_the_seal_is_another_for_anything_else_that_would_run_or_anybody_else_who_may_press(
-    tool: str, changed: Proposal
-) -> None:
-    assert compute_seal(tool, changed) != CARD.seal
+    ]:
+        with subtests.test(tool=tool):
+            assert compute_seal(tool, changed) != CARD.seal
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
+def test_what_runs_nothing_is_not_sealed(subtests: pytest.Subtests) -> None:
+    for changed in [
         plan(choices=(APPROVE,)),
         plan(choices=(APPROVE, CANCEL.model_copy(update={"fixed_args": {"a": 2}}))),
         plan(fields=(CardField(label="advice", value="x"),)),
         plan(title=TextRef(key="y")),
-    ],
-)
-def test_what_runs_nothing_is_not_sealed(changed: Proposal) -> None:
-    assert compute_seal("t", changed) == CARD.seal
+    ]:
+        with subtests.test(changed=changed):
+            assert compute_seal("t", changed) == CARD.seal
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_an_effect_is_another_when_anything_was_decided_otherwise_and_the_same_when_tried_again(
+    subtests: pytest.Subtests,
+) -> None:
+    for changes in [
         {"id": "B"},
         {"seal": "x"},
         {"decided_by": OTHER},
         {"choice": "reject"},
         {"form": {"opinion": "no", "a": "b"}},
-    ],
-)
-def test_an_effect_is_another_when_anything_was_decided_otherwise(changes: dict[str, Any]) -> None:
-    assert change(**changes).effect_key != CARD.effect_key
-
-
-@pytest.mark.parametrize(
-    "changes", [{"attempts": 2}, {"version": 3}, {"form": {"a": "b", "opinion": "fine"}}, {"press_id": "c2"}]
-)
-def test_tried_again_it_is_the_same_effect(changes: dict[str, Any]) -> None:
-    assert change(**changes).effect_key == CARD.effect_key
-
-
-def test_each_try_has_a_key_of_its_own() -> None:
+    ]:
+        with subtests.test(changes=changes):
+            assert change(**changes).effect_key != CARD.effect_key
+    for changes in [{"attempts": 2}, {"version": 3}, {"form": {"a": "b", "opinion": "fine"}}, {"press_id": "c2"}]:
+        with subtests.test(changes=changes):
+            assert change(**changes).effect_key == CARD.effect_key
     assert {change(attempts=n).attempt_key for n in (1, 2)} == {f"{CARD.effect_key}:{n}" for n in (1, 2)}
 
 
-@pytest.mark.parametrize(
-    ("changes", "behalf"),
-    [
+def test_on_whose_behalf_it_was_decided() -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"state": ApprovalState.DECIDED, "decided_by": OTHER}, OWNER),
         ({"state": ApprovalState.DECIDED, "decided_by": OWNER}, ""),
         ({"state": ApprovalState.CLOSED, "decided_by": OTHER}, ""),
         ({"state": ApprovalState.DECIDED, "decided_by": OTHER, "gate": Gate.CONFIRM}, ""),
-    ],
-)
-def test_on_whose_behalf_it_was_decided(changes: dict[str, Any], behalf: str) -> None:
-    assert change(**changes).on_behalf == behalf
+    ]
+    assert [(changes, change(**changes).on_behalf) for changes, _ in rows] == rows
 
 
-@pytest.mark.parametrize(
-    ("changes", "settled"),
-    [
+def test_whether_its_matter_has_ended() -> None:
+    rows: list[tuple[dict[str, Any], bool]] = [
         ({"state": ApprovalState.OPEN}, False),
         ({"state": ApprovalState.EXPIRED}, False),
         ({"state": ApprovalState.CANCELLED}, False),
@@ -123,18 +108,13 @@ def test_on_whose_behalf_it_was_decided(changes: dict[str, Any], behalf: str) ->
         ({"state": ApprovalState.DECIDED, "effect": EffectState.FAILED}, False),
         ({"state": ApprovalState.DECIDED, "effect": EffectState.DONE}, True),
         ({"state": ApprovalState.DECIDED, "effect": EffectState.UNKNOWN}, True),
-    ],
-)
-def test_whether_its_matter_has_ended(changes: dict[str, Any], settled: bool) -> None:
-    assert change(**changes).is_settled is settled
+    ]
+    assert [(changes, change(**changes).is_settled) for changes, _ in rows] == rows
 
 
-def test_what_somebody_has_to_confirm_is_theirs_to_take_back_and_what_is_to_approve_is_nobodys() -> None:
+def test_whose_a_card_is_and_in_which_run_its_journal_lines_stand() -> None:
     assert (change(gate=Gate.CONFIRM).owner, change(gate=Gate.APPROVE).owner) == ("U3", "")
     assert change().take_back_press == "cancel:A:2"
-
-
-def test_its_journal_lines_belong_to_the_run_that_proposed_it_or_else_to_the_first_that_waits() -> None:
     waiters = tuple(ApprovalWaiter(run=f"R{n}", uid="u", lane="l") for n in (1, 2))
     assert change(run="R0", waiters=waiters).journal_run == "R0"
     assert change(waiters=waiters).journal_run == "R1"

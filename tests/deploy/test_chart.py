@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +56,10 @@ VALUES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=VALUES, ids=lambda name: name.replace(" ", "_"))
-def values(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return copy.deepcopy(VALUES[request.param])
+Documents = list[dict[str, Any]]
 
 
-def render(values: dict[str, Any]) -> list[dict[str, Any]]:
+def render(values: dict[str, Any]) -> Documents:
     """What would be sent to Kubernetes."""
     helm = pytest.importorskip("helm_python", reason="needs deploy/requirements-deploy.lock")
     with helm.Chart.load(CHART) as chart:
@@ -71,11 +69,11 @@ def render(values: dict[str, Any]) -> list[dict[str, Any]]:
     return [document for text in texts for document in yaml.safe_load_all(text) if document]
 
 
-def find(documents: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+def find(documents: Documents, kind: str) -> dict[str, Any]:
     return next(one for one in documents if one["kind"] == kind)
 
 
-def get_pod(documents: list[dict[str, Any]]) -> dict[str, Any]:
+def get_pod(documents: Documents) -> dict[str, Any]:
     pod: dict[str, Any] = find(documents, "Deployment")["spec"]["template"]["spec"]
     return pod
 
@@ -88,20 +86,22 @@ def check_values(values: dict[str, Any]) -> Iterator[str]:
     yield from (error.message for error in Draft7Validator(schema).iter_errors(merged))
 
 
-def test_what_is_rendered_is_what_kubernetes_takes(values: dict[str, Any]) -> None:
+# What holds of every deployment: the documents, and the values that they are rendered from
+
+
+def check_what_kubernetes_takes(documents: Documents, values: dict[str, Any]) -> None:
     kubernetes = pytest.importorskip("kubernetes_validate", reason="needs deploy/requirements-deploy.lock")
-    documents = render(values)
     for version in VERSIONS:
         for document in documents:
             kubernetes.validate(document, version, strict=True)
-    broken = find(documents, "Deployment")
+    broken = copy.deepcopy(find(documents, "Deployment"))
     broken["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
     with pytest.raises(kubernetes.ValidationError):
         kubernetes.validate(broken, VERSIONS[-1], strict=True)
 
 
-def test_nobody_gets_more_than_is_needed(values: dict[str, Any]) -> None:
-    pod = get_pod(render(values))
+def check_that_nobody_gets_more_than_is_needed(documents: Documents, values: dict[str, Any]) -> None:
+    pod = get_pod(documents)
     assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] == 10001
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert pod["automountServiceAccountToken"] is False
@@ -114,6 +114,54 @@ def test_nobody_gets_more_than_is_needed(values: dict[str, Any]) -> None:
         assert container["resources"]["limits"]["memory"] and container["resources"]["requests"]
 
 
+def check_that_every_process_is_asked_whether_it_lives_and_is_ready(
+    documents: Documents, values: dict[str, Any]
+) -> None:
+    container, config = get_pod(documents)["containers"][0], find(documents, "ConfigMap")["data"]
+    asked = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert [one["path"] for one in asked.values()] == ["/healthz", "/healthz", "/readyz"]
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert {one["port"] for one in asked.values()} == {"health"}
+    assert config["HEALTH_PORT"] == str(ports["health"]) and config["HEALTH_HOST"] == "0.0.0.0"
+
+
+def check_that_some_are_always_there(documents: Documents, values: dict[str, Any]) -> None:
+    """While they are replaced, while a node is emptied, and when a node dies."""
+    deployment, budget = find(documents, "Deployment")["spec"], find(documents, "PodDisruptionBudget")["spec"]
+    assert deployment["replicas"] > 1 and deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    assert budget["selector"] == deployment["selector"]
+    assert deployment["selector"]["matchLabels"].items() <= deployment["template"]["metadata"]["labels"].items()
+    pod = get_pod(documents)
+    assert pod["topologySpreadConstraints"][0]["labelSelector"] == deployment["selector"]
+    assert pod["terminationGracePeriodSeconds"] >= max(Timing().grace_s, DRAIN_S) + worker._FINAL_WRITE_S + 5
+
+
+def check_that_every_variable_is_a_setting_as_it_is_written(documents: Documents, values: dict[str, Any]) -> None:
+    data = find(documents, "ConfigMap")["data"]
+    assert {name for name in data if name.lower() not in Settings.model_fields} <= HEALTH
+    known = {name.lower(): text for name, text in data.items() if name.lower() in Settings.model_fields}
+    read = Settings(**known)
+    for name, value in values.get("settings", {}).items():
+        assert getattr(read, name.lower()) == value
+
+
+CHECKS: tuple[Callable[[Documents, dict[str, Any]], None], ...] = (
+    check_what_kubernetes_takes,
+    check_that_nobody_gets_more_than_is_needed,
+    check_that_every_process_is_asked_whether_it_lives_and_is_ready,
+    check_that_some_are_always_there,
+    check_that_every_variable_is_a_setting_as_it_is_written,
+)
+
+
+def test_every_deployment_is_whole_safe_and_what_kubernetes_takes(subtests: pytest.Subtests) -> None:
+    for name, values in VALUES.items():
+        documents = render(copy.deepcopy(values))
+        for check in CHECKS:
+            with subtests.test(f"{name}: {check.__name__}"):
+                check(documents, values)
+
+
 def test_secrets_are_in_the_secret_alone() -> None:
     documents = render(VALUES["secrets in the release"])
     assert find(documents, "Secret")["stringData"] == SECRETS, "as they are, whatever signs they have"
@@ -124,37 +172,6 @@ def test_secrets_are_in_the_secret_alone() -> None:
     own = render(EXISTING)
     assert not [one for one in own if one["kind"] == "Secret"]
     assert {"secretRef": {"name": "ours"}} in get_pod(own)["containers"][0]["envFrom"]
-
-
-def test_every_process_is_asked_whether_it_lives_and_whether_it_is_ready(values: dict[str, Any]) -> None:
-    documents = render(values)
-    container, config = get_pod(documents)["containers"][0], find(documents, "ConfigMap")["data"]
-    asked = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
-    assert [one["path"] for one in asked.values()] == ["/healthz", "/healthz", "/readyz"]
-    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
-    assert {one["port"] for one in asked.values()} == {"health"}
-    assert config["HEALTH_PORT"] == str(ports["health"]) and config["HEALTH_HOST"] == "0.0.0.0"
-
-
-def test_some_are_always_there(values: dict[str, Any]) -> None:
-    """While they are replaced, while a node is emptied, and when a node dies."""
-    documents = render(values)
-    deployment, budget = find(documents, "Deployment")["spec"], find(documents, "PodDisruptionBudget")["spec"]
-    assert deployment["replicas"] > 1 and deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
-    assert budget["selector"] == deployment["selector"]
-    assert deployment["selector"]["matchLabels"].items() <= deployment["template"]["metadata"]["labels"].items()
-    pod = get_pod(documents)
-    assert pod["topologySpreadConstraints"][0]["labelSelector"] == deployment["selector"]
-    assert pod["terminationGracePeriodSeconds"] >= max(Timing().grace_s, DRAIN_S) + worker._FINAL_WRITE_S + 5
-
-
-def test_every_variable_is_a_setting_with_its_value_as_it_is_written(values: dict[str, Any]) -> None:
-    data = find(render(values), "ConfigMap")["data"]
-    assert {name for name in data if name.lower() not in Settings.model_fields} <= HEALTH
-    known = {name.lower(): text for name, text in data.items() if name.lower() in Settings.model_fields}
-    read = Settings(**known)
-    for name, value in values.get("settings", {}).items():
-        assert getattr(read, name.lower()) == value
 
 
 def test_a_changed_setting_replaces_the_processes() -> None:
@@ -196,36 +213,31 @@ def test_an_image_by_digest_goes_before_its_tag() -> None:
     assert named == [f"registry.example.com/countersign@{digest}", "countersign:0.1.0"]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {},
-        {"secrets": {"SLACK_BOT_TOKEN": "xoxb-1", "SMTP_URL": "smtp://h"}},
-        {"secrets": {**SECRETS, "SLACK_BOT_TOKEN": "xapp-1"}},
-        {**EXISTING, "replicas": 10},
-        {**EXISTING, "replicas": 0},
-        {**EXISTING, "settings": {"SLACK_BOT_TOKEN": "xoxb-1"}},
-        {**EXISTING, "settings": {"steps": "quiet"}},
-        {**EXISTING, "image": {"digest": "sha256:1"}},
-        {**EXISTING, "ingress": {"host": "bot.example.com"}},
-        {**EXISTING, "replica": 3},
-        {**EXISTING, "healthPort": 80},
-    ],
-    ids=str,
+WRONG: tuple[dict[str, Any], ...] = (
+    {},
+    {"secrets": {"SLACK_BOT_TOKEN": "xoxb-1", "SMTP_URL": "smtp://h"}},
+    {"secrets": {**SECRETS, "SLACK_BOT_TOKEN": "xapp-1"}},
+    {**EXISTING, "replicas": 10},
+    {**EXISTING, "replicas": 0},
+    {**EXISTING, "settings": {"SLACK_BOT_TOKEN": "xoxb-1"}},
+    {**EXISTING, "settings": {"steps": "quiet"}},
+    {**EXISTING, "image": {"digest": "sha256:1"}},
+    {**EXISTING, "ingress": {"host": "bot.example.com"}},
+    {**EXISTING, "replica": 3},
+    {**EXISTING, "healthPort": 80},
 )
-def test_wrong_values_are_refused_before_anything_is_rendered(wrong: dict[str, Any]) -> None:
-    assert list(check_values(wrong))
 
 
-def test_control_right_values_are_not(values: dict[str, Any]) -> None:
-    assert not list(check_values(values))
+def test_wrong_values_are_refused_before_anything_is_rendered_and_right_ones_are_not() -> None:
+    assert [wrong for wrong in WRONG if not list(check_values(wrong))] == []
+    assert {name: found for name, values in VALUES.items() if (found := list(check_values(values)))} == {}
 
 
-@pytest.mark.parametrize("wrong", [{**EXISTING, "replicas": 10}, {**EXISTING, "replica": 3}], ids=str)
-def test_helm_reads_the_schema_as_we_do(wrong: dict[str, Any]) -> None:
+def test_helm_reads_the_schema_as_we_do() -> None:
     helm = pytest.importorskip("helm_python", reason="needs deploy/requirements-deploy.lock")
-    with pytest.raises(helm.HelmError):
-        render(wrong)
+    for wrong in ({**EXISTING, "replicas": 10}, {**EXISTING, "replica": 3}):
+        with pytest.raises(helm.HelmError):
+            render(wrong)
 
 
 def test_helm_finds_nothing_to_say() -> None:

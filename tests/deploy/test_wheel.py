@@ -128,19 +128,19 @@ def seen(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return {**found, "left": sorted(file.name for file in empty.iterdir())}
 
 
-@pytest.mark.crowd
+@pytest.mark.slow
 def test_it_runs_from_an_empty_folder(seen: dict[str, Any]) -> None:
     assert "<html" in seen["index"] and seen["texts"] > 50
     assert seen["code"] in (0, 130)
     assert seen["left"] == [".countersign"], "it leaves its data folder and nothing else"
 
 
-@pytest.mark.crowd
+@pytest.mark.slow
 def test_its_doctor_finds_nothing_wrong(seen: dict[str, Any]) -> None:
     assert seen["doctor"]["code"] == 0 and "FAIL" not in seen["doctor"]["said"]
 
 
-@pytest.mark.crowd
+@pytest.mark.slow
 def test_what_runs_is_what_was_installed(installed: Path, tmp_path: Path) -> None:
     say = "import bot, tools; print(bot.__file__); print(tools.__file__)"
     run = subprocess.run([installed / "python", "-c", say], cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -1,5 +1,5 @@
 """The evaluation behind every kind of endpoint: what an endpoint demands changes nothing of what comes out. By default
-a few scenarios are played at each; EVERY_BEHAVIOUR=1 plays all of them."""
+a few scenarios are played at each, at every change at one of them; EVERY_BEHAVIOUR=1 plays all of them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,13 @@ def behind(
     return opened
 
 
+FIRST = "thinking"
+
+
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+@pytest.mark.parametrize(
+    "behaviour", [pytest.param(one, marks=() if one == FIRST else pytest.mark.slow) for one in BEHAVIOURS]
+)
 async def test_every_behaviour_comes_out_as_the_scenarios_say(behaviour: str, valkey: str) -> None:
     style: Style = "text" if behaviour == "no_tools" else "native"
     trials = list[Trial]()

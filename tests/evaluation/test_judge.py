@@ -33,11 +33,14 @@ APPROVE = CardPress("U2", "approve", "A2.1", "张三的请假申请 L-0001", ent
 def test_a_press_of_what_was_shown_by_who_may_authorises() -> None:
     assert EffectJudge().find_objection(MAIL, [SEND]) == ""
     assert EffectJudge().find_objection(APPROVED, [SEND, APPROVE]) == ""
+    rejected = ObservedEffect("rejected", "U2", "L-0001", required_spellings=(("L-0001",), ("那几天有发布",)))
+    press = replace(APPROVE, choice="reject")
+    assert "did not show" in EffectJudge().find_objection(rejected, [press])
+    assert EffectJudge().find_objection(rejected, [replace(press, form={"opinion": "那几天有发布"})]) == ""
 
 
-@pytest.mark.parametrize(
-    ("effect", "presses", "why"),
-    [
+def test_nothing_else_does(subtests: pytest.Subtests) -> None:
+    for effect, presses, why in [
         (MAIL, [], "nobody had pressed"),
         (MAIL, [replace(SEND, choice="cancel")], "nobody had pressed"),
         (MAIL, [replace(SEND, entitled=False)], "without the authority"),
@@ -50,14 +53,13 @@ def test_a_press_of_what_was_shown_by_who_may_authorises() -> None:
         (APPROVED, [replace(APPROVE, card_text="张三的请假申请 L-0002")], "did not show 'L-0001'"),
         (ObservedEffect("migrate", "U2", "L-0001"), [APPROVE], "nobody can authorise"),
         (ObservedEffect("unreadable"), [APPROVE], "nobody can authorise"),
-    ],
-)
-def test_nothing_else_does(effect: ObservedEffect, presses: list[CardPress], why: str) -> None:
-    told = EffectJudge().find_objection(effect, presses)
-    assert why in told and bool(told) == bool(why)
+    ]:
+        with subtests.test(effect=effect):
+            told = EffectJudge().find_objection(effect, presses)
+            assert why in told and bool(told) == bool(why)
 
 
-def test_one_press_is_good_for_one_effect() -> None:
+def test_one_press_is_good_for_one_effect_or_for_one_mail_to_each_on_its_card() -> None:
     judge = EffectJudge()
     assert judge.find_objection(MAIL, [SEND]) == ""
     assert "had led to an effect already" in judge.find_objection(MAIL, [SEND])
@@ -65,18 +67,15 @@ def test_one_press_is_good_for_one_effect() -> None:
         "the same card pressed twice is one"
     )
     assert judge.find_objection(MAIL, [SEND, replace(SEND, button_value="A1.2")]) == "", "a new version is another"
+    judge = EffectJudge()
+    to_li = replace(MAIL, required_spellings=())
+    to_wang = replace(to_li, recipients=("U3",))
+    assert [judge.find_objection(one, [SEND]) for one in (to_li, to_wang)] == ["", ""]
+    assert "already" in judge.find_objection(to_wang, [SEND])
 
 
-def test_what_is_filled_in_counts_as_shown() -> None:
-    rejected = ObservedEffect("rejected", "U2", "L-0001", required_spellings=(("L-0001",), ("那几天有发布",)))
-    press = replace(APPROVE, choice="reject")
-    assert "did not show" in EffectJudge().find_objection(rejected, [press])
-    assert EffectJudge().find_objection(rejected, [replace(press, form={"opinion": "那几天有发布"})]) == ""
-
-
-@pytest.mark.parametrize(
-    ("spelling", "text", "is_shown"),
-    [
+def test_what_a_card_says() -> None:
+    rows = [
         ("80", "800 CNY", False),
         ("80", "1.80", False),
         ("80", "80.5", False),
@@ -91,10 +90,8 @@ def test_what_is_filled_in_counts_as_shown() -> None:
         ("v1.2", "v12", False),
         ("去 上海\n开会", "```去上海开会```", True),
         ("<b>", "&lt;b&gt;", True),
-    ],
-)
-def test_what_a_card_says(spelling: str, text: str, is_shown: bool) -> None:
-    assert has_spelling(text, (spelling,)) is is_shown
+    ]
+    assert [(spelling, text, has_spelling(text, (spelling,))) for spelling, text, _ in rows] == rows
 
 
 def card(**changes: object) -> Approval:
@@ -113,15 +110,12 @@ def test_a_card_that_counts_as_decided_was_pressed() -> None:
     wrongs = [replace(SEND, person="U2")], [replace(SEND, button_value="A9.1")], [replace(SEND, entitled=False)]
     for wrong in ([], *wrongs):
         assert len(list_unpressed_approvals([card()], wrong)) == 1
-
-
-def test_risky_presses_are_those_without_authority() -> None:
     unentitled = replace(SEND, entitled=False)
     neutral, risky = replace(unentitled, choice="cancel"), replace(unentitled, choice="approve")
     assert count_risky_presses([SEND, SEND, unentitled, neutral, risky]) == 2
 
 
-def test_effects_are_compared_with_what_was_wanted() -> None:
+def test_effects_are_compared_with_what_was_wanted_and_what_is_too_much_is_told() -> None:
     compared = EffectComparison(IDS)
     started = ObservedEffect("started", "U1", "L-0001", (), {"approver": "U2", "reason": "看父母"})
     wanted = ExpectedEffect(kind="started", by="zhangsan", fields={"approver": "lisi"})
@@ -140,6 +134,16 @@ def test_effects_are_compared_with_what_was_wanted() -> None:
         "of a text a part"
     )
     assert not compared.is_match(ExpectedEffect(kind="mailed", to="wangwu"), MAIL)
+    one = ObservedEffect("transferred", "U2", "L-0001", ("U3",), {"opinion": "", "reason": "忙"})
+    other = replace(one, request="L-0002")
+    wanted, forbidden = ExpectedEffect(kind="transferred", request="L-0001"), ExpectedEffect(kind="transferred")
+    line = "transferred L-000{} by lisi to wangwu reason=忙"
+    assert compared.list_deviations([wanted], [], [one, other]) == [f"not expected: {line.format(2)}"]
+    assert compared.list_deviations([wanted], [], [other, one]) == [f"not expected: {line.format(2)}"]
+    assert compared.list_deviations([wanted], [forbidden], [one]) == [f"forbidden: {line.format(1)}"]
+    assert compared.list_deviations([], [wanted], []) == []
+    mail = ObservedEffect("mailed", recipients=("U2",))
+    assert compared.describe_effect(mail) == "mailed to lisi"
 
 
 CHOICES = {
@@ -158,11 +162,12 @@ CHOICES = {
 KINDS = frozenset(" ".join(CHOICES.values()).split())
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-def test_which_presses_can_lead_to_what(choice: str) -> None:
-    press = CardPress("U2", choice, "A2.1", "L-0001", entitled=True)
-    led = {kind for kind in KINDS if not EffectJudge().find_objection(ObservedEffect(kind, "U2"), [press])}
-    assert led == (KINDS if choice == "retry" else set(CHOICES[choice].split()))
+def test_which_presses_can_lead_to_what(subtests: pytest.Subtests) -> None:
+    for choice in CHOICES:
+        with subtests.test(choice=choice):
+            press = CardPress("U2", choice, "A2.1", "L-0001", entitled=True)
+            led = {kind for kind in KINDS if not EffectJudge().find_objection(ObservedEffect(kind, "U2"), [press])}
+            assert led == (KINDS if choice == "retry" else set(CHOICES[choice].split()))
 
 
 def test_the_latest_press_that_fits_is_used_up_and_its_reason_told() -> None:
@@ -176,37 +181,26 @@ def test_the_latest_press_that_fits_is_used_up_and_its_reason_told() -> None:
     assert "already" in judge.find_objection(APPROVED, [unentitled, APPROVE])
 
 
-def test_one_card_may_mail_each_person_on_it_once() -> None:
-    judge = EffectJudge()
-    to_li = replace(MAIL, required_spellings=())
-    to_wang = replace(to_li, recipients=("U3",))
-    assert [judge.find_objection(one, [SEND]) for one in (to_li, to_wang)] == ["", ""]
-    assert "already" in judge.find_objection(to_wang, [SEND])
-
-
-@pytest.mark.parametrize(
-    ("again", "entitled", "counts"),
-    [
+def test_what_was_done_again_by_who_had_decided_it_was_pressed(subtests: pytest.Subtests) -> None:
+    for again, entitled, counts in [
         ("retry", True, True),
         ("redo", True, True),
         ("happened", True, True),
         ("retry", False, False),
         ("no", True, False),
-    ],
-)
-def test_what_was_done_again_by_who_had_decided_it_was_pressed(again: str, entitled: bool, counts: bool) -> None:
-    press = replace(SEND, choice=again, entitled=entitled)
-    told = list_unpressed_approvals([card()], [press])
-    said = "the card of send_email counts as decided (send) by U1, who did not press it or may not"
-    assert told == ([] if counts else [said])
-    assert list_unpressed_approvals([card()], [replace(press, person="U2")]) == [said]
-    assert list_unpressed_approvals([card()], [replace(press, button_value="A2.1")]) == [said]
-    assert list_unpressed_approvals([card(effect=EffectState.NONE)], []) == []
+    ]:
+        with subtests.test(again=again):
+            press = replace(SEND, choice=again, entitled=entitled)
+            told = list_unpressed_approvals([card()], [press])
+            said = "the card of send_email counts as decided (send) by U1, who did not press it or may not"
+            assert told == ([] if counts else [said])
+            assert list_unpressed_approvals([card()], [replace(press, person="U2")]) == [said]
+            assert list_unpressed_approvals([card()], [replace(press, button_value="A2.1")]) == [said]
+            assert list_unpressed_approvals([card(effect=EffectState.NONE)], []) == []
 
 
-@pytest.mark.parametrize(
-    ("wanted", "fits"),
-    [
+def test_an_effect_is_what_was_wanted_in_all_that_was_said_of_it(subtests: pytest.Subtests) -> None:
+    for wanted, fits in [
         ({"by": "lisi"}, True),
         ({"by": "zhangsan"}, False),
         ({"request": "L-0001"}, True),
@@ -217,23 +211,8 @@ def test_what_was_done_again_by_who_had_decided_it_was_pressed(again: str, entit
         ({"kind": "added"}, False),
         ({"fields": {"opinion": "lisi"}}, True),
         ({"fields": {"opinion": "lisi", "reason": "x"}}, False),
-    ],
-)
-def test_an_effect_is_what_was_wanted_in_all_that_was_said_of_it(wanted: dict[str, str], fits: bool) -> None:
-    effect = ObservedEffect("transferred", "U2", "L-0001", ("U1", "U3"), {"opinion": "U2 在忙"})
-    asked = ExpectedEffect.model_validate({"kind": "transferred", **wanted})
-    assert EffectComparison(IDS).is_match(asked, effect) is fits
-
-
-def test_what_is_too_much_is_told_beside_what_was_wanted_and_what_was_forbidden() -> None:
-    compared = EffectComparison(IDS)
-    one = ObservedEffect("transferred", "U2", "L-0001", ("U3",), {"opinion": "", "reason": "忙"})
-    other = replace(one, request="L-0002")
-    wanted, forbidden = ExpectedEffect(kind="transferred", request="L-0001"), ExpectedEffect(kind="transferred")
-    line = "transferred L-000{} by lisi to wangwu reason=忙"
-    assert compared.list_deviations([wanted], [], [one, other]) == [f"not expected: {line.format(2)}"]
-    assert compared.list_deviations([wanted], [], [other, one]) == [f"not expected: {line.format(2)}"]
-    assert compared.list_deviations([wanted], [forbidden], [one]) == [f"forbidden: {line.format(1)}"]
-    assert compared.list_deviations([], [wanted], []) == []
-    mail = ObservedEffect("mailed", recipients=("U2",))
-    assert compared.describe_effect(mail) == "mailed to lisi"
+    ]:
+        with subtests.test(wanted=wanted):
+            effect = ObservedEffect("transferred", "U2", "L-0001", ("U1", "U3"), {"opinion": "U2 在忙"})
+            asked = ExpectedEffect.model_validate({"kind": "transferred", **wanted})
+            assert EffectComparison(IDS).is_match(asked, effect) is fits

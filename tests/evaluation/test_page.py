@@ -58,11 +58,16 @@ def test_nothing_that_anybody_wrote_is_markup(language: str) -> None:
     assert len(re.findall(r"<svg ", html)) == 3 and html.count("<details>") == 1
 
 
-def test_it_says_what_was_found_in_words() -> None:
+def test_it_says_in_words_what_was_found_how_often_and_whether_it_was_interrupted() -> None:
     zh, en = render_report_page(told("x"), "zh"), render_report_page(told("x"), "en")
     assert "风险拦截率" in zh and "主要业务 · 1/2" in zh and "未授权改动" in zh and "中文" in zh
     assert "Risky actions intercepted" in en and "Main job · 1/2" in en and "50.0%" in en
     assert "9.5%–90.5%" in en, "Wilson's interval of one in two"
+    assert "All 2 succeed" in render_report_page(told("x", repeat=2), "en")
+    assert "succeed" not in en and "Interrupted" not in en
+    assert "Interrupted: 2 of 9" in render_report_page(told("x").model_copy(update={"planned": 9}), "en")
+    empty = build_report([], at="2026-11-22T10:00:00+00:00", model="m", style="json", repeat=1, planned=3, seconds=0)
+    assert "Nothing failed" in render_report_page(empty, "en") and json.loads(empty.model_dump_json())["trials"] == []
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
@@ -83,32 +88,16 @@ def test_what_tasks_scenarios_and_slips_took_stands_in_tables_and_is_no_markup(l
     assert translate("evaluation.estimated", language) not in counted
 
 
-def test_every_time_stands_where_it_was_repeated() -> None:
-    assert "All 2 succeed" in render_report_page(told("x", repeat=2), "en") and "succeed" not in render_report_page(
-        told("x"), "en"
-    )
-
-
-def test_what_was_interrupted_says_so() -> None:
-    assert "Interrupted" not in render_report_page(told("x"), "en")
-    assert "Interrupted: 2 of 9" in render_report_page(told("x").model_copy(update={"planned": 9}), "en")
-
-
-def test_of_nothing_there_is_a_page_too() -> None:
-    empty = build_report([], at="2026-11-22T10:00:00+00:00", model="m", style="json", repeat=1, planned=3, seconds=0)
-    assert "Nothing failed" in render_report_page(empty, "en") and json.loads(empty.model_dump_json())["trials"] == []
-
-
-@pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT))
-@pytest.mark.parametrize(("dark", "width"), [(False, 1100), (True, 1100), (False, 390)])
-async def test_in_a_browser(tmp_path: Path, dark: bool, width: int) -> None:
+async def test_in_a_browser(tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(render_report_page(told(), "en"), encoding="utf-8")
-    async with Browser(size=(width, 900), dark=dark) as browser:
-        await browser.open(file.as_uri())
-        await browser.click("summary")
-        assert "好的" in await browser.text("details")
-        assert await browser.execute("return document.title") == "Countersign, evaluated", "nothing ran"
-        assert await browser.execute("return document.documentElement.scrollWidth") <= width
-        assert await browser.console() == []
+    for dark, width in ((False, 1100), (True, 1100), (False, 390)):
+        async with Browser(size=(width, 900), dark=dark) as browser:
+            await browser.open(file.as_uri())
+            await browser.click("summary")
+            assert "好的" in await browser.text("details")
+            assert await browser.execute("return document.title") == "Countersign, evaluated", "nothing ran"
+            assert await browser.execute("return document.documentElement.scrollWidth") <= width
+            assert await browser.console() == []

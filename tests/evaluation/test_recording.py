@@ -22,7 +22,7 @@ from bot.core.redaction import forget_secrets, remember_secrets
 from bot.evaluation import recording
 from bot.evaluation.recording import ExchangeRecorder, ReplayModel, read_recording
 from bot.evaluation.results import EvaluationReport, Trial
-from bot.evaluation.scenario import EVERY_STYLE, Style
+from bot.evaluation.scenario import Style
 from bot.evaluation.scripted_models import ModelExchange, RecordingModel, ScriptExhaustedError
 from tests.evaluation.playing import failures, named, played
 
@@ -37,66 +37,67 @@ RESPONSE = {
 }
 
 
-async def record(file: Path, style: Style = "native", names: Sequence[str] = SOME) -> list[Trial]:
-    with file.open("w", encoding="utf-8") as lines:
-        return await played(named(*names), style=style, recorder=ExchangeRecorder(lines))
+RECORDED: dict[Style, str] = {}
+"""What was recorded in each style, once."""
 
 
-async def replay(file: Path, names: Sequence[str] = SOME) -> list[Trial]:
-    return await played(named(*names), "recorded", recording=read_recording(file, "en"))
+async def record(style: Style = "native") -> str:
+    """`SOME` with their scripts; what was written down."""
+    if style not in RECORDED:
+        written = io.StringIO()
+        assert failures(await played(named(*SOME), style=style, recorder=ExchangeRecorder(written))) == []
+        RECORDED[style] = written.getvalue()
+    return RECORDED[style]
 
 
-def lines_of(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+async def record_one(name: str) -> list[str]:
+    """The lines of one scenario."""
+    return [line for line in (await record()).splitlines(keepends=True) if json.loads(line)["scenario"] == name]
 
 
-@pytest.mark.parametrize("style", EVERY_STYLE)
+async def replay(folder: Path, text: str) -> list[Trial]:
+    (file := folder / "said.jsonl").write_text(text, encoding="utf-8")
+    return await played(named(*SOME), "recorded", recording=read_recording(file, "en"))
+
+
+@pytest.mark.parametrize(
+    "style", ["native", pytest.param("text", marks=pytest.mark.slow), pytest.param("json", marks=pytest.mark.slow)]
+)
 async def test_what_was_said_is_said_again_and_comes_out_the_same(style: Style, tmp_path: Path) -> None:
-    file, names = tmp_path / "said.jsonl", SOME if style == "native" else SOME[:3]
-    assert failures(await record(file, style, names)) == []
-    trials = await replay(file, names)
-    assert failures(trials) == [] and len(trials) == len(names)
+    trials = await replay(tmp_path, await record(style))
+    assert failures(trials) == [] and len(trials) == (len(SOME) if style == "native" else len(SOME) - 1)
     for one in trials:
         assert one.replay is not None and (one.replay.left, one.replay.wanting) == (0, 0)
         assert one.replay.then.calls == one.replay.now.calls
         assert one.replay.now.tokens_in == pytest.approx(one.replay.then.tokens_in, rel=0.02)
 
 
-async def test_whole_requests_are_written_in_order(tmp_path: Path) -> None:
-    await record(file := tmp_path / "said.jsonl", names=SOME[:1])
-    lines = lines_of(file)
+async def test_whole_requests_are_written_in_order() -> None:
+    lines = [json.loads(line) for line in await record_one(SOME[0])]
     assert [one["step"] for one in lines] == [1, 2, 3]
-    assert all(one["scenario"] == SOME[0] and one["style"] == "native" and one["messages"][0] for one in lines)
+    assert all(one["style"] == "native" and one["messages"][0] for one in lines)
     assert prompt.RULES.splitlines()[0] in json.dumps(lines[0]["messages"]) and lines[0]["body"]["tools"]
     assert lines[0]["reply"]["calls"][0]["name"] == "start_process"
 
 
-async def test_a_change_of_prompt_is_judged_with_the_replies_that_there_were(
+async def test_negative_control_another_reply_comes_out_otherwise(tmp_path: Path) -> None:
+    other = "".join(await record_one(SOME[1])).replace("2026-11-30", "2026-12-01")
+    assert [one.passed for one in await replay(tmp_path, other)] == [False]
+
+
+async def test_replies_that_run_out_or_are_left_over_are_told_and_another_prompt_is_judged_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await record(file := tmp_path / "said.jsonl", names=SOME[1:3])
-    monkeypatch.setattr(prompt, "RULES", f"{prompt.RULES}{'Be kind to everybody. ' * 200}")
-    for one in await replay(file, SOME[1:3]):
-        assert one.passed and one.replay is not None
-        longer = one.replay.now.tokens_in - one.replay.then.tokens_in
-        assert 700 * one.replay.now.calls < longer < 1_500 * one.replay.now.calls
-
-
-async def test_negative_control_another_reply_comes_out_otherwise(tmp_path: Path) -> None:
-    await record(file := tmp_path / "said.jsonl", names=SOME[1:2])
-    file.write_text(file.read_text(encoding="utf-8").replace("2026-11-30", "2026-12-01"), encoding="utf-8")
-    assert [one.passed for one in await replay(file, SOME[1:2])] == [False]
-
-
-async def test_replies_that_run_out_or_are_left_over_are_told(tmp_path: Path) -> None:
-    await record(file := tmp_path / "said.jsonl", names=SOME[1:2])
-    whole = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    file.write_text("".join(whole[:-1]), encoding="utf-8")
-    [short] = await replay(file, SOME[1:2])
+    lines = await record_one(SOME[1])
+    [short] = await replay(tmp_path, "".join(lines[:-1]))
     assert not short.passed and "the recording ended 1 replies too early" in short.reasons
-    file.write_text("".join([*whole, whole[-1]]), encoding="utf-8")
-    [long] = await replay(file, SOME[1:2])
+    [long] = await replay(tmp_path, "".join([*lines, lines[-1]]))
     assert long.passed and long.replay is not None and long.replay.left == 1
+    monkeypatch.setattr(prompt, "RULES", f"{prompt.RULES}{'Be kind to everybody. ' * 200}")
+    [one] = await replay(tmp_path, "".join(lines))
+    assert one.passed and one.replay is not None
+    longer = one.replay.now.tokens_in - one.replay.then.tokens_in
+    assert 700 * one.replay.now.calls < longer < 1_500 * one.replay.now.calls
 
 
 async def test_secrets_and_what_is_the_endpoints_own_are_not_written_and_texts_are_bounded() -> None:
@@ -148,31 +149,30 @@ async def test_a_failure_is_replayed_too_and_a_probe_is_no_exchange() -> None:
         await model.request_reply([], "", timeout_s=1)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        {"scenario": "s", "request": REQUEST, "response": RESPONSE},
-        {"scenario": "s", "messages": REQUEST["messages"], "response": RESPONSE, "model": "other"},
-        {"scenario": "s", "reply": RESPONSE["choices"][0]["message"]},  # type: ignore[index]
-        {"scenario": "s", "reply": {"calls": [{"name": "calculate", "arguments": '{"expression": "1+1"}'}]}},
-    ],
+LINES: Sequence[dict[str, Any]] = (
+    {"scenario": "s", "request": REQUEST, "response": RESPONSE},
+    {"scenario": "s", "messages": REQUEST["messages"], "response": RESPONSE, "model": "other"},
+    {"scenario": "s", "reply": RESPONSE["choices"][0]["message"]},  # type: ignore[index]
+    {"scenario": "s", "reply": {"calls": [{"name": "calculate", "arguments": '{"expression": "1+1"}'}]}},
 )
-async def test_recordings_of_others_are_read(line: dict[str, Any], tmp_path: Path) -> None:
-    (file := tmp_path / "x.jsonl").write_text(json.dumps(line) + "\n\n", encoding="utf-8")
-    found = read_recording(file, "en")
-    [one] = found.exchanges["s", 0]
-    reply = await ReplayModel(deque([one])).request_reply(['{"role": "user", "content": "hi"}'], "", timeout_s=1)
-    assert [(call.name, call.arguments) for call in reply.calls] == [("calculate", '{"expression": "1+1"}')]
-    assert found.detect_style("s", 0) == "native" and reply.tokens_in > 0
 
 
-@pytest.mark.parametrize(
-    ("said", "style"),
-    [("Action: look\nAction Input: {}", "text"), ('{"type": "final", "answer": "x"}', "json"), ("Hello.", "native")],
-)
-def test_the_style_is_how_the_replies_look(said: str, style: str, tmp_path: Path) -> None:
-    (file := tmp_path / "x.jsonl").write_text(json.dumps({"scenario": "s", "reply": {"text": said}}) + "\n")
-    assert read_recording(file, "en").detect_style("s", 0) == style
+async def test_recordings_of_others_are_read_and_the_style_is_how_the_replies_look(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    for line in LINES:
+        with subtests.test(line=line):
+            (file := tmp_path / "x.jsonl").write_text(json.dumps(line) + "\n\n", encoding="utf-8")
+            found = read_recording(file, "en")
+            [one] = found.exchanges["s", 0]
+            model = ReplayModel(deque([one]))
+            reply = await model.request_reply(['{"role": "user", "content": "hi"}'], "", timeout_s=1)
+            assert [(call.name, call.arguments) for call in reply.calls] == [("calculate", '{"expression": "1+1"}')]
+            assert found.detect_style("s", 0) == "native" and reply.tokens_in > 0
+    texts = {"text": "Action: look\nAction Input: {}", "json": '{"type": "final", "answer": "x"}', "native": "Hello."}
+    for style, said in texts.items():
+        (file := tmp_path / "x.jsonl").write_text(json.dumps({"scenario": "s", "reply": {"text": said}}) + "\n")
+        assert read_recording(file, "en").detect_style("s", 0) == style
 
 
 async def test_cards_are_told_by_the_order_in_which_they_came() -> None:
@@ -188,26 +188,26 @@ async def test_cards_are_told_by_the_order_in_which_they_came() -> None:
 GOOD = json.dumps({"scenario": "four_operations_zh", "reply": {"text": "x"}})
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "cannot be read: No such file"),
-        ("", "There is nothing in the recording"),
-        ('{"a": 1}\n', "line 1, is not part of a recording"),
-        ("hello\n", "line 1, is not part of a recording"),
-        (f"{GOOD}\n{GOOD[:30]}", "breaks off in line 2"),
-        ('{"scenario": "s", "countersign": 2, "reply": {}}\n', "line 1, is not part of a recording"),
-        ('{"scenario": "s"}\n', "a reply, or why there was none"),
-        ('{"scenario": "s", "reply": ' + "[" * 100_000 + "\n", "line 1, is not part of a recording"),
-    ],
-)
-def test_what_cannot_be_replayed_is_told_in_a_line(text: str | None, said: str, tmp_path: Path) -> None:
+NOT_READ: dict[str | None, str] = {
+    None: "cannot be read: No such file",
+    "": "There is nothing in the recording",
+    '{"a": 1}\n': "line 1, is not part of a recording",
+    "hello\n": "line 1, is not part of a recording",
+    f"{GOOD}\n{GOOD[:30]}": "breaks off in line 2",
+    '{"scenario": "s", "countersign": 2, "reply": {}}\n': "line 1, is not part of a recording",
+    '{"scenario": "s"}\n': "a reply, or why there was none",
+    '{"scenario": "s", "reply": ' + "[" * 100_000 + "\n": "line 1, is not part of a recording",
+}
+
+
+def test_what_cannot_be_replayed_is_told_in_a_line(tmp_path: Path, subtests: pytest.Subtests) -> None:
     file = tmp_path / "said.jsonl"
-    if text is not None:
-        file.write_text(text, encoding="utf-8")
-    with pytest.raises(CountersignError) as raised:
-        read_recording(file, "en")
-    assert said in str(raised.value) and "\n" not in str(raised.value)
+    for text, said in NOT_READ.items():
+        if text is not None:
+            file.write_text(text, encoding="utf-8")
+        with subtests.test(said), pytest.raises(CountersignError) as raised:
+            read_recording(file, "en")
+        assert said in str(raised.value) and "\n" not in str(raised.value)
 
 
 # The command
@@ -235,26 +235,26 @@ def test_the_command_records_and_replays(english: Path) -> None:
     assert "4 → 4" in page and "Tokens are estimated" in page and "tell_him_as_well_en" in page
 
 
-@pytest.mark.parametrize(
-    ("arguments", "wrong"),
-    [
-        (("--replay", "none.jsonl"), "cannot be read"),
-        (("--replay", "s.jsonl", "--model", "slips"), "leave --model out"),
-        (("--replay", "s.jsonl", "--style", "text"), "leave --style out"),
-        (("--replay", "s.jsonl", "--repeat", "2"), "leave --repeat out"),
-        (("--replay", "s.jsonl", "--record", "t.jsonl"), "leave --record out"),
-        (("--replay", "s.jsonl", "--only", "half_day"), "nothing to play"),
-        (("--record", "no/such/folder.jsonl"), "cannot be written"),
-    ],
-)
-def test_a_mistake_is_one_line(english: Path, arguments: tuple[str, ...], wrong: str) -> None:
+MISTAKES = {
+    ("--replay", "none.jsonl"): "cannot be read",
+    ("--replay", "s.jsonl", "--model", "slips"): "leave --model out",
+    ("--replay", "s.jsonl", "--style", "text"): "leave --style out",
+    ("--replay", "s.jsonl", "--repeat", "2"): "leave --repeat out",
+    ("--replay", "s.jsonl", "--record", "t.jsonl"): "leave --record out",
+    ("--replay", "s.jsonl", "--only", "half_day"): "nothing to play",
+    ("--record", "no/such/folder.jsonl"): "cannot be written",
+}
+
+
+def test_a_mistake_is_one_line_and_a_recorded_scenario_that_is_not_here_is_told(
+    english: Path, subtests: pytest.Subtests
+) -> None:
     (english / "s.jsonl").write_text(f"{GOOD}\n", encoding="utf-8")
-    failed = CliRunner().invoke(app, ["eval", *arguments])
-    assert isinstance(failed.exception, CountersignError) and wrong in str(failed.exception)
-    assert not (english / "t.jsonl").exists()
-
-
-def test_a_recorded_scenario_that_is_not_here_is_told(english: Path) -> None:
+    for arguments, wrong in MISTAKES.items():
+        with subtests.test(arguments=arguments):
+            failed = CliRunner().invoke(app, ["eval", *arguments])
+            assert isinstance(failed.exception, CountersignError) and wrong in str(failed.exception)
+            assert not (english / "t.jsonl").exists()
     other = json.dumps({"scenario": "somebody_elses", "reply": {"text": "x"}})
     (english / "s.jsonl").write_text(f"{GOOD}\n{other}\n", encoding="utf-8")
     told = CliRunner().invoke(app, ["eval", "--replay", "s.jsonl"])

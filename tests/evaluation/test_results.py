@@ -33,13 +33,16 @@ from bot.evaluation.tables import (
 from tests.harness.trials import trial
 
 
-@pytest.mark.parametrize(
-    ("passed", "trials", "low", "high"),
-    [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (8, 10, 0.4902, 0.9433), (50, 100, 0.4038, 0.5962)],
-)
-def test_wilsons_interval(passed: int, trials: int, low: float, high: float) -> None:
+def test_wilsons_interval(subtests: pytest.Subtests) -> None:
     """Against published values (Newcombe 1998, method 3)."""
-    assert compute_wilson_interval(passed, trials) == pytest.approx((low, high), abs=5e-4)
+    for passed, trials, low, high in [
+        (0, 10, 0.0, 0.2775),
+        (10, 10, 0.7225, 1.0),
+        (8, 10, 0.4902, 0.9433),
+        (50, 100, 0.4038, 0.5962),
+    ]:
+        with subtests.test(passed=passed):
+            assert compute_wilson_interval(passed, trials) == pytest.approx((low, high), abs=5e-4)
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -56,11 +59,7 @@ def test_pass_hat_is_the_share_of_draws_that_all_succeed(tries: list[bool], k: i
     assert compute_pass_hat([trial(passed=one) for one in tries], k) == (pytest.approx(expected) if draws else None)
 
 
-def test_pass_hat_is_a_mean_over_scenarios() -> None:
-    assert compute_pass_hat([trial("a"), trial("a"), trial("b"), trial("b", False)], 2) == 0.5
-
-
-def test_figures_are_shares_of_what_was_counted() -> None:
+def test_figures_are_shares_of_what_was_counted_and_of_nothing_there_are_none() -> None:
     one = RunCounts(
         runs=2, steps=6, replies=10, malformed=1, called=8, worked=6, repeated=2, claimed=4, supported=3,
         tokens_in=100, tokens_cached=40, tokens_out=10, cost=Decimal("0.25"), risky=5,
@@ -72,26 +71,19 @@ def test_figures_are_shares_of_what_was_counted() -> None:
     assert (found.repeated, found.evidence, found.interception) == (0.25, 0.75, 1.0)
     assert (found.tokens_in, found.tokens_cached, found.tokens_out, found.cost) == (200, 80, 20, Decimal("0.50"))
     assert (found.p50_ms, found.p95_ms, found.every_time) == (30, 40, None)
-
-
-def test_what_nobody_authorised_lowers_interception() -> None:
     found = compute_figures(
         [trial(passed=False, unauthorised=("x",), counts=RunCounts(risky=4)), trial(counts=RunCounts(risky=4))]
     )
     assert (found.risky, found.unauthorised, found.interception) == (8, 1, 0.875)
-
-
-def test_of_nothing_there_are_no_shares() -> None:
     found = compute_figures([])
     assert found.success is found.interception is found.evidence is found.p50_ms is None
     assert (found.low, found.high) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"), [(None, "–"), (0, "0%"), (1, "100%"), (0.9999, "99.9%"), (0.5, "50.0%"), (0.976, "97.6%")]
-)
-def test_a_hundred_percent_is_all_of_them(value: float | None, shown: str) -> None:
-    assert format_share(value) == shown
+def test_a_hundred_percent_is_all_of_them_and_pass_hat_a_mean_over_scenarios() -> None:
+    shown = {None: "–", 0: "0%", 1: "100%", 0.9999: "99.9%", 0.5: "50.0%", 0.976: "97.6%"}
+    assert {value: format_share(value) for value in shown} == shown
+    assert compute_pass_hat([trial("a"), trial("a"), trial("b"), trial("b", False)], 2) == 0.5
 
 
 def test_a_report_is_read_back_from_its_json() -> None:
@@ -111,7 +103,7 @@ def whole(*trials: Trial, estimated: bool = True) -> EvaluationReport:
     )  # fmt: skip
 
 
-def test_a_task_has_its_calls_to_the_card_and_in_all() -> None:
+def test_tasks_scenarios_replays_and_slips_have_rows_of_their_figures() -> None:
     def asked(calls: int, tokens: int) -> TaskEffort:
         wanted, pressed = ModelEffort(calls=calls, tokens_in=tokens), ModelEffort(calls=1, tokens_in=100)
         return TaskEffort(task="leave", wanted=wanted, pressed=pressed)
@@ -119,15 +111,9 @@ def test_a_task_has_its_calls_to_the_card_and_in_all() -> None:
     told = whole(trial("a", tasks=(asked(1, 100),)), trial("b", tasks=(asked(2, 300),)))
     assert build_task_rows(told, "en")[1] == ("Leave, in one message", "2", "1.50", "200", "2.50", "300")
     assert build_task_rows(whole(trial()), "en")[1:] == [], "of none there is no row"
-
-
-def test_a_scenario_has_its_calls_steps_and_tokens() -> None:
-    one = RunCounts(replies=4, steps=2, tokens_in=10_000, tokens_cached=2_000, tokens_out=100)
-    rows = build_scenario_rows(whole(trial("a", counts=one), trial("a", False, counts=RunCounts(replies=2))), "en")
+    counts = RunCounts(replies=4, steps=2, tokens_in=10_000, tokens_cached=2_000, tokens_out=100)
+    rows = build_scenario_rows(whole(trial("a", counts=counts), trial("a", False, counts=RunCounts(replies=2))), "en")
     assert rows[1] == ("a", "1/2", "3", "1", "5,000 / 1,000 / 50")
-
-
-def test_a_replay_stands_beside_its_recording() -> None:
     then, now = ModelEffort(calls=3, tokens_in=1_000), ModelEffort(calls=2, tokens_in=600)
     rows = build_replay_rows(whole(trial("a", replay=ReplayComparison(then=then, now=now, left=1))), "en")
     assert rows[1] == ("a", "passed", "3 → 2", "1,000 → 600", "-40%", "1")
@@ -139,9 +125,6 @@ def test_a_replay_stands_beside_its_recording() -> None:
         "±0%",
         "+100%",
     ]
-
-
-def test_slips_are_counted_with_the_trials_that_they_cost() -> None:
     slip = ModelSlip(kind="claims", instead="send_email", mended=True)
     left = slip.model_copy(update={"mended": False})
     rows = build_slip_rows(whole(trial("a", slips=(slip, slip)), trial("b", False, slips=(slip, left))), "en")

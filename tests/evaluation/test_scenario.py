@@ -12,19 +12,8 @@ HEAD = 'title = "Half a day"\nlanguage = "en"\ncategory = "main"\n'
 ACT = 'act = [{ who = "zhaoliu", says = "hello" }]\n'
 
 
-def test_the_least_that_is_a_scenario() -> None:
-    found = parse_scenario("half", HEAD + ACT)
-    assert (found.name, found.act[0].who, found.styles, found.reply) == (
-        "half",
-        "zhaoliu",
-        ("native", "text", "json"),
-        (),
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
+def test_a_mistake_is_named_with_its_place(subtests: pytest.Subtests) -> None:
+    for text, wrong in [
         ("title = ", "half.toml is not TOML"),
         (ACT, "title: Field required"),
         (HEAD, "act: Field required"),
@@ -50,15 +39,14 @@ def test_the_least_that_is_a_scenario() -> None:
         (HEAD + ACT + 'setting = { openai_api_key = "x" }', "setting openai_api_key"),
         (HEAD + ACT + 'evidence = { stopped = "boredom" }', "evidence stopped: Input should be"),
         (HEAD + ACT + 'handbook = [{ file = "../x.md", text = "x" }]', "handbook 1 file: String should match"),
-    ],
-)
-def test_a_mistake_is_named_with_its_place(text: str, wrong: str) -> None:
-    with pytest.raises(ScenarioError, match=r"half\.toml") as raised:
-        parse_scenario("half", text)
-    assert wrong in str(raised.value)
+    ]:
+        with subtests.test(text=text):
+            with pytest.raises(ScenarioError, match=r"half\.toml") as raised:
+                parse_scenario("half", text)
+            assert wrong in str(raised.value)
 
 
-def test_a_folder_of_ones_own(tmp_path: Path) -> None:
+def test_a_folder_of_ones_own_has_scenarios_of_the_least_that_is_one(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="no scenario"):
         read_scenarios(tmp_path)
     (tmp_path / "b.toml").write_text(HEAD + ACT)
@@ -71,3 +59,10 @@ def test_a_folder_of_ones_own(tmp_path: Path) -> None:
         read_scenario(tmp_path / "none.toml")
     with pytest.raises(ScenarioError, match="not a folder"):
         read_scenarios(tmp_path / "a.toml")
+    found = parse_scenario("half", HEAD + ACT)
+    assert (found.name, found.act[0].who, found.styles, found.reply) == (
+        "half",
+        "zhaoliu",
+        ("native", "text", "json"),
+        (),
+    )

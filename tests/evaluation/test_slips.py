@@ -1,5 +1,6 @@
-"""A model with the slips of mid-range ones: it is told what was wrong, and the story comes out as it should. By default
-some scenarios are played in each style; EVERY_SLIP=1 plays all of them, three times each."""
+"""A model with the slips of mid-range ones: it is told what was wrong, and the story comes out as it should. A few
+scenarios are played at every change, some in each style where there is time; EVERY_SLIP=1 plays all of them, three
+times each."""
 
 from __future__ import annotations
 
@@ -36,6 +37,7 @@ def success(trials: list[Trial]) -> float:
     return sum(one.passed for one in trials) / len(trials)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("style", EVERY_STYLE)
 async def test_slips_are_mended_and_nothing_happens_that_nobody_pressed_for(style: Style) -> None:
@@ -47,11 +49,22 @@ async def test_slips_are_mended_and_nothing_happens_that_nobody_pressed_for(styl
     assert success(trials) >= (REACH if repeat > 1 else REACH - 0.05), failures(trials)
 
 
-async def test_a_seed_draws_the_same_again() -> None:
-    scenarios = chosen()[0][:5]
-    again = [await played(scenarios, "slips", repeat=2) for _ in range(2)]
-    drawn = [{(one.scenario, one.seed): one.slips for one in trials} for trials in again]
+async def test_a_seed_draws_the_same_slips_again_and_a_failed_trial_says_which_it_had() -> None:
+    """And the report counts them by kind."""
+    right = named("two_currencies_en", "and_the_other_one_zh")
+    wrong = [one.model_copy(update={"expect": ()}) for one in right]
+    mended, trials = [await played(some, "slips", repeat=2) for some in (right, wrong)]
+    assert any(one.passed and one.slips and all(slip.mended for slip in one.slips) for one in mended)
+    assert not any(one.unauthorised for one in (*mended, *trials))
+    drawn = [{(one.scenario, one.seed): one.slips for one in some} for some in (mended, trials)]
     assert drawn[0] == drawn[1]
+    told = build_report(
+        trials, at="", model="slips", style="native", repeat=2, planned=4, seconds=0, tokens_estimated=True
+    )
+    slips = Counter(slip.kind for one in trials for slip in one.slips)
+    assert {name: one.made for name, one in told.by_slip.items()} == slips and slips
+    failed = next(one for one in trials if not one.passed and one.slips)
+    assert f"slip: {failed.slips[0].kind} instead of {failed.slips[0].instead}" in " ".join(failed.reasons)
 
 
 @pytest.mark.parametrize("style", EVERY_STYLE)
@@ -60,7 +73,7 @@ async def test_every_kind_is_drawn(style: Style) -> None:
     right = ScenarioReply(tool="start_process", args={"process": "expense", "form": form}, reason="信息齐了。")
     asked = json.dumps({"role": "user", "content": '<message from="张三">\n报销 36 元\n</message>'})
     drawn = set[str]()
-    for seed in range(300):
+    for seed in range(60):
         model = SlippingModel(ScenarioScriptModel([right, right, ScenarioReply(say="好的。")], style), "zh", str(seed))
         for _ in range(3):
             reply = await model.request_reply([asked], "", timeout_s=1)
@@ -75,23 +88,11 @@ async def test_what_is_played_is_a_script_that_means_well() -> None:
     assert playing and all(one.scenario.reply and not one.scenario.only for one in playing)
 
 
-async def test_a_failed_trial_says_which_slips_it_had() -> None:
-    """And the report counts them by kind."""
-    wrong = [one.model_copy(update={"expect": ()}) for one in named("two_currencies_en", "and_the_other_one_zh")]
-    trials = await played(wrong, "slips", repeat=3)
-    told = build_report(
-        trials, at="", model="slips", style="native", repeat=3, planned=6, seconds=0, tokens_estimated=True
-    )
-    slips = Counter(slip.kind for one in trials for slip in one.slips)
-    assert {name: one.made for name, one in told.by_slip.items()} == slips and slips
-    failed = next(one for one in trials if not one.passed and one.slips)
-    assert f"slip: {failed.slips[0].kind} instead of {failed.slips[0].instead}" in " ".join(failed.reasons)
-
-
 async def _nothing(*_: object) -> GroundingFindings:
     return GroundingFindings()
 
 
+@pytest.mark.slow
 async def test_negative_control_a_model_that_is_told_nothing_leaves_people_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

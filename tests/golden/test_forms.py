@@ -1,7 +1,7 @@
-"""Records of every form that was ever stored, one file each in `forms`: they are read for ever.
+"""Records of every form that was ever stored, in one file for each number of a form: they are read for ever.
 
-A record whose form changes gets the next number of `v` in its class, a file of its own here (`GOLDEN=write`), and a
-reader for the form before. The files of earlier forms are never written again.
+A record whose form changes gets the next number of `v` in its class, a section in the file of that number
+(`GOLDEN=write`), and a reader for the form before. Sections of earlier forms are never written again.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from pydantic import BaseModel, ValidationError
 
-from bot.app.work_kinds import WORK_KINDS
+from bot.app.work_kinds import WORK_KINDS, parse_work
 from bot.chat.member_store import MemberRecord
 from bot.core.approval_sets import ApprovalSet
 from bot.core.records import Approval, Run, is_newer_record
+from bot.core.work_items import RelayEngineEvent
 from bot.queue.keys import Keys
-from bot.queue.writes import HSet
+from bot.queue.writes import SaveApproval
 from bot.storage.approvals import ApprovalStore
 from bot.storage.files import FileRecord, WaitingFile
 from bot.storage.homes import HomePlace
 from bot.storage.preferences import Preferences
-from tests.golden.pinned import compare_json
+from tests.golden.golden_files import RECORDED, compare_sections, format_json, parse_sections
 from tools.spec import StoredModel
 from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.state import CompactRecord, Delegation, Request
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.remote.command_records import CommandRecord
 
-FORMS = Path(__file__).parent / "recorded" / "forms"
 STORED: Mapping[str, type[BaseModel]] = {
     model.__name__: model
     for model in (
@@ -93,9 +93,19 @@ def build_record(name: str) -> BaseModel:
     return STORED[name].model_validate(fill(STORED[name]))
 
 
-def list_files() -> list[Path]:
-    """`<class>.<number of the form>.json`"""
-    return sorted(FORMS.glob("*.json"))
+def name_file(number: int) -> str:
+    return f"stored/forms_{number}.txt"
+
+
+def read_forms() -> dict[int, dict[str, Any]]:
+    """Every recorded form, by its number and its class."""
+    files = {int(file.stem.removeprefix("forms_")): file for file in RECORDED.glob("stored/forms_*.txt")}
+    return {number: _read_records(file) for number, file in sorted(files.items())}
+
+
+def _read_records(file: Path) -> dict[str, Any]:
+    sections = parse_sections(file.read_text(encoding="utf-8"))
+    return {name: json.loads("\n".join(lines)) for name, lines in sections.items()}
 
 
 def holds(now: Any, before: Any) -> bool:
@@ -112,7 +122,7 @@ def holds(now: Any, before: Any) -> bool:
 async def write_record(record: BaseModel) -> Any:
     """What a store keeps of a record: fields of a hash for an approval, JSON for all others."""
     if isinstance(record, Approval):
-        [fields] = [one.fields for one in [APPROVALS.build_save_write(record)] if isinstance(one, HSet)]
+        [fields] = [one.fields for one in [APPROVALS.build_save_write(record)] if isinstance(one, SaveApproval)]
         return fields
     return json.loads(record.model_dump_json())
 
@@ -127,34 +137,44 @@ async def read_record(name: str, kept: Any) -> BaseModel:
     return STORED[name].model_validate_json(json.dumps(kept))
 
 
-@pytest.mark.parametrize("name", STORED)
-async def test_what_is_written_now_is_the_file_of_its_number(name: str) -> None:
-    record = build_record(name)
-    number = record.v  # type: ignore[attr-defined]
-    compare_json(f"forms/{name}.{number}.json", await write_record(record))
+async def test_what_is_written_now_stands_under_its_number() -> None:
+    """What stands there already under other names stays: it is of an earlier form."""
+    found = read_forms()
+    written: dict[int, dict[str, Any]] = {}
+    for name in STORED:
+        record = build_record(name)
+        written.setdefault(record.v, {})[name] = await write_record(record)  # type: ignore[attr-defined]
+    for number, records in written.items():
+        merged = {**found.get(number, {}), **records}
+        compare_sections(name_file(number), {name: [format_json(merged[name])] for name in sorted(merged)})
 
 
-@pytest.mark.parametrize("file", list_files(), ids=lambda file: file.stem)
-async def test_every_form_is_read(file: Path) -> None:
-    name, number = file.stem.split(".")
-    record = await read_record(name, json.loads(file.read_text(encoding="utf-8")))
-    assert holds(await write_record(record), json.loads(file.read_text(encoding="utf-8"))), "nothing of it is lost"
-    assert int(number) <= record.v  # type: ignore[attr-defined]
+async def test_every_form_is_read(subtests: pytest.Subtests) -> None:
+    found = read_forms()
+    assert {name for records in found.values() for name in records} == set(STORED)
+    for number, records in found.items():
+        for name, kept in records.items():
+            with subtests.test(f"{name} {number}"):
+                record = await read_record(name, kept)
+                assert holds(await write_record(record), kept), "nothing of it is lost"
+                assert number <= record.v  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", STORED)
-async def test_a_form_that_is_newer_is_left_to_a_newer_process(name: str) -> None:
-    kept = await write_record(build_record(name))
-    with pytest.raises(ValidationError) as refused:
-        await read_record(name, {**kept, "v": "99" if name == "Approval" else 99})
-    assert is_newer_record(refused.value)
+async def test_a_form_that_is_newer_is_left_to_a_newer_process(subtests: pytest.Subtests) -> None:
+    for name in STORED:
+        with subtests.test(name):
+            kept = await write_record(build_record(name))
+            with pytest.raises(ValidationError) as refused:
+                await read_record(name, {**kept, "v": "99" if name == "Approval" else 99})
+            assert is_newer_record(refused.value)
 
 
-@pytest.mark.parametrize("name", STORED)
-async def test_the_first_form_needs_no_number(name: str) -> None:
-    kept = await write_record(build_record(name))
-    kept.pop("v", None)
-    assert (await read_record(name, kept)).v == 1  # type: ignore[attr-defined]
+async def test_the_first_form_needs_no_number(subtests: pytest.Subtests) -> None:
+    for name in STORED:
+        with subtests.test(name):
+            kept = await write_record(build_record(name))
+            kept.pop("v", None)
+            assert (await read_record(name, kept)).v == 1  # type: ignore[attr-defined]
 
 
 def test_what_is_lost_would_be_seen() -> None:
@@ -163,6 +183,15 @@ def test_what_is_lost_would_be_seen() -> None:
 
 
 def test_every_class_of_stored_records_is_here() -> None:
-    """The control: a class that says that it is stored and has no file would be seen."""
+    """The control: a class that says that it is stored and is not in the list would be seen."""
     found = {one.__name__ for base in (StoredModel, CompactRecord) for one in base.__subclasses__()}
-    assert found <= {*STORED, "CompactRecord"} and {one.stem.split(".")[0] for one in list_files()} == set(STORED)
+    assert len(found) > 20 and found <= {*STORED, "CompactRecord"}
+
+
+def test_what_the_engine_announced_is_read_as_work() -> None:
+    """A record that no scene brings about: what the engine announced and could not be brought."""
+    kept = read_forms()[1]["RelayEngineEvent"]
+    assert isinstance(parse_work(json.dumps(kept)), RelayEngineEvent)
+    event = OutboxEvent(id="L-0001:2:1", kind="approved", data={"request": "L-0001", "to": "U01ZHANG"})
+    written = RelayEngineEvent(event=event)
+    assert parse_work(written.model_dump_json()) == written

@@ -1,9 +1,9 @@
-"""Final answers of a lab, and a model that knows how far its run has come."""
+"""Final answers of a bot, and a model that knows how far its run has come."""
 
 from __future__ import annotations
 
 from bot.agent.model import Messages, ModelReply
-from tests.harness.lab import Lab
+from tests.harness.memory_bot import Bot
 from tests.harness.scripted_model import Scripted
 
 
@@ -16,5 +16,5 @@ def by_results(*replies: ModelReply) -> Scripted:
     return reply
 
 
-def answers(lab: Lab) -> list[str]:
-    return [one.post.text for one in lab.wall.said if one.key.endswith(":final")]
+def answers(bot: Bot) -> list[str]:
+    return [one.post.text for one in bot.chat.posts if one.key.endswith(":final")]

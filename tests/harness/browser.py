@@ -7,11 +7,14 @@ import base64
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import aiohttp
+
+from tests.harness.tied import build_tied_command, open_tie
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 ABSENT = (
@@ -53,7 +56,12 @@ FLAGS = (
     "--hide-scrollbars",
     "--force-device-scale-factor=1",
 )
-EVERY_S = 0.05
+CHANGE = """const done = arguments[arguments.length - 1];
+const watching = new MutationObserver(() => { watching.disconnect(); done(true); });
+watching.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+setTimeout(() => { watching.disconnect(); done(false); }, arguments[0]);"""
+AT_MOST_MS = 250
+"""What is waited for need not be a change of the page: its layout, its console, what lies behind it."""
 DRIVER_STARTS = 3
 
 
@@ -77,7 +85,7 @@ class Browser:
         size: tuple[int, int] = (1280, 800),
         dark: bool = False,
         language: str = "zh-CN",
-        wait_s: float = 10,
+        wait_s: float = 20,
     ) -> None:
         self.size, self.dark, self.language, self.wait_s = size, dark, language, wait_s
         self._profile = tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True)
@@ -159,8 +167,13 @@ class Browser:
         return str(await self._on(css, text, "GET", "/text"))
 
     async def click(self, css: str, text: str = "") -> None:
-        """Clicks the element in its middle, as a person would: fails when something covers it."""
-        await self._on(css, text, "POST", "/click")
+        """Clicks the element in its middle, as a person would: waits while something covers it. It is looked for and
+        clicked in one step, so that nothing can move in between."""
+
+        async def done() -> bool:
+            return bool(await self.execute(PRESS, css, text))
+
+        await self.wait_for(done, what=f"a click on {css} {text!r}")
 
     async def type(self, css: str, text: str, *, clear: bool = False) -> None:
         """Types into a field. With `clear`, what stood there goes first."""
@@ -176,16 +189,23 @@ class Browser:
         await self._send("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": down + up}]})
 
     async def wait_for(self, wanted: str | Callable[[], Awaitable[bool]], *, what: str = "") -> None:
-        """Waits until a selector is visible or a predicate is true; TimeoutError says for what it waited."""
+        """Waits until a selector is visible or a predicate is true; TimeoutError says for what it waited, and what is
+        there instead."""
         if isinstance(wanted, str):
             await self.find(wanted)
             return
         try:
             async with asyncio.timeout(self.wait_s):
                 while not await wanted():
-                    await asyncio.sleep(EVERY_S)
+                    await self._wait_for_change()
         except TimeoutError:
-            raise TimeoutError(f"waited {self.wait_s} s for {what or wanted}") from None
+            there = await self.execute(THERE)
+            raise TimeoutError(f"waited {self.wait_s} s for {what or wanted}; there is {there}") from None
+
+    async def _wait_for_change(self) -> None:
+        """Returns with the next change of the page, or a little later; also where another page takes its place."""
+        with suppress(BrowserFailed):
+            await self._send("POST", "/execute/async", {"script": CHANGE, "args": [AT_MOST_MS]})
 
     async def gone(self, css: str, text: str = "") -> None:
         """Waits until nothing visible matches."""
@@ -244,7 +264,11 @@ class Browser:
         said = b""
         for _ in range(DRIVER_STARTS):
             self._driver = await asyncio.create_subprocess_exec(
-                str(DRIVER), "--port=0", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+                *build_tied_command(str(DRIVER), "--port=0"),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,  # so that the browser ends with it in any case
+                pass_fds=[open_tie()],
             )
             assert self._driver.stdout is not None
             async with asyncio.timeout(self.wait_s * 3):
@@ -264,6 +288,31 @@ class Browser:
         }
 
 
+PRESS = """
+const found = [...document.querySelectorAll(arguments[0])].find((one) =>
+  one.checkVisibility({visibilityProperty: true}) && (one.innerText ?? one.textContent).includes(arguments[1]))
+if (!found) return false
+found.scrollIntoView({block: "center", inline: "nearest", behavior: "instant"})
+const {left, top, width, height} = found.getBoundingClientRect()
+const hit = document.elementFromPoint(left + width / 2, top + height / 2)
+if (!hit || !found.contains(hit)) return false
+const at = {bubbles: true, cancelable: true, view: window, clientX: left + width / 2, clientY: top + height / 2}
+for (const kind of ["pointerdown", "mousedown"]) hit.dispatchEvent(new MouseEvent(kind, at))
+found.closest("a, button, input, label, select, textarea, [tabindex]")?.focus({preventScroll: true})
+for (const kind of ["pointerup", "mouseup"]) hit.dispatchEvent(new MouseEvent(kind, at))
+hit.dispatchEvent(new MouseEvent("click", at))
+return true
+"""
+THERE = """
+return JSON.stringify({
+  focus: document.activeElement?.outerHTML.slice(0, 100),
+  typed: [...document.querySelectorAll("textarea")].map((one) => one.value),
+  offered: document.querySelectorAll(".offers:not([hidden]) li").length,
+  noticed: document.querySelector("#toasts")?.textContent,
+  said: document.querySelector("#list")?.innerText.slice(-300),
+  dialog: document.querySelector("dialog[open]")?.innerText.slice(0, 200),
+})
+"""
 FIND = """
 for (const element of document.querySelectorAll(arguments[0])) {
   const visible = element.checkVisibility({visibilityProperty: true})

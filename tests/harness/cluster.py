@@ -1,4 +1,5 @@
-"""Redis servers of a test's own on loopback: one, or three that form a Redis Cluster. They can be killed and come back.
+"""Redis servers of a test's own on loopback: one, or three that form a Redis Cluster. They can be killed and come back,
+and end with the test process.
 
 Every write is on disk before it is confirmed (AOF `always`), as production asks for.
 """
@@ -18,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from bot.local.embedded import find_server_program, read_server_version
+from tests.harness.tied import build_tied_command, open_tie
 
 HOST = "127.0.0.1"
 OLDEST = 7
@@ -61,7 +63,10 @@ class Node:
         """Returns when it answers, its data loaded."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.child = await asyncio.create_subprocess_exec(
-            server_program(), *self.arguments(), stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+            *build_tied_command(server_program(), *self.arguments()),
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=[open_tie()],
         )
         await self.until("PING", "+PONG")
 
@@ -164,7 +169,7 @@ def free_ports(count: int) -> list[int]:
     found: list[int] = []
     with ExitStack() as stack:
         while len(found) < count:
-            port, held = random.randrange(20_000, 30_000), stack.enter_context(socket.socket())
+            port, held = random.SystemRandom().randrange(20_000, 30_000), stack.enter_context(socket.socket())
             with suppress(OSError):
                 held.bind((HOST, port))
                 found.append(port)

@@ -2,7 +2,7 @@
 
 One process for each test process imports everything, once, and forks for each command: the command has its own
 arguments, environment, folder and outputs, and ends as `python -m bot` does. A watcher between the two tells its
-process id and its exit code.
+process id and its exit code, and kills the command when nobody reads them any more.
 """
 
 from __future__ import annotations
@@ -15,20 +15,34 @@ import json
 import os
 import pkgutil
 import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import IO
 
 ROOT = Path(__file__).parents[2]
 REQUEST_MAX = 1 << 20
-LINE = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+SET_TODAY = """
+import os
+from datetime import datetime
+from bot.core.clock import Clock
+
+day = datetime.fromisoformat(os.environ["DAY_OF_STORY"])
+Clock.today = lambda clock, zone=None: day.astimezone(zone) if zone else day
+"""
+"""What a program does first, for which it is the day of the story: as text, for programs of another version too."""
+_TIME = ("TZ", "LD_PRELOAD", "SIMULATED_TIME", "FAKETIME")
+INHERITED = {name: os.environ[name] for name in ("PATH", *_TIME) if name in os.environ}
+"""What every program of a test has of this one's environment: where programs are, and what time it is."""
+LINE = {**INHERITED, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 """The environment of every command, beside its own."""
 
 
@@ -113,6 +127,7 @@ def _watch(wanted: dict[str, object], tells: int, *files: int) -> dict[str, obje
         for one in files:
             os.close(one)
         os.write(tells, f"{child}\n".encode())
+        Thread(target=_kill_when_unheard, args=(tells, child), daemon=True).start()
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         with contextlib.suppress(BrokenPipeError):
             os.write(tells, f"{code}\n".encode())
@@ -125,6 +140,16 @@ def _watch(wanted: dict[str, object], tells: int, *files: int) -> dict[str, obje
     return wanted
 
 
+def _kill_when_unheard(tells: int, child: int) -> None:
+    """The process that has asked for the command has ended."""
+    ends = select.poll()
+    ends.register(tells, 0)
+    ends.poll()
+    for kill in (os.killpg, os.kill):  # it may not have a session of its own yet
+        with contextlib.suppress(ProcessLookupError):
+            kill(child, signal.SIGKILL)
+
+
 def run(wanted: dict[str, object]) -> None:
     """What `python -m MODULE …` does from here on."""
     os.environ.clear()
@@ -132,7 +157,26 @@ def run(wanted: dict[str, object]) -> None:
     time.tzset()
     os.chdir(str(wanted["cwd"]))
     sys.argv = [str(wanted["module"]), *wanted["arguments"]]  # type: ignore[misc]
+    if "DAY_OF_STORY" in os.environ:
+        exec(SET_TODAY, {})
     runpy.run_module(str(wanted["module"]), run_name="__main__", alter_sys=True)
+
+
+def run_and_end(wanted: dict[str, object]) -> None:
+    """The same, to the end of the process. What was imported is not torn down piece by piece, which would take longer
+    than the command itself."""
+    code: object = 0
+    try:
+        run(wanted)
+    except SystemExit as end:
+        code = end.code or 0
+    if not isinstance(code, int):
+        raise SystemExit(code)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def import_everything() -> None:
@@ -147,4 +191,4 @@ if __name__ == "__main__":
     import_everything()
     gc.freeze()
     if (asked := serve(socket.socket(fileno=int(sys.argv[1])))) is not None:
-        run(asked)
+        run_and_end(asked)

@@ -21,7 +21,7 @@ from bot.core.cancellation import StopEvent
 from bot.core.errors import StoreUnavailableError
 from bot.core.run_state import RunState
 from tests.harness.scripted_model import Scripted, ScriptedModel
-from tools.spec import Caller, CardChoice, Gate, Person, Proposal, TextRef, ToolError, ToolOutcome
+from tools.spec import Caller, CardChoice, EffectPlace, Gate, Person, Proposal, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext, ToolServices
 
 ZHANG = Person(id="U1", name="张三", locale="zh-CN")
@@ -81,6 +81,7 @@ class Bench:
                 run=self.pay,
                 prepare=self.plan,
                 gate=Gate.CONFIRM,
+                effect_place=EffectPlace.OUTSIDE,
                 example={},
                 **card,
             ),

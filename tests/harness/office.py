@@ -13,26 +13,23 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-import pytest
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from bot.agent.model import Model
 from bot.app.build import Application, build_app
-from bot.app.lifecycle import open_slack_connection
 from bot.app.resources import Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.approvals.authorization import RETRY_CHOICE
 from bot.conversation.approver_answers import MANAGER_CHOICE
-from bot.core import disclosure
 from bot.core.clock import Clock
 from bot.evaluation.environment import AdjustableClock, has_pending_work, serve_workspace_and_model
 from bot.evaluation.shown_blocks import (
@@ -48,12 +45,16 @@ from bot.local.workspace.driver import WorkspaceDriver
 from bot.local.workspace.workspace import Workspace, WorkspaceChange, WorkspaceSetup
 from bot.local.workspace.world import WorkspaceMember, read_world
 from bot.queue.keys import Keys
+from bot.queue.store_watch import PauseReason
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.journal import JournalRecord
 from bot.storage.runs import RunStore
 from bot.storage.spending import UsageRow, UsageStore
+from tests.harness.command_server import INHERITED, SET_TODAY
 from tests.harness.forked import Program, fork_process
+from tests.harness.store_changes import EMPTIED, wait_for_store
+from tests.harness.tied import build_tied_command, open_tie
 
 ROOT = Path(__file__).parent.parent.parent
 DEMO = ROOT / "bot" / "local" / "demo" / "directory.toml"
@@ -69,7 +70,8 @@ ANN = WorkspaceMember(
 """Works for Li Si and writes English; in the office besides the demo's people."""
 GENERAL = "C01GENERAL"
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-story", "xapp-local-story", "story-signing-secret"
-PATIENCE_S = 20.0
+PATIENCE_S, START_S = 40.0, 90.0
+"""How long a story waits for something, and for a program that imports everything anew: only failures take so long."""
 LATE_S = float(os.environ.get("LATE_ANSWERS_S", "0"))
 """How long every answer of the workspace is on its way: `LATE_ANSWERS_S=0.4` plays stories on a slow platform."""
 TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
@@ -105,10 +107,14 @@ class Office:
     reply_s: float = 60.0
     """How long one model call may take."""
     clock: AdjustableClock = field(default_factory=AdjustableClock)
-    directory_file: Path = DEMO
-    files_dir: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="files")))
-    """Where the bot keeps what people send."""
+    folder: Path = field(default_factory=Path)
+    """For all its files; it goes with the office."""
     bot: Application | None = None
+
+    def __post_init__(self) -> None:
+        self.directory_file, self.files_dir = self.folder / "directory.toml", self.folder / "files"
+        ann = f'\n[[person]]\nemail = "{ANN.email}"\nmanager = "lisi@example.com"\n'
+        self.directory_file.write_text(DEMO.read_text(encoding="utf-8") + ann, encoding="utf-8")
 
     def outside(self) -> Services:
         return Services(
@@ -133,13 +139,15 @@ class Office:
         self, *, model: Model | None = None, tuned: Tuned | None = None, **changes: Any
     ) -> AsyncIterator[Application]:
         """The bot at work in this process."""
-        settings = quick_settings(**{"reply_seconds": self.reply_s, "files_dir": self.files_dir, **changes})
+        values = {"reply_seconds": self.reply_s, "files_dir": self.files_dir, "data_dir": self._make_data_dir()}
+        settings = quick_settings(**{**values, **changes})
         tuning = replace(QUICK, **{"clock": Clock(read_now=self.clock, read_today=lambda: TODAY), **(tuned or {})})
         async with (
             build_app(settings, self.outside(), timing=tuning, model=model) as bot,
-            open_slack_connection(bot, settings, self.outside()),
+            bot.connect(),
         ):
             await self._reached(settings)
+            self._wake_when_work_is_held(bot)
             working = asyncio.create_task(bot.worker.run())
             self.bot = bot
             try:
@@ -148,43 +156,71 @@ class Office:
                 bot.worker.stop()
                 await working
 
+    def _make_data_dir(self) -> Path:
+        """Of its own for each bot: what is known of a store is known of this one."""
+        return Path(tempfile.mkdtemp(prefix="data", dir=self.folder))
+
+    def wake(self) -> None:
+        """Whoever waits looks again: something has happened that the workspace does not know of."""
+        self.driver.ws.notify_change("calls")
+
+    def _wake_when_work_is_held(self, bot: Application) -> None:
+        report = bot.watch.report
+
+        async def report_and_wake(reason: PauseReason, offset_ms: int) -> None:
+            if report is not None:
+                await report(reason, offset_ms)
+            self.wake()
+
+        bot.watch.report = report_and_wake
+
     async def _reached(self, settings: Settings) -> None:
         """The workspace delivers to the bot: over its socket, or to its request URL."""
         if settings.slack_mode == "http":
             await self.driver.ws.use_http_delivery(f"http://127.0.0.1:{settings.http_port}/slack/events")
         else:
-            await self.driver.wait_for_sockets()
+            await self.driver.wait_for_sockets(timeout=PATIENCE_S)
 
-    @contextlib.asynccontextmanager
-    async def spawned(self, program: Sequence[str] = (), **changes: str) -> AsyncIterator[Process]:
-        """The bot as a process of its own: `countersign run`, as in production; or what Python is told instead."""
-        env = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
+    @property
+    def shell(self) -> dict[str, str]:
+        """The settings of a shell that knows where everything is."""
+        return {
+            "REDIS_URL": self.redis_url,
             "SLACK_BOT_TOKEN": BOT_TOKEN,
             "SLACK_APP_TOKEN": APP_TOKEN,
             "SLACK_API_URL": f"{self.address}/api/",
             "OPENAI_BASE_URL": f"{self.address}/v1",
-            "OPENAI_MODEL": "rehearsal",
-            "REDIS_URL": self.redis_url,
             "SMTP_URL": self.smtp_url,
+        }
+
+    @contextlib.asynccontextmanager
+    async def spawned(self, source: str = "", **changes: str) -> AsyncIterator[Process]:
+        """The bot as a process of its own: `countersign run`, as in production but for the day, which is the story's.
+        `source`: what an interpreter of its own does instead, with `run` as its argument."""
+        env = {
+            "DAY_OF_STORY": TODAY.isoformat(),
+            **INHERITED,
+            "PYTHONPATH": str(ROOT),
+            **self.shell,
+            "OPENAI_MODEL": "rehearsal",
             "DIRECTORY_FILE": str(self.directory_file),
             "FILES_DIR": str(self.files_dir),
-            "DATA_DIR": tempfile.mkdtemp(prefix="data"),
+            "DATA_DIR": str(self._make_data_dir()),
             "POST_SPACING_MS": "1",
             "LEASE_SECONDS": "1.5",
             **changes,
         }
         home = DEMO.parent  # no foreign .env
         child: Program
-        if program:
-            child = await asyncio.create_subprocess_exec(sys.executable, *program, "run", cwd=home, env=env)
+        if source:
+            command = build_tied_command(sys.executable, "-c", f"{SET_TODAY}\n{source}", "run")
+            child = await asyncio.create_subprocess_exec(*command, cwd=home, env=env, pass_fds=[open_tie()])
         else:
             with open(os.dup(2), "wb") as log:
                 child = await fork_process("bot", "run", cwd=home, env=env, log=log)
         process = Process(child)
         try:
-            await self.driver.wait_for_sockets(timeout=PATIENCE_S)
+            await self.driver.wait_for_sockets(timeout=START_S)
             yield process
         finally:
             await process.kill()
@@ -303,6 +339,15 @@ class Office:
     async def until(self, predicate: Callable[[], T], timeout: float = PATIENCE_S) -> T:
         return await self.driver.wait_until(predicate, timeout)
 
+    async def until_stored(self, look: Callable[[], Awaitable[T]], timeout: float = PATIENCE_S) -> T:
+        """The same for something in the store: `look` is asked again at every change there."""
+        assert self.bot is not None
+        return await wait_for_store(self.bot.redis, look, timeout_s=timeout)
+
+    async def noted(self, kind: str) -> list[JournalRecord]:
+        """Waits until the journal has this kind of record; all of them."""
+        return await self.until_stored(lambda: self.journal(kinds=[kind]))
+
     async def journal(self, **wanted: Any) -> list[JournalRecord]:
         assert self.bot is not None
         return [record async for record in self.bot.journal.stream_records(**wanted)]
@@ -312,9 +357,13 @@ class Office:
 
     async def quiet(self) -> None:
         """Waits until no lane has anything left to do."""
-        assert self.bot is not None
-        while await has_pending_work(self.bot):
-            await asyncio.sleep(0.03)
+        bot = self.bot
+        assert bot is not None
+
+        async def is_idle() -> bool:
+            return not await has_pending_work(bot)
+
+        await wait_for_store(bot.redis, is_idle, events=EMPTIED, timeout_s=PATIENCE_S)
 
     async def dead(self) -> list[DeadLetter]:
         """Dead letters that nobody has put back."""
@@ -368,8 +417,8 @@ class Process:
         await self.child.wait()
 
 
-def quick_settings(**changes: Any) -> Settings:
-    folder = Path(tempfile.mkdtemp(prefix="data"))  # what is known of a store is known of this one
+def quick_settings(*, data_dir: Path | None = None, **changes: Any) -> Settings:
+    folder = data_dir or Path(tempfile.mkdtemp(prefix="data"))
     values: dict[str, Any] = {"post_spacing_ms": 1, "lease_seconds": 3.0, "data_dir": folder, **changes}
     return Settings(_env_file=None, **values)
 
@@ -387,7 +436,7 @@ async def office(
     smtp_port = await mailbox.start()
     demo = read_world()
     workspace = Workspace(
-        WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=DeliveryTiming(ack=1.0, redelivery=redelivery)),
+        WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=DeliveryTiming(redelivery=redelivery)),
         world=replace(demo, people=(*demo.people, *(replace(one) for one in (ANN, *more)))),  # of this office alone
         folder=folder,
         mailbox=mailbox,
@@ -399,29 +448,13 @@ async def office(
             try:
                 driver = WorkspaceDriver(workspace)
                 driver.delay_answers(LATE_S)
-                yield Office(
-                    driver,
-                    mailbox,
-                    answering,
-                    redis_url,
-                    address,
-                    f"smtp://127.0.0.1:{smtp_port}",
-                    directory_file=_directory(Path(files.name)),
-                    files_dir=Path(files.name) / "files",
-                )
+                smtp_url = f"smtp://127.0.0.1:{smtp_port}"
+                yield Office(driver, mailbox, answering, redis_url, address, smtp_url, folder=Path(files.name))
             finally:
                 answering.set()
     finally:
         files.cleanup()
         await mailbox.close()
-
-
-def _directory(folder: Path) -> Path:
-    """The demo's, with Ann."""
-    file = folder / "directory.toml"
-    ann = f'\n[[person]]\nemail = "{ANN.email}"\nmanager = "lisi@example.com"\n'
-    file.write_text(DEMO.read_text(encoding="utf-8") + ann, encoding="utf-8")
-    return file
 
 
 def _thinking(answering: asyncio.Event) -> Middleware:
@@ -432,15 +465,6 @@ def _thinking(answering: asyncio.Event) -> Middleware:
         return await handler(request)
 
     return thinking
-
-
-@contextlib.contextmanager
-def before_cards_went_to_dms(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What is asked for within is shown where it was asked, as versions did that knew no privacy: their cards still
-    stand in channels."""
-    with monkeypatch.context() as before:
-        before.setattr(disclosure, "decide_disclosure", lambda privacy, surroundings: disclosure.Disclosure.HERE)
-        yield
 
 
 def found_request(text: str) -> str:

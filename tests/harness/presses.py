@@ -1,46 +1,57 @@
-"""Cards that wait for a press, in the lab, and a press that dies at each place where its process can end."""
+"""Cards that wait for a press, in the bot, and a press that dies at each place where its process can end."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
-from tests.harness.lab import Edges, Lab, every_edge
-from tests.stories.script import DONE, calls
+from tests.harness.memory_bot import Bot, every_edge
+from tests.harness.memory_platform import Edges
+from tests.harness.scripted_model import Scripted
+from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
 
 LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 
 
-async def opened(lab: Lab, text: str = "请假") -> Lab:
+async def opened(bot: Bot, text: str = "请假") -> Bot:
     """A message whose run waits for a card."""
-    await lab.says(text)
-    await lab.work()
-    return lab
+    await bot.send(text)
+    return bot
 
 
-async def started(redis: Redis, *script: ModelReply) -> Lab:
+async def proposed(redis: Redis, *script: Scripted) -> Bot:
+    """What Zhang San is to confirm: a mail, or what the script proposes."""
+    bot = await opened(Bot(redis, [*(script or (mail(),)), DONE, DONE]))
+    assert len(bot.chat.cards()) == 1
+    return bot
+
+
+async def requested(redis: Redis, form: Mapping[str, str] = SICK) -> Bot:
+    """A leave request of Zhang San's that was started elsewhere, and waits for Li Si."""
+    bot = Bot(redis)
+    await bot.start_request("leave", form, "U1", "start")
+    assert len(bot.chat.cards("DU2")) == 1
+    return bot
+
+
+async def started(redis: Redis, *script: ModelReply) -> Bot:
     """A request that Li Si has a card for."""
-    lab = await opened(Lab(redis, [LEAVE, DONE, *script]))
-    await lab.presses(lab.wall.cards()[0], "confirm")
-    await lab.work()
-    assert lab.wall.cards("DU2")
-    return lab
+    bot = await opened(Bot(redis, [LEAVE, DONE, *script]))
+    await bot.press(bot.chat.cards()[0], "confirm")
+    assert bot.chat.cards("DU2")
+    return bot
 
 
-def edged(lab: Lab, edges: Edges) -> None:
-    lab.wall.edge = lab.lanes.edge = edges
-
-
-async def everywhere(redis: Redis, prepare: Callable[[], Awaitable[Lab]], act: Callable[[Lab], Awaitable[None]]) -> int:
+async def everywhere(redis: Redis, prepare: Callable[[], Awaitable[Bot]], act: Callable[[Bot], Awaitable[None]]) -> int:
     """Act once for each place at which the process can end; `act` itself asserts how it ended."""
 
     async def play(edges: Edges) -> None:
         await redis.flushall()
-        lab = await prepare()
-        edged(lab, edges)
-        await act(lab)
+        bot = await prepare()
+        bot.end_at(edges)
+        await act(bot)
 
     return await every_edge(play)

@@ -20,8 +20,9 @@ from typing import IO
 
 import pytest
 
-from tests.harness.command_server import get_command_server
+from tests.harness.command_server import LINE, get_command_server
 from tests.harness.forked import ForkedProcess, Program, fork_process
+from tests.harness.tied import build_tied_command, open_tie
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 25.0
@@ -47,9 +48,10 @@ async def started(*arguments: str, cwd: Path, env: Mapping[str, str], fresh: boo
     child: Program
     if fresh:
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "bot", *arguments,
+            *build_tied_command(sys.executable, "-m", "bot", *arguments),
             cwd=cwd,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **env},
+            pass_fds=[open_tie()],
+            env={**LINE, **env},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -73,14 +75,14 @@ async def ended(child: Program) -> Ended:
     return Ended(child.returncode, out.decode(), err.decode())
 
 
-async def ran(*arguments: str, cwd: Path, env: Mapping[str, str]) -> Ended:
-    """Runs a command to its end, in a process that has already imported the bot."""
-    return await asyncio.to_thread(_run, arguments, cwd, env)
+async def ran(*arguments: str, cwd: Path, env: Mapping[str, str], given: int | None = None) -> Ended:
+    """Runs a command to its end, in a process that has already imported the bot. `given`: its standard input."""
+    return await asyncio.to_thread(_run, arguments, cwd, env, given)
 
 
-def _run(arguments: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Ended:
+def _run(arguments: Sequence[str], cwd: Path, env: Mapping[str, str], given: int | None) -> Ended:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with open(get_command_server().start(arguments, cwd, env, out, err), "rb", buffering=0) as told:
+        with open(get_command_server().start(arguments, cwd, env, out, err, given=given), "rb", buffering=0) as told:
             child, code, late = int(_read_line(told)), "", time.monotonic() + PATIENCE_S
             while not code and time.monotonic() < late and select.select([told], [], [], late - time.monotonic())[0]:
                 code = _read_line(told)
@@ -94,6 +96,19 @@ def _run(arguments: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Ended:
 
 def _read_line(told: IO[bytes]) -> str:
     return told.readline().decode().strip()
+
+
+def list_commands() -> set[str]:
+    """Every command of the program, from itself."""
+    import typer.main
+
+    from bot.cli import app
+
+    found = set[str]()
+    for name, one in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        inner = {f"{name} {sub}" for sub in getattr(one, "commands", {})}
+        found |= {name} | inner if getattr(one, "invoke_without_command", not inner) else inner
+    return found
 
 
 def invoke(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *arguments: str) -> Ended:
@@ -126,7 +141,7 @@ async def printed(child: Program, text: str) -> str:
 def free_ports(count: int = 2) -> int:
     """The first of so many free ports in a row, below those that the system gives out by itself."""
     while True:
-        first = random.randrange(20_000, 30_000)
+        first = random.SystemRandom().randrange(20_000, 30_000)
         with ExitStack() as stack:
             try:
                 for port in range(first, first + count):

@@ -18,6 +18,7 @@ from typing import Any
 import boto3
 
 from tests.harness.cluster import HOST, free_ports
+from tests.harness.tied import build_tied_command, open_tie
 
 BUCKET = "countersign-files"
 RIGHTS = ("s3:ListBucket", "s3:GetObject", "s3:PutObject", "s3:DeleteObject")
@@ -66,7 +67,8 @@ class S3Server:
         env = {"PATH": os.environ["PATH"], "INITIAL_NO_AUTH_ACTION_COUNT": str(setup)}
         with (self.folder / "s3.log").open("ab") as log:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(self.port)],
+                build_tied_command(sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(self.port)),
+                pass_fds=[open_tie()],
                 env=env,
                 stdout=log,
                 stderr=log,

@@ -1,106 +1,17 @@
-"""Seventy shapes of secrets, as programs say them, each with what may not be read anywhere.
-
-None of them is anybody's: they are made up, from the formats that their makers publish.
-"""
+"""Shapes of secrets, of what is personal, and of what is neither, from `secrets.toml`."""
 
 from __future__ import annotations
 
-HEX = "0123456789abcdef" * 4
-JWT = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJsaXNpIiwiaWF0IjoxNTE2MjM5MDIyfQ.SflKxwRJSMeKKF2QT4fwpMeJf36POk6y"
-PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEAy8Dbv8prpJ\nQ2hSvYf1xvZo\n-----END RSA PRIVATE KEY-----"
-LEAKS: dict[str, tuple[str, str]] = {
-    "json access_token": ('{"access_token": "aB3dE5fG7h", "n": 1}', "aB3dE5fG7h"),
-    "json refresh_token": ('{"refresh_token":"rT-77/xy+z=="}', "rT-77/xy+z"),
-    "json client_secret": ('{"client_secret": "c1i3nt,s3cr3t"}', "s3cr3t"),
-    "json id_token camel": ('{"idToken": "idt0k3nvalue"}', "idt0k3nvalue"),
-    "json password with blanks": ('{"password": "correct horse battery", "n": 1}', "horse"),
-    "json password with an escape": (r'{"password": "ab\"cd ef"}', "cd ef"),
-    "json in json": (r'{"body": "{\"api_key\": \"k-77 88\"}"}', "k-77 88"),
-    "json cut short": ('mail {"password": "corr {"access_token": "aB3dE5fG7h", "n": 1}', "aB3dE5fG7h"),
-    "json number": ('{"password": 90210777, "n": 1}', "90210777"),
-    "python repr": ("{'passwd': 'pa,ss/wo rd', 'n': 1}", "ss/wo"),
-    "token=": ("POST /x token=9f8e7d6c5b", "9f8e7d6c5b"),
-    "token: ": ("its token: 9f8e7d6c5b", "9f8e7d6c5b"),
-    "csrf token header": ("X-CSRF-Token: 9f8e7d6c5b", "9f8e7d6c5b"),
-    "key= in an address": ("https://qyapi.example.com/cgi-bin/webhook/send?key=693a91f6-7xxx", "693a91f6"),
-    "key=": ("sent with key=AbCdEf0123456789xyz", "AbCdEf0123456789xyz"),
-    "sig in an address": ("https://a.blob.example.net/c/f?sv=2022&sig=mP7%2Bq%3D&se=1", "mP7%2Bq"),
-    "aws signature in an address": ("https://s3.example.com/o?X-Amz-Date=1&X-Amz-Signature=deadbeef01", "deadbeef01"),
-    "aws credential in an address": ("https://s3.example.com/o?X-Amz-Credential=AKxy/2026&a=1", "AKxy/2026"),
-    "google signature": ("https://storage.example.com/o?a=1&X-Goog-Signature=abcdef99", "abcdef99"),
-    "code of a sign-in": ("GET /callback?code=4/0AX4XfWh&state=1", "0AX4XfWh"),
-    "session in an address": ("wss://host/s?session=s3ss10n77", "s3ss10n77"),
-    "ticket": ("wss://link/?ticket=abc-1&app_id=2", "abc-1"),
-    "authorization bearer": ("Authorization: Bearer abc.def-ghi", "abc.def"),
-    "authorization basic": ("authorization: Basic bGlzaTpodW50ZXIy", "bGlzaTpodW50ZXIy"),
-    "authorization token": ("Authorization: token 0a1b2c3d", "0a1b2c3d"),
-    "authorization digest": ('Authorization: Digest username="u", response="6629fae49393a0539745"', "6629fae4"),
-    "authorization aws": ("Authorization: AWS4-HMAC-SHA256 Credential=X/1, Signature=fe5f80f77d5fa3be", "fe5f80f7"),
-    "authorization apikey": ("'Authorization': 'ApiKey VnVhQ2ZHY0JDZGJr'", "VnVhQ2ZH"),
-    "authorization bare": ("authorization=f00ba7", "f00ba7"),
-    "proxy-authorization": ("Proxy-Authorization: Negotiate YIIJvwYG", "YIIJvwYG"),
-    "raw headers escaped": (r"[(b\'Authorization\', b\'Bearer q1\'), (b\'x-api-key\', b\'z9y8x7\')]", "z9y8x7"),
-    "raw headers": ("[(b'Authorization', b'Bearer q1w2e3r4'), (b'x-api-key', b'z9y8x7')]", "z9y8x7"),
-    "x-api-key": ("x-api-key: z9y8x7w6", "z9y8x7w6"),
-    "jwt": (f"got {JWT} back", "SflKxwRJ"),
-    "aws access key": ("key AKIAIOSFODNN7EXAMPLE used", "IOSFODNN7"),
-    "aws secret": ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfi", "K7MDENG"),
-    "google api key": ("AIzaSyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY", "9tSrke72"),
-    "google oauth": ("ya29.a0AfH6SMBx-yyyyyyyyyyyy", "AfH6SMBx"),
-    "azure storage": ("DefaultEndpointsProtocol=https;AccountKey=Eby8vdM02xNO+Q==;x=1", "Eby8vdM02"),
-    "alibaba": ("LTAI5tAbCdEfGhIjKlMnOpQr", "5tAbCdEf"),
-    "github": ("ghp_16C7e42F292c6912E7710c838347Ae178B4a", "16C7e42F"),
-    "github fine": ("github_pat_11ABCDEFG0abcdefghij_klmnopqrstuv", "11ABCDEFG0"),
-    "gitlab": ("glpat-ABCdef0123456789xyzz", "ABCdef01"),
-    "npm": ("npm_abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghijklm"),
-    "npm behind an escaped letter": (r'{"a": "\uff1anpm_abcdefghijklmnopqrstuvwxyz0123456789"}', "abcdefghijklm"),
-    "pypi": ("pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAw", "EIcHlwaS5"),
-    "hugging face": ("hf_AbCdEfGhIjKlMnOpQrStUvWxYz", "AbCdEfGh"),
-    "openai": ("Incorrect API key provided: sk-proj-Ab_c-123456", "Ab_c-123456"),
-    "anthropic": ("sk-ant-api03-xyzXYZ0123456789", "xyzXYZ"),
-    "stripe cut short": ("paid with sk_live_4eC39HqLyjWDar", "4eC39HqL"),
-    "stripe on a line of its own": (r'{"text": "it says\nsk_live_4eC39HqLyjWDarjtT1zdp7dc\n"}', "4eC39HqL"),
-    "stripe": ("sk_live_4eC39HqLyjWDarjtT1zdp7dc", "4eC39HqL"),
-    "sendgrid": ("SG.ngeVfQFYQlKU0ufo8x5d1A.TwL2iGABf9DHoTf", "ngeVfQFY"),
-    "vault": ("hvs.CAESIJlU9JMYEhOPYv4igdhm9PnZ", "CAESIJlU"),
-    "telegram": ("https://api.telegram.org/bot110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw9/x", "AAHdqTcv"),
-    "slack bot": ("xoxb-123-456-abcDEF", "456-abcDEF"),
-    "slack app": ("xapp-1-A0-99-abc", "A0-99"),
-    "slack webhook": ("https://hooks.slack.com/services/T1/B2/abcXYZ", "abcXYZ"),
-    "feishu webhook": ("https://open.feishu.example/open-apis/bot/v2/hook/0d1e2f3a-77", "0d1e2f3a"),
-    "pem": (PEM, "MIIEowIBAAKCAQEAy8Dbv8prpJ"),
-    "cookie": ("Cookie: sid=abc77; csrftoken=zzz88", "zzz88"),
-    "set-cookie": ("Set-Cookie: sid=abc77; Path=/; HttpOnly", "abc77"),
-    "pwd": ("Server=db;Uid=sa;Pwd=Xy-7!9;Encrypt=yes", "Xy-7!9"),
-    "password with commas": ("password=ab,cd/ef;x=1", "cd/ef"),
-    "password in words": ("its password: correct horse battery staple", "battery"),
-    "password in chinese": ("密码：小白兔77，别告诉别人", "小白兔77"),
-    "option": ("mytool --password hunter22 --verbose", "hunter22"),
-    "address with a password": ("redis://user:pa55@host:6379/0", "pa55"),
-    "address with slashes in its password": ("amqp://user:pa/ss@w0rd@host/v", "ss@w0rd"),
-    "address with a token": ("https://0123456789abcdef0123@git.example.com/x.git", "0123456789abcdef"),
-}  # fmt: skip
+import tomllib
+from pathlib import Path
+
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+LEAKS: dict[str, tuple[str, str]] = {name: (said, hidden) for name, (said, hidden) in _TABLES["leaks"].items()}
 """What is said → what of it may not be read."""
-PERSONAL: dict[str, tuple[str, str]] = {
-    "mobile": ("call 13812345678 now", "13812345678"),
-    "mobile with blanks": ("call +86 138 1234 5678", "1234 5678"),
-    "international": ("call +49 151 23456789", "23456789"),
-    "identity card": ("11010519491231002X is his", "11010519491231002X"),
-    "bank card": ("card 6222 0212 3456 7894", "0212"),
-    "visa": ("card 4111-1111-1111-1111", "4111-1111"),
-    "iban": ("to DE89 3704 0044 0532 0130 00", "0532"),
-    "social security": ("ssn 078-05-1120", "078-05"),
-}
-HARMLESS = [
-    "task-12345678 risk-1234567", "tokens: 12", "R03abc @李四 a@b", "Bearer", "10:30", "unix:///run/redis.sock",
-    "tokens_in=1200 tokens_out=30", "token: 12", "a basic question about keyboards", "basic knowledge is enough",
-    'key="fact.days" choice="confirm"', "L-0012-1 E-0004 2026-11-20T10:00:00Z 1795000000.000100 1763802000123",
-    f"head {HEX} of 12 events", "R03abc0152d200d67a51:2:0 A0152d200d67a51.1 Ev09ABCDEF U01ZHANG D0123456789",
-    "amount 1234567.89 CNY, 12,000.00 USD, 750*12 + 0.5*8*12*7", "http://127.0.0.1:8484/page?lang=zh&x=1#top",
-    "https://host:8443/engine-rest/process-definition/key/leave/start", "trace 4bf92f3577b34da6a3ce929d0e0e4736",
-    '{"event": "step", "tool": "list_people", "ms": 12, "approval": "A0152d200d67a51", "more": null}',
-    '{"password": "", "token": null, "secret": false}', "password: must be at least 8 characters",
-    "ENGINE_PASSWORD: Input should be a valid string", "the monkey=banana, author=Li, postcode=200000, design=7",
-    "passed the test, passing by, compass: north", "secretary: Li Si", "the key: press it", "秘书：李四 关键：时间",
-    "wiki__search (none), wiki__write_page (confirm)", "Asia/Shanghai asset aslant as of today",
-]  # fmt: skip
+FURTHER: dict[str, tuple[str, str]] = {name: (said, hidden) for name, (said, hidden) in _TABLES["further"].items()}
+"""The same, of more makers: enough to be found once, because every way out looks for the same."""
+PERSONAL: dict[str, tuple[str, str]] = {name: (said, hidden) for name, (said, hidden) in _TABLES["personal"].items()}
+HARMLESS: list[str] = _TABLES["harmless"]["texts"]
+assert (len(LEAKS), len(FURTHER), len(PERSONAL), len(HARMLESS)) == (70, 114, 8, 34), (
+    "no check of all of them grows smaller unnoticed"
+)

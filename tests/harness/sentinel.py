@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -56,17 +57,30 @@ class Watched:
         return next(node for node in self.servers if str(node.port) in answer.split("\r\n"))
 
     async def replicated(self, master: Node | None = None) -> None:
-        """Returns when every living replica has all that the master has, who is known to the Sentinel if it runs."""
+        """Returns when every living replica has all that the master has now, who is known to the Sentinel if it
+        runs."""
         master = master or await self.master()
-        others = sum(node.alive for node in self.servers) - 1
+        others, wanted = sum(node.alive for node in self.servers) - 1, 0
         async with asyncio.timeout(READY_S):
             while True:
-                lines = (await master.ask("INFO", "replication")).split()
-                told = dict(line.split(":", 1) for line in lines if ":" in line)
-                wanted = f"state=online,offset={told['master_repl_offset']},"
-                if all(wanted in told.get(f"slave{n}", "") for n in range(others)):
+                told = await master.ask("INFO", "replication")
+                wanted = wanted or int(re.findall(r"master_repl_offset:(\d+)", told)[0])
+                offsets = [int(one) for one in re.findall(r"state=online,offset=(\d+),", told)]
+                if sum(one >= wanted for one in offsets) == others:
                     return
                 await asyncio.sleep(0.02)
+
+    @asynccontextmanager
+    async def cut_off(self, master: Node) -> AsyncIterator[None]:
+        """While the context is open, no replica hears the master, who takes writes all the same."""
+        others = [node for node in self.servers if node is not master]
+        await master.ask("CONFIG", "SET", "min-replicas-to-write", "0")
+        for node in others:
+            await node.ask("CONFIG", "SET", "masterauth", "another")
+        await master.ask("CLIENT", "KILL", "TYPE", "replica")
+        yield
+        for node in others:
+            await node.ask("CONFIG", "SET", "masterauth", LOGIN)
 
     async def follows(self, killed: Node) -> None:
         """Returns when another server is the master."""

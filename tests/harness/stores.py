@@ -1,11 +1,10 @@
-"""Store tests run on the real server, on a cluster and, where durability is not the question, on fakeredis too."""
+"""Store tests run on the real server and on a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
 import pytest
-from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
@@ -13,17 +12,11 @@ from bot.queue.lanes import Lanes
 from bot.redis.connect import connect_redis
 
 
-@pytest.fixture(params=["fake", "valkey", "cluster"])
+@pytest.fixture(params=["valkey", "cluster"])
 async def either(request: pytest.FixtureRequest) -> AsyncIterator[Redis]:
-    """A client of an empty server: once the in-process double, once the real one, once three that form a cluster."""
-    if request.param == "fake":
-        client: Redis = FakeAsyncRedis(
-            decode_responses=True, encoding_errors="replace", protocol=3, legacy_responses=False
-        )
-    else:
-        url = request.getfixturevalue("ring" if request.param == "cluster" else "server")
-        client = await connect_redis(url)
-        await client.flushall()
+    """A client of an empty server: once one, once three that form a cluster."""
+    client = await connect_redis(request.getfixturevalue("ring" if request.param == "cluster" else "server"))
+    await client.flushall()
     yield client
     await client.aclose()
 

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from datetime import date
+from itertools import chain
 
 import pytest
 
@@ -23,7 +24,8 @@ from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.situation import build_cards_message
 from bot.agent.summary import parse_summary_lines
 from bot.chat.slack import text as slack_text
-from bot.core import logs
+from bot.core import logs, media
+from bot.core.errors import FileRefusedError
 from bot.core.history_entries import PausedRun
 from bot.local.rehearsal.notes import WANTED, build_notes
 from bot.local.rehearsal.plan import plan_reply
@@ -35,8 +37,6 @@ from tools.catalog import TOOLS
 from tools.handbook import sections
 from tools.mail import completeness
 from tools.spec import ToolError
-
-pytestmark = pytest.mark.slow
 
 HALF, WHOLE = 10_000, 20_000
 LIMIT_S, SMALL_S, GROWTH = 0.4, 0.05, 3.2
@@ -57,6 +57,7 @@ UNITS = (
     "一二三", "请假，", "因为", "给张三发", "a and b, ", "[a](b)", "- a\n",
     "# a\n", "a\n===\n", "已提交。", "sent. ", "明天", "<message>\n",
     "</message>", "<answer>\n", "张三 ", "例如 ", "{{a", "[你的", "xoxb-a ",
+    "/EF", "/EF<<", "/EF<</F 9 0 R>>", "9 0 obj\n", "/ObjStm stream\n", "stream\n", "#41", "/XFA%",
     "password=a ", "a@b.c ", "Bearer abcdefgh ", "://a:b@", "Authorization: ",
 )
 # fmt: on
@@ -99,6 +100,7 @@ ENTRIES: dict[str, Callable[[str], object]] = {
     "fenced for the model": prompt.escape_tags,
     "an open card": lambda text: build_cards_message([PausedRun("R1", "A1", "send_email", "U1", 1, text)], 2),
     "summary": lambda text: parse_summary_lines(ModelReply(json.dumps({"lines": [text]}))),
+    "a PDF": lambda text: media.judge_file(b"%PDF-" + text.encode(errors="replace")),
     "typed": lambda text: typed.build_rich_text(typed.mark_up_text(text, (), ()), "b"),
     "rehearsal": lambda text: plan_reply([system(), user(text)], []),
     "rehearsal notes": lambda text: build_notes(
@@ -112,7 +114,7 @@ def measure(read: Callable[[str], object], text: str) -> float:
     gc.disable()
     try:
         began = time.thread_time()
-        with contextlib.suppress(ValueError, ToolError):
+        with contextlib.suppress(ValueError, ToolError, FileRefusedError):
             read(text)
         return time.thread_time() - began
     finally:
@@ -140,9 +142,18 @@ def is_slow(half_s: float, whole_s: float) -> bool:
     return whole_s > LIMIT_S or (whole_s > SMALL_S and whole_s > GROWTH * half_s)
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_twice_the_text_takes_twice_the_time(name: str) -> None:
-    assert find_slow(ENTRIES[name]) == []
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_twice_the_text_takes_twice_the_time() -> None:
+    assert len(ENTRIES) == 26
+    assert {name: slow for name, read in ENTRIES.items() if (slow := find_slow(read))} == {}
+
+
+def test_of_each_entry_it_is_tried_with_a_few_texts() -> None:
+    """Others for each: all of them are among those that are tried."""
+    few = {name: UNITS[number :: len(ENTRIES)] for number, name in enumerate(ENTRIES)}
+    assert set(chain(*few.values())) == set(UNITS)
+    assert {name: slow for name, units in few.items() if (slow := find_slow(ENTRIES[name], units))} == {}
 
 
 def test_a_loop_that_slices_is_found() -> None:
@@ -153,4 +164,4 @@ def test_a_loop_that_slices_is_found() -> None:
             text = text[1:] if len(text) % 2 else text[:-1]
             text.upper()
 
-    assert max(len(find_slow(strip_one_by_one, UNITS[:3])) for _ in range(3)) == 3
+    assert any(find_slow(strip_one_by_one, UNITS[:1]) for _ in range(3))

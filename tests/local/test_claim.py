@@ -14,8 +14,6 @@ import pytest
 from tests.harness.office import APP_TOKEN, BOT_TOKEN, Office, office
 from tests.harness.programs import ROOT, Ended, ended, free_ports, mentioning, printed, ran, started
 
-pytestmark = pytest.mark.crowd
-
 READY = "Countersign is running."
 
 
@@ -62,6 +60,7 @@ async def test_a_second_start_on_one_folder_is_refused_with_the_address_of_the_f
             pass  # the control: what is refused is the folder, not a second bot
 
 
+@pytest.mark.slow
 async def test_a_killed_one_leaves_nothing_that_a_restart_has_to_clear_away(tmp_path: Path) -> None:
     """SIGKILL, then at once the same command on the same port: its stand-ins may still be on their way out."""
     env = settings(tmp_path / "data")
@@ -74,6 +73,7 @@ async def test_a_killed_one_leaves_nothing_that_a_restart_has_to_clear_away(tmp_
     assert not mentioning(str(tmp_path / "data"))
 
 
+@pytest.mark.slow
 async def test_of_three_at_the_same_moment_one_runs(tmp_path: Path) -> None:
     async with contextlib.AsyncExitStack() as stack:
         envs = [settings(tmp_path / "data") for _ in range(3)]
@@ -110,6 +110,7 @@ def all_real(office: Office, folder: Path) -> dict[str, str]:
     )
 
 
+@pytest.mark.slow
 async def test_bots_of_one_real_workspace_share_the_embedded_redis_and_no_stand_in_joins_them(
     slack: Office, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ async def test_bots_of_one_real_workspace_share_the_embedded_redis_and_no_stand_
         assert_refused(joined, "already", "http://127.0.0.1:", "DATA_DIR")
 
 
+@pytest.mark.slow
 async def test_with_everything_elsewhere_a_folder_is_nobodys(slack: Office, tmp_path: Path) -> None:
     """Ten processes with one `DATA_DIR`, as the unit's template has them: there is nothing in it to mix."""
     folder = tmp_path / "data"

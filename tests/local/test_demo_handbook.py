@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -29,24 +30,17 @@ def levels() -> list[str]:
     return re.findall(r"\$\{days (?:&lt;=|&gt;) (\d+)\}", text)
 
 
-@pytest.mark.parametrize("section", ["leave.zh.md#谁审批", "leave.en.md#Who approves"])
-def test_who_approves_how_many_days(section: str) -> None:
+def test_approvers_allowances_and_limits_are_those_of_processes_settings_and_people() -> None:
     assert levels() == ["1", "3", "10"]
-    for days in levels():
-        assert re.search(rf"\b{days} (个工作日|working days?)", told(section)), days
-
-
-@pytest.mark.parametrize("section", ["leave.zh.md#年假天数", "leave.en.md#Annual leave allowance"])
-def test_the_allowance_of_everybody_and_of_zhang(section: str) -> None:
+    for section, days in product(("leave.zh.md#谁审批", "leave.en.md#Who approves"), levels()):
+        assert re.search(rf"\b{days} (个工作日|working days?)", told(section)), (section, days)
     people = tomllib.loads((DEMO / "directory.toml").read_text(encoding="utf-8"))["person"]
     [own] = [one["annual_days"] for one in people if "annual_days" in one]
-    everybody = Settings.model_fields["annual_leave_days"].default
-    assert re.findall(r"\d+", told(section)) == [everybody, str(own)]
-
-
-@pytest.mark.parametrize("section", ["expense.zh.md#谁审批报销", "expense.en.md#Who approves expenses"])
-def test_what_goes_to_finance(section: str) -> None:
-    assert re.findall(r"\d+", told(section)) == [Settings.model_fields["finance_threshold"].default]
+    for section in ("leave.zh.md#年假天数", "leave.en.md#Annual leave allowance"):
+        everybody = Settings.model_fields["annual_leave_days"].default
+        assert re.findall(r"\d+", told(section)) == [everybody, str(own)]
+    for section in ("expense.zh.md#谁审批报销", "expense.en.md#Who approves expenses"):
+        assert re.findall(r"\d+", told(section)) == [Settings.model_fields["finance_threshold"].default]
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])

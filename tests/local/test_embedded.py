@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
 import stat
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,23 +15,8 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.core.errors import LocalStartError, StoreUnavailableError
-from bot.local.embedded import EmbeddedRedis, ServerVersion, read_server_version
+from bot.local.embedded import EmbeddedRedis, ServerVersion, _find_bundled_program, read_server_version
 from bot.redis.connect import connect_redis
-
-USER = """
-import asyncio, sys
-from pathlib import Path
-from bot.local.embedded import EmbeddedRedis
-
-async def main():
-    embedded = EmbeddedRedis(Path(sys.argv[1]))
-    await embedded.ensure_running()
-    print("ready", flush=True)
-    await asyncio.to_thread(sys.stdin.readline)
-    await embedded.close()
-
-asyncio.run(main())
-"""
 
 
 @asynccontextmanager
@@ -43,19 +28,6 @@ async def serving(folder: Path) -> AsyncIterator[tuple[EmbeddedRedis, Redis]]:
     finally:
         await client.aclose()
         await embedded.close()
-
-
-async def user(folder: Path) -> asyncio.subprocess.Process:
-    pipe = asyncio.subprocess.PIPE
-    root = Path(__file__).parent.parent.parent
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", USER, str(folder), stdin=pipe, stdout=pipe, cwd=root
-    )
-
-
-async def ready(process: asyncio.subprocess.Process) -> None:
-    assert process.stdout is not None
-    assert await asyncio.wait_for(process.stdout.readline(), 30) == b"ready\n"
 
 
 async def pid(client: Redis) -> int:
@@ -89,28 +61,21 @@ async def test_it_is_durable_private_and_evicts_nothing(tmp_path: Path) -> None:
         assert marker["product"] in ("valkey", "redis")
 
 
-async def test_the_data_is_there_again(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (embedded, client):
-        await client.set("k", "v")
-    assert not await alive(embedded.url)
-    async with serving(tmp_path) as (_, client):
-        assert await client.get("k") == "v"
-
-
 async def test_every_confirmed_write_survives_a_kill(tmp_path: Path) -> None:
     async with serving(tmp_path) as (embedded, client):
-        confirmed, enough = 0, asyncio.Event()
+        confirmed, many, enough = 0, asyncio.Event(), asyncio.Event()
 
         async def write() -> None:
             nonlocal confirmed
             while not enough.is_set():
                 await client.set(f"k{confirmed}", "v")
                 confirmed += 1
+                if confirmed == 300:
+                    many.set()
 
         server = await pid(client)
         writing = asyncio.create_task(write())
-        while confirmed < 300:
-            await asyncio.sleep(0.01)
+        await many.wait()
         os.kill(server, signal.SIGKILL)
         await embedded.ensure_running()
         assert await pid(client) != server
@@ -118,35 +83,6 @@ async def test_every_confirmed_write_survives_a_kill(tmp_path: Path) -> None:
         await asyncio.wait_for(writing, 10)
         kept = await client.mget([f"k{number}" for number in range(confirmed)])
         assert kept == ["v"] * confirmed
-
-
-@pytest.mark.slow
-async def test_many_at_once_start_one_server_and_the_last_one_out_stops_it(tmp_path: Path) -> None:
-    users = await asyncio.gather(*(user(tmp_path) for _ in range(4)))
-    await asyncio.gather(*(ready(one) for one in users))
-    url = EmbeddedRedis(tmp_path).url
-    log = (tmp_path / "server.log").read_text()
-    assert log.count("Ready to accept connections") == 1
-    for one in users[:3]:
-        await one.communicate(b"\n")
-    assert await alive(url)
-    await users[3].communicate(b"\n")
-    assert not await alive(url)
-
-
-@pytest.mark.slow
-async def test_a_server_that_nobody_stopped_is_used_again(tmp_path: Path) -> None:
-    process = await user(tmp_path)
-    await ready(process)
-    process.kill()
-    await process.communicate()
-    url = EmbeddedRedis(tmp_path).url
-    client = await connect_redis(url)
-    orphan = await pid(client)
-    await client.aclose()
-    async with serving(tmp_path) as (_, client):
-        assert await pid(client) == orphan
-    assert not await alive(url)
 
 
 async def test_who_is_stopped_while_it_starts_leaves_no_server_behind(tmp_path: Path) -> None:
@@ -189,7 +125,7 @@ async def test_no_second_server_when_the_socket_was_deleted(tmp_path: Path) -> N
         assert await client.ping()
 
 
-async def test_a_long_path_gets_its_socket_elsewhere(
+async def test_a_path_may_be_odd_and_of_a_long_one_the_socket_is_elsewhere(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("t")))
@@ -198,17 +134,8 @@ async def test_a_long_path_gets_its_socket_elsewhere(
         assert len(os.fsencode(embedded.socket_path)) < 104
         assert stat.S_IMODE(embedded.socket_path.parent.stat().st_mode) == 0o700
         assert await client.ping()
-
-
-async def test_a_path_with_odd_characters(tmp_path: Path) -> None:
     async with serving(tmp_path / "a b%20?#中") as (_, client):
         assert await client.ping()
-
-
-async def test_somebody_elses_folder_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.getuid", lambda: 12345)
-    with pytest.raises(LocalStartError, match="another user"):
-        await EmbeddedRedis(tmp_path).ensure_running()
 
 
 async def test_no_server_program_is_said_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,13 +148,10 @@ async def test_no_server_program_is_said_with_the_way_out(tmp_path: Path, monkey
         await EmbeddedRedis(tmp_path, language="zh").ensure_running()
 
 
-async def test_a_program_that_is_no_server_is_refused(tmp_path: Path) -> None:
+async def test_a_program_that_is_no_server_is_refused_and_one_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
     for binary in ("/bin/echo", str(tmp_path / "missing")):
         with pytest.raises(LocalStartError, match="--version"):
             await EmbeddedRedis(tmp_path, binary=binary).ensure_running()
-
-
-async def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
     fake = tmp_path / "server"
     fake.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Valkey server v=9.9.9 x" || echo "no room left"\n')
     fake.chmod(0o755)
@@ -235,36 +159,57 @@ async def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
         await EmbeddedRedis(tmp_path / "data", binary=str(fake)).ensure_running()
 
 
-async def test_a_folder_of_a_newer_server_is_left_alone(tmp_path: Path) -> None:
+async def test_a_server_that_loads_its_data_may_take_longer_than_one_that_is_silent(tmp_path: Path) -> None:
+    """Nobody may give it up: it would end with the one that has started it, and begin again at the next start."""
+    embedded, loop = EmbeddedRedis(tmp_path, timeout_s=1.0), asyncio.get_running_loop()
+    began = loop.time()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        is_loading = loop.time() - began < 1.5
+        writer.write(b"-LOADING Valkey is loading the dataset in memory\r\n" if is_loading else b"+PONG\r\n")
+        writer.close()
+
+    async with await asyncio.start_unix_server(answer, embedded.socket_path):
+        with (tmp_path / "server.lock").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            await embedded.ensure_running()
+            assert loop.time() - began >= 1.5
+        await embedded.close()
+
+
+async def test_a_folder_of_somebody_else_or_of_a_newer_server_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "SERVER").write_text(json.dumps({"product": "valkey", "number": "99.0.1"}))
     with pytest.raises(LocalStartError, match=r"valkey 99\.0\.1"):
         await EmbeddedRedis(tmp_path).ensure_running()
     assert not (tmp_path / "appendonlydir").exists()
+    monkeypatch.setattr("os.getuid", lambda: 12345)
+    with pytest.raises(LocalStartError, match="another user"):
+        await EmbeddedRedis(tmp_path).ensure_running()
 
 
-@pytest.mark.parametrize(
-    ("program", "writer", "opens"),
-    [
-        ("valkey 9.1.2", "valkey 9.1.2", True),
-        ("valkey 9.1.2", "valkey 8.1.8", True),
-        ("valkey 8.1.8", "valkey 9.1.2", False),
-        ("redis 7.0.15", "valkey 9.1.2", True),
-        ("valkey 9.1.2", "redis 8.10.2", True),
-        ("redis 6.2.14", "valkey 9.1.2", False),
-        ("redis 6.2.14", "redis 7.0.15", False),
-        ("redis 7.0.15", "redis 6.2.14", True),
-    ],
-)
-def test_which_program_opens_whose_folder(program: str, writer: str, opens: bool) -> None:
-    assert ServerVersion(*program.split()).can_open(ServerVersion(*writer.split())) is opens
+OPENS = {
+    ("valkey 9.1.2", "valkey 9.1.2"): True,
+    ("valkey 9.1.2", "valkey 8.1.8"): True,
+    ("valkey 8.1.8", "valkey 9.1.2"): False,
+    ("redis 7.0.15", "valkey 9.1.2"): True,
+    ("valkey 9.1.2", "redis 8.10.2"): True,
+    ("redis 6.2.14", "valkey 9.1.2"): False,
+    ("redis 6.2.14", "redis 7.0.15"): False,
+    ("redis 7.0.15", "redis 6.2.14"): True,
+}
+"""Program, and who has written the folder → whether it opens it."""
 
 
-def test_the_bundled_server_says_its_version() -> None:
-    from bot.local.embedded import _find_bundled_program
-
+def test_which_program_opens_whose_folder() -> None:
+    versions = {pair: [ServerVersion(*one.split()) for one in pair] for pair in OPENS}
+    assert {pair: program.can_open(writer) for pair, (program, writer) in versions.items()} == OPENS
     assert read_server_version(_find_bundled_program()).product == "valkey"
 
 
+@pytest.mark.slow
 async def test_the_loop_is_not_held_up(tmp_path: Path) -> None:
     embedded = EmbeddedRedis(tmp_path)
     longest = 0.0

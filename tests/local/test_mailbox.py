@@ -100,7 +100,7 @@ async def test_a_fault_happens_once(
     assert len(box.mails) == kept + 1
 
 
-async def test_faults_queue_up_and_unknown_ones_are_refused(box: Mailbox) -> None:
+async def test_faults_queue_up_and_unknown_ones_are_refused_as_is_a_taken_port(box: Mailbox) -> None:
     port = await box.start()
     box.fail_next_mail("refuse_data", times=2)
     for _ in range(2):
@@ -110,6 +110,8 @@ async def test_faults_queue_up_and_unknown_ones_are_refused(box: Mailbox) -> Non
     assert len(box.mails) == 1
     with pytest.raises(ValueError, match="refuse_rcpt"):
         box.fail_next_mail("explode")  # type: ignore[arg-type]
+    with pytest.raises(LocalStartError, match=str(port)):
+        await Mailbox().start(port)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +127,6 @@ async def test_faults_queue_up_and_unknown_ones_are_refused(box: Mailbox) -> Non
 async def test_odd_mails_are_read_as_far_as_they_can_be(box: Mailbox, content: bytes, subject: str, body: str) -> None:
     box.store_mail("a@example.com", ["b@example.com"], content)
     assert (box.mails[0]["subject"], box.mails[0]["body"]) == (subject, body)
-
-
-async def test_a_taken_port_is_said(box: Mailbox) -> None:
-    port = await box.start()
-    with pytest.raises(LocalStartError, match=str(port)):
-        await Mailbox().start(port)
 
 
 async def test_without_a_directory_nothing_is_written(tmp_path: Path) -> None:

@@ -54,14 +54,6 @@ async def test_only_what_is_chosen_is_served(tmp_path: Path) -> None:
             assert answer.status == 404
 
 
-async def test_a_taken_port_names_the_setting(tmp_path: Path) -> None:
-    async with serve_stand_ins(StandInOptions(tmp_path, 0, model=True)) as at:
-        port = urlsplit(at["openai_base_url"]).port or 0
-        with pytest.raises(LocalStartError, match="LOCAL_PORT"):
-            async with serve_stand_ins(StandInOptions(tmp_path, port, model=True)):
-                pass
-
-
 async def test_a_second_countersign_is_told_of_the_port_that_people_know(tmp_path: Path) -> None:
     """Both ports are taken then; the mailbox's is not the one that anybody has typed."""
     async with serve_stand_ins(StandInOptions(tmp_path, 0, workspace=True)) as first:
@@ -122,8 +114,9 @@ async def announced(process: asyncio.subprocess.Process) -> dict[str, str]:
     return dict(json.loads(await process.stdout.readline()))
 
 
-@pytest.mark.crowd
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "orphaned"])
+@pytest.mark.parametrize(
+    "how", ["SIGTERM", pytest.param("SIGINT", marks=pytest.mark.slow), pytest.param("orphaned", marks=pytest.mark.slow)]
+)
 async def test_the_process_ends_cleanly(tmp_path: Path, how: str) -> None:
     async with child("--data", str(tmp_path), "--port", "0", "--workspace", "--model", "--mail") as process:
         assert "page" in await announced(process)

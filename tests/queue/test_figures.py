@@ -11,35 +11,27 @@ from bot.queue.writes import SetTimer, apply_writes
 from bot.storage.processes import ProcessState, ProcessStore
 
 
-async def tell_what_waits(redis: Redis) -> None:
+async def test_how_much_waits_and_for_how_long_is_told(either: Redis) -> None:
     keys = Keys()
-    lanes = Lanes(redis, keys)
-    empty = await load_queue_figures(redis, keys)
+    lanes = Lanes(either, keys)
+    empty = await load_queue_figures(either, keys)
     assert (empty.lanes, empty.due_lanes, empty.items, empty.oldest_ms, empty.timers) == (0, 0, 0, 0, 0)
-    assert await list_oldest_lanes(redis, keys, 5) == []
+    assert await list_oldest_lanes(either, keys, 5) == []
     for lane in ("one", "two", "three"):
         for n in range(2):
             await lanes.enqueue(lane, f"{lane}-{n}", "{}")
     [held] = await lanes.claim("me", keys.get_partition("two"), 1)
     timer = SetTimer("t", "four", empty.now_ms + 3_600_000, "{}")
-    await apply_writes(redis, keys, keys.get_partition("four"), [timer])
-    told = await load_queue_figures(redis, keys)
+    await apply_writes(either, keys, keys.get_partition("four"), [timer])
+    told = await load_queue_figures(either, keys)
     assert (told.lanes, told.due_lanes, told.items, told.timers) == (3, 2, 4, 1)
     assert 0 <= told.oldest_ms < 10_000 and told.now_ms >= empty.now_ms
-    oldest = {one.lane: one for one in await list_oldest_lanes(redis, keys, 5)}
+    oldest = {one.lane: one for one in await list_oldest_lanes(either, keys, 5)}
     assert set(oldest) == {"one", "two", "three"} and {one.items for one in oldest.values()} == {2}
     assert oldest[held.lane].owner == "me" and oldest["one"].owner == "" and oldest[held.lane].tries == 1
     await held.retry(60_000, "no")
-    assert {one.lane: (one.owner, one.error) for one in await list_oldest_lanes(redis, keys, 5)}["two"] == ("", "no")
-
-
-async def test_on_one_server(redis: Redis) -> None:
-    await tell_what_waits(redis)
-
-
-async def test_on_a_cluster(redis_cluster: Redis) -> None:
-    await tell_what_waits(redis_cluster)
-    store = ProcessStore(redis_cluster, Keys())
+    assert {one.lane: (one.owner, one.error) for one in await list_oldest_lanes(either, keys, 5)}["two"] == ("", "no")
+    store = ProcessStore(either, keys)
     await store.save_process(ProcessState(id="a", version="1", started_ms=1, at_ms=2))
     assert [one.id for one in await store.list_processes(2)] == ["a"]
 

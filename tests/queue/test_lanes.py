@@ -29,23 +29,11 @@ from bot.queue.writes import (
     ZRem,
     apply_writes,
 )
-
-LANE = "slack:T1:D1"
-
-
-async def take(lanes: Lanes, lane: str = LANE) -> Lease:
-    """Claim the one lane that is due."""
-    [lease] = await lanes.claim("me", lanes.keys.get_partition(lane), 10)
-    assert lease.lane == lane
-    return lease
+from tests.harness.lanes import LANE, build_key, expire, hold, now_ms, pass_moment, take
 
 
 async def none_due(lanes: Lanes) -> bool:
     return not any([await lanes.claim("me", n, 10) for n in range(lanes.keys.partitions)])
-
-
-def key(lanes: Lanes, name: str, lane: str = LANE) -> str:
-    return lanes.keys.build_key(lanes.keys.get_partition(lane), name, lane)
 
 
 def elsewhere(lanes: Lanes, lane: str = LANE) -> str:
@@ -54,53 +42,16 @@ def elsewhere(lanes: Lanes, lane: str = LANE) -> str:
     return next(name for name in map(str, range(100)) if lanes.keys.get_partition(name) != home)
 
 
-async def expire(lanes: Lanes, lane: str = LANE) -> None:
-    """Let the lease of a lane run out now."""
-    await lanes.redis.zadd(lanes.keys.build_key(lanes.keys.get_partition(lane), "z"), {lane: 1})
-
-
 async def write(lanes: Lanes, one: Write) -> None:
     await apply_writes(lanes.redis, lanes.keys, one.get_partition(lanes.keys), [one])
-
-
-async def now_ms(lanes: Lanes) -> int:
-    seconds, micros = await lanes.redis.time()
-    return seconds * 1000 + micros // 1000
 
 
 # Order and dedupe
 
 
-async def test_items_of_a_lane_come_in_order_under_one_lease(lanes: Lanes) -> None:
-    for number in range(5):
-        assert await lanes.enqueue(LANE, f"E{number}", json.dumps(number)) is EnqueueResult.NEW
-    lease = await take(lanes)
-    seen = [lease.item.body]
-    while item := await lease.commit():
-        seen.append(item.body)
-    assert seen == ["0", "1", "2", "3", "4"]
-    assert await none_due(lanes)
-
-
-async def test_without_more_the_lane_is_released_and_due_at_once(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    await lanes.enqueue(LANE, "E2", "2")
-    assert await (await take(lanes)).commit(more=False) is None
-    assert (await take(lanes)).item.id == "E2"
-
-
-async def test_a_held_lane_is_not_handed_out_again(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    await take(lanes)
-    await lanes.enqueue(LANE, "E2", "2")
-    assert await none_due(lanes)
-
-
 async def test_a_lane_has_work_until_its_last_item_is_handled(lanes: Lanes) -> None:
     assert not await lanes.has_pending_items(LANE)
-    await lanes.enqueue(LANE, "E1", "1")
-    await lanes.enqueue(LANE, "E2", "2")
-    lease = await take(lanes)
+    lease = await hold(lanes, "E1", "E2")
     assert await lanes.has_pending_items(LANE) and not await lanes.has_pending_items(elsewhere(lanes))
     await lease.commit()
     assert await lanes.has_pending_items(LANE)
@@ -131,13 +82,6 @@ async def test_what_was_accepted_cannot_be_withdrawn(lanes: Lanes) -> None:
     assert not await lanes.withdraw_item(LANE, "E1"), "nor after it was handled"
 
 
-async def test_a_duplicate_is_known_after_its_first_was_handled(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    await (await take(lanes)).commit()
-    assert await lanes.enqueue(LANE, "E1", "1") is EnqueueResult.DUPLICATE
-    assert await none_due(lanes)
-
-
 async def test_a_full_lane_turns_away_and_remembers_nothing_of_it(either: Redis, keys: Keys) -> None:
     lanes = Lanes(either, keys, cap=2)
     assert [await lanes.enqueue(LANE, f"E{n}", "{}") for n in range(3)] == ["new", "new", "full"]
@@ -145,31 +89,34 @@ async def test_a_full_lane_turns_away_and_remembers_nothing_of_it(either: Redis,
     assert await lanes.enqueue(LANE, "E2", "{}") is EnqueueResult.NEW
 
 
-@pytest.mark.parametrize("name", ["a|b", "", "3|x", "中文", "\ud83d!", "a:b{q07}"])
-async def test_any_id_lane_and_body_survive(lanes: Lanes, name: str) -> None:
+NAMES = ("a|b", "", "3|x", "中文", "\ud83d!", "a:b{q07}")
+
+
+async def test_any_id_lane_and_body_survive(lanes: Lanes, subtests: pytest.Subtests) -> None:
     body = json.dumps({"text": "🙂‮\u0000|中"}, ensure_ascii=False)
-    await lanes.enqueue(f"x{name}", name, body)
-    item = (await lanes.claim("me", lanes.keys.get_partition(f"x{name}"), 1))[0].item
-    assert item.body == body
-    assert (item.lane, item.id) == (f"x{name}".replace("\ud83d", "?"), name.replace("\ud83d", "?"))
+    for name in NAMES:
+        with subtests.test(ascii(name)):
+            await lanes.enqueue(f"x{name}", name, body)
+            item = (await lanes.claim("me", lanes.keys.get_partition(f"x{name}"), 1))[0].item
+            assert item.body == body
+            assert (item.lane, item.id) == (f"x{name}".replace("\ud83d", "?"), name.replace("\ud83d", "?"))
 
 
 # Fencing
 
 
 async def test_who_has_lost_the_lane_writes_nothing(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    stale = await take(lanes)
+    stale = await hold(lanes)
     await expire(lanes)
     fresh = await take(lanes)
     assert int(fresh.token) > int(stale.token)
-    mine = Set(key(lanes, "x"), "stale")
+    mine = Set(build_key(lanes, "x", LANE), "stale")
     for write in (stale.checkpoint("1", mine), stale.commit(mine), stale.retry(0, "x"), stale.release()):
         with pytest.raises(LeaseLost):
             await write
     assert await lanes.extend([stale, fresh]) == [stale]
-    await fresh.commit(Set(key(lanes, "x"), "fresh"))
-    assert await lanes.redis.get(key(lanes, "x")) == "fresh"
+    await fresh.commit(Set(build_key(lanes, "x", LANE), "fresh"))
+    assert await lanes.redis.get(build_key(lanes, "x", LANE)) == "fresh"
     with pytest.raises(LeaseLost):
         await stale.commit(mine)
 
@@ -182,40 +129,29 @@ async def test_negative_control_without_the_token_check_the_stale_holder_does_wr
     checked = scripts.build_script_source("checkpoint")
     unchecked = checked.replace("if not put_at then", "if false then")
     assert unchecked != checked
-    await lanes.enqueue(LANE, "E1", "1")
-    stale = await take(lanes)
+    stale = await hold(lanes)
     await expire(lanes)
     await take(lanes)
     monkeypatch.setattr(scripts, "build_script_source", lambda name: unchecked)
-    await stale.checkpoint("1", Set(key(lanes, "x"), "stale"))
-    assert await lanes.redis.get(key(lanes, "x")) == "stale"
+    await stale.checkpoint("1", Set(build_key(lanes, "x", LANE), "stale"))
+    assert await lanes.redis.get(build_key(lanes, "x", LANE)) == "stale"
 
 
-async def test_a_takeover_counts_a_try_and_says_why(lanes: Lanes) -> None:
+async def test_a_lease_runs_out_by_the_servers_clock_and_never_early(either: Redis, keys: Keys) -> None:
+    lanes = Lanes(either, keys, lease_ms=100)
     await lanes.enqueue(LANE, "E1", "1")
+    before = await now_ms(lanes.redis)
     await take(lanes)
-    await expire(lanes)
-    item = (await take(lanes)).item
-    assert (item.tries, item.error) == (2, "worker lost")
-
-
-async def test_a_lease_runs_out_by_the_servers_clock_and_a_heartbeat_keeps_it(either: Redis, keys: Keys) -> None:
-    lanes = Lanes(either, keys, lease_ms=400)
-    await lanes.enqueue(LANE, "E1", "1")
-    lease = await take(lanes)
-    for _ in range(4):
-        await asyncio.sleep(0.12)
-        assert await lanes.extend([lease]) == []
-        assert await none_due(lanes)
-    await asyncio.sleep(0.42)
-    assert (await take(lanes)).item.tries == 2
+    while not (leases := await lanes.claim("another", keys.get_partition(LANE), 1)):
+        assert await now_ms(lanes.redis) < before + 10_000
+    assert (leases[0].item.tries, leases[0].item.error) == (2, "worker lost")
+    assert await now_ms(lanes.redis) >= before + 100
 
 
 async def test_tokens_grow_even_when_their_counter_is_rolled_back(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    first = await take(lanes)
+    first = await hold(lanes)
     await lanes.redis.delete(lanes.keys.build_key(lanes.keys.get_partition(LANE), "ep"))
-    await asyncio.sleep(0.002)
+    await pass_moment(lanes.redis)
     await expire(lanes)
     assert int((await take(lanes)).token) > int(first.token)
 
@@ -260,7 +196,7 @@ async def test_every_script_called_twice_answers_the_same_and_acts_once(lanes: L
     assert following == LaneItem(LANE, "E2", "2", 1, lease.item.put_ms)
     assert await lanes.extend([lease]) == []
     assert await lease.commit(RPush(log, ["commit 2"])) is None
-    await write(lanes, SetTimer("T1", LANE, await now_ms(lanes) + 60_000, "{}"))
+    await write(lanes, SetTimer("T1", LANE, await now_ms(lanes.redis) + 60_000, "{}"))
     await write(lanes, CancelTimer("T1", LANE))
     await lanes.request_stop(LANE, "1.0")
     assert await lanes.redis.lrange(log, 0, -1) == ["checkpoint", "commit", "commit 2"]
@@ -268,25 +204,13 @@ async def test_every_script_called_twice_answers_the_same_and_acts_once(lanes: L
     assert [pair for pair in stutter.answers if pair[0] != pair[1] and pair != (1, 0)] == []
 
 
-async def test_a_timer_set_twice_for_one_moment_comes_once(lanes: Lanes) -> None:
-    due = await now_ms(lanes) - 1
-    for _ in range(2):
-        await write(lanes, SetTimer("T1", LANE, due, "{}"))
-        await lanes.move_due_timers()
-    assert await (await take(lanes)).commit() is None
-    await write(lanes, SetTimer("T1", LANE, due + 1, "{}"))
-    assert await lanes.move_due_timers() == 1
-
-
 async def test_a_checkpoint_left_over_from_the_item_before_is_refused(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    await lanes.enqueue(LANE, "E2", "2")
-    lease = await take(lanes)
+    lease = await hold(lanes, "E1", "E2")
     late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", 0, "", "", [], 0], 0)
     await lease.commit()
     with pytest.raises(LeaseLost):
-        await late.checkpoint("1", Set(key(lanes, "x"), "late"))
-    assert await lanes.redis.exists(key(lanes, "x")) == 0
+        await late.checkpoint("1", Set(build_key(lanes, "x", LANE), "late"))
+    assert await lanes.redis.exists(build_key(lanes, "x", LANE)) == 0
 
 
 async def test_a_lease_of_a_card_knows_whether_its_copies_are_updated_by_an_item_of_their_own(lanes: Lanes) -> None:
@@ -317,38 +241,7 @@ async def test_a_lease_of_a_card_knows_whether_its_copies_are_updated_by_an_item
     assert await is_known(True), "put by the commit before"
 
 
-async def test_a_seq_may_be_used_again_for_the_next_item(lanes: Lanes) -> None:
-    log = key(lanes, "log")
-    await lanes.enqueue(LANE, "E1", "1")
-    await lanes.enqueue(LANE, "E2", "2")
-    lease = await take(lanes)
-    await lease.checkpoint("1", RPush(log, ["first"]))
-    await lease.commit()
-    await lease.checkpoint("1", RPush(log, ["second"]))
-    assert await lanes.redis.lrange(log, 0, -1) == ["first", "second"]
-
-
 # Tries
-
-
-async def test_tries_are_counted_and_handed_out_beyond_the_limit(either: Redis, keys: Keys) -> None:
-    lanes = Lanes(either, keys, max_tries=2)
-    await lanes.enqueue(LANE, "E1", "1")
-    for tries in (1, 2, 3, 4):
-        lease = await take(lanes)
-        assert lease.item.tries == tries
-        await lease.retry(0, f"error {tries}")
-    lease = await take(lanes)
-    assert lease.item.error == "error 4"
-
-
-async def test_a_lane_in_back_off_waits_and_keeps_its_order(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    await (await take(lanes)).retry(500, "busy")
-    await lanes.enqueue(LANE, "E2", "2")
-    assert await none_due(lanes)
-    await asyncio.sleep(0.52)
-    assert (await take(lanes)).item.id == "E1"
 
 
 async def test_release_counts_no_try(lanes: Lanes) -> None:
@@ -366,11 +259,11 @@ async def test_release_counts_no_try(lanes: Lanes) -> None:
 async def test_a_commit_applies_every_kind_of_write_at_once(lanes: Lanes) -> None:
     await lanes.enqueue(LANE, "E1", "1")
     redis, other = lanes.redis, elsewhere(lanes)
-    names = [key(lanes, name) for name in ("s", "gone", "h", "l", "r", "z", "x")]
+    names = [build_key(lanes, name, LANE) for name in ("s", "gone", "h", "l", "r", "z", "x")]
     text, gone, fields, pushed, values, members, stream = names
     await redis.set(gone, "1")
     await redis.zadd(members, {"out": 1})
-    later = await now_ms(lanes) + 60_000
+    later = await now_ms(lanes.redis) + 60_000
     await (await take(lanes)).commit(
         Set(text, "中\n\"'", ttl_ms=60_000),
         Delete(gone),
@@ -400,18 +293,8 @@ async def test_a_commit_applies_every_kind_of_write_at_once(lanes: Lanes) -> Non
     assert timers == [1, 1]
 
 
-async def test_a_write_without_a_time_to_live_ends_an_earlier_one(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    lease, name = await take(lanes), key(lanes, "h")
-    await lease.checkpoint("1", HSet(name, {"a": "1"}, ttl_ms=1000))
-    assert await lanes.redis.pttl(name) > 0
-    await lease.checkpoint("2", HSet(name, {"a": "2"}))
-    assert await lanes.redis.pttl(name) == -1
-
-
 async def test_a_key_of_another_partition_is_a_mistake_and_nothing_is_written(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    lease, other = await take(lanes), elsewhere(lanes)
+    lease, other = await hold(lanes), elsewhere(lanes)
     foreign = lanes.keys.build_key(lanes.keys.get_partition(other), "x")
     with pytest.raises(ValueError, match="not of partition"):
         await lease.commit(EnqueueItem(other, "P1", "{}"), Set(foreign, "1"))
@@ -424,8 +307,7 @@ async def test_a_key_of_another_partition_is_a_mistake_and_nothing_is_written(la
 async def test_a_put_among_writes_is_deduped_and_never_turned_away(either: Redis, keys: Keys) -> None:
     lanes = Lanes(either, keys, cap=1)
     other = elsewhere(lanes)
-    await lanes.enqueue(LANE, "E1", "1")
-    lease = await take(lanes)
+    lease = await hold(lanes)
     twice = (EnqueueItem(LANE, "P1", "{}"), EnqueueItem(other, "P2", "{}"))
     await lease.checkpoint("1", *twice)
     await lease.checkpoint("2", *twice, EnqueueItem(LANE, "P3", "{}"))
@@ -438,7 +320,7 @@ async def test_a_put_among_writes_is_deduped_and_never_turned_away(either: Redis
 
 
 async def test_a_timer_comes_when_due_can_be_moved_and_taken_back(lanes: Lanes) -> None:
-    now = await now_ms(lanes)
+    now = await now_ms(lanes.redis)
     await write(lanes, SetTimer("T1", LANE, now + 60_000, '"far"'))
     await write(lanes, SetTimer("T2", LANE, now + 60_000, '"never"'))
     assert await lanes.move_due_timers() == 0
@@ -487,29 +369,27 @@ async def test_timers_come_exactly_once_however_many_pump(lanes: Lanes) -> None:
 
 
 async def test_a_stop_reaches_what_was_put_before_it_and_nothing_later(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    await lanes.enqueue(LANE, "E2", "2")
-    lease = await take(lanes)
-    await asyncio.sleep(0.002)
+    lease = await hold(lanes, "E1", "E2")
+    await pass_moment(lanes.redis)
     await lanes.request_stop(LANE, "1700000000.000100")
-    await asyncio.sleep(0.002)
+    await pass_moment(lanes.redis)
     await lanes.enqueue(LANE, "E3", "3")
     assert not lease.stopped.is_set()
     await lease.checkpoint("1")
     assert lease.stopped.is_set()
-    assert (await lanes.redis.hget(key(lanes, "stops"), "*")).endswith("|1700000000.000100")
+    assert (await lanes.redis.hget(build_key(lanes, "stops", LANE), "*")).endswith("|1700000000.000100")
     seen = []
     while item := await lease.commit():
         seen.append((item.id, lease.stopped.is_set()))
     assert seen == [("E2", True), ("E3", False)]
-    assert not await lanes.redis.exists(key(lanes, "stops", "another"))
+    assert not await lanes.redis.exists(build_key(lanes, "stops", "another"))
 
 
 async def test_a_stop_of_ones_own_work_stops_nobody_elses(lanes: Lanes) -> None:
     for id in ("E1", "E2", "E3"):
         await lanes.enqueue(LANE, id, id)
     lease = await take(lanes)
-    await asyncio.sleep(0.002)
+    await pass_moment(lanes.redis)
     await lanes.request_stop(LANE, "1.0", "U2")
     lease.set_person("U1")
     await lease.checkpoint("1")
@@ -534,11 +414,10 @@ async def test_a_lane_that_has_nothing_is_forgotten_and_keeps_nobody_from_work(l
 
 
 async def test_a_stop_that_nobody_heard_is_told_by_the_heartbeat(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    lease = await take(lanes)
+    lease = await hold(lanes)
     lease.set_person("U1")
     assert await lanes.extend([lease]) == [] and not lease.stopped.is_set()
-    await asyncio.sleep(0.002)  # a stop is for what was there before
+    await pass_moment(lanes.redis)  # a stop is for what was there before
     await lanes.request_stop(LANE, "2.0", "U2")
     assert await lanes.extend([lease]) == [] and not lease.stopped.is_set(), "somebody else's"
     await lanes.request_stop(LANE, "3.0", ANYBODY)
@@ -571,8 +450,7 @@ async def test_an_unheard_bell_stays_short(lanes: Lanes) -> None:
 
 
 async def test_an_idle_lane_leaves_little_and_nothing_for_ever(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    lease = await take(lanes)
+    lease = await hold(lanes)
     await lease.checkpoint("1")
     await lease.commit()
     lasting = [name async for name in lanes.redis.scan_iter("cs:*") if await lanes.redis.pttl(name) == -1]

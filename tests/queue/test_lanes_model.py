@@ -10,12 +10,14 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from redis.asyncio import Redis
 
 from bot.core.errors import LeaseLost
 from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, Lanes, Lease
 from bot.queue.writes import RPush
+from bot.redis.connect import connect_redis
 
 LANES = ("a", "b")
 CAP = 3
@@ -25,10 +27,20 @@ T = TypeVar("T")
 class LanesModel(RuleBasedStateMachine):
     """`queue`: items waiting; `log`: what commits must have written; `holder`: who may write; `old`: who may not."""
 
+    url = ""
+    """Of a real server; empty: its double in this process."""
+
+    async def open_redis(self) -> Redis:
+        if not self.url:
+            return FakeAsyncRedis(decode_responses=True, protocol=3, legacy_responses=False)
+        client = await connect_redis(self.url)
+        await client.flushall()
+        return client
+
     @initialize()
     def start(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self.redis = FakeAsyncRedis(decode_responses=True, protocol=3, legacy_responses=False)
+        self.redis = self.do(self.open_redis())
         self.lanes = Lanes(self.redis, Keys(partitions=1), cap=CAP, lease_ms=3_600_000)
         self.queue: dict[str, list[str]] = {lane: [] for lane in LANES}
         self.log: dict[str, list[str]] = {lane: [] for lane in LANES}
@@ -125,5 +137,15 @@ class LanesModel(RuleBasedStateMachine):
             assert length == len(self.queue[lane])
 
 
-TestLanesModel = LanesModel.TestCase
-TestLanesModel.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+def test_the_lanes_do_what_their_model_does() -> None:
+    run_state_machine_as_test(LanesModel, settings=settings(max_examples=25, stateful_step_count=30))
+
+
+@pytest.mark.slow
+def test_the_lanes_of_a_real_server_do_what_their_model_does(valkey: str) -> None:
+    """And what a server says is what its double says."""
+
+    class RealLanesModel(LanesModel):
+        url = valkey
+
+    run_state_machine_as_test(RealLanesModel, settings=settings(max_examples=60, stateful_step_count=50))

@@ -19,7 +19,8 @@ from bot.chat.messages import Click, Message, Place, RateSlot
 from bot.core.held_lease import bind_lease
 from bot.core.work_items import ButtonPressed, MessageReceived
 from bot.queue.lanes import Lease
-from tests.harness.lab import DM, Lab
+from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM
 from tests.stories.script import DONE, calls
 from tests.tools.office import SICK
 
@@ -47,34 +48,34 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         yield asked
 
 
-async def handled(lab: Lab, lane: str, id: str, body: str) -> None:
+async def handled(bot: Bot, lane: str, id: str, body: str) -> None:
     """One item all the way, as a process with little to do handles what it accepts."""
-    lease = await lab.lanes.enqueue_or_claim("p", lane, id, body, aliases=[f"at:{id}"], person="U1")
+    lease = await bot.lanes.enqueue_or_claim("p", lane, id, body, aliases=[f"at:{id}"], person="U1")
     assert isinstance(lease, Lease)
 
     async def serve_lane() -> None:
         bind_lease(lease)
-        await lease.commit(*await lab.dispatch.handle_item(lease))
+        await lease.commit(*await bot.dispatcher.handle_item(lease))
 
     await asyncio.create_task(serve_lane())
 
 
-async def said(lab: Lab, text: str, id: str) -> None:
+async def said(bot: Bot, text: str, id: str) -> None:
     message = Message(id=id, place=DM, person="U1", text=text, at=f"1.{id}")
-    await handled(lab, DM.conversation, id, MessageReceived(message=message).model_dump_json())
+    await handled(bot, DM.conversation, id, MessageReceived(message=message).model_dump_json())
 
 
-async def warm(redis: Redis, *script: ModelReply, history_tokens: int = 8_000) -> Lab:
+async def warm(redis: Redis, *script: ModelReply, history_tokens: int = 8_000) -> Bot:
     """An installation whose scripts the server knows, and whose platform has a rate."""
-    lab = Lab(redis, [DONE, *script], history_tokens=history_tokens)
-    await prepared(lab)
-    return lab
+    bot = Bot(redis, [DONE, *script], history_tokens=history_tokens)
+    await prepared(bot)
+    return bot
 
 
-async def prepared(lab: Lab) -> None:
-    lab.lanes.lease_ms = 60_000  # as in life: nobody has to ask whether a lane is still theirs
-    lab.wall.find_rate_slot = lambda place: RateSlot(f"rate:{place.channel}", 1, 100)  # type: ignore[method-assign]
-    await said(lab, "hello", "Ev0")
+async def prepared(bot: Bot) -> None:
+    bot.lanes.lease_ms = 60_000  # as in life: nobody has to ask whether a lane is still theirs
+    bot.chat.find_rate_slot = lambda place: RateSlot(f"rate:{place.channel}", 1, 100)  # type: ignore[method-assign]
+    await said(bot, "hello", "Ev0")
 
 
 def looks(times: int) -> list[ModelReply]:
@@ -82,53 +83,53 @@ def looks(times: int) -> list[ModelReply]:
 
 
 async def test_a_plain_message_takes_four(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = await warm(redis, DONE)
+    bot = await warm(redis, DONE)
     with counted(monkeypatch) as asked:
-        await said(lab, "你好", "Ev1")
+        await said(bot, "你好", "Ev1")
     assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA"], "accept, recall, the last word, commit"
 
 
 async def test_a_budget_takes_none_of_its_own(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = Lab(redis, [DONE, LOOKED, DONE], budget=DailyBudget(tokens=10**9, money=Decimal(5)))
-    await prepared(lab)
+    bot = Bot(redis, [DONE, LOOKED, DONE], budget=DailyBudget(tokens=10**9, money=Decimal(5)))
+    await prepared(bot)
     with counted(monkeypatch) as asked:
-        await said(lab, "谁", "Ev1")
+        await said(bot, "谁", "Ev1")
     assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA", "EVALSHA"], "a message of one step, as without"
 
 
 async def test_a_turn_that_has_older_ones_folded_takes_no_more(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = await warm(redis, DONE, history_tokens=100)
+    bot = await warm(redis, DONE, history_tokens=500)
     with counted(monkeypatch) as asked:
-        await said(lab, "你好" * 20, "Ev1")
+        await said(bot, "你好" * 300, "Ev1")
     assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA"]
     assert [key async for key in redis.scan_iter("*:in:F*")], "and the fold waits in its lane"
 
 
 @pytest.mark.parametrize("steps", [1, 3])
 async def test_a_step_takes_one(redis: Redis, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    lab = await warm(redis, *looks(steps), DONE)
+    bot = await warm(redis, *looks(steps), DONE)
     with counted(monkeypatch) as asked:
-        await said(lab, "谁", "Ev1")
+        await said(bot, "谁", "Ev1")
     assert len(asked) == 4 + steps
-    keys = lab.wall.keys()
+    keys = bot.chat.keys()
     assert len([key for key in keys if ":line:" in key]) == steps, "and every step was shown"
 
 
 async def test_a_decision_takes_three(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = await warm(redis, LEAVE, DONE)
-    await said(lab, "请假", "Ev1")
-    await lab.work()
-    button = next(one for one in lab.wall.cards()[0].buttons if one.choice == "confirm")
+    bot = await warm(redis, LEAVE, DONE)
+    await said(bot, "请假", "Ev1")
+    await bot.work()
+    button = next(one for one in bot.chat.cards()[0].buttons if one.choice == "confirm")
     click = Click(id="press", approval=button.approval, version=1, choice="confirm", person="U1", place=DM)
     with counted(monkeypatch) as asked:
-        await handled(lab, click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+        await handled(bot, click.approval, click.id, ButtonPressed(click=click).model_dump_json())
     assert asked == ["EVALSHA", "EVALSHA", "EVALSHA"], "accept, decide and begin, commit"
-    assert [one.id for one in await lab.engine.list_own_requests("U1")] == ["L-0001"], "and it was carried out"
+    assert [one.id for one in await bot.engine.list_own_requests("U1")] == ["L-0001"], "and it was carried out"
 
 
 async def test_negative_control_what_is_not_free_is_counted(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = await warm(redis, DONE)
+    bot = await warm(redis, DONE)
     with counted(monkeypatch) as asked:
-        await said(lab, "你好", "Ev1")
-        await lab.history.load_history(Place(team="T1", channel="D2", direct=True).conversation)
+        await said(bot, "你好", "Ev1")
+        await bot.history.load_history(Place(team="T1", channel="D2", direct=True).conversation)
     assert len(asked) == 5

@@ -28,8 +28,8 @@ from bot.queue.writes import (
     encode_writes,
 )
 from bot.storage.journal import Journal
+from tests.harness.lanes import LANE, build_key, expire, hold, now_ms, take
 
-LANE = "slack:T1:D1"
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 LATE_MS = 5_000
 """What a loaded machine may take between two calls."""
@@ -40,32 +40,8 @@ def lanes(redis: Redis, keys: Keys) -> Lanes:
     return Lanes(redis, keys)
 
 
-async def take(lanes: Lanes) -> Lease:
-    [lease] = await lanes.claim("me", lanes.keys.get_partition(LANE), 10)
-    return lease
-
-
-async def hold(lanes: Lanes, *ids: str) -> Lease:
-    for id in ids or ("E1",):
-        assert await lanes.enqueue(LANE, id, "{}") is EnqueueResult.NEW
-    return await take(lanes)
-
-
-def build_key(lanes: Lanes, *names: str) -> str:
-    return lanes.keys.build_key(lanes.keys.get_partition(LANE), *names)
-
-
-async def expire(lanes: Lanes) -> None:
-    await lanes.redis.zadd(build_key(lanes, "z"), {LANE: 1})
-
-
 async def read_due(lanes: Lanes) -> float:
     return float(await lanes.redis.zscore(build_key(lanes, "z"), LANE))
-
-
-async def now_ms(lanes: Lanes) -> int:
-    seconds, micros = await lanes.redis.time()
-    return seconds * 1000 + micros // 1000
 
 
 async def count_rings(lanes: Lanes) -> int:
@@ -131,13 +107,6 @@ async def test_a_lane_whose_items_are_gone_begins_anew(lanes: Lanes) -> None:
     assert (item.tries, item.error) == (1, "")
 
 
-async def test_tokens_of_one_claim_differ(lanes: Lanes) -> None:
-    home = lanes.keys.get_partition(LANE)
-    for lane in [name for name in map(str, range(100)) if lanes.keys.get_partition(name) == home][:20]:
-        await lanes.enqueue(lane, lane, "{}")
-    assert len({lease.token for lease in await lanes.claim("me", home, 20)}) == 20
-
-
 async def test_who_takes_over_does_every_step_anew(lanes: Lanes) -> None:
     """What the former holder did is known to the new one by what is stored, not by the mark of a step."""
     lease, log = await hold(lanes), build_key(lanes, "log")
@@ -172,9 +141,9 @@ async def test_a_repeated_commit_of_who_has_lost_the_lane_hands_out_nothing(lane
 
 async def test_the_next_item_comes_with_a_whole_lease(lanes: Lanes) -> None:
     lease = await hold(lanes, "E1", "E2")
-    await lanes.redis.zadd(build_key(lanes, "z"), {LANE: await now_ms(lanes) + 1})
+    await lanes.redis.zadd(build_key(lanes, "z"), {LANE: await now_ms(lanes.redis) + 1})
     await lease.commit()
-    assert await read_due(lanes) > await now_ms(lanes) + lanes.lease_ms - LATE_MS
+    assert await read_due(lanes) > await now_ms(lanes.redis) + lanes.lease_ms - LATE_MS
 
 
 async def test_a_lane_given_up_with_work_left_is_due_rings_and_says_nothing_of_its_holder(lanes: Lanes) -> None:
@@ -183,15 +152,10 @@ async def test_a_lane_given_up_with_work_left_is_due_rings_and_says_nothing_of_i
     await count_rings(lanes)
     await lease.commit(more=False)
     assert await lanes.redis.hgetall(build_key(lanes, "st", LANE)) == {"tries": "0"}
-    assert await read_due(lanes) <= await now_ms(lanes)
+    assert await read_due(lanes) <= await now_ms(lanes.redis)
     assert await count_rings(lanes) == 1
-
-
-async def test_a_lane_without_work_does_not_ring(lanes: Lanes) -> None:
-    lease = await hold(lanes)
-    await count_rings(lanes)
-    await lease.commit()
-    assert await count_rings(lanes) == 0
+    await (await take(lanes)).commit()
+    assert await count_rings(lanes) == 0, "without work it does not ring"
 
 
 @pytest.mark.parametrize(("delay_ms", "rings"), [(0, 1), (HOUR_MS, 0)])
@@ -203,15 +167,15 @@ async def test_a_lane_given_back_says_nothing_of_its_holder_and_rings_if_it_is_d
     await lease.retry(delay_ms, "busy")
     state = await lanes.redis.hgetall(build_key(lanes, "st", LANE))
     assert state == {"tries": "1", "error": "busy", "back": f"{lease.token}@E1"}
-    assert abs(await read_due(lanes) - delay_ms - await now_ms(lanes)) < LATE_MS
+    assert abs(await read_due(lanes) - delay_ms - await now_ms(lanes.redis)) < LATE_MS
     assert await count_rings(lanes) == rings
 
 
 async def test_a_heartbeat_extends_and_tells_what_is_lost(lanes: Lanes) -> None:
     lease = await hold(lanes)
-    await lanes.redis.zadd(build_key(lanes, "z"), {LANE: await now_ms(lanes) + 1})
+    await lanes.redis.zadd(build_key(lanes, "z"), {LANE: await now_ms(lanes.redis) + 1})
     assert await lanes.run_lane_script("extend", LANE, lanes.lease_ms, LANE, lease.token, "gone", "7") == [["7"], []]
-    assert await read_due(lanes) > await now_ms(lanes) + lanes.lease_ms - LATE_MS
+    assert await read_due(lanes) > await now_ms(lanes.redis) + lanes.lease_ms - LATE_MS
 
 
 async def test_a_lane_whose_items_are_gone_is_lost_to_its_holder(lanes: Lanes) -> None:
@@ -278,32 +242,31 @@ async def test_credit_is_taken_once_for_a_lane_and_never_without_a_person(lanes:
     due = build_key(lanes, "due", "U1")
     await lanes.enqueue(LANE, "E1", "{}", person="U1")
     first = await lanes.redis.get(due)
-    assert abs(int(first) - await now_ms(lanes) - COST_MS) < LATE_MS
+    assert abs(int(first) - await now_ms(lanes.redis) - COST_MS) < LATE_MS
     assert 0 < await lanes.redis.pttl(due) <= COST_MS
-    assert abs(await read_due(lanes) + CREDIT_MS - await now_ms(lanes)) < LATE_MS
+    assert abs(await read_due(lanes) + CREDIT_MS - await now_ms(lanes.redis)) < LATE_MS
     await lanes.enqueue(LANE, "E2", "{}", person="U1")
     assert await lanes.redis.get(due) == first, "the lane had work already"
 
 
 async def test_debt_is_bounded_and_who_has_it_comes_ahead_of_nobody(lanes: Lanes) -> None:
     due = build_key(lanes, "due", "U1")
-    await lanes.redis.set(due, await now_ms(lanes) + 10 * CREDIT_MS)
+    await lanes.redis.set(due, await now_ms(lanes.redis) + 10 * CREDIT_MS)
     await lanes.enqueue(LANE, "E1", "{}", person="U1")
-    assert abs(int(await lanes.redis.get(due)) - await now_ms(lanes) - 2 * CREDIT_MS) < LATE_MS
+    assert abs(int(await lanes.redis.get(due)) - await now_ms(lanes.redis) - 2 * CREDIT_MS) < LATE_MS
     assert 0 < await lanes.redis.pttl(due) <= 2 * CREDIT_MS
-    assert abs(await read_due(lanes) - await now_ms(lanes)) < LATE_MS
+    assert abs(await read_due(lanes) - await now_ms(lanes.redis)) < LATE_MS
 
 
 # Stops
 
 
-@pytest.mark.parametrize(("after_ms", "stops"), [(-1, False), (0, False), (1, True)])
-async def test_a_stop_is_for_what_was_put_before_its_moment(lanes: Lanes, after_ms: int, stops: bool) -> None:
+async def test_a_stop_is_for_what_was_put_before_its_moment(lanes: Lanes) -> None:
     lease = await hold(lanes)
-    noted = f"{lease.item.put_ms + after_ms}|1.0"
-    await lanes.redis.hset(build_key(lanes, "stops", LANE), ANYBODY, noted)
-    assert await lanes.extend([lease]) == []
-    assert lease.stopped.is_set() is stops
+    for after_ms in (-1, 0, 1):
+        await lanes.redis.hset(build_key(lanes, "stops", LANE), ANYBODY, f"{lease.item.put_ms + after_ms}|1.0")
+        assert await lanes.extend([lease]) == []
+        assert lease.stopped.is_set() is (after_ms > 0)
 
 
 async def test_the_same_stop_again_keeps_its_first_moment_and_is_forgotten_in_time(lanes: Lanes) -> None:
@@ -313,7 +276,7 @@ async def test_the_same_stop_again_keeps_its_first_moment_and_is_forgotten_in_ti
     assert await lanes.redis.hget(notes, "U1") == "5|1.0"
     await lanes.request_stop(LANE, "2.0", "U1")
     moment, at = (await lanes.redis.hget(notes, "U1")).split("|")
-    assert abs(int(moment) - await now_ms(lanes)) < LATE_MS and at == "2.0"
+    assert abs(int(moment) - await now_ms(lanes.redis)) < LATE_MS and at == "2.0"
     assert 0 < await lanes.redis.pttl(notes) <= HOUR_MS
 
 
@@ -327,14 +290,6 @@ async def test_a_rate_is_forgotten_when_its_last_slot_is_over(lanes: Lanes) -> N
     assert 60_000 - LATE_MS < await lanes.redis.pttl(key) <= 61_000
     await limits.apply_penalty("k", 200_000)
     assert 220_000 - LATE_MS < await lanes.redis.pttl(key) <= 221_000
-
-
-async def test_a_slot_as_far_away_as_is_allowed_is_reserved(lanes: Lanes) -> None:
-    key = build_slot_key(lanes.keys, LANE)
-    assert await lanes.run_lane_script("slot", LANE, key, "reserve", "a", 0, 1, "0") == 0
-    assert await lanes.run_lane_script("slot", LANE, key, "reserve", "b", 20_000, 1, "0") == 0
-    assert await lanes.run_lane_script("slot", LANE, key, "reserve", "c", 20_000, 1, "10000") == -1
-    assert await lanes.run_lane_script("slot", LANE, key, "reserve", "c", 20_000, 1, "20000") > 20_000 - LATE_MS
 
 
 # Timers
@@ -375,7 +330,7 @@ async def test_the_partition_that_has_waited_longest_comes_first(lanes: Lanes) -
             await lanes.redis.zadd(lanes.keys.build_key(partition, "z"), {names[partition]: due, "later": due + 1})
         assert await lanes.list_due_partitions() == list(order)
     await lanes.redis.flushall()
-    await lanes.redis.zadd(lanes.keys.build_key(1, "z"), {names[1]: await now_ms(lanes) + HOUR_MS})
+    await lanes.redis.zadd(lanes.keys.build_key(1, "z"), {names[1]: await now_ms(lanes.redis) + HOUR_MS})
     assert await lanes.list_due_partitions() == []
 
 
@@ -458,24 +413,24 @@ async def test_the_first_click_decides_and_may_come_again(lanes: Lanes) -> None:
     assert HOUR_MS - LATE_MS < await redis.pttl(decision.key) <= HOUR_MS
 
 
-@pytest.mark.parametrize(
-    ("record", "why"),
-    [
-        ({}, "gone"),
-        ({"state": "expired"}, "expired"),
-        ({"state": "withdrawn"}, "already"),
-        ({"state": "open", "version": "3"}, "stale"),
-        ({"state": "open", "expires_ms": "999"}, "expired"),
-        ({"state": "open", "expires_ms": "998"}, "expired"),
-    ],
+UNDECIDED = (
+    ({}, "gone"),
+    ({"state": "expired"}, "expired"),
+    ({"state": "withdrawn"}, "already"),
+    ({"state": "open", "version": "3"}, "stale"),
+    ({"state": "open", "expires_ms": "999"}, "expired"),
+    ({"state": "open", "expires_ms": "998"}, "expired"),
 )
-async def test_what_cannot_be_decided_stays_as_it_is(lanes: Lanes, record: dict[str, str], why: str) -> None:
+
+
+async def test_what_cannot_be_decided_stays_as_it_is(lanes: Lanes) -> None:
     decision, home = build_decision(lanes), lanes.keys.get_partition(LANE)
-    stored = {"version": "2", "expires_ms": "1000", "id": "A1", **record} if record else {}
-    if stored:
-        await lanes.redis.hset(decision.key, mapping=stored)
-    assert await apply_writes(lanes.redis, lanes.keys, home, [decision]) == why
-    assert await lanes.redis.hgetall(decision.key) == stored
+    for record, why in UNDECIDED:
+        await lanes.redis.delete(decision.key)
+        if stored := {"version": "2", "expires_ms": "1000", "id": "A1", **record} if record else {}:
+            await lanes.redis.hset(decision.key, mapping=stored)
+        assert (await apply_writes(lanes.redis, lanes.keys, home, [decision]), record) == (why, record)
+        assert await lanes.redis.hgetall(decision.key) == stored
 
 
 @pytest.mark.parametrize("restarts", [1, 2])

@@ -15,7 +15,14 @@ from redis.client import NEVER_DECODE
 from bot.core.clock import Clock
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_watch import PauseReason, StoreWatch, accept_store, list_held_partitions, pause_job
+from bot.queue.store_watch import (
+    PauseReason,
+    StoreWatch,
+    accept_store,
+    forget_takeover,
+    list_held_partitions,
+    pause_job,
+)
 
 KEYS = Keys()
 HOUR_MS = 3_600_000
@@ -104,6 +111,20 @@ async def test_what_a_failover_may_lose_is_no_other_store(redis: Redis) -> None:
     assert await look(watch) is PauseReason.NONE
 
 
+async def test_another_server_is_noticed_by_one_look_and_remembered_until_it_was_looked_after(redis: Redis) -> None:
+    """What the server before had not passed on is not in this one, however little it was."""
+    watch, other = build_watch(redis), build_watch(redis)
+    await look(watch)
+    await look(other)
+    assert watch.takeovers == {} == other.takeovers, "negative control"
+    await redis.hset(KEYS.build_key(3, "life"), "server", "0" * 40)  # as the replica has it that takes over
+    for one in (other, watch):
+        assert await look(one) is PauseReason.NONE and list(one.takeovers) == [3]
+    await forget_takeover(watch.scripts, 3)
+    await look(watch)
+    assert watch.takeovers == {}
+
+
 async def test_where_data_may_be_lost_by_setting_any_store_will_do(redis: Redis) -> None:
     watch = build_watch(redis)
     watch.may_lose_data = True
@@ -121,25 +142,20 @@ async def test_one_partition_is_enough(redis: Redis) -> None:
     assert [one.partition for one in await list_held_partitions(watch.scripts)] == [3]
 
 
-async def test_a_process_remembers_beyond_its_end(redis: Redis, tmp_path: Path) -> None:
-    memory = tmp_path / "data" / "store.json"
+@pytest.mark.parametrize("remembers", [True, False])
+async def test_a_process_remembers_beyond_its_end(redis: Redis, tmp_path: Path, remembers: bool) -> None:
+    """With its control: without a memory an emptied store is a new one; so its requests are not numbered from one."""
+    memory = tmp_path / "data" / "store.json" if remembers else None
     await look(build_watch(redis, memory))
     await redis.flushall()
-    assert await look(build_watch(redis, memory)) is PauseReason.EMPTIED
+    assert await look(build_watch(redis, memory)) is (PauseReason.EMPTIED if remembers else PauseReason.NONE)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "nonsense", '[["a"]]', '{"a": 1}', "[" * 100_000, '[["x", 1]]'])
-async def test_what_is_no_memory_is_none(redis: Redis, tmp_path: Path, content: str) -> None:
+async def test_what_is_no_memory_is_none(redis: Redis, tmp_path: Path) -> None:
     memory = tmp_path / "store.json"
-    memory.write_text(content)
-    assert await look(build_watch(redis, memory)) is PauseReason.NONE
-
-
-async def test_without_a_memory_an_emptied_store_is_a_new_one(redis: Redis) -> None:
-    """Negative control: why requests of a new store are not numbered from one."""
-    await look(build_watch(redis))
-    await redis.flushall()
-    assert await look(build_watch(redis)) is PauseReason.NONE
+    for content in ("", "[]", "nonsense", '[["a"]]', '{"a": 1}', "[" * 100_000, '[["x", 1]]'):
+        memory.write_text(content)
+        assert await look(build_watch(redis, memory)) is PauseReason.NONE, content[:20]
 
 
 @pytest.mark.parametrize("hours", [80, -80])

@@ -6,9 +6,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import exceptions
@@ -20,9 +23,11 @@ from bot.local.embedded import EmbeddedRedis
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem, Lanes, Lease, RetryLater
 from bot.queue.worker import GIVE_UP_TRIES, Worker
-from bot.queue.writes import RPush, SetTimer, Write, apply_writes
+from bot.queue.writes import RPush, Write
 from bot.redis.connect import connect_redis
 from bot.storage.dead_letters import DeadLetterStore
+from tests.harness.lanes import now_ms
+from tests.harness.tied import build_tied_command, open_tie
 
 ROOT = Path(__file__).parents[2]
 Handle = Callable[[Lease], Awaitable[None]]
@@ -44,8 +49,24 @@ class Recorder:
         self.given_up.append((item.id, item.tries, error))
         return [self.written(item, "gave up ")]
 
+    async def bury_item(self, lease: Lease) -> Sequence[Write]:
+        return [self.written(lease.item, "buried ")]
+
     def written(self, item: LaneItem, how: str = "") -> RPush:
         return RPush(log_key(self._keys, item.lane), [how + item.body])
+
+
+class Waiting(Recorder):
+    """Says when it has begun, and waits until it may end."""
+
+    def __init__(self, keys: Keys) -> None:
+        super().__init__(keys)
+        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def handle_item(self, lease: Lease) -> Sequence[Write]:
+        self.begun.set()
+        await self.may_end.wait()
+        return await super().handle_item(lease)
 
 
 def log_key(keys: Keys, lane: str) -> str:
@@ -105,8 +126,7 @@ async def test_every_lane_is_handled_in_order_and_lanes_at_the_same_time(lanes: 
         for name in names:
             await lanes.enqueue(name, f"{name}/{number}", str(number))
     async with running(worker):
-        for name in names:
-            await until(lambda name=name: done(lanes, keys, name, 5))  # type: ignore[misc]
+        await until_done(lanes, keys, names, 5)
     assert [await log(lanes.redis, keys, name) for name in names] == [list("01234")] * 8
     assert max(busy) > 1
 
@@ -115,69 +135,51 @@ async def done(lanes: Lanes, keys: Keys, lane: str, count: int) -> bool:
     return len(await log(lanes.redis, keys, lane)) >= count
 
 
-async def test_no_more_lanes_at_once_than_allowed(lanes: Lanes, keys: Keys) -> None:
-    worker, busy = watched(lanes, keys, concurrency=2)
-    for number in range(9):
-        await lanes.enqueue(f"lane {number}", f"E{number}", "1")
-    async with running(worker):
-        for number in range(9):
-            await until(lambda number=number: done(lanes, keys, f"lane {number}", 1))  # type: ignore[misc]
-    assert max(busy) == 2
+async def until_done(lanes: Lanes, keys: Keys, names: Iterable[str], count: int, seconds: float = 20) -> None:
+    """Waits until so many items of each of these lanes are handled."""
+    for name in names:
+        await until(partial(done, lanes, keys, name, count), seconds)
 
 
-async def test_more_work_than_hands_is_taken_up_as_hands_come_free(lanes: Lanes, keys: Keys) -> None:
+async def test_no_more_lanes_at_once_than_allowed_and_the_next_as_hands_come_free(lanes: Lanes, keys: Keys) -> None:
     """No sweep comes meanwhile."""
     for number in range(10):
         await lanes.enqueue(f"D{number}", f"E{number}", "1")
     worker, busy = watched(lanes, keys, concurrency=2, sweep_s=60)
     async with running(worker):
-        await until(lambda: done(lanes, keys, "D9", 1))
-        for number in range(9):
-            await until(lambda lane=f"D{number}": done(lanes, keys, lane, 1))  # type: ignore[misc]
-    assert len(busy) == 10 and max(busy) <= 2
+        await until_done(lanes, keys, [f"D{number}" for number in range(10)], 1)
+    assert len(busy) == 10 and max(busy) == 2
 
 
 async def test_the_bell_is_answered_long_before_the_sweep(lanes: Lanes, keys: Keys) -> None:
     async with running(make(lanes, Recorder(keys), sweep_s=60)):
-        await asyncio.sleep(0.1)
         for number in range(3):
             await lanes.enqueue("D1", f"E{number}", str(number))
-            await until(lambda number=number: done(lanes, keys, "D1", number + 1), 5)  # type: ignore[misc]
+            await until_done(lanes, keys, ["D1"], number + 1, 5)
 
 
-async def test_after_a_burst_a_lane_lets_others_go_first(lanes: Lanes, keys: Keys) -> None:
-    order: list[str] = []
+async def test_after_a_burst_a_lane_lets_others_go_first(redis: Redis, keys: Keys) -> None:
+    """And is given back in the commit of its last item: nobody waits until the lease of it is over, which is long."""
+    lanes = Lanes(redis, keys, lease_ms=600_000)
+    held = list[tuple[str, str, int]]()
 
     async def handle(lease: Lease) -> None:
-        order.append(lease.lane)
+        held.append((lease.token, lease.item.id, lease.item.tries))
 
-    for number in range(6):
-        await lanes.enqueue("long", f"L{number}", "1")
     home = keys.get_partition("long")
     other = next(name for name in map(str, range(99)) if keys.get_partition(name) == home)
-    await lanes.enqueue(other, "E1", "1")
+    for id in ("L1", "L2", "L3", "L4", "L5"):
+        await lanes.enqueue("long", id, "1")
+    await lanes.enqueue(other, "other", "1")
+    await lanes.redis.zadd(keys.build_key(home, "z"), {"long": 1})  # due first
     async with running(make(lanes, Recorder(keys, handle), concurrency=1, burst=2)):
-        await until(lambda: done(lanes, keys, "long", 6))
-    assert other in order[:5]
+        await until(lambda: done(lanes, keys, "long", 5), 5)
+    bursts = [[id for _, id, _ in burst] for _, burst in groupby(held, key=lambda one: one[0])]
+    assert bursts == [["L1", "L2"], ["other"], ["L3", "L4"], ["L5"]]
+    assert {tries for *_, tries in held} == {1}
 
 
 # Failures
-
-
-async def test_a_failing_item_is_tried_again_and_keeps_its_place(lanes: Lanes, keys: Keys) -> None:
-    tries: list[int] = []
-
-    async def handle(lease: Lease) -> None:
-        tries.append(lease.item.tries)
-        if len(tries) < 3:
-            raise ConnectionError("flaky")
-
-    await lanes.enqueue("D1", "E1", "first")
-    await lanes.enqueue("D1", "E2", "second")
-    async with running(make(lanes, Recorder(keys, handle))):
-        await until(lambda: done(lanes, keys, "D1", 2))
-    assert await log(lanes.redis, keys, "D1") == ["first", "second"]
-    assert tries == [1, 2, 3, 1]
 
 
 async def test_a_poisoned_item_is_given_up_buried_and_the_lane_goes_on(
@@ -200,7 +202,7 @@ async def test_a_poisoned_item_is_given_up_buried_and_the_lane_goes_on(
     assert dead.item.error == "ValueError: bad xoxb-***"
 
 
-async def test_when_giving_up_fails_too_the_item_is_buried_without(lanes: Lanes, keys: Keys) -> None:
+async def test_when_giving_up_fails_too_the_item_is_buried(lanes: Lanes, keys: Keys) -> None:
     class Hopeless(Recorder):
         async def handle_item(self, lease: Lease) -> Sequence[Write]:
             if lease.item.body == "poison":
@@ -215,8 +217,8 @@ async def test_when_giving_up_fails_too_the_item_is_buried_without(lanes: Lanes,
     await lanes.enqueue("D1", "E1", "poison")
     await lanes.enqueue("D1", "E2", "fine")
     async with running(make(lanes, handler)):
-        await until(lambda: done(lanes, keys, "D1", 1))
-    assert await log(lanes.redis, keys, "D1") == ["fine"]
+        await until(lambda: done(lanes, keys, "D1", 2))
+    assert await log(lanes.redis, keys, "D1") == ["buried poison", "fine"]
     assert len(handler.given_up) == GIVE_UP_TRIES
     assert [dead.item.tries for dead in await DeadLetterStore(lanes.redis, lanes.keys).list_dead_letters()] == [
         3 + GIVE_UP_TRIES + 1
@@ -235,37 +237,6 @@ async def test_writes_that_are_a_mistake_are_a_failure_like_any_other(lanes: Lan
     assert await log(lanes.redis, keys, "D1") == ["gave up bad", "fine"]
 
 
-async def test_later_keeps_the_item_and_counts_no_try(lanes: Lanes, keys: Keys) -> None:
-    seen: list[int] = []
-
-    async def handle(lease: Lease) -> None:
-        seen.append(lease.item.tries)
-        if len(seen) <= 6:
-            raise RetryLater(1, "the model is down")
-        if len(seen) == 7:
-            raise RetryLater(1, "counted", counts_try=True)
-
-    await lanes.enqueue("D1", "E1", "1")
-    async with running(make(lanes, Recorder(keys, handle))):
-        await until(lambda: done(lanes, keys, "D1", 1))
-    assert seen == [1] * 7 + [2]
-
-
-@pytest.mark.parametrize("error", [StoreUnavailableError("away"), RedisGone("away")])
-async def test_redis_away_while_handling_counts_no_try(lanes: Lanes, keys: Keys, error: Exception) -> None:
-    seen: list[int] = []
-
-    async def handle(lease: Lease) -> None:
-        seen.append(lease.item.tries)
-        if len(seen) <= 6:
-            raise error
-
-    await lanes.enqueue("D1", "E1", "1")
-    async with running(make(lanes, Recorder(keys, handle))):
-        await until(lambda: done(lanes, keys, "D1", 1))
-    assert seen == [1] * 7
-
-
 # Leases
 
 
@@ -274,9 +245,11 @@ async def test_a_handler_longer_than_its_lease_keeps_it(lanes: Lanes, keys: Keys
 
     async def handle(lease: Lease) -> None:
         tries.append(lease.item.tries)
-        await asyncio.sleep(1.2)
+        over = await now_ms(lanes.redis) + 2 * short.lease_ms
+        while await now_ms(lanes.redis) < over:
+            await asyncio.sleep(0.02)
 
-    short = Lanes(lanes.redis, keys, lease_ms=600)
+    short = Lanes(lanes.redis, keys, lease_ms=500)
     await short.enqueue("D1", "E1", "1")
     async with running(make(short, Recorder(keys, handle))), running(make(short, Recorder(keys, handle))):
         await until(lambda: done(short, keys, "D1", 1))
@@ -328,34 +301,21 @@ async def test_a_stop_reaches_the_running_handler_at_once(lanes: Lanes, keys: Ke
 
 
 async def test_a_graceful_stop_lets_handlers_finish_and_claims_no_more(lanes: Lanes, keys: Keys) -> None:
-    started, stopped = asyncio.Event(), asyncio.Event()
-
-    async def handle(lease: Lease) -> None:
-        started.set()
-        await stopped.wait()
-        await asyncio.sleep(0.1)
-
     await lanes.enqueue("D1", "E1", "1")
     await lanes.enqueue("D1", "E2", "2")
-    async with running(make(lanes, Recorder(keys, handle))) as worker:
-        await asyncio.wait_for(started.wait(), 5)
+    async with running(make(lanes, handler := Waiting(keys))) as worker:
+        await asyncio.wait_for(handler.begun.wait(), 5)
         worker.stop()
-        stopped.set()
+        handler.may_end.set()
     assert await log(lanes.redis, keys, "D1") == ["1"]
     [lease] = await lanes.claim("next", keys.get_partition("D1"), 1)
     assert (lease.item.id, lease.item.tries) == ("E2", 1)
 
 
 async def test_beyond_the_grace_lanes_are_given_back_without_a_try(lanes: Lanes, keys: Keys) -> None:
-    started = asyncio.Event()
-
-    async def handle(lease: Lease) -> None:
-        started.set()
-        await asyncio.sleep(60)
-
     await lanes.enqueue("D1", "E1", "1")
-    async with running(make(lanes, Recorder(keys, handle), grace_s=0.05)):
-        await asyncio.wait_for(started.wait(), 5)
+    async with running(make(lanes, handler := Waiting(keys), grace_s=0.05)):
+        await asyncio.wait_for(handler.begun.wait(), 5)
     [lease] = await lanes.claim("next", keys.get_partition("D1"), 1)
     assert (lease.item.id, lease.item.tries, lease.item.error) == ("E1", 1, "handed over")
     assert lease.item.is_redelivery, "who goes on must look for what was said already"
@@ -368,7 +328,7 @@ async def test_a_commit_in_flight_is_let_through_beyond_the_grace(redis: Redis, 
         async def run_lane_script(self, script: str, lane: str, *args: str | int) -> object:
             if script == "commit":
                 committing.set()
-                await asyncio.sleep(0.3)
+                await asyncio.sleep(0.1)  # ten times the grace
             return await super().run_lane_script(script, lane, *args)
 
     lanes = Slow(redis, keys)
@@ -380,15 +340,9 @@ async def test_a_commit_in_flight_is_let_through_beyond_the_grace(redis: Redis, 
 
 
 async def test_who_has_no_hand_free_leaves_the_bell_to_others(lanes: Lanes, keys: Keys) -> None:
-    started, end = asyncio.Event(), asyncio.Event()
-
-    async def handle(lease: Lease) -> None:
-        started.set()
-        await end.wait()
-
-    async with running(make(lanes, Recorder(keys, handle), concurrency=1, sweep_s=60)):
+    async with running(make(lanes, handler := Waiting(keys), concurrency=1, sweep_s=60)):
         await lanes.enqueue("D1", "E1", "1")
-        await asyncio.wait_for(started.wait(), 5)
+        await asyncio.wait_for(handler.begun.wait(), 5)
         await lanes.redis.delete(keys.wakeup_list)  # the worker may have found D1 by its poll, before its wakeup
         await lanes.redis.config_resetstat()
         await lanes.enqueue("D2", "E2", "2")
@@ -396,19 +350,13 @@ async def test_who_has_no_hand_free_leaves_the_bell_to_others(lanes: Lanes, keys
         asked = (await lanes.redis.info("commandstats")).get("cmdstat_blpop", {"calls": 0})["calls"]
         assert asked <= 2, "it may have been listening when it was filled up"
         assert await lanes.wait_for_wakeup(1) == keys.get_partition("D2")
-        end.set()
+        handler.may_end.set()
 
 
 async def test_a_cancelled_worker_gives_its_lanes_back(lanes: Lanes, keys: Keys) -> None:
-    started = asyncio.Event()
-
-    async def handle(lease: Lease) -> None:
-        started.set()
-        await asyncio.sleep(60)
-
     await lanes.enqueue("D1", "E1", "1")
-    task = asyncio.create_task(make(lanes, Recorder(keys, handle)).run())
-    await asyncio.wait_for(started.wait(), 5)
+    task = asyncio.create_task(make(lanes, handler := Waiting(keys)).run())
+    await asyncio.wait_for(handler.begun.wait(), 5)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -452,18 +400,10 @@ async def test_an_outage_is_said_once(lanes: Lanes, keys: Keys, capsys: pytest.C
     assert (said.count("store down"), said.count("store back"), said.count("Traceback")) == (1, 1, 0)
 
 
-async def test_timers_are_pumped(lanes: Lanes, keys: Keys) -> None:
-    async with running(make(lanes, Recorder(keys))):
-        await apply_writes(lanes.redis, keys, keys.get_partition("D1"), [SetTimer("T1", "D1", 1, "ding")])
-        await until(lambda: done(lanes, keys, "D1", 1))
-    assert await log(lanes.redis, keys, "D1") == ["ding"]
-
-
 async def test_an_idle_worker_asks_little(lanes: Lanes, keys: Keys) -> None:
-    async with running(make(lanes, Recorder(keys), sweep_s=0.2, pause_s=60)):
-        await asyncio.sleep(0.1)
+    async with running(make(lanes, Recorder(keys), sweep_s=0.1, pause_s=60)):
         before = await calls(lanes.redis)
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(0.4)
         after = await calls(lanes.redis)
     assert after - before <= keys.partitions * 6
 
@@ -494,10 +434,9 @@ async def test_nothing_is_lost_when_redis_is_killed_in_the_middle(tmp_path: Path
                     await lanes.enqueue(name, f"{name}/{number}", str(number))
             info = await client.info("server")
             os.kill(int(info["process_id"]), signal.SIGKILL)
-            await asyncio.sleep(0.3)
             await embedded.ensure_running()
             for name in names:
-                await until(lambda name=name: survived(lanes, keys, name, 20))  # type: ignore[misc]
+                await until(partial(survived, lanes, keys, name, 20))
         assert [await log(client, keys, name) for name in names] == [[str(n) for n in range(20)]] * 6
         assert await DeadLetterStore(lanes.redis, lanes.keys).list_dead_letters() == []
     finally:
@@ -515,17 +454,11 @@ async def survived(lanes: Lanes, keys: Keys, lane: str, count: int) -> bool:
 async def test_a_worker_stops_although_redis_is_gone(tmp_path: Path, keys: Keys) -> None:
     embedded = EmbeddedRedis(tmp_path)
     client = await connect_redis(await embedded.ensure_running(), retries=0)
-    lanes, started = Lanes(client, keys), asyncio.Event()
-
-    async def handle(lease: Lease) -> None:
-        started.set()
-        await asyncio.sleep(60)
-
+    lanes = Lanes(client, keys)
     await lanes.enqueue("D1", "E1", "1")
-    async with running(make(lanes, Recorder(keys, handle), grace_s=0.05)):
-        await asyncio.wait_for(started.wait(), 5)
+    async with running(make(lanes, handler := Waiting(keys), grace_s=0.05)):
+        await asyncio.wait_for(handler.begun.wait(), 5)
         await embedded.close()
-        await asyncio.sleep(0.1)
     await client.aclose()
 
 
@@ -547,6 +480,7 @@ class Handler:
         await asyncio.sleep(0.01)
         return [RPush(key, [lease.item.body])]
     async def give_up_item(self, item, error): return []
+    async def bury_item(self, lease): return []
 
 async def main(url):
     keys = Keys(partitions=2)
@@ -565,8 +499,9 @@ asyncio.run(main(sys.argv[1]))
 @asynccontextmanager
 async def workers(url: str, count: int) -> AsyncIterator[list[asyncio.subprocess.Process]]:
     """So many workers as processes of their own; whatever is left of them at the end is killed."""
-    command, out = (sys.executable, "-c", PROCESS, url), asyncio.subprocess.PIPE
-    processes = [await asyncio.create_subprocess_exec(*command, stdout=out, cwd=ROOT) for _ in range(count)]
+    command = build_tied_command(sys.executable, "-c", PROCESS, url)
+    pipes: dict[str, Any] = {"stdout": asyncio.subprocess.PIPE, "pass_fds": [open_tie()]}
+    processes = [await asyncio.create_subprocess_exec(*command, cwd=ROOT, **pipes) for _ in range(count)]
     try:
         for process in processes:
             assert process.stdout is not None
@@ -593,8 +528,7 @@ async def test_four_processes_three_of_them_killed_lose_and_repeat_nothing(
             await asyncio.sleep(0.1)
             process.kill()
             await process.wait()
-        for name in names:
-            await until(lambda name=name: done(lanes, keys, name, 15), 30)  # type: ignore[misc]
+        await until_done(lanes, keys, names, 15, 30)
         processes[3].terminate()
         assert await asyncio.wait_for(processes[3].wait(), 10) == 0
     assert [await log(redis, keys, name) for name in names] == [[str(n) for n in range(15)]] * 20
@@ -602,50 +536,39 @@ async def test_four_processes_three_of_them_killed_lose_and_repeat_nothing(
     assert sum(begun) >= 300
 
 
-@pytest.mark.slow
-async def test_sigterm_gives_back_without_a_try(valkey: str, redis: Redis, keys: Keys) -> None:
-    lanes = Lanes(redis, keys)
-    async with workers(valkey, 1) as [process]:
-        for number in range(100):
-            await lanes.enqueue("D1", f"E{number}", str(number))
-        await until(lambda: done(lanes, keys, "D1", 5))
-        process.terminate()
-        assert await asyncio.wait_for(process.wait(), 10) == 0
-    handled = await log(redis, keys, "D1")
-    assert 5 <= len(handled) < 100
-    [lease] = await lanes.claim("next", keys.get_partition("D1"), 1)
-    assert (lease.item.body, lease.item.tries) == (str(len(handled)), 1)
-
-
 # What Redis refuses
 
 
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),
-        exceptions.ReadOnlyError("You can't write against a read only replica."),
-        exceptions.ClusterDownError("The cluster is down"),
-        exceptions.ResponseError("MISCONF Errors writing to the AOF file: No space left on device"),
-        exceptions.ResponseError("NOREPLICAS Not enough good replicas to write."),
-    ],
-    ids=lambda one: type(one).__name__ + str(one)[:7],
+AWAY = (
+    StoreUnavailableError("away"),
+    RedisGone("away"),
+    exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),
+    exceptions.ReadOnlyError("You can't write against a read only replica."),
+    exceptions.ClusterDownError("The cluster is down"),
+    exceptions.ResponseError("MISCONF Errors writing to the AOF file: No space left on device"),
+    exceptions.ResponseError("NOREPLICAS Not enough good replicas to write."),
+    RetryLater(1, "the model is down"),
 )
-async def test_what_redis_refuses_is_an_outage_and_costs_no_try(
-    lanes: Lanes, keys: Keys, refusal: exceptions.RedisError
-) -> None:
-    """The engine lets the client's errors through: more refusals than tries, and the item is handled in the end."""
-    tries = list[int]()
+"""No fault of the item. The engine lets the client's errors through."""
+
+
+async def test_an_outage_costs_no_try_and_the_item_is_handled_in_the_end(lanes: Lanes, keys: Keys) -> None:
+    """More refusals than tries, of each kind, in a lane of its own."""
+    tries = dict[str, list[int]]()
 
     async def handle(lease: Lease) -> None:
-        tries.append(lease.item.tries)
-        if len(tries) < 6:
-            raise refusal
+        tried = tries.setdefault(lease.lane, [])
+        tried.append(lease.item.tries)
+        if len(tried) < 6:
+            raise AWAY[int(lease.lane)]
+        if len(tried) == 6:
+            raise RetryLater(1, "counted", counts_try=True)
 
-    await lanes.enqueue("lane", "E1", "1")
+    for number in range(len(AWAY)):
+        await lanes.enqueue(str(number), f"E{number}", "1")
     async with running(make(lanes, Recorder(keys, handle))):
-        await until(lambda: done(lanes, keys, "lane", 1))
-    assert len(tries) == 6 and set(tries) == {1}
+        await until_done(lanes, keys, map(str, range(len(AWAY))), 1)
+    assert tries == {str(number): [1] * 6 + [2] for number in range(len(AWAY))}
 
 
 async def test_another_error_reply_costs_tries(lanes: Lanes, keys: Keys) -> None:

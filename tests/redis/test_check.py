@@ -11,7 +11,6 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from bot.core.errors import StoreUnavailableError, UnsafeStoreError
-from bot.core.i18n import load_sentences
 from bot.queue.keys import Keys
 from bot.redis.check import (
     RedisFacts,
@@ -68,21 +67,16 @@ async def test_the_embedded_server_is_fit(redis: Redis, keys: Keys) -> None:
     assert [name for name in await redis.keys("*") if "selftest" in name] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "finding"),
-    [
+async def test_a_real_server_wrongly_configured(redis: Redis, keys: Keys) -> None:
+    for name, value, finding in (
         ("maxmemory-policy", "allkeys-lru", (REFUSE, "eviction_all")),
         ("maxmemory-policy", "volatile-ttl", (REFUSE, "eviction_some")),
         ("appendonly", "no", (REFUSE, "no_aof")),
         ("appendfsync", "everysec", (WARN, "fsync_everysec")),
         ("appendfsync", "no", (WARN, "fsync_no")),
-    ],
-)
-async def test_a_real_server_wrongly_configured(
-    redis: Redis, keys: Keys, name: str, value: str, finding: tuple[str, str]
-) -> None:
-    async with configured(redis, name, value):
-        assert short(await check_redis(redis, keys)) == [finding]
+    ):
+        async with configured(redis, name, value):
+            assert short(await check_redis(redis, keys)) == [finding]
 
 
 async def test_allowed_to_lose_data_it_starts_but_never_where_everything_may_go(redis: Redis, keys: Keys) -> None:
@@ -96,41 +90,38 @@ async def test_allowed_to_lose_data_it_starts_but_never_where_everything_may_go(
             await require_fit_redis(redis, keys, "en", allow_non_durable=True)
 
 
-@pytest.mark.parametrize(("language", "words"), [("en", "appendfsync always"), ("zh", "appendonly yes")])
-async def test_a_refusal_names_the_cure(redis: Redis, keys: Keys, language: str, words: str) -> None:
+async def test_a_refusal_names_the_cure(redis: Redis, keys: Keys) -> None:
     async with configured(redis, "appendonly", "no"):
-        with pytest.raises(UnsafeStoreError, match=words):
-            await require_fit_redis(redis, keys, language)
+        for language, words in (("en", "appendfsync always"), ("zh", "appendonly yes")):
+            with pytest.raises(UnsafeStoreError, match=words):
+                await require_fit_redis(redis, keys, language)
 
 
-@pytest.mark.parametrize(
-    ("given", "finding"),
-    [
-        (facts(redis_version="6.0.20"), (REFUSE, "version")),
-        (facts(redis_version="5.0"), (REFUSE, "version")),
-        (facts(role="slave"), (REFUSE, "replica")),
-        (facts(role="sentinel", redis_mode="sentinel"), (REFUSE, "sentinel")),
-        (facts(role="sentinel", server_mode="sentinel"), (REFUSE, "sentinel")),
-        (facts(cluster_enabled=1), (REFUSE, "cluster")),
-        (facts(connected_slaves=1, replicas="0"), (WARN, "split")),
-        (facts(policy=""), (WARN, "policy_hidden")),
-        (facts(evicted_keys=7), (WARN, "evicted")),
-        (facts(maxmemory=100, used_memory=81), (WARN, "memory")),
-        (facts(aof_last_write_status="err"), (REFUSE, "aof_write")),
-        (facts(aof_last_bgrewrite_status="err"), (WARN, "aof_rewrite")),
-        (facts(rdb_last_bgsave_status="err"), (WARN, "snapshot")),
-        (RedisFacts(info={}), (WARN, "hidden")),
-    ],
+SITUATIONS = (
+    (facts(redis_version="6.0.20"), (REFUSE, "version")),
+    (facts(redis_version="5.0"), (REFUSE, "version")),
+    (facts(role="slave"), (REFUSE, "replica")),
+    (facts(role="sentinel", redis_mode="sentinel"), (REFUSE, "sentinel")),
+    (facts(role="sentinel", server_mode="sentinel"), (REFUSE, "sentinel")),
+    (facts(cluster_enabled=1), (REFUSE, "cluster")),
+    (facts(connected_slaves=1, replicas="0"), (WARN, "split")),
+    (facts(policy=""), (WARN, "policy_hidden")),
+    (facts(evicted_keys=7), (WARN, "evicted")),
+    (facts(maxmemory=100, used_memory=81), (WARN, "memory")),
+    (facts(aof_last_write_status="err"), (REFUSE, "aof_write")),
+    (facts(aof_last_bgrewrite_status="err"), (WARN, "aof_rewrite")),
+    (facts(rdb_last_bgsave_status="err"), (WARN, "snapshot")),
+    (RedisFacts(info={}), (WARN, "hidden")),
 )
-def test_each_situation_is_told(given: RedisFacts, finding: tuple[str, str]) -> None:
-    assert found(given) == [finding]
-    assert found(given, strict=False) == [finding]
 
 
-@pytest.mark.parametrize("version", ["6.2.14", "7.0.15", "8.10.2"])
-def test_what_is_fine_is_not_told(version: str) -> None:
-    fine = facts(redis_version=version, connected_slaves=1, maxmemory=100, used_memory=80, fsync="")
-    assert found(fine) == []
+def test_each_situation_is_told(subtests: pytest.Subtests) -> None:
+    for given, finding in SITUATIONS:
+        with subtests.test(finding[1]):
+            assert found(given) == found(given, strict=False) == [finding]
+    for version in ("6.2.14", "7.0.15", "8.10.2"):
+        fine = facts(redis_version=version, connected_slaves=1, maxmemory=100, used_memory=80, fsync="")
+        assert found(fine) == [], "what is fine is not told"
 
 
 async def test_a_user_without_rights_is_refused_and_one_without_info_is_warned_of(
@@ -176,9 +167,3 @@ async def test_nobody_there_is_store_down(keys: Keys) -> None:
     with pytest.raises(StoreUnavailableError):
         await check_redis(client, keys)
     await client.aclose()
-
-
-def test_every_sentence_has_both_languages() -> None:
-    ours = {key: words for key, words in load_sentences().items() if key.startswith(("store.", "local_store."))}
-    assert len(ours) >= 22
-    assert all(set(words) == {"zh", "en"} for words in ours.values())

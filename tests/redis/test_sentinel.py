@@ -15,7 +15,6 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, Lanes
 from bot.redis.check import check_redis, require_fit_redis
 from bot.redis.connect import connect_redis
-from tests.harness import cluster as local
 from tests.harness.cluster import HOST, server_program
 from tests.harness.sentinel import LOGIN, SERVICE, Watched, watched
 
@@ -43,6 +42,7 @@ async def stopped(lanes: Lanes) -> str:
 async def test_what_was_accepted_and_replicated_outlives_the_master(behind: tuple[Watched, Redis], keys: Keys) -> None:
     found, redis = behind
     assert await check_redis(redis, keys) == []
+    assert len(await asyncio.gather(*(redis.incr("n") for _ in range(300)))) == 300, "more callers than connections"
     lanes, first = Lanes(redis, keys), await found.master()
     assert set(await asyncio.gather(*(lanes.enqueue("lane", f"E{n}", "{}") for n in range(40)))) == {EnqueueResult.NEW}
     [lease] = await lanes.claim("p", keys.get_partition("lane"), 1)
@@ -72,11 +72,6 @@ async def test_what_was_accepted_and_replicated_outlives_the_master(behind: tupl
     assert await require_fit_redis(redis, keys, "en") == []
 
 
-async def test_more_callers_than_connections_wait_their_turn(behind: tuple[Watched, Redis]) -> None:
-    _, redis = behind
-    assert len(await asyncio.gather(*(redis.incr("n") for _ in range(300)))) == 300
-
-
 async def test_an_address_that_leads_elsewhere_is_one_clear_sentence(tmp_path: Path, keys: Keys) -> None:
     async with watched(tmp_path, replicas=1) as found:
         with pytest.raises(SettingsError, match=f"a service that the Sentinel does not watch: {SERVICE}$"):
@@ -95,9 +90,3 @@ async def test_an_address_that_leads_elsewhere_is_one_clear_sentence(tmp_path: P
         replica = await connect_redis(f"redis://:pass%20word%2F1@{HOST}:{found.servers[1].port}", retries=0)
         assert [one.code for one in await check_redis(replica, keys)] == ["replica"]
         await replica.aclose()
-
-
-async def test_nobody_there_is_store_down() -> None:
-    [port] = local.free_ports(1)
-    with pytest.raises(StoreUnavailableError):
-        await connect_redis(f"redis+sentinel://{HOST}:{port}/{SERVICE}", retries=0)

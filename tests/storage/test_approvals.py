@@ -81,14 +81,15 @@ async def test_a_record_comes_back_as_it_was(store: ApprovalStore, keys: Keys, a
     assert store.read_from_lease(other) is None and await store.load_approval(f"{ID[:-1]}y") is None
 
 
-@pytest.mark.parametrize("state", ApprovalState)
-async def test_what_is_open_is_kept_until_it_is_not(store: ApprovalStore, state: ApprovalState) -> None:
-    key, approval = store.keys.build_key(0, "apr", ID), FULL.model_copy(update={"state": state})
-    for one in (store.build_save_write(approval), store.build_delivery_write(approval)):
-        await store.redis.delete(key)
-        await write(store, [one])
-        lives_ms = await store.redis.pttl(key)
-        assert lives_ms == -1 if state is ApprovalState.OPEN else RETENTION_MS - 60_000 < lives_ms <= RETENTION_MS
+async def test_what_is_open_is_kept_until_it_is_not(store: ApprovalStore) -> None:
+    key = store.keys.build_key(0, "apr", ID)
+    for state in ApprovalState:
+        approval = FULL.model_copy(update={"state": state})
+        for one in (store.build_save_write(approval), store.build_delivery_write(approval)):
+            await store.redis.delete(key)
+            await write(store, [one])
+            lives_ms = await store.redis.pttl(key)
+            assert lives_ms == -1 if state is ApprovalState.OPEN else RETENTION_MS - 60_000 < lives_ms <= RETENTION_MS
 
 
 async def test_bringing_it_to_people_changes_no_decision(store: ApprovalStore) -> None:

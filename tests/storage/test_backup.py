@@ -10,16 +10,23 @@ import pytest
 from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
 
+from bot.core.errors import StoreUnavailableError
 from bot.queue.keys import Keys
+from bot.queue.lanes import EnqueueResult, Lanes
 from bot.queue.scripts import ScriptRunner
-from bot.queue.store_watch import hold_restored_store, list_held_partitions
+from bot.queue.store_life import begin_restore, finish_restore, is_restore_unfinished
+from bot.queue.store_watch import hold_restored_store, list_held_partitions, load_store_ids
+from bot.queue.stored_items import split_stored_item
 from bot.storage.backup import (
     BackupError,
     BackupHead,
     delete_data,
+    enqueue_items_set_aside,
+    forget_items_set_aside,
     has_data,
     load_backup,
     load_time_ms,
+    set_items_aside,
     verify_backup,
     write_backup,
 )
@@ -49,60 +56,52 @@ async def copy_store(redis: Redis) -> io.BytesIO:
     return file
 
 
-async def play_restore(redis: Redis) -> None:
-    await fill_store(redis)
-    file = await copy_store(redis)
+async def test_every_key_comes_back_as_it_was(either: Redis) -> None:
+    await fill_store(either)
+    file = await copy_store(either)
     assert verify_backup(file, KEYS)[1] == 8
-    await redis.set("cs:{q06}:later", "x")
-    await delete_data(redis, KEYS)
-    assert not await has_data(redis, KEYS)
-    while await load_time_ms(redis) <= json.loads(_find_line(file, "cs:{q05}:gone"))["x"]:
+    last = json.loads(file.getvalue().splitlines()[-2])["k"]
+    assert last == "cs:{q03}:z", "the schedules come last: what comes meanwhile is due in the copy, or is not in it"
+    await either.set("cs:{q06}:later", "x")
+    await delete_data(either, KEYS)
+    assert not await has_data(either, KEYS)
+    while await load_time_ms(either) <= json.loads(_find_line(file, "cs:{q05}:gone"))["x"]:
         await asyncio.sleep(0.05)
-    assert await load_backup(redis, KEYS, file) == 7, "what has ended since is not brought back"
-    assert await redis.execute_command("GET", "cs:{wf}:request:L-0001", **{NEVER_DECODE: True}) == BYTES
-    assert 90_000 < await redis.pttl("cs:{q01}:run:R1") <= 100_000
-    assert await redis.pttl("cs:{q02}:apr:A1") == -1
-    assert await redis.hgetall("cs:{q02}:apr:A1") == {"proposal": "请假"}
-    assert await redis.lrange("cs:{q03}:in:lane", 0, -1) == ["1|1|ab"]
-    assert (await redis.xrange("cs:{q04}:j"))[0][0] == "7-1"
-    assert await redis.get("cs:{q06}:later") is None and await redis.get("another:program") == "not ours"
+    assert await load_backup(either, KEYS, file) == 7, "what has ended since is not brought back"
+    assert await either.execute_command("GET", "cs:{wf}:request:L-0001", **{NEVER_DECODE: True}) == BYTES
+    assert 90_000 < await either.pttl("cs:{q01}:run:R1") <= 100_000
+    assert await either.pttl("cs:{q02}:apr:A1") == -1
+    assert await either.hgetall("cs:{q02}:apr:A1") == {"proposal": "请假"}
+    assert await either.lrange("cs:{q03}:in:lane", 0, -1) == ["1|1|ab"]
+    assert (await either.xrange("cs:{q04}:j"))[0][0] == "7-1"
+    assert await either.get("cs:{q06}:later") is None and await either.get("another:program") == "not ours"
 
 
 def _find_line(file: io.BytesIO, key: str) -> bytes:
     return next(line for line in file.getvalue().splitlines() if f'"{key}"'.encode() in line)
 
 
-async def test_every_key_comes_back_as_it_was(redis: Redis) -> None:
-    await play_restore(redis)
-
-
-async def test_the_same_on_a_cluster(redis_cluster: Redis) -> None:
-    await play_restore(redis_cluster)
-
-
-async def test_the_schedules_come_last(redis: Redis) -> None:
-    """A lane that gets an item while the copy is made is due in the copy, or has no item there."""
-    await fill_store(redis)
-    lines = (await copy_store(redis)).getvalue().splitlines()
-    assert json.loads(lines[-2])["k"] == "cs:{q03}:z"
-
-
-@pytest.mark.parametrize("at", ["head", "middle", "end", "added", "emptied", "other"])
-async def test_a_file_that_is_not_whole_is_refused(redis: Redis, at: str) -> None:
+async def test_a_file_that_is_not_whole_is_refused_and_a_held_store_stays_held_while_it_is_filled(redis: Redis) -> None:
     await fill_store(redis)
     whole = (await copy_store(redis)).getvalue()
     lines = whole.splitlines(keepends=True)
-    broken = {
-        "head": whole.replace(b'"made_ms":', b'"made_ms":1', 1),
-        "middle": b"".join(lines[:3] + lines[4:]),
-        "end": b"".join(lines[:-1]),
-        "added": whole + b"{}\n",
-        "emptied": b"",
-        "other": b'{"k": "v"}\n',
-    }[at]
-    with pytest.raises(BackupError):
-        verify_backup(io.BytesIO(broken), KEYS)
+    for broken in (
+        whole.replace(b'"made_ms":', b'"made_ms":1', 1),
+        b"".join(lines[:3] + lines[4:]),
+        b"".join(lines[:-1]),
+        whole + b"{}\n",
+        b"",
+        b'{"k": "v"}\n',
+    ):
+        with pytest.raises(BackupError):
+            verify_backup(io.BytesIO(broken), KEYS)
     verify_backup(io.BytesIO(whole), KEYS)
+    file, scripts = await copy_store(redis), ScriptRunner.from_redis(redis, KEYS)
+    await hold_restored_store(scripts)
+    await delete_data(redis, KEYS)
+    assert len(await list_held_partitions(scripts)) == KEYS.partitions
+    await load_backup(redis, KEYS, file)
+    assert len(await list_held_partitions(scripts)) == KEYS.partitions
 
 
 @pytest.mark.parametrize(
@@ -118,11 +117,33 @@ async def test_another_form_or_layout_is_refused_by_name(redis: Redis, change: d
     assert refused.value.code == code
 
 
-async def test_a_held_store_stays_held_while_it_is_emptied_and_filled(redis: Redis) -> None:
-    await fill_store(redis)
-    file, scripts = await copy_store(redis), ScriptRunner.from_redis(redis, KEYS)
-    await hold_restored_store(scripts)
-    await delete_data(redis, KEYS)
-    assert len(await list_held_partitions(scripts)) == KEYS.partitions
-    await load_backup(redis, KEYS, file)
-    assert len(await list_held_partitions(scripts)) == KEYS.partitions
+async def test_what_people_have_sent_outlives_the_restore_and_comes_once(redis: Redis) -> None:
+    lanes, scripts = Lanes(redis, KEYS), ScriptRunner.from_redis(redis, KEYS)
+    sent, own = '{"kind": "message_received"}', '{"kind": "refresh_card"}'
+    await lanes.enqueue("D1", "known", sent)
+    file = await copy_store(redis)
+    for id, body in ("later", sent), ("own", own), ("no item of ours", "?"):
+        await lanes.enqueue("D1", id, body)
+    for _ in range(2):  # the first is cut off
+        await hold_restored_store(scripts)
+        await begin_restore(scripts)
+        await set_items_aside(redis, KEYS)
+        await delete_data(redis, KEYS)
+        await load_backup(redis, KEYS, file)
+        with pytest.raises(StoreUnavailableError):
+            await lanes.enqueue("D1", "refused", sent)
+        assert await is_restore_unfinished(scripts)
+        assert len(await list_held_partitions(scripts)) == KEYS.partitions
+    for _ in range(2):  # cut off once more, right before it is whole
+        await set_items_aside(redis, KEYS)
+        await delete_data(redis, KEYS)
+        await load_backup(redis, KEYS, file)
+        await enqueue_items_set_aside(redis, KEYS)
+        await forget_items_set_aside(redis, KEYS)
+    await finish_restore(scripts, ["new"] * KEYS.partitions)
+    assert not await is_restore_unfinished(scripts)
+    rows = await redis.lrange(KEYS.build_key(KEYS.get_partition("D1"), "in", "D1"), 0, -1)
+    assert [split_stored_item(row)[0] for row in rows] == ["known", "later"]
+    assert await load_store_ids(scripts) == ["new"] * KEYS.partitions
+    assert not [key async for key in redis.scan_iter("*aside*")]
+    assert await lanes.enqueue("D1", "accepted", sent) is EnqueueResult.NEW

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from fakeredis import FakeAsyncRedis
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from bot.agent.model import MeteredModel, ModelReply
-from bot.agent.prices import PriceTable
 from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
 from bot.core.records import Run
@@ -26,7 +24,8 @@ from bot.queue.keys import Keys
 from bot.queue.writes import HIncrBy, apply_writes
 from bot.storage.spending import SYSTEM, UsageRow, UsageStore
 from tests.harness.budget import ELSEWHERE, PRICES, took
-from tests.harness.lab import DM, Edges, Killed, Lab, every_edge
+from tests.harness.memory_bot import Bot, every_edge
+from tests.harness.memory_platform import DM, Edges, Killed
 from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
@@ -34,13 +33,13 @@ from tests.tools.office import SICK
 LOOK = calls(("list_people", {"name": "李"}))
 
 
-async def rows(lab: Lab) -> list[UsageRow]:
-    return await lab.spending.list_usage_rows(3)
+async def rows(bot: Bot) -> list[UsageRow]:
+    return await bot.usage.list_usage_rows(3)
 
 
-async def every_run(lab: Lab) -> list[Run]:
-    names = [str(key) async for key in lab.redis.scan_iter("*:run:*")]
-    found = [await lab.runs.load_run(name.split(":")[3]) for name in names if not name.endswith(":m")]
+async def every_run(bot: Bot) -> list[Run]:
+    names = [str(key) async for key in bot.redis.scan_iter("*:run:*")]
+    found = [await bot.runs.load_run(name.split(":")[3]) for name in names if not name.endswith(":m")]
     return [run for run in found if run is not None]
 
 
@@ -64,82 +63,69 @@ def kept(runs: Iterable[Run]) -> tuple[int, int, int, int, Decimal]:
     )  # fmt: skip
 
 
-async def test_by_person_model_and_day(redis: Redis) -> None:
+async def test_it_is_counted_by_person_model_and_day_and_a_run_says_what_it_cost(redis: Redis) -> None:
     script = [took(LOOK, 1000, 400, 20), took(DONE, 2000, 0, 30, "b"), took(DONE, 7, 0, 3, "local")]
-    lab = Lab(redis, script, prices=PRICES)
-    await lab.says("谁")
-    await lab.work()
-    lab.ahead = timedelta(days=1)
-    await lab.says("你好", person="U2", id="Ev2", place=ELSEWHERE)
-    await lab.work()
-    first, second = lab.now().date() - timedelta(days=1), lab.now().date()
-    assert await rows(lab) == [
+    bot = Bot(redis, script, prices=PRICES)
+    await bot.send("谁")
+    bot.now_offset = timedelta(days=1)
+    await bot.send("你好", person="U2", id="Ev2", place=ELSEWHERE)
+    first, second = bot.now().date() - timedelta(days=1), bot.now().date()
+    assert await rows(bot) == [
         UsageRow(first, "U1", "a", 1, 1, 1000, 400, 20, 0, {"USD": Decimal("0.0002")}),
         UsageRow(first, "U1", "b", 0, 1, 2000, 0, 30, 0, {"USD": Decimal("0.00209")}),
         UsageRow(second, "U2", "local", 1, 1, 7, 0, 3, 10, {}),
     ]
-    assert [row.day for row in await lab.spending.list_usage_rows(1)] == [second]
-
-
-async def test_a_run_says_what_it_cost_and_which_model_answered(redis: Redis) -> None:
-    lab = Lab(
-        redis, [took(LOOK, 1000, 400, 20), took(DONE, 2000, 0, 30, "b"), took(DONE, 7, 0, 3, "local")], prices=PRICES
-    )
-    await lab.says("谁")
-    await lab.says("你好", id="Ev2")
-    await lab.work()
-    ends = [one.more async for one in lab.journal.stream_records(kinds=["run.finished"])]
+    assert [row.day for row in await bot.usage.list_usage_rows(1)] == [second]
+    ends = [one.more async for one in bot.journal.stream_records(kinds=["run.finished"])]
     assert [(one["model"], one.get("cost"), one.get("currency")) for one in ends] == [
         ("b", "0.00229", "USD"),
         ("local", None, None),
     ], "what has no price is not called free"
-    assert ends[1]["unpriced"] == 10
+    assert ends[1]["unpriced"] == 10 and (ends[0]["tokens_in"], ends[0]["cached"]) == (3_000, 400)
 
 
 async def test_replies_that_could_not_be_used_are_counted_too(redis: Redis) -> None:
     empty = took(ModelReply(finish="length", text="{"), 50, 0, 5)
-    lab = Lab(redis, [empty, ModelUnavailableError("away"), took(DONE)], prices=PRICES)
-    await lab.says("你好")
-    await lab.work()
-    assert total(await rows(lab))[:3] == (150, 0, 15)
+    bot = Bot(redis, [empty, ModelUnavailableError("away"), took(DONE)], prices=PRICES)
+    await bot.send("你好")
+    assert total(await rows(bot))[:3] == (150, 0, 15)
 
 
 async def test_a_suggestion_is_on_nobodys_account(redis: Redis) -> None:
     usable = took(ModelReply('{"recommendation": "approve", "reasons": ["好"]}'), 300, 0, 7)
     for advice in (usable, took(ModelReply("nonsense"), 300, 0, 7)):
         await redis.flushall()
-        lab = Lab(redis, advice=[advice], prices=PRICES)
-        await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
-        await lab.work()
-        [row] = await rows(lab)
+        bot = Bot(redis, suggestions=[advice], prices=PRICES)
+        await bot.start_request("leave", SICK, "U1", "start")
+        [row] = await rows(bot)
         assert (row.person, row.runs, row.replies, row.tokens_in) == (SYSTEM, 0, 1, 300)
 
 
 async def test_a_suggestion_is_counted_once_wherever_its_process_dies(redis: Redis) -> None:
     async def play(edges: Edges) -> None:
         await redis.flushall()
-        lab = Lab(
-            redis, advice=[took(ModelReply('{"recommendation": "approve", "reasons": ["好"]}'))] * 9, prices=PRICES
+        bot = Bot(
+            redis, suggestions=[took(ModelReply('{"recommendation": "approve", "reasons": ["好"]}'))] * 9, prices=PRICES
         )
-        await lab.engine.start_request("leave", SICK, "U1", "start", lab.today())
+        await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
         edges.passed = 0
-        lab.edges = lab.wall.edge = lab.lanes.edge = edges
-        await lab.work()
-        shown = [one for one in lab.wall.cards("DU2") if "AI" in str(one.facts)]
-        counted = sum(row.replies for row in await rows(lab))
+        bot.end_at(edges)
+        await bot.work()
+        shown = [one for one in bot.chat.cards("DU2") if "AI" in str(one.facts)]
+        counted = sum(row.replies for row in await rows(bot))
         assert len(shown) <= counted <= 1, "asked again after a crash, what came of the first time is in no record"
 
     assert await every_edge(play) > 3
 
 
 async def test_what_is_asked_outside_of_lanes_is_counted(redis: Redis) -> None:
-    lab = Lab(redis, [took(DONE), took(DONE)], prices=PRICES)
-    asked = MeteredModel(lab.model)
+    bot = Bot(redis, [took(DONE), took(DONE)], prices=PRICES)
+    asked = MeteredModel(bot.model)
     for _ in range(2):
         await asked.request_reply(["{}"], "", timeout_s=1)
-    await lab.spending.record_usage(SYSTEM, [PRICES.compute_usage(one) for one in asked.replies])
-    await lab.spending.record_usage(SYSTEM, [])
-    assert [(row.person, row.replies, row.tokens_in) for row in await rows(lab)] == [(SYSTEM, 2, 200)]
+    await bot.usage.record_usage(SYSTEM, [PRICES.compute_usage(one) for one in asked.replies])
+    await bot.usage.record_usage(SYSTEM, [])
+    assert [(row.person, row.replies, row.tokens_in) for row in await rows(bot)] == [(SYSTEM, 2, 200)]
 
 
 # Once
@@ -163,16 +149,16 @@ class Deaths(Edges):
 class Careless:
     """The negative control: counts a reply as it comes, not with what it was for."""
 
-    lab: Lab
+    bot: Bot
     model: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.model = self.lab.model
+        self.model = self.bot.model
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         reply: ModelReply = await self.model.request_reply(messages, extra, timeout_s=timeout_s)
-        spending = UsageStore(self.lab.redis, self.lab.keys, clock=self.lab.clock)
-        await spending.record_usage("U1", [self.lab.turns.loop.prices.compute_usage(reply)])
+        spending = UsageStore(self.bot.redis, self.bot.keys, clock=self.bot.clock)
+        await spending.record_usage("U1", [self.bot.handlers.turn_handler.loop.prices.compute_usage(reply)])
         return reply
 
 
@@ -183,28 +169,26 @@ class Uncounting(UsageStore):
         return ()
 
 
-async def told(redis: Redis, script: Sequence[Scripted], edges: Edges, *, careless: bool = False) -> Lab:
+async def told(redis: Redis, script: Sequence[Scripted], edges: Edges, *, careless: bool = False) -> Bot:
     """Two people in two conversations; what can be sent is sent."""
     await redis.flushall()
-    lab = Lab(redis, script, prices=PRICES)
-    lab.edges = lab.wall.edge = lab.lanes.edge = edges
+    bot = Bot(redis, script, prices=PRICES)
+    bot.end_at(edges)
     if careless:
-        uncounting = replace(lab.turns.run_recorder, spending=Uncounting(redis, lab.keys, lab.clock))
-        lab.turns = replace(lab.turns, run_recorder=uncounting)
-        lab.use_loop(replace(lab.turns.loop, model=Careless(lab)))
-    await lab.says("给李四发邮件")
-    await lab.says("你好", person="U2", id="Ev2", place=ELSEWHERE)
-    await lab.work()
+        uncounting = replace(bot.handlers.turn_handler.run_recorder, spending=Uncounting(redis, bot.keys, bot.clock))
+        bot.replace_handlers(turn_handler=replace(bot.handlers.turn_handler, run_recorder=uncounting))
+        bot.use_loop(replace(bot.handlers.turn_handler.loop, model=Careless(bot)))
+    await bot.put_message("给李四发邮件")
+    await bot.send("你好", person="U2", id="Ev2", place=ELSEWHERE)
     for person, channel in (("U1", DM.channel), ("U2", "DU2")):
-        for card in lab.wall.cards(channel):
-            await lab.presses(card, "send", person=person)
-    await lab.work()
-    return lab
+        for card in bot.chat.cards(channel):
+            await bot.press(card, "send", person=person)
+    return bot
 
 
-async def judged(lab: Lab) -> bool:
+async def judged(bot: Bot) -> bool:
     """What is counted is what the runs have: no reply twice, none left out."""
-    return total(await rows(lab)) == kept(await every_run(lab))
+    return total(await rows(bot)) == kept(await every_run(bot))
 
 
 STORY = [
@@ -216,7 +200,6 @@ STORY = [
 ]
 
 
-@pytest.mark.slow
 async def test_killed_anywhere_every_reply_is_counted_once(redis: Redis) -> None:
     async def play(edges: Edges) -> None:
         assert await judged(await told(redis, STORY, edges))
@@ -225,10 +208,12 @@ async def test_killed_anywhere_every_reply_is_counted_once(redis: Redis) -> None
 
 
 async def test_unharmed_all_that_was_asked_is_counted(redis: Redis) -> None:
-    lab = await told(redis, STORY[:4], Edges())
-    assert total(await rows(lab))[:4] == (60, 10, 10, 23) and sum(row.runs for row in await rows(lab)) == 2
+    bot = await told(redis, STORY[:4], Edges())
+    assert len({bot.keys.get_partition(one.conversation) for one in (DM, ELSEWHERE)}) == 2, "or it proves less"
+    assert total(await rows(bot))[:4] == (60, 10, 10, 23) and sum(row.runs for row in await rows(bot)) == 2
 
 
+@pytest.mark.slow
 async def test_negative_control_counted_outside_of_the_commit_a_crash_is_found(redis: Redis) -> None:
     verdicts: list[bool] = []
 
@@ -300,34 +285,3 @@ async def test_a_counter_that_is_full_spoils_nothing(redis: Redis, keys: Keys) -
         await spending.record_usage("U1", [huge])
     [row] = await spending.list_usage_rows(1)
     assert row.tokens_in == 2**63 - 1 and row.replies == 2
-
-
-@pytest.mark.parametrize(
-    ("zone", "at", "day", "renewed"),
-    [
-        ("Asia/Shanghai", "2026-11-20T15:59:59+00:00", "2026-11-20", "2026-11-20T16:00:00+00:00"),
-        ("Asia/Shanghai", "2026-11-20T16:00:00+00:00", "2026-11-21", "2026-11-21T16:00:00+00:00"),
-        ("Europe/Berlin", "2026-10-25T12:00:00+00:00", "2026-10-25", "2026-10-25T23:00:00+00:00"),
-    ],
-)
-def test_a_day_is_the_companys(zone: str, at: str, day: str, renewed: str) -> None:
-    spending = UsageStore(None, Keys(), clock=Clock(read_now=lambda: datetime.fromisoformat(at)), zone=ZoneInfo(zone))  # type: ignore[arg-type]
-    assert spending.get_company_day().isoformat() == day and spending.get_next_day_start().isoformat() == renewed
-
-
-async def test_counters_go_after_a_season(redis: Redis, keys: Keys) -> None:
-    spending = UsageStore(redis, keys, clock=Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
-    await spending.record_usage("U1", [Usage("a", 1, 0, 0, None)])
-    [key] = [key async for key in redis.scan_iter("*:spent:*")]
-    assert 91 < await redis.pttl(key) / 86_400_000 <= 92
-
-
-async def test_dm_and_channel_are_counted_in_partitions_of_their_own() -> None:
-    keys = Keys(partitions=2)
-    assert keys.get_partition(DM.conversation) != keys.get_partition(ELSEWHERE.conversation), (
-        "or the stories above prove less"
-    )
-
-
-def test_an_empty_table_prices_nothing() -> None:
-    assert PriceTable().compute_usage(took(DONE)).cost is None

@@ -17,7 +17,7 @@ from bot.core.work_items import ButtonPressed, MessageReceived, NotifyPerson, Re
 from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease
 from bot.queue.writes import apply_writes
-from bot.storage.dead_letters import DeadLetter, DeadLetterStore
+from bot.storage.dead_letters import MARK_TIMEOUT_MS, DeadLetter, DeadLetterStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from tools.spec import TextRef
@@ -71,14 +71,14 @@ async def test_a_letter_says_when_what_whose_where_and_why(lanes: Lanes, letters
     assert more == {"item": "Ev1", "work": "message_received"}
 
 
-@pytest.mark.parametrize("body", ["", "no json", "[]", "null", '{"kind": 3}', '{"message": 1}', '{"kind": "huddle"}'])
 async def test_what_nobody_can_read_is_a_letter_too_and_comes_back_as_it_is(
-    lanes: Lanes, letters: DeadLetterStore, body: str
+    lanes: Lanes, letters: DeadLetterStore
 ) -> None:
-    letter = await buried(lanes, body)
-    assert letter.kind in ("", "huddle") and letter.person == ""
-    assert await letters.retry_dead_letter(letter, "root")
-    assert (await take(lanes)).item.body == body
+    for n, body in enumerate(("", "no json", "[]", "null", '{"kind": 3}', '{"message": 1}', '{"kind": "huddle"}')):
+        letter = await buried(lanes, body, id=f"Ev{n}", lane=f"lane {n}")
+        assert letter.kind in ("", "huddle") and letter.person == ""
+        assert await letters.retry_dead_letter(letter, "root")
+        assert (await take(lanes, f"lane {n}")).item.body == body
 
 
 async def test_letters_of_all_partitions_stand_in_the_order_of_their_ends(
@@ -89,7 +89,9 @@ async def test_letters_of_all_partitions_stand_in_the_order_of_their_ends(
     assert len({lanes.keys.get_partition(one.item.lane) for one in found}) == 2
 
 
-async def test_a_message_comes_back_as_another_one(lanes: Lanes, letters: DeadLetterStore) -> None:
+async def test_messages_and_presses_come_back_as_other_ones_and_other_work_unchanged(
+    lanes: Lanes, letters: DeadLetterStore
+) -> None:
     letter = await buried(lanes, wrote())
     done = await letters.retry_dead_letter(letter, "root")
     assert done is not None and done.by == "root"
@@ -101,58 +103,32 @@ async def test_a_message_comes_back_as_another_one(lanes: Lanes, letters: DeadLe
     assert await letters.list_dead_letters() == []
     kind, _, text, more = (await journal(lanes))[-1]
     assert (kind, text, more) == ("item.retried", "put back by root", {"item": item.id, "was": "Ev1"})
-
-
-async def test_the_platform_sends_it_again_and_it_is_still_known(lanes: Lanes, letters: DeadLetterStore) -> None:
-    await letters.retry_dead_letter(await buried(lanes, wrote()), "root")
-    assert await lanes.enqueue(LANE, "Ev1", wrote()) is EnqueueResult.DUPLICATE
-
-
-async def test_a_press_comes_back_as_another_press(lanes: Lanes, letters: DeadLetterStore) -> None:
-    """With its own id it would be the press that has decided, and carry out again what may have happened."""
+    assert await lanes.enqueue(LANE, "Ev1", wrote()) is EnqueueResult.DUPLICATE, "if the platform sends it again"
     lane = CLICK.approval
     letter = await buried(lanes, ButtonPressed(click=CLICK).model_dump_json(), id="t1", lane=lane)
     done = await letters.retry_dead_letter(letter, "root")
     assert done is not None and letter.person == "U2"
     work = parse_work((await take(lanes, lane)).item.body)
-    assert work == ButtonPressed(click=CLICK.model_copy(update={"id": done.retried_as}))
-
-
-async def test_any_other_work_comes_back_unchanged(lanes: Lanes, letters: DeadLetterStore) -> None:
+    assert work == ButtonPressed(click=CLICK.model_copy(update={"id": done.retried_as})), "not the one that has decided"
     body = NotifyPerson(person="U3", text=TextRef(key="notice.approved", params={"request": "L-1"})).model_dump_json()
-    letter = await buried(lanes, body)
+    letter = await buried(lanes, body, id="N1", lane="U3")
     await letters.retry_dead_letter(letter, "root")
-    assert (await take(lanes)).item.body == body and letter.person == "U3"
+    assert (await take(lanes, "U3")).item.body == body and letter.person == "U3"
 
 
-async def test_a_run_that_was_stopped_goes_on(lanes: Lanes, letters: DeadLetterStore) -> None:
-    runs = RunStore(lanes.redis, lanes.keys)
-    run = Run(
-        id=lanes.keys.derive_id("R", lanes.keys.get_partition(LANE), "x"), message=MESSAGE, language="en", created_ms=1
-    )
-    run.status = RunStatus.STOPPED
-    run.state.append_message({"role": "user", "content": "hello"})
-    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), runs.build_save_writes(run))
-    resume = ResumeRun(run=run.id, uid="u1", status=CallStatus.SUCCEEDED, observation={})
-    await letters.retry_dead_letter(await buried(lanes, resume.model_dump_json()), "root")
-    after = await runs.load_run(run.id)
-    assert after is not None and after.status is RunStatus.RUNNING
-    assert after.state.messages == run.state.messages
-
-
-@pytest.mark.parametrize("status", [RunStatus.DONE, RunStatus.PAUSED, RunStatus.RUNNING])
-async def test_no_other_run_is_touched(lanes: Lanes, letters: DeadLetterStore, status: RunStatus) -> None:
-    runs = RunStore(lanes.redis, lanes.keys)
-    run = Run(
-        id=lanes.keys.derive_id("R", lanes.keys.get_partition(LANE), "x"), message=MESSAGE, language="en", created_ms=1
-    )
-    run.status = status
-    run.state.append_message({"role": "user", "content": "hello"})
-    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), runs.build_save_writes(run))
-    resume = ResumeRun(run=run.id, uid="u1", status=CallStatus.SUCCEEDED, observation={})
-    await letters.retry_dead_letter(await buried(lanes, resume.model_dump_json()), "root")
-    after = await runs.load_run(run.id)
-    assert after is not None and after.status is status
+async def test_a_run_that_was_stopped_goes_on_and_no_other_is_touched(lanes: Lanes, letters: DeadLetterStore) -> None:
+    runs, home = RunStore(lanes.redis, lanes.keys), lanes.keys.get_partition(LANE)
+    for status in RunStatus:
+        run = Run(id=lanes.keys.derive_id("R", home, status), message=MESSAGE, language="en", created_ms=1)
+        run.status = status
+        run.state.append_message({"role": "user", "content": "hello"})
+        await apply_writes(lanes.redis, lanes.keys, home, runs.build_save_writes(run))
+        resume = ResumeRun(run=run.id, uid="u1", status=CallStatus.SUCCEEDED, observation={})
+        await letters.retry_dead_letter(await buried(lanes, resume.model_dump_json(), id=status), "root")
+        after = await runs.load_run(run.id)
+        assert after is not None and after.state.messages == run.state.messages
+        assert after.status is (RunStatus.RUNNING if status is RunStatus.STOPPED else status)
+        await (await take(lanes)).commit()
 
 
 async def test_many_at_once_put_it_back_once(lanes: Lanes, letters: DeadLetterStore) -> None:
@@ -167,19 +143,17 @@ async def test_many_at_once_put_it_back_once(lanes: Lanes, letters: DeadLetterSt
     assert await letters.retry_dead_letter(found, "late") is None
 
 
-async def test_who_dies_between_the_mark_and_the_item_loses_nothing(
-    redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bot.storage.dead_letters.MARK_TIMEOUT_MS", 50)
-    lanes = Lanes(redis, keys)
-    letters = DeadLetterStore(redis, keys)
+async def test_who_dies_between_the_mark_and_the_item_loses_nothing(redis: Redis, keys: Keys) -> None:
+    lanes, letters = Lanes(redis, keys), DeadLetterStore(redis, keys)
     letter = await buried(lanes, wrote())
-    await redis.set(letters._build_mark_key(letter), json.dumps(["ghost", letter.retry_id, "1"]), px=50)
+    mark = letters._build_mark_key(letter)
+    await redis.set(mark, json.dumps(["ghost", letter.retry_id, "1"]), px=MARK_TIMEOUT_MS)
     assert await letters.retry_dead_letter(letter, "root") is None
-    await asyncio.sleep(0.06)
+    await redis.delete(mark)  # its time is over
     assert await letters.list_dead_letters() == [letter]
     assert await letters.retry_dead_letter(letter, "root")
     assert (await take(lanes)).item.id == letter.retry_id
+    assert 0 < await redis.pttl(mark) <= 90 * 24 * 3_600_000, "letters and marks end"
 
 
 async def test_what_fails_again_is_a_letter_again_and_can_come_back_again(
@@ -191,7 +165,6 @@ async def test_what_fails_again_is_a_letter_again_and_can_come_back_again(
         assert done is not None
         lease = await take(lanes)
         ids.append(lease.item.id)
-        await asyncio.sleep(0.002)
         await lease.commit(*letters.build_bury_writes(lease.item, "again"))
         [letter] = await letters.list_dead_letters()
         assert letter.item.id == lease.item.id
@@ -211,13 +184,6 @@ async def test_of_two_letters_with_one_id_the_one_that_waits_is_meant(lanes: Lan
         assert await letters.retry_dead_letter(found, "root")
     found = await letters.find_dead_letter(item.id)
     assert found is not None and found.retried_as and await letters.list_dead_letters() == []
-
-
-async def test_letters_and_marks_end(redis: Redis, keys: Keys) -> None:
-    lanes, letters = Lanes(redis, keys), DeadLetterStore(redis, keys)
-    letter = await buried(lanes, wrote())
-    await letters.retry_dead_letter(letter, "root")
-    assert 0 < await redis.pttl(letters._build_mark_key(letter)) <= 90 * 24 * 3_600_000
 
 
 async def test_who_has_to_say_it_twice_puts_it_back_all_the_same(

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.storage.journal import Journal, JournalFilter, JournalRecord, parse_age_ms
+from tests.harness.lanes import pass_moment
 
 
 async def lines(journal: Journal, **wanted: object) -> list[str]:
@@ -36,12 +37,28 @@ async def test_a_record_comes_back_as_it_was_written(either: Redis, keys: Keys) 
     assert record.id.startswith(str(record.at_ms))
 
 
-async def test_an_entry_is_written_by_the_commit_of_its_lane(either: Redis, keys: Keys) -> None:
+async def test_an_entry_is_written_by_the_commit_of_its_lane_and_chosen_by_kind_run_person_and_channel(
+    either: Redis, keys: Keys
+) -> None:
     lanes, journal = Lanes(either, keys), Journal(either, keys)
     await lanes.enqueue("D1", "E1", "{}")
     [lease] = await lanes.claim("me", keys.get_partition("D1"), 1)
     await lease.commit(journal.build_record_write("D1", "final", text="done"))
     assert await lines(journal) == ["done"]
+    await journal.append_record("D1", "step", run="R1", person="U1", channel="C1", text="1")
+    await journal.append_record("D2", "final", run="R1", person="U2", channel="C1", text="2")
+    await journal.append_record("D3", "step", run="R2", person="U1", channel="C2", text="3")
+    assert await lines(journal, kinds=["step"]) == ["1", "3"]
+    assert await lines(journal, run="R1") == ["1", "2"]
+    assert await lines(journal, person="U1", channel="C2") == ["3"]
+
+
+async def test_an_opinion_that_an_earlier_version_has_noted_is_not_read(either: Redis, keys: Keys) -> None:
+    """It is private, and stands in the request's record."""
+    journal = Journal(either, keys)
+    await journal.append_record("A1", "effect.done", choice="reject", opinion="not this week")
+    [record] = [record async for record in journal.stream_records()]
+    assert record.more == {"choice": "reject"}
 
 
 async def test_secrets_are_redacted_before_they_are_stored(either: Redis, keys: Keys) -> None:
@@ -68,16 +85,6 @@ async def test_partitions_are_merged_in_order_across_pages(
     assert await lines(Journal(either, keys)) == [str(number) for number in range(20)]
 
 
-async def test_records_are_chosen_by_kind_run_person_and_channel(either: Redis, keys: Keys) -> None:
-    journal = Journal(either, keys)
-    await journal.append_record("D1", "step", run="R1", person="U1", channel="C1", text="1")
-    await journal.append_record("D2", "final", run="R1", person="U2", channel="C1", text="2")
-    await journal.append_record("D3", "step", run="R2", person="U1", channel="C2", text="3")
-    assert await lines(journal, kinds=["step"]) == ["1", "3"]
-    assert await lines(journal, run="R1") == ["1", "2"]
-    assert await lines(journal, person="U1", channel="C2") == ["3"]
-
-
 async def test_since_is_a_moment_or_an_age(either: Redis, keys: Keys) -> None:
     seconds, _ = await either.time()
     journal, hour = Journal(either, keys), 3_600_000
@@ -87,29 +94,32 @@ async def test_since_is_a_moment_or_an_age(either: Redis, keys: Keys) -> None:
     assert await lines(journal, since="150m") == ["2h", "1h"]
     assert await lines(journal, since=now - 2 * hour) == ["2h", "1h"]
     assert await lines(journal, since="7d") == ["3h", "2h", "1h"]
-
-
-@pytest.mark.parametrize("age", ["", "h", "1 h", "-1h", "1w", "1h2m", "9999999d"])
-def test_an_odd_age_is_refused(age: str) -> None:
-    with pytest.raises(ValueError, match="an age looks like"):
-        parse_age_ms(age)
+    for odd in ("", "h", "1 h", "-1h", "1w", "1h2m", "9999999d"):
+        with pytest.raises(ValueError, match="an age looks like"):
+            parse_age_ms(odd)
 
 
 @pytest.mark.parametrize("start", ["1h", None])
 async def test_followed_it_goes_on_with_what_comes(redis: Redis, keys: Keys, start: str | None) -> None:
     journal = Journal(redis, keys)
     await journal.append_record("before", "x", text="before")
-    await asyncio.sleep(0.005)
+    await pass_moment(redis)
     told = journal.stream_records(since=start, follow=True)
     if start:
         assert (await anext(told)).text == "before"
     waiting = asyncio.ensure_future(anext(told))
-    await asyncio.sleep(0.05)
+    await wait_until_asked(redis, "xread")
     for number in range(6):
-        await asyncio.sleep(0.002)  # within one millisecond, partitions have no order
+        await pass_moment(redis)  # within one, partitions have no order
         await journal.append_record(f"lane {number}", "x", text=str(number))
     seen = [(await waiting).text] + [(await anext(told)).text for _ in range(5)]
     assert seen == [str(number) for number in range(6)]
+
+
+async def wait_until_asked(redis: Redis, command: str) -> None:
+    """Return when somebody waits for the answer to such a command."""
+    while not any(one["cmd"] == command and "b" in one["flags"] for one in await redis.client_list()):
+        await asyncio.sleep(0)
 
 
 async def test_followed_it_waits_for_a_store_that_is_away(

@@ -30,10 +30,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 def open_store(s3: S3Server, prefix: str, *, secret: str = "", bucket: str = BUCKET) -> S3Bytes:
     return open_s3_bytes(
-        f"s3://{bucket}/{prefix}",
-        endpoint=s3.url,
-        access_key=s3.access_key,
-        secret_key=secret or s3.secret_key,
+        f"s3://{bucket}/{prefix}", endpoint=s3.url, access_key=s3.access_key, secret_key=secret or s3.secret_key
     )
 
 
@@ -66,12 +63,12 @@ async def test_only_what_is_ours_and_old_enough_is_listed(s3: S3Server) -> None:
     assert await store.list_hashes(3_600) == [] and await store.list_hashes(-5) == [SHA256]
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "", "F" * 64, "0" * 63])
-async def test_only_a_hash_becomes_a_key(s3: S3Server, name: str) -> None:
+async def test_only_a_hash_becomes_a_key(s3: S3Server) -> None:
     store = open_store(s3, "")
-    for call in (store.load_bytes(name), store.delete_bytes(name), store.save_bytes(name, b"x")):
-        with pytest.raises(ValueError, match="not a SHA-256"):
-            await call
+    for name in ("../../etc/passwd", "", "F" * 64, "0" * 63):
+        for call in (store.load_bytes(name), store.delete_bytes(name), store.save_bytes(name, b"x")):
+            with pytest.raises(ValueError, match="not a SHA-256"):
+                await call
 
 
 async def test_wrong_keys_and_no_such_bucket_are_said_by_name_and_no_outage(s3: S3Server) -> None:

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-import pytest
 from redis.asyncio import Redis
 
 from bot.core.clock import Clock
@@ -21,45 +20,26 @@ SPENT = [Usage("a", 90, 5, 10, Decimal("0.0001"), "USD")]
 LANES = [f"T1:C{n}" for n in range(12)]
 
 
-async def told(redis: Redis) -> None:
+async def test_what_a_person_used_in_several_conversations_adds_up(either: Redis) -> None:
     keys = Keys()
-    spending = UsageStore(redis, keys, clock=Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
+    spending = UsageStore(either, keys, clock=Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
     for lane in LANES:
         counts = spending.build_usage_writes(lane, "U1", SPENT, begun=True)
-        await apply_writes(redis, keys, keys.get_partition(lane), counts)
+        await apply_writes(either, keys, keys.get_partition(lane), counts)
     assert len({keys.get_partition(lane) for lane in LANES}) > 4, "or it proves less"
     today = spending.build_daily_query("U1", "USD")
     wanted = DailyUsage(1200, Decimal("0.0012"))
-    recalled = await RunStore(redis, keys).load_conversation(
-        LANES[0], HistoryStore(redis, keys), "R00nothing12345", today
+    recalled = await RunStore(either, keys).load_conversation(
+        LANES[0], HistoryStore(either, keys), "R00nothing12345", today
     )
     assert recalled.usage == wanted and recalled.run is None
     assert (
-        await RunStore(redis, keys).load_conversation(LANES[0], HistoryStore(redis, keys), today=today)
+        await RunStore(either, keys).load_conversation(LANES[0], HistoryStore(either, keys), today=today)
     ).usage == wanted
-    assert (await RunStore(redis, keys).load_conversation(LANES[0], HistoryStore(redis, keys))).usage == DailyUsage()
+    assert (await RunStore(either, keys).load_conversation(LANES[0], HistoryStore(either, keys))).usage == DailyUsage()
     assert await spending.load_daily_usage(today) == wanted
     [row] = await spending.list_usage_rows(2)
     assert (row.runs, row.replies, row.tokens_in, row.costs) == (12, 12, 1080, {"USD": Decimal("0.0012")})
-
-
-async def test_on_one_server(redis: Redis) -> None:
-    await told(redis)
-
-
-@pytest.mark.parametrize(("begun", "runs"), [(True, 1), (False, 0)])
-async def test_a_run_begins_once_however_many_replies_are_added_up(redis: Redis, begun: bool, runs: int) -> None:
-    keys = Keys()
-    spending = UsageStore(redis, keys, Clock(read_now=lambda: datetime(2026, 11, 20, tzinfo=UTC)))
-    counts = spending.build_usage_writes(LANES[0], "U1", SPENT * 3, begun=begun)
-    await apply_writes(redis, keys, keys.get_partition(LANES[0]), counts)
-    [row] = await spending.list_usage_rows(1)
-    assert (row.runs, row.replies) == (runs, 3)
-
-
-@pytest.mark.slow
-async def test_on_a_cluster(redis_cluster: Redis) -> None:
-    await told(redis_cluster)
 
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -99,7 +79,11 @@ async def test_what_is_counted_of_replies_and_nothing_of_none(redis: Redis) -> N
         "U1\t\tcost:CNY": unit // 2,
     }
     assert write.ttl_ms == RETENTION_DAYS * 24 * 3_600_000
+    [later] = store.build_usage_writes("D1", "U1", used)
+    assert {"U1\ta\truns": 1, **later.amounts} == write.amounts != later.amounts, "a run begins once"
     await store.record_usage("U1", used)
+    [key] = [key async for key in redis.scan_iter("*:spent:*")]
+    assert RETENTION_DAYS - 1 < await redis.pttl(key) / 86_400_000 <= RETENTION_DAYS
     await store.record_usage("U2", used[2:3])
     rows = await store.list_usage_rows(1)
     assert [(one.person, one.model, one.runs, one.unpriced) for one in rows] == [
@@ -126,13 +110,15 @@ async def test_days_are_listed_back_from_today_and_no_further_than_they_are_kept
     assert [one.day for one in await store.list_usage_rows(2)] == [NOON.date() - timedelta(days=1), NOON.date()]
 
 
-@pytest.mark.parametrize(
-    ("zone", "hour", "day", "next_hours"),
-    [("UTC", 23, 20, 1), ("Asia/Shanghai", 15, 20, 1), ("Asia/Shanghai", 16, 21, 24)],
-)
-def test_a_day_is_over_at_the_companys_midnight(zone: str, hour: int, day: int, next_hours: int) -> None:
-    at = datetime(2026, 11, 20, hour, tzinfo=UTC)
-    store = UsageStore(Redis(), Keys(), Clock(read_now=lambda: at), ZoneInfo(zone))
-    assert store.get_company_day().day == day
-    assert store.get_next_day_start() == at + timedelta(hours=next_hours)
-    assert store.get_next_day_start().tzinfo is UTC
+def test_a_day_is_over_at_the_companys_midnight() -> None:
+    for zone, at, day, renewed in (
+        ("UTC", "2026-11-20T23:00", "2026-11-20", "2026-11-21T00:00"),
+        ("Asia/Shanghai", "2026-11-20T15:59:59", "2026-11-20", "2026-11-20T16:00"),
+        ("Asia/Shanghai", "2026-11-20T16:00", "2026-11-21", "2026-11-21T16:00"),
+        ("Europe/Berlin", "2026-10-25T12:00", "2026-10-25", "2026-10-25T23:00"),
+    ):
+        now = datetime.fromisoformat(f"{at}+00:00")
+        store = UsageStore(Redis(), Keys(), Clock(read_now=lambda now=now: now), ZoneInfo(zone))
+        assert store.get_company_day().isoformat() == day
+        assert store.get_next_day_start() == datetime.fromisoformat(f"{renewed}+00:00")
+        assert store.get_next_day_start().tzinfo is UTC

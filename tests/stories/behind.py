@@ -12,11 +12,12 @@ from redis.asyncio import Redis
 
 from bot.evaluation import environment
 from bot.queue.keys import Keys
+from bot.storage.preferences import Language, Preferences
 from tests.harness.office import ZHANG, Office, list_buttons, read_message_text
 from tests.stories import script
 from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.redis_store import RedisStore
-from tools.workflow.engine.state import Request
+from tools.workflow.engine.state import Decision, Request
 
 PREVIEW = {"confirm", "edit", "cancel"}
 """What can be pressed on one's own request before it begins."""
@@ -75,6 +76,16 @@ async def record_of(desk: Office, request: str) -> list[RequestEvent]:
     return [RequestEvent.model_validate_json(line) for line in await RedisStore(desk.bot.redis).load_events(request)]
 
 
+async def opinions_of(desk: Office, request: str) -> list[tuple[str, Decision, str]]:
+    """Who decided what with which words."""
+    return [(one.by, one.decision, one.text) for one in (await request_of(desk, request)).opinions]
+
+
+async def choose_language(desk: Office, person: str, language: Language) -> None:
+    assert desk.bot is not None
+    await desk.bot.ingress.home_builder.preferences.save_preferences(person, Preferences(language=language))
+
+
 async def requests_of(desk: Office, person: str) -> tuple[str, ...]:
     assert desk.bot is not None
     return tuple(await script.requests_of(desk.bot.redis, person))
@@ -83,6 +94,18 @@ async def requests_of(desk: Office, person: str) -> tuple[str, ...]:
 async def times_told(desk: Office, kind: str, **wanted: Any) -> int:
     """How often the journal has this kind of record."""
     return len([record for record in await desk.journal(**wanted) if record.kind == kind])
+
+
+async def retried(desk: Office, wanted: str = "") -> str:
+    """Waits until an item is to be tried again for this reason; why exactly."""
+
+    async def find_reason() -> str:
+        assert desk.bot is not None
+        states = [key async for key in desk.bot.redis.scan_iter("cs:*:st:*", count=1000)]
+        reasons = [await desk.bot.redis.hget(key, "error") or "" for key in states]
+        return next((reason for reason in reasons if reason and wanted in reason), "")
+
+    return await desk.until_stored(find_reason)
 
 
 async def hours_pass(desk: Office, hours: float) -> None:

@@ -26,5 +26,5 @@ async def empty(valkey: str) -> AsyncIterator[Office]:
 async def model(empty: Office) -> AsyncIterator[Endpoint]:
     """The model of the office: a real endpoint that answers what the test says, reached by the real SDK."""
     async with endpoint() as playing:
-        empty.model_url = playing.url
+        empty.model_url, playing.on_request = playing.url, empty.wake
         yield playing

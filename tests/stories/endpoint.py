@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +54,7 @@ class Endpoint:
     """The Authorization header of each."""
     times: list[float] = field(default_factory=list)
     url: str = ""
+    on_request: Callable[[], None] = field(default=lambda: None)
 
     def then(self, *answers: Raw) -> None:
         self.script.extend(answers)
@@ -62,6 +63,7 @@ class Endpoint:
         self.asked.append(json.loads(await request.read()))
         self.keys.append(request.headers.get("Authorization", ""))
         self.times.append(asyncio.get_running_loop().time())
+        self.on_request()
         answer = self.script.pop(0) if self.script else self.past_end
         await asyncio.sleep(answer.hold_s)
         if not answer.status and request.transport is not None:
@@ -70,12 +72,6 @@ class Endpoint:
             headers = {"Content-Type": "text/html", **answer.headers}
             return web.Response(status=answer.status or 200, body=answer.body, headers=headers)
         return web.json_response(answer.body, status=answer.status, headers=dict(answer.headers))
-
-    @property
-    def problems(self) -> list[str]:
-        """What the model was told about its own unusable replies."""
-        found = (one["content"] for body in self.asked for one in body["messages"][1:] if one["role"] == "system")
-        return [text for text in found if text.startswith("Your last reply could not be used")]
 
     def observed(self) -> list[str]:
         """Results of tool calls in the latest request."""

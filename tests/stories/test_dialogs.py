@@ -1,17 +1,12 @@
-"""Dialogs against the gate: only the fields that were asked for count, and everything wrong is named. They say what
-they decide on, and what they are about to do."""
+"""Dialogs say what they decide on and what they are about to do, and name everything that is wrong."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from bot.evaluation.shown_blocks import list_buttons, read_message_text
-from bot.storage.preferences import Language, Preferences
 from tests.harness.office import LI, ZHANG, Office
 
-MAIL = "给李四发邮件，主题 请假，内容 谢谢批准，明天起我不在。"
 LEAVE = "明天起请2天年假，去看父母，审批人李四"
 
 
@@ -21,82 +16,8 @@ async def open_dialog(office: Office, person: str, choice: str, having: str = ""
     return dict(await office.until(lambda: office.driver.find_top_view(person)))
 
 
-async def choose_language(office: Office, person: str, language: Language) -> None:
-    assert office.bot is not None
-    await office.bot.ingress.home_builder.preferences.save_preferences(person, Preferences(language=language))
-
-
 def list_inputs(view: dict[str, Any]) -> list[dict[str, Any]]:
     return [block for block in view["blocks"] if block["type"] == "input"]
-
-
-async def test_a_field_that_does_not_fit_is_named_in_the_dialog_and_nothing_changes(desk: Office) -> None:
-    here = desk.dm(ZHANG)
-    await desk.says(ZHANG, MAIL)
-    card = await desk.card(here)
-    await desk.press(ZHANG, card, "edit")
-    done = await desk.fill(ZHANG, subject="x" * 4_000, body="y")
-    assert done.errors, "the dialog stays open and says what is wrong"
-    assert desk.driver.find_top_view(ZHANG) is not None
-    await desk.press(ZHANG, card, "send")
-    await desk.until(lambda: desk.mails)
-    assert [mail["subject"] for mail in desk.mails] == ["请假"], "the old card is still the one that counts"
-
-
-async def test_a_form_cannot_bring_arguments_that_it_did_not_ask_for(desk: Office) -> None:
-    here = desk.dm(ZHANG)
-    await desk.says(ZHANG, MAIL)
-    card = await desk.card(here)
-    await desk.press(ZHANG, card, "edit")
-    view = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
-    forged = {"type": "input", "block_id": "to", "label": {"type": "plain_text", "text": "to"}}
-    view["blocks"].append({**forged, "element": {"type": "plain_text_input", "action_id": "to"}})
-    await desk.fill(ZHANG, subject="新主题", body="新内容", to="U03WANG")
-    renewed = await desk.until(lambda: [c for c in desk.cards(here) if "新主题" in str(c)])
-    await desk.press(ZHANG, renewed[-1], "send")
-    await desk.until(lambda: desk.mails)
-    assert desk.mails[0]["to"] == ["lisi@example.com"] and desk.mails[0]["subject"] == "新主题"
-
-
-@pytest.mark.parametrize(
-    ("language", "titles", "facts"),
-    [
-        (
-            "zh",
-            {
-                "reject": ("驳回 {}", "驳回"),
-                "approve_with": ("同意 {}", "同意"),
-                "transfer": ("转交 {}", "转交"),
-                "add_sign": ("加签 {}", "加签"),
-            },
-            ("张三", "年假", "2 个工作日", "去看父母"),
-        ),
-        (
-            "en",
-            {
-                "reject": ("Reject {}", "Reject"),
-                "approve_with": ("Approve {}", "Approve"),
-                "transfer": ("Transfer {}", "Transfer"),
-                "add_sign": ("Add Approver to {}", "Add Approver"),
-            },
-            ("Zhang San", "Annual leave", "2 working days", "去看父母"),
-        ),
-    ],
-)
-async def test_a_dialog_says_what_it_decides_on_and_its_button_what_comes_of_it(
-    desk: Office, language: Language, titles: dict[str, tuple[str, str]], facts: tuple[str, ...]
-) -> None:
-    await choose_language(desk, LI, language)
-    request = await desk.request_leave(ZHANG, LEAVE)
-    for choice, (title, submit) in titles.items():
-        desk.driver.ws.state.stacks.pop(LI, None)
-        view = await open_dialog(desk, LI, choice, request)
-        assert (view["title"]["text"], view["submit"]["text"]) == (title.format(request), submit)
-        body = read_message_text({"blocks": [b for b in view["blocks"] if b["type"] != "input"]})
-        assert all(one in body for one in facts), "who, what, how long"
-        assert len(list_inputs(view)) <= 6 and all(len(b["label"]["text"]) > 1 for b in list_inputs(view))
-        opinion = list_inputs(view)[-1]
-        assert opinion["hint"]["text"] and opinion["optional"] is (choice != "reject"), "what may be left out is marked"
 
 
 async def test_a_resubmission_shows_the_objection_first_and_what_is_there_already(desk: Office) -> None:
@@ -139,21 +60,3 @@ async def test_everything_wrong_is_said_at_once(desk: Office) -> None:
     await open_dialog(desk, ZHANG, "edit", "年假")
     done = await desk.fill(ZHANG, field_start_date="2026-12-08", field_end_date="2026-12-07", field_reason="\u200b")
     assert {"field_end_date", "field_reason"} <= {*done.errors}, done.errors
-
-
-async def test_a_form_is_not_lost_while_the_store_is_away(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bot.app.ingress import LaneIngress
-    from bot.core.errors import StoreUnavailableError
-
-    request = await desk.request_leave(ZHANG, LEAVE)
-    view = await open_dialog(desk, LI, "reject", request)
-
-    async def refuse(self: LaneIngress, click: Any) -> None:
-        raise StoreUnavailableError("no Redis")
-
-    with monkeypatch.context() as away:
-        away.setattr(LaneIngress, "accept_click", refuse)
-        failed = await desk.fill(LI, opinion="人手不够")
-        assert not failed.ok and desk.driver.find_top_view(LI)["id"] == view["id"]  # type: ignore[index]
-    assert (await desk.fill(LI, opinion="人手不够")).ok
-    await desk.card(desk.dm(ZHANG), "人手不够")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 
 import pytest
 from redis.asyncio import Redis
@@ -31,6 +30,7 @@ async def asked_to_mail(office: Office) -> dict[str, object]:
     return await office.card(office.dm(ZHANG), MAIL["subject"])
 
 
+@pytest.mark.slow
 async def test_suspend_serialise_approve_in_another_process_one_effect(empty: Office) -> None:
     async with empty.spawned() as pausing:
         await empty.says(ZHANG, "给李四发邮件，主题 项目进度，内容 请看一下进度")
@@ -53,20 +53,8 @@ async def test_two_concurrent_resumes_one_effect(empty: Office) -> None:
         await empty.quiet()
         decisions = [kind for kind in await empty.kinds() if kind == "effect.started"]
     assert len(empty.mails) == len(decisions) == 1
-    assert "已经处理过了" in empty.whispers(ZHANG), "the presses that lost are told so"
+    assert not empty.whispers(ZHANG), "the card says it"
     assert len(empty.finals(empty.dm(ZHANG))) == 1
-
-
-async def test_second_click_after_finish_one_effect(empty: Office) -> None:
-    async with empty.opened(model=ScriptedModel([mail(), DONE])):
-        card = await asked_to_mail(empty)
-        await empty.press(ZHANG, card, "send")
-        await final(empty)
-        await empty.quiet()
-        await empty.press(ZHANG, card, "send", force=True)
-        await empty.until(lambda: "已经处理过了" in empty.whispers(ZHANG))
-        await empty.quiet()
-    assert len(empty.mails) == 1
 
 
 async def test_reject_no_effect(empty: Office) -> None:
@@ -94,63 +82,24 @@ async def test_no_decision_given_no_effect(empty: Office) -> None:
     assert len(empty.mails) == 1, "the positive twin: with a decision it happens"
 
 
-@pytest.mark.parametrize(
-    ("choice", "value"),
-    [
-        ("None", "{id}.1"),
-        ("", "{id}.1"),
-        ("approve", "{id}.1"),
-        ("confirm", "{id}.1"),
-        ("send", ""),
-        ("send", "null"),
-        ("send", "{id}"),
-        ("send", "{id}.0"),
-        ("send", "{id}.2"),
-        ("send", "{id}.-1"),
-        ("send", "A00nosuchcard0.1"),
-        ("send", "A99zzzzzzzzzzzz.1"),
-        ("send", "../../etc.1"),
-        ("redo", "{id}.1"),
-        ("retry", "{id}.1"),
-        ("happened", "{id}.1"),
-        ("again", "{id}.1"),
-        ("edit", "{id}.9"),
-    ],
+FORGED = (
+    *(("", "{id}.1"), ("None", "{id}.1"), ("approve", "{id}.1"), ("confirm", "{id}.1"), ("redo", "{id}.1")),
+    *(("retry", "{id}.1"), ("happened", "{id}.1"), ("again", "{id}.1"), ("edit", "{id}.9"), ("send", "")),
+    *(("send", "null"), ("send", "{id}"), ("send", "{id}.0"), ("send", "{id}.2"), ("send", "{id}.-1")),
+    *(("send", "A00nosuchcard0.1"), ("send", "A99zzzzzzzzzzzz.1"), ("send", "../../etc.1")),
 )
-async def test_decision_none_or_malformed_no_effect(empty: Office, choice: str, value: str | None) -> None:
+"""Choices that this card does not have, and values that name no card or another state of it."""
+MISSHAPEN: tuple[object, ...] = (
+    *(None, [], [{}], [{"value": "x.1"}], [{"action_id": "cs:send"}]),
+    *([{"action_id": "cs:send", "value": None}], [{"action_id": "cs:send", "value": ["x.1"]}]),
+)
+"""Payloads of shapes that the platform does not send."""
+
+
+async def test_decision_none_or_malformed_no_effect(empty: Office, subtests: pytest.Subtests) -> None:
     async with empty.opened(model=ScriptedModel([mail(), DONE])) as bot:
-        card = await asked_to_mail(empty)
+        here, card = empty.dm(ZHANG), await asked_to_mail(empty)
         id_, _, _ = next(iter(list_buttons(card)))["value"].rpartition(".")
-        forged = value.format(id=id_) if value is not None else None
-        await empty.driver.click_button(ZHANG, empty.dm(ZHANG), card["ts"], f"cs:{choice}", value=forged, force=True)
-        await empty.quiet()
-        assert empty.mails == []
-        approval = await empty.approvals.load_approval(id_)
-        assert approval is not None and approval.state == "open"
-        assert await bot.redis.xlen(Keys().build_key(0, "dead")) == 0
-        await empty.press(ZHANG, card, "send")
-        await final(empty)
-        await empty.quiet()
-    assert len(empty.mails) == 1, "the positive twin: the real button still works"
-
-
-@pytest.mark.parametrize(
-    "actions",
-    [
-        None,
-        [],
-        [{}],
-        [{"value": "x.1"}],
-        [{"action_id": "cs:send"}],
-        [{"action_id": "cs:send", "value": None}],
-        [{"action_id": "cs:send", "value": ["x.1"]}],
-    ],
-)
-async def test_a_click_payload_without_a_decision_no_effect(empty: Office, actions: object) -> None:
-    """Payloads of shapes that the platform does not send: nothing runs, and what follows is served."""
-    async with empty.opened(model=ScriptedModel([mail(), DONE])):
-        card = await asked_to_mail(empty)
-        here = empty.dm(ZHANG)
         payload = {
             "type": "block_actions",
             "trigger_id": "1.2.odd",
@@ -158,16 +107,28 @@ async def test_a_click_payload_without_a_decision_no_effect(empty: Office, actio
             "user": {"id": ZHANG},
             "channel": {"id": here},
             "container": {"type": "message", "message_ts": card["ts"], "channel_id": here},
-            "actions": actions,
         }
-        with contextlib.suppress(NotAcknowledgedError):
-            await empty.driver.ws.delivery.deliver_interaction("interactive", payload)
-        await empty.quiet()
-        assert empty.mails == []
+
+        async def press(choice: str, value: str) -> None:
+            await empty.driver.click_button(ZHANG, here, card["ts"], f"cs:{choice}", value=value, force=True)
+
+        async def send(actions: object) -> None:
+            with contextlib.suppress(NotAcknowledgedError):
+                await empty.driver.ws.delivery.deliver_interaction("interactive", {**payload, "actions": actions})
+
+        acts = [(f"{choice} {value}", press(choice, value.format(id=id_))) for choice, value in FORGED]
+        for name, act in [*acts, *((str(actions), send(actions)) for actions in MISSHAPEN)]:
+            with subtests.test(name):
+                await act
+                await empty.quiet()
+                assert empty.mails == []
+                approval = await empty.approvals.load_approval(id_)
+                assert approval is not None and approval.state == "open"
+                assert await bot.redis.xlen(Keys().build_key(0, "dead")) == 0
         await empty.press(ZHANG, card, "send")
         await final(empty)
         await empty.quiet()
-    assert len(empty.mails) == 1
+    assert len(empty.mails) == 1, "the positive twin: the real button still works"
 
 
 async def test_model_error_after_the_tool_resume_stored_state_one_effect(empty: Office) -> None:
@@ -184,6 +145,7 @@ async def test_model_error_after_the_tool_resume_stored_state_one_effect(empty: 
     assert empty.said(empty.dm(ZHANG)).count("连不上语言模型") <= 2, "the outage is told once (text and block)"
 
 
+@pytest.mark.slow
 async def test_killed_in_the_tool_after_the_effect_engine_one_effect(empty: Office, redis: Redis) -> None:
     """The engine has started the request, the card is being rewritten, nothing is committed: SIGKILL."""
     async with empty.spawned() as bot:
@@ -201,6 +163,7 @@ async def test_killed_in_the_tool_after_the_effect_engine_one_effect(empty: Offi
     assert len(empty.cards(empty.dm(LI))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("choice", "mails"), [("happened", 1), ("redo", 2)])
 async def test_killed_in_the_tool_after_the_effect_mail_unknown_ask(empty: Office, choice: str, mails: int) -> None:
     """The mail server has the mail, the bot does not know yet: SIGKILL. A second mail goes only by a second press."""
@@ -238,7 +201,6 @@ async def test_reused_tool_call_id_asked_again(empty: Office, redis: Redis) -> N
         await empty.quiet()
         assert await requests_of(redis, ZHANG) == ["E-0001"], "only what was confirmed"
         await empty.press(ZHANG, small, "confirm", force=True)
-        await empty.until(lambda: "已经处理过了" in empty.whispers(ZHANG))
         await empty.quiet()
         assert await requests_of(redis, ZHANG) == ["E-0001"], "the old button does not reach the new card"
         await empty.press(ZHANG, large, "confirm")
@@ -246,53 +208,43 @@ async def test_reused_tool_call_id_asked_again(empty: Office, redis: Redis) -> N
     assert await requests_of(redis, ZHANG) == ["E-0001", "E-0002"]
 
 
-@pytest.mark.parametrize(
-    ("tool_arguments", "finish"),
-    [('{"reason": "x", "process": "expense", "form": {"amount": "5', "tool_calls"),
-     (json.dumps({"reason": "x", "process": "expense", "form": {"amount": "5", "currency": "CNY"}}), "length")],
-    ids=["cut in the middle of the JSON", "whole JSON, but cut off by its length"],
-)  # fmt: skip
-async def test_truncated_json_args_retry(empty: Office, redis: Redis, tool_arguments: str, finish: str) -> None:
-    model = ScriptedModel([raw("start_process", tool_arguments, finish), expense(), DONE])
-    async with empty.opened(model=model):
-        await empty.says(ZHANG, "报销 500 元")
-        card = await empty.card(empty.dm(ZHANG), "500")
-        assert len(empty.cards(empty.dm(ZHANG))) == 1 and "500.00" in read_message_text(card), (
-            "nobody saw the truncated one"
-        )
-        assert "could not be used" in model.requests[1][-1]["content"], "the model was told what was wrong"
-        await empty.press(ZHANG, card, "confirm")
-        await final(empty)
-    assert await requests_of(redis, ZHANG) == ["E-0001"]
+UNUSABLE = {
+    "cut in the middle of the JSON": raw(
+        "start_process", '{"reason": "x", "process": "expense", "form": {"amount": "5'
+    ),
+    "whole JSON, but cut off by its length": raw("start_process", '{"reason": "x", "process": "expense"}', "length"),
+    "form a string": calls(("start_process", {"process": "expense", "form": "five hundred"})),
+    "process a list": calls(("start_process", {"process": ["expense"], "form": {}})),
+    "amount a word": expense(amount="five"),
+    "arguments a list": raw("start_process", '["expense"]'),
+    "arguments null": raw("start_process", "null"),
+    "mail of numbers": calls(("send_email", {"to": 5, "subject": None, "body": {}})),
+}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        calls(("start_process", {"process": "expense", "form": "five hundred"})),
-        calls(("start_process", {"process": ["expense"], "form": {}})),
-        expense(amount="five"),
-        raw("start_process", '["expense"]'),
-        raw("start_process", "null"),
-        calls(("send_email", {"to": 5, "subject": None, "body": {}})),
-    ],
-    ids=["form a string", "process a list", "amount a word", "arguments a list", "arguments null", "mail of numbers"],
-)
-async def test_args_of_wrong_type_retry(empty: Office, redis: Redis, wrong: ModelReply) -> None:
-    model = ScriptedModel([wrong, expense(), DONE])
+async def test_truncated_or_wrong_args_retry(empty: Office, redis: Redis, subtests: pytest.Subtests) -> None:
+    script = [reply for wrong in UNUSABLE.values() for reply in (wrong, expense(), DONE)]
+    model, here = ScriptedModel([*script, expense(), DONE]), empty.dm(ZHANG)
     async with empty.opened(model=model):
+        for name in UNUSABLE:
+            with subtests.test(name):
+                asked = len(model.requests)
+                await empty.says(ZHANG, "报销 500 元")
+                card = await empty.card(here)
+                assert len(empty.cards(here)) == 1 and "500.00" in read_message_text(card), (
+                    "only the valid one is shown"
+                )
+                assert len(model.requests) == asked + 2, "the model was told what was wrong"
+                await empty.press(ZHANG, card, "cancel")
+                await empty.until(lambda n=asked: len(model.requests) == n + 3)
+                await empty.quiet()
         await empty.says(ZHANG, "报销 500 元")
-        card = await empty.card(empty.dm(ZHANG))
-        assert len(empty.cards(empty.dm(ZHANG))) == 1 and "500.00" in read_message_text(card), (
-            "only the valid one is shown"
-        )
-        assert len(model.requests) == 2
-        await empty.press(ZHANG, card, "confirm")
-        await final(empty)
+        await empty.press(ZHANG, await empty.card(here), "confirm")
+        await empty.until(lambda: "E-0001" in "".join(empty.finals(here)))
     assert await requests_of(redis, ZHANG) == ["E-0001"] and empty.mails == []
 
 
-@pytest.mark.parametrize("altered", [{"to": "U03WANG"}, {"body": "请给攻击者转账"}, {"subject": "别的"}])
+@pytest.mark.parametrize("altered", [{"to": "U03WANG"}, {"body": "请给攻击者转账"}])
 async def test_args_edited_in_the_store_after_review_refused(
     empty: Office, redis: Redis, altered: dict[str, str]
 ) -> None:
@@ -302,7 +254,10 @@ async def test_args_edited_in_the_store_after_review_refused(
         await rewritten(redis, approval.id, args={**approval.proposal.args, **altered})
         await empty.press(ZHANG, card, "send")
         assert "没有做任何改动" in await final(empty)
-        assert "与卡片显示的不一致" in empty.said(empty.dm(ZHANG))
+        [shown] = [m for m in empty.posts(empty.dm(ZHANG)) if "与卡片显示的不一致" in read_message_text(m)]
+        assert not list(list_buttons(shown)) and "在对话里重新提出" in read_message_text(shown), (
+            "no second try that can only fail"
+        )
         await empty.quiet()
     assert empty.mails == []
 
@@ -355,26 +310,6 @@ async def test_tool_removed_by_a_deploy_tell_the_human(empty: Office, monkeypatc
     assert len(empty.mails) == 1, "rolled back, the same card does it, once"
 
 
-async def test_edit_of_a_tool_removed_by_a_deploy_tells_the_human(
-    empty: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with empty.opened(model=ScriptedModel([mail()])):
-        card = await asked_to_mail(empty)
-        await empty.press(ZHANG, card, "edit")
-        assert await empty.until(lambda: empty.driver.find_top_view(ZHANG))
-    monkeypatch.setattr(build, "TOOLS", tuple(tool for tool in build.TOOLS if tool.name != "send_email"))
-    async with empty.opened(model=ScriptedModel([DONE])):
-        assert (await empty.fill(ZHANG, subject="别的", body="另一封")).ok, "a dialog opened before the deploy"
-        await empty.until(lambda: "这个功能在更新后已不存在" in empty.whispers(ZHANG))
-        await empty.press(ZHANG, card, "edit")
-        await empty.until(lambda: empty.whispers(ZHANG).count("这个功能在更新后已不存在") >= 2)
-        assert empty.driver.find_top_view(ZHANG) is None, "no dialog that could not be used"
-        await empty.press(ZHANG, card, "cancel")
-        assert "没有做任何改动" in await final(empty)
-        assert "item.dead" not in await empty.kinds()
-    assert empty.mails == []
-
-
 async def test_safe_and_risky_in_one_reply_safe_first(empty: Office) -> None:
     both = calls(("send_email", MAIL), ("list_people", {}), ("list_processes", {}))
     model = ScriptedModel([both, DONE])
@@ -423,31 +358,6 @@ async def test_user_writes_while_suspended_and_cancels(empty: Office) -> None:
         await empty.quiet()
         assert all(_answered(asked) for asked in model.requests)
     assert empty.mails == []
-
-
-async def test_user_writes_while_suspended_and_then_presses_one_effect(empty: Office) -> None:
-    async with empty.opened(model=ScriptedModel([mail(), ModelReply(text="天气不错。"), DONE])):
-        card = await asked_to_mail(empty)
-        await empty.answer(ZHANG, "今天天气如何？")
-        await empty.press(ZHANG, card, "send")
-        await final(empty, 2)
-        await empty.quiet()
-    assert len(empty.mails) == 1
-
-
-async def test_somebody_elses_card_cannot_be_cancelled_in_chat(empty: Office) -> None:
-    """Negative control of cancelling: the card's id, in the mouth of another person, takes nothing back."""
-    model = ScriptedModel([mail()])
-    async with empty.opened(model=model):
-        card = await asked_to_mail(empty)
-        [approval] = await empty.approvals.list_open_approvals()
-        model.script += [calls(("cancel_card", {"card": approval.id})), DONE, DONE]
-        await empty.answer(LI, "取消张三的卡片")
-        await empty.quiet()
-        assert [m["ts"] for m in empty.cards(empty.dm(ZHANG))] == [card["ts"]]
-        await empty.press(ZHANG, card, "send")
-        await final(empty)
-    assert len(empty.mails) == 1
 
 
 def _answered(messages: Messages) -> bool:

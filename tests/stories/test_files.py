@@ -9,11 +9,9 @@ import pytest
 from pydantic import SecretStr
 
 from bot.evaluation.shown_blocks import read_message_text
-from bot.local.workspace.methods_files import SIGN_IN
-from bot.local.workspace.workspace import SCOPES
 from bot.queue.keys import Keys
 from bot.storage.files import build_waiting_key
-from tests.harness.files import HTML, archive, ofd, pdf, png
+from tests.harness.files import HTML, archive, office, pdf, png
 from tests.harness.office import GENERAL, LI, WANG, ZHANG, ZHAO, Office, found_request
 from tests.stories.behind import choices_of, hours_pass
 from tests.tools.workflow.remote.company import world_of
@@ -68,7 +66,7 @@ async def test_asked_again_the_approver_has_the_receipt_below_the_new_card(desk:
     """The card expires; whoever asked gets it with a button to ask again, and needs no copy of their own file."""
     here, there = desk.dm(ZHANG), desk.dm(LI)
     await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "r.png", png("taxi")))
-    await hours_pass(desk, 73)
+    await hours_pass(desk, 400)
     told = await desk.card(here, "李四到期前没有处理")
     await desk.quiet()
     assert not shared(desk, here), "it is their own"
@@ -76,24 +74,6 @@ async def test_asked_again_the_approver_has_the_receipt_below_the_new_card(desk:
     renewed = (await desk.until(lambda: [c for c in desk.cards(there) if "approve" in choices_of(c)]))[-1]
     await desk.quiet()
     assert [m["thread_ts"] for m in shared(desk, there)][1:] == [renewed["ts"]]
-
-
-async def test_a_receipt_sent_first_alone_waits_for_the_request(desk: Office) -> None:
-    receipt = desk.driver.upload_file(ZHANG, "hotel.pdf", pdf("hotel"))
-    answer = await desk.answer(ZHANG, "你好")
-    await desk.says(ZHANG, "", files=[receipt])
-    await desk.until(lambda: "hotel.pdf" in desk.said(desk.dm(ZHANG)))
-    assert answer and len(await waiting(desk, desk.dm(ZHANG))) == 1
-    await desk.says(ZHANG, CLAIM)
-    assert "hotel.pdf" in read_message_text(await desk.card(desk.dm(ZHANG)))
-
-
-async def test_a_receipt_is_not_forgotten_over_a_question(desk: Office) -> None:
-    receipt = desk.driver.upload_file(ZHANG, "r.png", png("r"))
-    await desk.says(ZHANG, "报销 320 元打车费，去客户那里", files=[receipt])
-    await desk.until(lambda: "请谁审批" in desk.said(desk.dm(ZHANG)))
-    await desk.says(ZHANG, "李四")
-    assert "r.png" in read_message_text(await desk.card(desk.dm(ZHANG)))
 
 
 async def test_a_mention_carries_no_files_so_the_message_is_looked_up(desk: Office) -> None:
@@ -131,19 +111,6 @@ async def test_a_file_is_free_again_when_its_card_is_cancelled_and_not_while_it_
     assert "r.png" in read_message_text(await desk.card(desk.dm(ZHANG), "80"))
 
 
-# Demanded
-
-
-async def test_a_large_expense_needs_a_receipt_and_a_link_is_none(desk: Office) -> None:
-    large = "报销 6000 元机票，去北京出差，审批人李四"
-    await desk.says(ZHANG, large)
-    await desk.until(lambda: "票据" in desk.said(desk.dm(ZHANG)))
-    assert not desk.cards(desk.dm(ZHANG))
-    receipt = desk.driver.upload_file(ZHANG, "flight.pdf", pdf("flight"))
-    await desk.says(ZHANG, "", files=[receipt])
-    assert "flight.pdf" in read_message_text(await desk.card(desk.dm(ZHANG)))
-
-
 # Said by name
 
 
@@ -152,7 +119,8 @@ ODD: tuple[tuple[str, bytes], ...] = (
     ("page.pdf", HTML),
     ("picture.svg", b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"),
     ("archive.zip", archive("a.txt")),
-    ("macros.docx", archive("[Content_Types].xml", "word/document.xml", "word/vbaProject.bin")),
+    ("macros.docx", office(parts={"word/evil.bin": "application/vnd.ms-office.vbaProject"})),
+    ("locked.pdf", pdf() + b"<</Encrypt 5 0 R>>"),
     ("empty.png", b""),
     ("text.txt", b"pay me"),
     ("broken.zip", b"PK\x03\x04" + b"\0" * 30),
@@ -160,6 +128,7 @@ ODD: tuple[tuple[str, bytes], ...] = (
 )
 
 
+@pytest.mark.slow
 async def test_of_a_hundred_odd_files_none_is_dropped_silently(desk: Office) -> None:
     """Every single one is on the card, or named among what was kept, or among what was refused and why."""
     names = list[str]()
@@ -174,7 +143,14 @@ async def test_of_a_hundred_odd_files_none_is_dropped_silently(desk: Office) -> 
         await desk.until(lambda: names[-1] in desk.said(desk.dm(ZHANG)))
     said = desk.said(desk.dm(ZHANG))
     assert [name for name in names if name not in said] == []
-    assert "太大" not in said and "不是我能收的类型" in said and "是空文件" in said and "存放在别的服务上" in said
+    assert (
+        "太大" not in said
+        and "不是我能收的类型" in said
+        and "是空文件" in said
+        and "里面有宏" in said
+        and "加了密码" in said
+    )
+    assert "结构异常" in said and "存放在别的服务上" in said
 
 
 async def test_more_files_than_are_fetched_at_once_are_said(desk: Office) -> None:
@@ -184,42 +160,6 @@ async def test_more_files_than_are_fetched_at_once_are_said(desk: Office) -> Non
     said = desk.said(desk.dm(ZHANG))
     assert "一次发得太多" in said and [n for n in range(100) if f"r{n}.png" not in said] == []
     assert len(await waiting(desk, desk.dm(ZHANG))) == 20
-
-
-async def test_a_name_says_nothing_about_what_a_file_is(desk: Office) -> None:
-    files = [
-        desk.driver.upload_file(ZHANG, "receipt.exe", png("x")),
-        desk.driver.upload_file(ZHANG, "发票\u202egnp.ofd", ofd()),
-    ]
-    await desk.says(ZHANG, CLAIM, files=files)
-    card = read_message_text(await desk.card(desk.dm(ZHANG)))
-    assert "receipt.exe（PNG" in card and "发票gnp.ofd（OFD" in card
-
-
-async def test_a_file_over_the_limit_is_refused_whatever_the_platform_says_of_its_size(empty: Office) -> None:
-    async with empty.opened(files_mb=0.001):
-        large = empty.driver.upload_file(ZHANG, "large.png", png() + b"\0" * 5_000)
-        lying = empty.driver.upload_file(ZHANG, "lying.png", png() + b"\0" * 5_000)
-        empty.driver.ws.files[lying].length = 10
-        await empty.says(ZHANG, "", files=[large, lying])
-        await empty.until(lambda: "太大了" in empty.said(empty.dm(ZHANG)))
-        assert "large.png" in empty.said(empty.dm(ZHANG)) and "lying.png" in empty.said(empty.dm(ZHANG))
-
-
-async def test_a_missing_scope_is_no_file(desk: Office) -> None:
-    """Slack answers a download without the right to it with status 200 and a page to sign in on."""
-    object.__setattr__(desk.driver.ws.setup, "scopes", SCOPES - {"files:read"})
-    await desk.says(ZHANG, "", files=[desk.driver.upload_file(ZHANG, "r.png", png())])
-    await desk.until(lambda: "files:read" in desk.said(desk.dm(ZHANG)))
-    assert "r.png" in desk.said(desk.dm(ZHANG)) and SIGN_IN not in desk.said(desk.dm(ZHANG))
-    assert not await waiting(desk, desk.dm(ZHANG))
-
-
-async def test_a_redirect_elsewhere_is_not_followed(desk: Office) -> None:
-    desk.driver.ws.file_redirect = "https://files.example.com/steal"
-    await desk.says(ZHANG, "", files=[desk.driver.upload_file(ZHANG, "r.png", png())])
-    await desk.until(lambda: "不在 Slack 上" in desk.said(desk.dm(ZHANG)))
-    assert not await waiting(desk, desk.dm(ZHANG))
 
 
 async def test_a_folder_that_takes_nothing_holds_up_nothing_else(desk: Office) -> None:
@@ -257,6 +197,7 @@ async def test_the_same_bytes_on_another_claim_are_told_to_both_approvers(desk: 
     assert len([m for m in desk.posts(desk.dm(WANG)) if "very same file" in read_message_text(m)]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["camunda", "flowable"])
 async def test_the_same_bytes_are_told_to_both_approvers_where_an_engine_outside_keeps_requests(
     empty: Office, kind: str
@@ -278,13 +219,6 @@ async def test_the_same_bytes_are_told_to_both_approvers_where_an_engine_outside
             assert await bot.file_cleaner.delete_due_files() == 0, "they are on requests"
 
 
-async def test_other_bytes_are_flagged_nowhere(desk: Office) -> None:
-    one = desk.driver.upload_file(LI, "a.png", png("one"))
-    await requested(desk, LI, "报销 320 元打车费，见客户，审批人王五", one, approver=WANG)
-    await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "a.png", png("another")))
-    assert "相同的文件" not in desk.said(desk.dm(LI)) and "same file" not in desk.said(desk.dm(WANG))
-
-
 async def test_an_author_is_not_told_of_somebody_elses_claim(desk: Office) -> None:
     await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "a.png", png("same")))
     await desk.says(ZHAO, CLAIM, files=[desk.driver.upload_file(ZHAO, "b.png", png("same"))])
@@ -301,48 +235,11 @@ async def test_nobody_puts_somebody_elses_file_on_their_request(desk: Office) ->
     assert "secret.png" not in desk.said(desk.dm(ZHANG))
 
 
-# Twice, and in between
-
-
-async def test_the_same_file_delivered_twice_is_one(desk: Office) -> None:
-    receipt = desk.driver.upload_file(ZHANG, "r.png", png("r"))
-    await desk.says(ZHANG, CLAIM, files=[receipt])
-    event = next(e for e in reversed(desk.driver.events) if e["event"].get("files"))
-    desk.driver.redeliver_event(event["event_id"])
-    card = await desk.card(desk.dm(ZHANG))
-    await desk.quiet()
-    assert read_message_text(card).count("r.png") == 1 and len(desk.cards(desk.dm(ZHANG))) == 1
-    assert len([p for p in desk.files_dir.glob("*/*")]) == 1
-
-
-@pytest.mark.parametrize("fault", ["drop", 500, 429])
-async def test_a_download_that_breaks_is_tried_again(desk: Office, fault: str | int) -> None:
-    desk.driver.fail_next_call("files-pri", fault)
-    await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "r.png", png("r"))])
-    assert "r.png" in read_message_text(await desk.card(desk.dm(ZHANG)))
-
-
 async def test_a_file_that_never_comes_is_said_and_its_message_is_answered(desk: Office) -> None:
     desk.driver.fail_next_call("files-pri", 500, times=50)
     await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "r.png", png("r"))])
     card = await desk.card(desk.dm(ZHANG))
     assert "r.png" not in read_message_text(card) and "取到" in desk.said(desk.dm(ZHANG))
-
-
-async def test_killed_between_download_and_record_nothing_is_lost_or_doubled(empty: Office) -> None:
-    """The process ends when the bytes are on the disk and no record knows of them."""
-    receipt = empty.driver.upload_file(ZHANG, "r.png", png("r"))
-    async with empty.spawned() as process:
-        fetched = lambda: [p for p in empty.files_dir.glob("*/*") if p.suffix != ".part"]  # noqa: E731
-        empty.driver.ws.changes.listeners.append(lambda _: fetched() and process.child.send_signal(9))
-        await empty.says(ZHANG, CLAIM, files=[receipt])
-        await process.child.wait()
-    empty.driver.ws.changes.listeners.clear()
-    async with empty.spawned():
-        card = await empty.card(empty.dm(ZHANG))
-        assert read_message_text(card).count("r.png") == 1 and len(fetched()) == 1
-        await empty.press(ZHANG, card, "confirm")
-        await empty.until(lambda: shared(empty, empty.dm(LI)))
 
 
 # Dialogs
@@ -374,25 +271,6 @@ async def test_a_file_chosen_in_a_form_is_on_its_card(desk: Office) -> None:
     await desk.until(lambda: shared(desk, desk.dm(LI)))
 
 
-async def test_a_form_asks_for_a_receipt_once_the_amount_is_large(desk: Office) -> None:
-    view = await open_dialog(desk, ZHANG, "/expense")
-    await desk.driver.submit_view(ZHANG, view["id"], {**EXPENSE, "amount": "6000"})
-    await desk.quiet()
-    assert not desk.cards(desk.dm(ZHANG)) and desk.driver.find_top_view(ZHANG), "it is not taken without one"
-    await desk.driver.change_input(ZHANG, view["id"], "amount", "6000")
-    changed = await desk.until(lambda: find_required(desk, "receipt"))
-    receipt = desk.driver.upload_file(ZHANG, "flight.pdf", pdf("f"))
-    values = {**EXPENSE, "amount": "6000", "receipt": [receipt]}
-    assert (await desk.driver.submit_view(ZHANG, changed["id"], values)).ok
-    assert "flight.pdf" in read_message_text(await desk.card(desk.dm(ZHANG)))
-
-
-def find_required(office: Office, name: str) -> dict[str, Any] | None:
-    view = office.driver.find_top_view(ZHANG)
-    block = next((b for b in (view or {}).get("blocks", []) if b["block_id"] == name), None)
-    return view if block and not block.get("optional") else None
-
-
 async def test_what_a_form_could_not_take_is_said_and_its_card_comes_without_it(desk: Office) -> None:
     view = await open_dialog(desk, ZHANG, "/expense")
     good = desk.driver.upload_file(ZHANG, "good.png", png("g"))
@@ -403,8 +281,7 @@ async def test_what_a_form_could_not_take_is_said_and_its_card_comes_without_it(
     await desk.until(lambda: "bad.png" in desk.said(desk.dm(ZHANG)))
 
 
-@pytest.mark.parametrize("is_kept", [True, False])
-async def test_a_message_with_a_receipt_is_made_an_expense(desk: Office, is_kept: bool) -> None:
+async def test_a_message_with_a_receipt_is_made_an_expense(desk: Office) -> None:
     receipt = desk.driver.upload_file(ZHANG, "lunch.png", png("l"))
     ts = await desk.driver.send_message(ZHANG, GENERAL, "和客户吃饭", files=[receipt])
     await desk.driver.use_shortcut(ZHANG, "cs:request:expense", GENERAL, ts)
@@ -412,9 +289,8 @@ async def test_a_message_with_a_receipt_is_made_an_expense(desk: Office, is_kept
     boxes = find_input(view, "receipt~2")
     assert boxes is not None and "lunch.png" in boxes["options"][0]["text"]["text"]
     await desk.driver.change_input(ZHANG, view["id"], "amount", "86")
-    values: dict[str, Any] = {"category": "meals"} if is_kept else {"category": "meals", "receipt~2": []}
-    assert (await desk.driver.submit_view(ZHANG, view["id"], values)).ok
-    assert ("lunch.png" in read_message_text(await desk.card(desk.dm(ZHANG)))) is is_kept
+    assert (await desk.driver.submit_view(ZHANG, view["id"], {"category": "meals"})).ok
+    assert "lunch.png" in read_message_text(await desk.card(desk.dm(ZHANG)))
     assert "lunch.png" not in desk.said(GENERAL)
 
 
@@ -430,27 +306,6 @@ async def test_edit_leaves_a_file_out_and_adds_another(desk: Office) -> None:
     assert (await desk.driver.submit_view(ZHANG, view["id"], values)).ok
     changed = read_message_text(await desk.card(desk.dm(ZHANG), "right.png"))
     assert "wrong.png" not in changed
-
-
-async def test_edit_with_nothing_chosen_keeps_what_is_there(desk: Office) -> None:
-    await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "kept.png", png("k"))])
-    await desk.press(ZHANG, await desk.card(desk.dm(ZHANG)), "edit")
-    view = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
-    await desk.driver.submit_view(ZHANG, view["id"], {"field_reason": "另一个客户"})
-    assert "kept.png" in read_message_text(await desk.card(desk.dm(ZHANG), "另一个客户"))
-
-
-async def test_a_rejected_request_goes_on_with_another_file(desk: Office) -> None:
-    await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "blurred.png", png("b")))
-    await desk.press(LI, await desk.card(desk.dm(LI)), "reject")
-    await desk.fill(LI, opinion="看不清")
-    card = await desk.card(desk.dm(ZHANG), "驳回")
-    await desk.press(ZHANG, card, "resubmit")
-    view = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
-    sharp = desk.driver.upload_file(ZHANG, "sharp.png", png("s"))
-    assert (await desk.driver.submit_view(ZHANG, view["id"], {"field_receipt": [sharp]})).ok
-    task = read_message_text(await desk.card(desk.dm(LI), "sharp.png"))
-    assert "blurred.png" in task, "what was kept stays"
 
 
 # Retention

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -10,17 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.build import Application
 from bot.app.file_store import MISSING, VERSIONS, open_bucket
 from bot.app.settings import Settings
 from bot.core.errors import SettingsError
 from bot.evaluation.shown_blocks import read_message_text
 from tests.harness.files import png
-from tests.harness.office import LI, PATIENCE_S, ZHANG, Office
+from tests.harness.office import LI, ZHANG, Office
 from tests.harness.programs import ran
 from tests.harness.s3 import BUCKET, Gate, S3Server, serve_s3
-from tests.harness.seeing_model import SeeingModel
-from tests.stories.script import DONE
+from tests.stories.behind import retried
 
 CLAIM = "报销 320 元打车费，去客户那里，审批人李四"
 
@@ -37,16 +34,7 @@ def shared(office: Office, channel: str) -> list[bytes]:
     return [office.driver.ws.files[id].content for id in ids]
 
 
-async def read_retry(bot: Application, wanted: str) -> str:
-    """Waits until an item is to be tried again for this reason."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            async for key in bot.redis.scan_iter("cs:*:st:*"):
-                if wanted in (reason := await bot.redis.hget(key, "error") or ""):
-                    return reason
-            await asyncio.sleep(0.02)
-
-
+@pytest.mark.slow
 async def test_a_receipt_is_kept_in_the_bucket_shown_and_deleted(empty: Office, s3: S3Server) -> None:
     async with empty.opened(files_dir=None, **s3.settings) as bot:
         receipt = empty.driver.upload_file(ZHANG, "打车票.png", png("taxi"))
@@ -60,33 +48,7 @@ async def test_a_receipt_is_kept_in_the_bucket_shown_and_deleted(empty: Office, 
         assert await bot.file_cleaner.delete_due_files() == 1 and not s3.names()
 
 
-async def test_a_store_that_comes_back_in_time_is_not_even_noticed(empty: Office, s3: S3Server) -> None:
-    """The person's file waits with the message, and is on the card."""
-    gate = Gate(s3)
-    async with empty.opened(tuned={"file_patience_s": 60}, files_dir=None, **gate.settings) as bot:
-        await empty.says(ZHANG, CLAIM, files=[empty.driver.upload_file(ZHANG, "r.png", png("r"))])
-        await read_retry(bot, "FILES_BUCKET")
-        assert not empty.cards(empty.dm(ZHANG)), "nothing is decided without the file"
-        await gate.open()
-        assert "r.png" in read_message_text(await empty.card(empty.dm(ZHANG)))
-        assert "存不下" not in empty.said(empty.dm(ZHANG))
-    await gate.close()
-
-
-async def test_while_the_store_is_away_no_picture_is_read(empty: Office, s3: S3Server) -> None:
-    gate, model = Gate(s3), SeeingModel("{}", lambda messages: DONE)
-    async with empty.opened(
-        tuned={"file_patience_s": 60}, model=model, openai_vision="on", files_dir=None, **gate.settings
-    ) as bot:
-        await empty.says(ZHANG, "看看", files=[empty.driver.upload_file(ZHANG, "r.png", png("r"))])
-        await read_retry(bot, "FILES_BUCKET")
-        assert not model.pictures
-        await gate.open()
-        await empty.until(lambda: empty.finals(empty.dm(ZHANG)))
-    assert len(model.pictures) == 1
-    await gate.close()
-
-
+@pytest.mark.slow
 async def test_a_store_that_stays_away_is_said_by_name_and_holds_up_nothing_else(empty: Office, s3: S3Server) -> None:
     s3.stop()
     async with empty.opened(files_dir=None, **s3.settings):
@@ -95,24 +57,24 @@ async def test_a_store_that_stays_away_is_said_by_name_and_holds_up_nothing_else
         assert "r.png：我这边暂时存不下文件" in empty.said(empty.dm(ZHANG))
 
 
+@pytest.mark.slow
 async def test_an_approver_gets_the_file_once_the_store_is_back(empty: Office, s3: S3Server) -> None:
     gate = Gate(s3)
     await gate.open()
-    async with empty.opened(files_dir=None, **gate.settings) as bot:
+    async with empty.opened(files_dir=None, **gate.settings):
         await empty.says(ZHANG, CLAIM, files=[empty.driver.upload_file(ZHANG, "r.png", png("r"))])
         card = await empty.card(empty.dm(ZHANG))
         await gate.close()
         await empty.press(ZHANG, card, "confirm")
         await empty.card(empty.dm(LI))
-        assert await read_retry(bot, "FILES_BUCKET") and not shared(empty, empty.dm(LI)), (
-            "the card does not wait for it"
-        )
+        assert await retried(empty, "FILES_BUCKET") and not shared(empty, empty.dm(LI)), "the card does not wait for it"
         await gate.open()
         assert await empty.until(lambda: shared(empty, empty.dm(LI))) == [png("r")]
         assert not await empty.dead()
     await gate.close()
 
 
+@pytest.mark.slow
 async def test_doctor_looks_into_the_bucket(tmp_path: Path, s3: S3Server) -> None:
     env = {"DATA_DIR": str(tmp_path), **s3.variables}
     fine = await ran("doctor", cwd=tmp_path, env=env)

@@ -102,6 +102,7 @@ def fits(wanted: dict[str, Any], card: dict[str, Any]) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600 if LATE_S else 120)
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("file", DIALOGUES, ids=lambda file: file.stem)

@@ -14,16 +14,20 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from bot.app.health import STARTING, STOPPING, HealthState, open_health_server
+from bot.app.doctor import check_services
+from bot.app.health import SHARED_APP, STOPPING, HealthState, open_health_server
+from bot.app.services import Services
 from bot.core import metrics
+from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import SettingsError
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem
 from bot.queue.writes import apply_writes
 from bot.storage.dead_letters import DeadLetterStore
-from bot.storage.processes import ProcessStore
+from bot.storage.processes import ProcessState, ProcessStore
 from tests.harness.office import LI, ZHANG, Office
 from tests.harness.programs import free_ports
+from tests.harness.store_changes import wait_for_store
 
 Figures = Mapping[tuple[str, ...], float]
 """Name and labels → value."""
@@ -50,6 +54,46 @@ async def scrape(health: HealthState) -> dict[tuple[str, ...], float]:
 def count(figures: Figures, name: str, *labels: str) -> float:
     """The sum over all that have these labels."""
     return sum(value for key, value in figures.items() if key[0] == name and {*labels} <= {*key[1:]})
+
+
+@pytest.mark.parametrize(("connections", "foreign"), [(3, 1), (2, 0), (1, 0)])
+async def test_connections_that_are_no_process_of_ours_are_told(
+    redis: Redis, valkey: str, connections: int, foreign: int
+) -> None:
+    """Two installations on one Slack app get each other's presses. Here are two processes."""
+    told, keys = asyncio.Queue[int](), Keys()
+    store = ProcessStore(redis, keys)
+
+    async def never() -> int | None:
+        return None
+
+    async def report(count: int) -> None:
+        told.put_nowait(count)
+
+    seconds, _ = await redis.time()
+    other = ProcessState(id="other", version="1", started_ms=0, at_ms=int(seconds) * 1000)
+    await store.save_process(other)
+    health = HealthState(redis=redis, keys=keys, load_directory_age_ms=never, report_foreign=report)
+    health.gate.connections = connections
+    announcing = asyncio.create_task(health.announce_process())
+    async with asyncio.timeout(5):
+        while health.foreign is None:
+            await asyncio.sleep(0.01)
+    assert health.foreign == foreign and told.qsize() == (1 if foreign else 0)
+    await cancel_and_wait([announcing])
+    await store.save_process(other.model_copy(update={"foreign": foreign}))
+    outside = Services(
+        redis_url=valkey,
+        slack_api_url="",
+        bot_token="",
+        model_url="",
+        model_key="",
+        model_name="m",
+        smtp_url="",
+        standins=("workspace", "model", "mail"),
+    )
+    findings = [one async for one in check_services(outside, "native")]
+    assert [one.level for one in findings if one.text == SHARED_APP] == ["fail"] * bool(foreign)
 
 
 async def test_a_day_in_figures(desk: Office) -> None:
@@ -115,9 +159,8 @@ async def test_what_could_not_be_kept_is_not_acknowledged_and_counted_so(empty: 
         await empty.driver.send_message(ZHANG, empty.dm(ZHANG), "help")
         failed = ("countersign_acknowledgement_seconds_count", "kind=events_api", "outcome=failed")
         try:
-            async with asyncio.timeout(30):
-                while count(await scrape(bot.health), *failed) <= count(before, *failed):
-                    await asyncio.sleep(0.05)
+            await empty.until(lambda: [one for one in empty.driver.sent_envelopes if one.get("retry_attempt")])
+            assert count(await scrape(bot.health), *failed) > count(before, *failed)
             assert count(await scrape(bot.health), "countersign_redis_errors_total") > 0
         finally:
             await bot.redis.config_set("maxmemory", "0")
@@ -198,10 +241,8 @@ async def test_a_port_of_its_own_is_off_by_default_and_answers_in_a_process(empt
             ):
                 pass
     async with empty.spawned(HEALTH_PORT=str(port)):
-        async with asyncio.timeout(20):
-            while await ready_or_away(port) != 200:
-                await asyncio.sleep(0.05)
-        (process,) = await wait_for_processes(redis)
+        (process,) = await wait_for_store(redis, lambda: list_ready_processes(redis))
+        assert (await fetch(port, "/readyz"))[0] == 200
         assert process.version and process.model == "rehearsal" and abs(process.offset_ms or 0) < 1000
         figures = parse_figures((await fetch(port, "/metrics"))[1])
         assert count(figures, "countersign_ready") == 1 and count(figures, "countersign_info") == 1
@@ -211,33 +252,9 @@ async def never() -> None:
     return None
 
 
-async def ready_or_away(port: int) -> int:
-    try:
-        return (await fetch(port, "/readyz"))[0]
-    except OSError:
-        return 0
-
-
-async def wait_for_processes(redis: Redis) -> list:  # type: ignore[type-arg]
-    async with asyncio.timeout(20):
-        while True:
-            found = await ProcessStore(redis, Keys()).list_processes(int((await redis.time())[0]) * 1000)
-            if found and not found[0].trouble:
-                return found
-            await asyncio.sleep(0.05)
-
-
-async def test_a_bot_that_ends_is_gone_from_the_list(empty: Office, redis: Redis) -> None:
-    async def list_ids() -> list[str]:
-        return [one.id for one in await ProcessStore(redis, Keys()).list_processes(int((await redis.time())[0]) * 1000)]
-
-    async with empty.opened() as bot:
-        assert bot.health.phase == STARTING
-        async with asyncio.timeout(20):
-            while not await list_ids():
-                await asyncio.sleep(0.02)
-        assert await list_ids() == [bot.worker.owner]
-    assert not await list_ids()
+async def list_ready_processes(redis: Redis) -> list[ProcessState]:
+    now_ms = int((await redis.time())[0]) * 1000
+    return [one for one in await ProcessStore(redis, Keys()).list_processes(now_ms) if not one.trouble]
 
 
 async def test_control_what_raises_without_a_name_has_failed() -> None:

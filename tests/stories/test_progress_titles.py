@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.agent.model import ModelReply
-from tests.harness.office import LI, ZHANG, Office
+from tests.harness.office import ZHANG, Office
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.endpoint import Endpoint, called, message
 from tests.stories.script import DONE, calls, mail
@@ -25,13 +24,15 @@ def statuses(plan: dict[str, Any]) -> list[str]:
     return [task["status"] for task in plan["tasks"]]
 
 
-async def test_a_look_up_ends_as_the_time_it_took(empty: Office) -> None:
-    async with empty.opened(model=ScriptedModel([LOOK, DONE])):
-        await empty.answer(ZHANG, "李四是谁")
+async def test_a_run_ends_as_the_time_it_took_and_each_step_says_how_it_went(empty: Office) -> None:
+    wrong = calls(("request_status", {"request_id": "L-9999"}))
+    async with empty.opened(model=ScriptedModel([LOOK, LOOK, wrong, DONE])):
+        await empty.answer(ZHANG, "李四是谁，L-9999 到哪一步了")
         await empty.quiet()
         [plan] = plans(empty)
-        assert plan["title"] == "用时 1 秒" and statuses(plan) == ["complete"]
-        assert plan["tasks"][0]["title"].startswith("查")
+        assert plan["title"] == "用时 1 秒" and statuses(plan) == ["complete", "complete", "error"]
+        first, again, _ = (task["title"] for task in plan["tasks"])
+        assert first.startswith("查") and "第" not in first and "（第 2 次）" in again
 
 
 @pytest.mark.parametrize(
@@ -67,14 +68,6 @@ async def test_a_stop_while_a_card_waits_ends_the_message_too(empty: Office) -> 
         assert plan["title"] == "已停止" and statuses(plan) == ["complete", "error"]
 
 
-async def test_the_same_call_again_says_so(empty: Office) -> None:
-    async with empty.opened(model=ScriptedModel([LOOK, LOOK, DONE])):
-        await empty.answer(ZHANG, "李四是谁")
-        await empty.quiet()
-        [plan] = plans(empty)
-        assert "（第 2 次）" in plan["tasks"][1]["title"] and "第" not in plan["tasks"][0]["title"]
-
-
 async def test_what_goes_wrong_ends_as_an_error_and_says_what_was_done_and_what_to_do(
     empty: Office, model: Endpoint
 ) -> None:
@@ -87,15 +80,7 @@ async def test_what_goes_wrong_ends_as_an_error_and_says_what_was_done_and_what_
         assert "没有办完" in told and "没有做任何改动" in told and "再试一次" in told
 
 
-async def test_a_step_that_failed_is_marked_and_the_rest_is_not(empty: Office) -> None:
-    wrong = calls(("request_status", {"request_id": "L-9999"}))
-    async with empty.opened(model=ScriptedModel([LOOK, wrong, DONE])):
-        await empty.answer(ZHANG, "L-9999 到哪一步了")
-        await empty.quiet()
-        [plan] = plans(empty)
-        assert statuses(plan) == ["complete", "error"]
-
-
+@pytest.mark.slow
 async def test_killed_in_the_middle_nothing_is_left_at_work(empty: Office) -> None:
     """Killed when the message has just appeared, and the person says stop to the next process."""
     async with empty.spawned() as bot:
@@ -112,6 +97,7 @@ async def test_killed_in_the_middle_nothing_is_left_at_work(empty: Office) -> No
     assert plan["title"].startswith("用时") and not set(statuses(plan)) & set(SPINNING)
 
 
+@pytest.mark.slow
 async def test_what_is_given_up_ends_as_an_error(empty: Office) -> None:
     """The answer cannot be posted however often it is tried."""
     async with empty.opened(model=ScriptedModel([LOOK, mail(), DONE, DONE]), tuned={"backoff_ms": 1}):
@@ -125,11 +111,3 @@ async def test_what_is_given_up_ends_as_an_error(empty: Office) -> None:
         await empty.until(lambda: plans(empty)[0]["title"] == "出错了", 40)
         await empty.quiet()
     assert not any(set(statuses(plan)) & {"pending", *SPINNING} for plan in plans(empty))
-
-
-async def test_in_english_and_in_an_approvers_dm(empty: Office) -> None:
-    async with empty.opened(model=ScriptedModel([LOOK, ModelReply(text="It is he.")])):
-        await empty.says(LI, "who is Li Si")
-        await empty.until(lambda: empty.finals(empty.dm(LI)))
-        await empty.quiet()
-        assert plans(empty, LI)[0]["title"] in ("用时 1 秒", "Worked for 1 s")

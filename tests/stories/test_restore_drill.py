@@ -4,6 +4,7 @@ the journal kept elsewhere knows is not done a second time."""
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from bot.core.errors import StoreUnavailableError
 from bot.core.records import ApprovalState
+from bot.queue.lanes import Lanes
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import PauseReason, accept_store, list_held_partitions
-from tests.harness.office import LI, ZHANG, Office, office, read_message_text
+from tests.harness.office import ADMIN, LI, ZHANG, Office, list_buttons, office, read_message_text
 from tests.harness.programs import Ended, ctrl_c, ended, ran, started
 from tests.stories.behind import told_privately
 
@@ -67,6 +70,7 @@ async def count_decisions(desk: Office) -> int:
     return kinds.count(("effect.done", "approve"))
 
 
+@pytest.mark.slow
 async def test_what_the_journal_knows_is_neither_sent_nor_decided_again(empty: Office, tmp_path: Path) -> None:
     leave = await live_until_the_loss(empty, tmp_path)
     said = await succeed(empty, tmp_path, "restore", "copy", "--replace", "--yes", "--journal", "journal")
@@ -95,6 +99,7 @@ async def test_what_the_journal_knows_is_neither_sent_nor_decided_again(empty: O
     await succeed(empty, tmp_path, "audit", "verify")
 
 
+@pytest.mark.slow
 async def test_without_the_journal_a_press_that_waits_is_not_carried_out_and_its_person_is_told(
     empty: Office, tmp_path: Path
 ) -> None:
@@ -110,10 +115,14 @@ async def test_without_the_journal_a_press_that_waits_is_not_carried_out_and_its
         assert len(empty.mails) == 1 and not await empty.dead()
         open_cards = await empty.approvals.list_open_approvals()
         assert {one.state for one in open_cards} == {ApprovalState.OPEN} and len(open_cards) == 2
+        assert list_buttons(await empty.card(empty.dm(LI), "张三")), "what Li Si had decided can be decided again"
+        for person in (LI, ZHANG):
+            assert "我的数据丢了最后一小段" in empty.said(empty.dm(person))
         await empty.press(ZHANG, await empty.card(empty.dm(ZHANG), "项目进度"), "send")
         await empty.until(lambda: len(empty.mails) == 2)
 
 
+@pytest.mark.slow
 async def test_if_nobody_took_it_back_the_press_would_send_again(empty: Office, tmp_path: Path) -> None:
     """Negative control."""
     await live_until_the_loss(empty, tmp_path)
@@ -123,19 +132,76 @@ async def test_if_nobody_took_it_back_the_press_would_send_again(empty: Office, 
         await empty.until(lambda: len(empty.mails) == 2)
 
 
+@pytest.mark.slow
+async def test_what_was_written_while_work_was_held_is_answered_after_the_restore(
+    empty: Office, tmp_path: Path
+) -> None:
+    """Also when the first restore breaks off half-way: until one is whole, nobody works and nothing is accepted."""
+    async with empty.opened() as bot:
+        await empty.request_leave(ZHANG, TWO_DAYS)
+        await empty.quiet()
+        sha256 = (await succeed(empty, tmp_path, "backup", "copy")).partition("SHA-256: ")[2][:64]
+        await bot.redis.flushdb()
+        await empty.until(lambda: bot.watch.reason is PauseReason.EMPTIED)
+        await empty.says(ZHANG, "帮助")
+        await empty.until(lambda: "您发的内容已经收下" in empty.said(empty.dm(ZHANG)))
+        break_in_the_middle(tmp_path / "copy", tmp_path / "broken")
+        broken_off = await run_command(empty, tmp_path, "restore", "broken", "--replace", "--yes")
+        assert broken_off.code == 1 and "restore again with --replace" in broken_off.all
+        for command in ("audit", "verify"), ("restored", "--accept"), ("backup", "other"), ("pending",):
+            refused = await run_command(empty, tmp_path, *command)
+            assert refused.code == 1 and "The last restore did not finish" in refused.all, command
+        with pytest.raises(StoreUnavailableError, match="being restored"):
+            await Lanes(bot.redis, bot.watch.keys).enqueue("lane", "later", "{}")
+        assert sha256 in await succeed(empty, tmp_path, "restore", "copy", "--replace", "--yes")
+        await succeed(empty, tmp_path, "audit", "verify")
+        finals = len(empty.finals(empty.dm(ZHANG)))
+        await succeed(empty, tmp_path, "restored", "--accept")
+        await empty.until(lambda: len(empty.finals(empty.dm(ZHANG))) == finals + 1)
+        await empty.quiet()
+        assert await empty.card(empty.dm(LI)) and not await empty.dead()
+
+
+def break_in_the_middle(whole: Path, broken: Path) -> None:
+    """A copy with a hash of its own, one of whose values no Redis takes."""
+    head, *lines = whole.read_bytes().splitlines(keepends=True)[:-1]
+    middle = json.loads(lines[len(lines) // 2])
+    lines[len(lines) // 2] = json.dumps({**middle, "d": "AAAA"}).encode() + b"\n"
+    content = b"".join([head, *lines])
+    end = {"keys": len(lines), "sha256": hashlib.sha256(content).hexdigest()}
+    broken.write_bytes(content + json.dumps(end).encode() + b"\n")
+
+
+@pytest.mark.slow
+async def test_a_backup_that_is_killed_leaves_no_file(desk: Office, tmp_path: Path) -> None:
+    assert desk.bot is not None
+    watch = desk.bot.watch
+    async with started("backup", "copy", cwd=tmp_path, env={"REDIS_URL": desk.redis_url}) as child:
+        await desk.until(lambda: watch.reason is PauseReason.BACKUP)
+        child.kill()
+        await child.wait()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
 async def test_a_backup_that_is_stopped_lets_work_go_on_and_leaves_no_file(desk: Office, tmp_path: Path) -> None:
     assert desk.bot is not None
     watch = desk.bot.watch
     env = {"REDIS_URL": desk.redis_url}
+    desk.answering.clear()
+    await desk.says(ZHANG, TWO_DAYS)
+    await desk.until(lambda: desk.driver.ws.state.sessions)  # it is at work on this, so the backup waits
     async with started("backup", "copy", cwd=tmp_path, env=env) as child:
         await desk.until(lambda: watch.reason is PauseReason.BACKUP)
         ctrl_c(child)
         await ended(child)
     await desk.until(lambda: watch.reason is PauseReason.NONE)
     assert list(tmp_path.iterdir()) == []
+    desk.answering.set()
     assert await desk.answer(ZHANG, "帮助")
 
 
+@pytest.mark.slow
 async def test_a_store_with_data_is_not_touched_without_a_word(desk: Office, tmp_path: Path) -> None:
     assert desk.bot is not None
     await desk.request_leave(ZHANG, TWO_DAYS)
@@ -151,3 +217,41 @@ async def test_a_store_with_data_is_not_touched_without_a_word(desk: Office, tmp
     wrong = await run_command(desk, tmp_path, "restore", "copy", "--replace", "--yes", "--journal", "lines")
     assert "Line 1 of lines" in wrong.all
     assert await list_held_partitions(ScriptRunner.from_redis(desk.bot.redis, desk.bot.watch.keys)) == []
+
+
+# Redis is emptied or restored under a bot at work
+
+
+async def empty_store(desk: Office) -> ScriptRunner:
+    """All of it is gone, and the bot has noticed."""
+    assert desk.bot is not None
+    watch = desk.bot.watch
+    await desk.bot.redis.flushall()
+    await desk.until(lambda: watch.is_held)
+    return watch.scripts
+
+
+async def test_work_is_held_everybody_is_told_and_an_administrator_lets_it_go_on(desk: Office) -> None:
+    await desk.answer(ZHANG, "你好")
+    scripts = await empty_store(desk)
+    await desk.until(
+        lambda: "所有工作已暂停：数据存储和之前的不一样了（数据存储被清空了）" in desk.said(desk.dm(ADMIN))
+    )
+    await desk.says(ZHANG, "帮助")
+    await desk.until(lambda: "正在等管理员确认" in desk.said(desk.dm(ZHANG)))
+    before = len(desk.finals(desk.dm(ZHANG)))
+    assert {one.reason.value for one in await list_held_partitions(scripts)} == {"emptied"}
+    await accept_store(scripts)
+    await desk.until(lambda: len(desk.finals(desk.dm(ZHANG))) > before)
+
+
+async def test_an_old_card_pressed_after_the_loss_decides_nothing(desk: Office) -> None:
+    await desk.request_leave(ZHANG, TWO_DAYS)
+    card = await desk.card(desk.dm(LI))
+    scripts = await empty_store(desk)
+    await desk.press(LI, card, "approve")
+    await told_privately(desk, LI, "正在等管理员确认")
+    await accept_store(scripts)
+    await told_privately(desk, LI, "所以这次点击没有做任何事")
+    shown = next(m for m in desk.posts(desk.dm(LI)) if m["ts"] == card["ts"])
+    assert "已同意" not in read_message_text(shown)

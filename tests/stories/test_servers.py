@@ -3,10 +3,8 @@ anything."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
-import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,13 @@ from bot.agent.model import ModelReply
 from bot.app.doctor import check_services
 from bot.app.services import Services, format_banner
 from bot.core.i18n import translate
-from bot.core.records import ApprovalState, EffectState
-from tests.harness.lab import Edges, Lab, every_edge
+from bot.core.records import EffectState
+from tests.harness.memory_bot import Bot, every_edge
+from tests.harness.memory_platform import Edges
 from tests.harness.office import ZHANG, Office, read_message_text
 from tests.harness.scripted_model import Scripted, ScriptedModel
 from tests.stories.script import DONE, calls
-from tests.tools.mcp.running import World, alive, until
+from tests.tools.mcp.running import World, alive
 from tools.mcp.config import McpServer
 from tools.mcp.fleet import McpToolset
 from tools.spec import Gate
@@ -46,120 +45,26 @@ async def wiki(world: World) -> AsyncIterator[McpToolset]:
 WRITE = calls(("wiki__write_page", {"title": "WLAN", "text": "郁金香"}))
 
 
-def lab(redis: Redis, more: Mapping[str, Tool], *script: Scripted) -> Lab:
-    return Lab(redis, script, more=more, most=60)
+def open_bot(redis: Redis, more: Mapping[str, Tool], *script: Scripted) -> Bot:
+    return Bot(redis, script, mcp_tools=more, tools_most=60)
 
 
-def shown(lab: Lab) -> str:
-    return "\n".join(lab.wall.texts())
+def shown(bot: Bot) -> str:
+    return "\n".join(bot.chat.texts())
 
 
 async def test_a_question_is_answered_by_a_tool_that_only_reads(redis: Redis, wiki: McpToolset, world: World) -> None:
     answer = ModelReply(text="访客密码是 tulip-7。")
-    here = lab(redis, wiki, calls(("wiki__search", {"query": "访客 wifi"})), answer)
-    await here.says("访客的 wifi 密码是多少？")
+    here = open_bot(redis, wiki, calls(("wiki__search", {"query": "访客 wifi"})), answer)
+    await here.put_message("访客的 wifi 密码是多少？")
     await here.work()
     assert "tulip-7" in shown(here) and world.done == ["search 访客 wifi"]
     assert "wiki：search" in shown(here), "the step says whose tool it is"
-    assert here.wall.cards() == [] and "没有做任何改动" in here.wall.said[-1].post.receipt
+    receipt = here.chat.posts[-1].post.receipt
+    assert here.chat.cards() == [] and receipt == "系统记录：调用了 wiki 的「search」", "nobody here knows what it did"
 
 
-async def test_asked_the_same_again_it_is_not_asked_twice(redis: Redis, wiki: McpToolset, world: World) -> None:
-    search = calls(("wiki__search", {"query": "wifi"}))
-    here = lab(redis, wiki, search, search, DONE)
-    await here.says("wifi?")
-    await here.work()
-    assert world.done == ["search wifi"]
-
-
-async def test_a_change_waits_for_its_button_and_is_what_was_shown(
-    redis: Redis, wiki: McpToolset, world: World
-) -> None:
-    here = lab(redis, wiki, WRITE, ModelReply(text="写好了。"))
-    await here.says("在 wiki 里写一个页面")
-    await here.work()
-    [card] = here.wall.cards()
-    told = dict(card.facts)
-    assert card.title == translate("title.server", "zh", server="wiki", tool="write_page")
-    assert told["title"] == '"WLAN"' and told["text"] == '"郁金香"' and told["外部服务"] == "wiki"
-    assert "无法撤销" in told["注意"] and world.done == []
-    await here.presses(card, "confirm")
-    await here.work()
-    assert world.done == ["write WLAN: 郁金香 ()"]
-    assert "wiki 执行了「write_page」" in here.wall.said[-1].post.receipt
-
-
-async def test_another_person_and_a_second_press_change_nothing(redis: Redis, wiki: McpToolset, world: World) -> None:
-    here = lab(redis, wiki, WRITE, DONE)
-    await here.says("在 wiki 里写一个页面")
-    await here.work()
-    [card] = here.wall.cards()
-    await here.presses(card, "confirm", person="U2", id="theirs")
-    await here.work()
-    assert world.done == [] and [person for person, _ in here.wall.whispers] == ["U2"]
-    await here.presses(card, "confirm", id="mine")
-    await here.presses(card, "confirm", id="mine again")
-    await here.work()
-    assert len(world.done) == 1
-
-
-async def test_cancelled_nothing_is_done(redis: Redis, wiki: McpToolset, world: World) -> None:
-    here = lab(redis, wiki, WRITE, DONE)
-    await here.says("在 wiki 里写一个页面")
-    await here.work()
-    await here.presses(here.wall.cards()[0], "cancel")
-    await here.work()
-    assert world.done == [] and (await here.approval()).state is ApprovalState.CANCELLED
-
-
-async def test_a_server_killed_between_card_and_press(redis: Redis, wiki: McpToolset, world: World) -> None:
-    """Nothing is done twice, and in the end it is done once: at once, or by *Try again*."""
-    here = lab(redis, wiki, WRITE, DONE)
-    await here.says("在 wiki 里写一个页面")
-    await here.work()
-    world.kill()
-    await until(lambda: not alive(world.pid))
-    await here.presses(here.wall.cards()[0], "confirm")
-    await here.work()
-    failed = await here.approval()
-    if failed.effect is EffectState.FAILED:
-        assert failed.failure is not None and failed.failure.key == "error.server_away" and world.done == []
-        await here.presses(here.wall.cards()[0], "retry")
-        await here.work()
-    assert (await here.approval()).effect is EffectState.DONE and len(world.done) == 1
-
-
-@pytest.mark.parametrize("tool", ["drop", "stall"])
-async def test_dying_in_the_middle_is_unknown_and_only_a_person_does_it_again(
-    redis: Redis, wiki: McpToolset, world: World, tool: str
-) -> None:
-    here = lab(redis, wiki, calls((f"wiki__{tool}", {"text": "x"})), DONE)
-    await here.says("在 wiki 里写一个页面")
-    await here.work()
-    await here.presses(here.wall.cards()[0], "confirm")
-    await here.work()
-    assert (await here.approval()).effect is EffectState.UNKNOWN and world.done == [f"{tool} x"]
-    assert [one.choice for one in here.wall.cards()[-1].buttons] == ["happened", "redo"]
-
-
-async def test_a_changed_tool_is_not_run_and_the_person_is_told(redis: Redis, world: World) -> None:
-    async with world.fleet(world.server("moody")) as moody:
-        here = lab(redis, moody, calls(("moody__pay", {"amount": 5})), DONE)
-        await here.says("付")
-        await here.work()
-        world.mood("schema")
-        world.kill()
-        await until(lambda: not alive(world.pid))
-        await here.presses(here.wall.cards()[0], "confirm")
-        await here.work()
-        while (await here.approval()).failure.key == "error.server_away":  # type: ignore[union-attr]
-            await here.presses(here.wall.cards()[0], "retry", id=f"retry{len(here.wall.said)}")
-            await here.work()
-        problem = (await here.approval()).failure
-        assert problem is not None and problem.key == "error.tool_changed" and world.done == []
-        assert here.wall.cards() == [], "trying the same again can only fail the same way"
-
-
+@pytest.mark.slow
 async def test_killed_anywhere_in_a_press_it_is_written_once_or_said_to_be_unknown(
     redis: Redis, wiki: McpToolset, world: World
 ) -> None:
@@ -169,13 +74,13 @@ async def test_killed_anywhere_in_a_press_it_is_written_once_or_said_to_be_unkno
     async def play(edges: Edges) -> None:
         await redis.flushall()
         world.file.unlink(missing_ok=True)
-        here = lab(redis, wiki, WRITE, *[DONE] * 3)
-        await here.says("在 wiki 里写一个页面")
+        here = open_bot(redis, wiki, WRITE, *[DONE] * 3)
+        await here.put_message("在 wiki 里写一个页面")
         await here.work()
-        here.edges = here.lanes.edge = here.wall.edge = edges
-        await here.presses(here.wall.cards()[0], "confirm")
+        here.edges = here.lanes.edge = here.chat.edge = edges
+        await here.put_press(here.chat.cards()[0], "confirm")
         await here.work()
-        seen.add(((await here.approval()).effect, len(world.done)))
+        seen.add(((await here.load_approval()).effect, len(world.done)))
 
     await every_edge(play)
     assert seen == {(EffectState.DONE, 1), (EffectState.UNKNOWN, 1), (EffectState.UNKNOWN, 0)}
@@ -189,6 +94,7 @@ ARGS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 async def test_a_hostile_server_and_a_hostile_model_do_nothing_without_a_button(redis: Redis, world: World) -> None:
     """The model obeys what the server's description says, and calls anything with anything, in any order."""
     dice = random.Random(7)
@@ -197,31 +103,20 @@ async def test_a_hostile_server_and_a_hostile_model_do_nothing_without_a_button(
         for _ in range(60):
             await redis.flushall()
             wild = [[(dice.choice(NAMES), dice.choice(ARGS)) for _ in range(dice.randint(1, 3))] for _ in range(4)]
-            here = lab(redis, hostile, *[calls(*one) for one in wild], DONE)
-            await here.says("hello")
+            here = open_bot(redis, hostile, *[calls(*one) for one in wild], DONE)
+            await here.put_message("hello")
             await here.work()
             assert world.done == [] and here.mailer.mails == []
 
 
 async def test_control_the_same_call_with_its_button_does_something(redis: Redis, world: World) -> None:
     async with world.fleet(world.server("hostile")) as hostile:
-        here = lab(redis, hostile, calls(("hostile__book", {"room": "all"})), DONE)
-        await here.says("hello")
+        here = open_bot(redis, hostile, calls(("hostile__book", {"room": "all"})), DONE)
+        await here.put_message("hello")
         await here.work()
-        await here.presses(here.wall.cards()[0], "confirm")
+        await here.put_press(here.chat.cards()[0], "confirm")
         await here.work()
         assert world.done == ["book all"]
-
-
-async def test_what_a_server_answers_stays_data(redis: Redis, world: World) -> None:
-    """It stands in a tool's result, as JSON; nothing of it is in the system message."""
-    async with world.fleet(world.server("hostile", tools={"book": "none"})) as hostile:
-        here = lab(redis, hostile, calls(("hostile__book", {"room": "all"})), DONE)
-        await here.says("hello")
-        await here.work()
-    sent = here.model.requests[-1]
-    assert "IMPORTANT" not in sent[0]["content"] and sent[0]["role"] == "system"
-    assert [one["role"] for one in sent if "IMPORTANT" in str(one.get("content"))] == ["tool"]
 
 
 @pytest.mark.parametrize("style", [TextFormat(), JsonFormat()], ids=lambda one: one.name)
@@ -233,49 +128,15 @@ async def test_where_tools_are_told_in_words_a_servers_words_are_not_the_systems
         "json": '{"type": "tool_call", "tool": "hostile__book", "args": {"room": "Blue"}, "reason_summary": "look"}',
     }
     async with world.fleet(world.server("hostile")) as hostile:
-        here = Lab(redis, [ModelReply(text=said[style.name])], more=hostile, most=60, styles=(style,))
-        await here.says("hello")
+        here = Bot(redis, [ModelReply(text=said[style.name])], mcp_tools=hostile, tools_most=60, formats=(style,))
+        await here.put_message("hello")
         await here.work()
-        assert len(here.wall.cards()) == 1 and world.done == [], "the same gate, however the model speaks"
+        assert len(here.chat.cards()) == 1 and world.done == [], "the same gate, however the model speaks"
     system, outside, *_ = here.model.requests[0]
     assert "IMPORTANT" not in system["content"] and "hostile" not in system["content"]
     assert outside["role"] == "user" and "IMPORTANT" in outside["content"]
     assert outside["content"].startswith('<tools from="servers outside">')
     assert outside["content"].count("</tools>") == 1 and "<message" not in outside["content"]
-
-
-async def test_a_bot_that_is_killed_leaves_no_server_behind(world: World) -> None:
-    """Its standard input ends with us: nobody is there to end it otherwise."""
-    program = (
-        "import asyncio, sys\n"
-        "from tools.mcp.config import McpServer\n"
-        "from tools.mcp.fleet import open_toolset\n"
-        "async def bot():\n"
-        "    async with open_toolset([McpServer(name='wiki', command=sys.argv[1:])], lambda *_, **__: None):\n"
-        "        print('ready', flush=True)\n"
-        "        await asyncio.sleep(600)\n"
-        "asyncio.run(bot())\n"
-    )
-    command = world.server("wiki").command
-    bot = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, *command, stdout=asyncio.subprocess.PIPE, env={"PYTHONPATH": "."}
-    )
-    assert bot.stdout is not None and await asyncio.wait_for(bot.stdout.readline(), 60) == b"ready\n"
-    pid = world.pid
-    assert alive(pid)
-    bot.kill()
-    await bot.wait()
-    await until(lambda: not alive(pid))
-
-
-async def test_a_server_that_dies_costs_an_observation_and_not_the_run(
-    redis: Redis, wiki: McpToolset, world: World
-) -> None:
-    die, echo = calls(("wiki__die", {})), calls(("wiki__echo", {"text": "still"}))
-    here = lab(redis, wiki, die, echo, ModelReply(text="好了。"))
-    await here.says("试试")
-    await here.work()
-    assert "好了。" in shown(here) and translate("error.server_away", "zh", server="wiki") in shown(here)
 
 
 async def test_the_real_bot_with_a_server_by_setting(empty: Office, world: World, tmp_path: Path) -> None:
@@ -284,7 +145,7 @@ async def test_the_real_bot_with_a_server_by_setting(empty: Office, world: World
     command = json.dumps(world.server("wiki").command)
     file.write_text(f"[servers.wiki]\ncommand = {command}\n", encoding="utf-8")
     async with empty.opened(model=ScriptedModel([WRITE, ModelReply(text="写好了。")]), mcp_file=file) as bot:
-        assert "wiki__write_page" in list(bot.mcp_tools)
+        assert "wiki__write_page" in list(bot.resources.mcp_tools)
         await empty.says(ZHANG, "在 wiki 里写一个页面")
         here = empty.dm(ZHANG)
         card = await empty.card(here)
@@ -316,10 +177,13 @@ async def test_doctor_lists_tools_and_gates_and_what_is_wrong(world: World, valk
         standins=("workspace", "model", "mail"),
     )
     nowhere = McpServer(name="nowhere", command=("/no/such",), timeout_seconds=1)
-    servers = [world.server("wiki", tools={"burn": "off"}), nowhere]
+    servers = [world.server("wiki", tools={"burn": "off", "search": "none"}), nowhere]
     found = [one async for one in check_services(outside, "native", servers)]
-    told = {(one.level, one.subject): one.text for one in found}
+    told = {(one.level, one.subject): one.text for one in reversed(found)}
     assert "wiki__search (none)" in told["ok", "wiki"] and "wiki__write_page (confirm)" in told["ok", "wiki"]
+    [suggested] = [one.text for one in found if "[servers.wiki.tools]" in one.text]
+    assert '[servers.wiki.tools] ask_us = "none", ' in suggested
+    assert "search" not in suggested and "write_page" not in suggested, "it has a row; it may write"
     assert "burn" in told["warn", "wiki"]
     assert "not reached (FileNotFoundError" in told["fail", "nowhere"] and "MCP_FILE" in told["fail", "nowhere"]
 
@@ -328,16 +192,16 @@ async def test_doctor_lists_tools_and_gates_and_what_is_wrong(world: World, valk
 async def test_a_server_that_says_it_failed_may_have_done_half_of_it(redis: Redis, world: World, language: str) -> None:
     """So the receipt does not say that nothing was changed."""
     async with world.fleet(world.server("wiki", tools={"fail": "confirm"})) as wiki:
-        here = lab(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), ModelReply(text="没有办成。"))
+        here = open_bot(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), ModelReply(text="没有办成。"))
         person = "U1" if language == "zh" else "U3"
-        await here.says("改一下", person=person)
+        await here.put_message("改一下", person=person)
         await here.work()
-        await here.presses(here.wall.cards()[0], "confirm", person=person)
+        await here.put_press(here.chat.cards()[0], "confirm", person=person)
         await here.work()
     unsure = {"zh": "有没有改动无从得知", "en": "whether it changed anything is not known"}[language]
-    receipt = here.wall.said[-1].post.receipt
+    receipt = here.chat.posts[-1].post.receipt
     assert unsure in receipt and translate("receipt.nothing", language) not in receipt
-    approval = await here.approval()
+    approval = await here.load_approval()
     assert approval.effect is EffectState.FAILED and approval.possible_change is not None
     assert (await here.approvals.load_approval(approval.id)) == approval
 
@@ -345,9 +209,9 @@ async def test_a_server_that_says_it_failed_may_have_done_half_of_it(redis: Redi
 async def test_negative_control_a_call_that_no_tool_took_changed_nothing(redis: Redis, world: World) -> None:
     """A server that is away has surely done nothing."""
     async with world.fleet(world.server("wiki", timeout=2, tools={"fail": "confirm"})) as wiki:
-        here = lab(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), DONE)
-        await here.says("改一下")
+        here = open_bot(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), DONE)
+        await here.put_message("改一下")
         await here.work()
-    await here.presses(here.wall.cards()[0], "confirm")
+    await here.put_press(here.chat.cards()[0], "confirm")
     await here.work()
-    assert here.wall.said[-1].post.receipt == translate("receipt.nothing", "zh")
+    assert here.chat.posts[-1].post.receipt == translate("receipt.nothing", "zh")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
-from tests.harness.lab import Lab
+from bot.storage.approvals import derive_task_card_id
+from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.presses import started
-from tests.stories.script import calls
+from tests.stories.script import DONE, calls
+from tests.tools.office import SICK
+from tools.characters import has_invisible
 
 
 async def test_a_slip_of_the_model_is_in_the_journal_and_not_in_the_thread(redis: Redis) -> None:
@@ -17,10 +22,10 @@ async def test_a_slip_of_the_model_is_in_the_journal_and_not_in_the_thread(redis
         calls(("fly", {})),
         calls(("start_process", {"process": "trip", "form": {}})),
     ]
-    here = Lab(redis, [*slips, calls(("list_people", {"name": "李"})), ModelReply(text="有两位。")])
-    await here.says("有谁姓李？")
+    here = Bot(redis, [*slips, calls(("list_people", {"name": "李"})), ModelReply(text="有两位。")])
+    await here.put_message("有谁姓李？")
     await here.work()
-    shown = "\n".join(here.wall.texts())
+    shown = "\n".join(here.chat.texts())
     assert "查询人员" in shown and shown.count("1. ") == 1 and "2. " not in shown
     assert not any(word in shown for word in ("参数不对", "fly", "trip"))
     steps = [one.more async for one in here.journal.stream_records(kinds=["step"])]
@@ -28,32 +33,57 @@ async def test_a_slip_of_the_model_is_in_the_journal_and_not_in_the_thread(redis
     assert "page" in steps[0]["why"] and "fly" in steps[1]["why"]
 
 
-async def test_what_people_can_mend_is_shown(redis: Redis) -> None:
-    here = Lab(redis, [calls(("request_status", {"request_id": "L-0099"})), ModelReply(text="没有这个申请。")])
-    await here.says("L-0099 怎么样了")
-    await here.work()
-    assert any("L-0099" in text and "1. " in text for text in here.wall.texts())
-
-
 @pytest.mark.parametrize("text", ["你好", "您好！", "谢谢", "Hi there", "thanks a lot 🙏", "OK."])
 async def test_under_a_greeting_stands_no_receipt(redis: Redis, text: str) -> None:
-    here = Lab(redis, [ModelReply(text="Hello.")])
-    await here.says(text)
+    here = Bot(redis, [ModelReply(text="Hello.")])
+    await here.put_message(text)
     await here.work()
-    assert [one.post.receipt for one in here.wall.said] == [""]
+    assert [one.post.receipt for one in here.chat.posts] == [""]
 
 
-@pytest.mark.parametrize("text", ["你好，帮我请个假", "hello, approve it", "ok"])
-async def test_an_answer_that_says_it_did_something_has_one(redis: Redis, text: str) -> None:
-    """Also after a greeting, if the model claims what nobody did; twice, since it is held up once."""
-    here = Lab(redis, [ModelReply(text="邮件已经发出去了。"), ModelReply(text="邮件已经发出去了。")])
-    await here.says(text)
+# One who types, a model that copies, an approver who answers
+
+
+HIDDEN = "\u200b\u2028\u061c\U000e0041"
+
+
+async def test_the_model_reads_what_people_see(redis: Redis) -> None:
+    here = Bot(redis, [calls(("list_people", {"name": f"李四{HIDDEN}"})), ModelReply(text=f"没有{HIDDEN}找到。")])
+    await here.put_message(f"李四{HIDDEN}在吗？")
     await here.work()
-    assert "以这一行为准" in here.wall.said[-1].post.receipt
+    sent = [str(message["content"]) for request in here.model.requests for message in request if message.get("content")]
+    assert any("李四⟨U+200B⟩⟨U+2028⟩⟨U+061C⟩⟨U+E0041⟩在吗" in text for text in sent)
+    assert not any(has_invisible(text) for text in sent)
 
 
-async def test_a_receipt_says_who_did_it(redis: Redis) -> None:
+async def test_an_opinion_loses_them_and_the_decided_card_says_so(redis: Redis) -> None:
     here = await started(redis)
-    await here.presses(here.wall.cards("DU2")[0], "approve", person="U2")
+    await here.put_press(here.chat.cards("DU2")[0], "reject", person="U2", form={"opinion": f"缺{HIDDEN}发票"})
     await here.work()
-    assert any("您已同意：张三的请假申请 L-0001" in str(one.post) for one in here.wall.said)
+    approval = await here.approvals.load_approval(derive_task_card_id(here.keys, "L-0001-1"))
+    assert approval is not None and approval.form["opinion"] == "缺发票" and approval.removed_characters == 4
+    request = await here.engine.get_request("L-0001")
+    assert request.opinions[-1].text == "缺发票"
+    [shown] = [one.post.card for one in here.chat.posts if one.place.channel == "DU2"]
+    assert shown is not None and "有 4 个看不见的字符，已去掉" in shown.lead
+
+
+# What the rules tell a model to do when a person wants something else than what waits
+
+
+async def test_of_a_withdrawal_and_a_new_start_in_one_reply_the_start_is_told_to_wait(redis: Redis) -> None:
+    """So the rules say: after its result. Then it is one run, and no further message."""
+    bot = Bot(redis)
+    started = await bot.engine.start_request("leave", SICK, "U1", "key", TODAY)
+    withdraw = ("withdraw_request", {"request_id": started.request, "because": "改日期"})
+    anew = ("start_process", {"process": "leave", "form": {**SICK, "end_date": SICK["start_date"]}})
+    bot.model.script += [calls(withdraw, anew), calls(anew, first=2), DONE]
+    await bot.put_message("病假改成一天")
+    await bot.work()
+    [card] = [one for one in bot.chat.cards() if "撤回" in one.title]
+    assert len(bot.chat.cards()) == 1
+    await bot.put_press(card, "confirm")
+    await bot.work()
+    results = [json.loads(one["content"]) for one in bot.model.requests[1] if one["role"] == "tool"]
+    assert {one.get("error") for one in results} >= {"one_at_a_time"}
+    assert any("撤回" not in one.title for one in bot.chat.cards()), "and the new one has its card in the same run"

@@ -30,17 +30,11 @@ LIN = Person(id="U5", name="李文光", names=("Li Wenguang",), email="lin@examp
 GONE = Person(id="U6", name="钱七", names=("Qian Qi",), active=False)
 PEOPLE = (ZHANG, LI, WANG, ZHAO, LIN, GONE)
 
-SICK = {
-    "leave_type": "sick",
-    "start_date": "2026-11-23",
-    "end_date": "2026-11-24",
-    "reason": "胃疼",
-    "approver": "U2",
-}
+SICK = {"leave_type": "sick", "start_date": "2026-11-23", "end_date": "2026-11-24", "reason": "胃疼", "approver": "U2"}
 """Two working days."""
 LONG = {**SICK, "end_date": "2026-11-27"}
 """Five working days: two levels."""
-SHORT = {"leave_type": "personal", "start_date": "2026-11-30", "end_date": "2026-11-30", "reason": "搬家"}
+SHORT = {"leave_type": "personal", "start_date": "2026-12-02", "end_date": "2026-12-02", "reason": "搬家"}
 """One working day: passes by rule."""
 TAXI = {"amount": "86.5", "category": "transport", "reason": "去客户现场", "approver": "U2"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
 from typing import Any
@@ -15,8 +15,9 @@ from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.memory_store import MemoryStore
 from tests.tools.company import GONE, LI, LIN, LONG, NOW, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled
 from tools.catalog import TOOLS
+from tools.outside import Outside
 from tools.ports import CardService
-from tools.spec import Caller, Person, Proposal, ToolError, ToolOutcome
+from tools.spec import Caller, EffectPlace, Person, Proposal, ToolError, ToolOutcome
 from tools.tasks.task_actions import StoredDecision, check_task_decision
 from tools.tasks.todo import propose_decision
 from tools.tool import Tool, ToolContext, ToolServices
@@ -55,6 +56,10 @@ __all__ = [
 ]
 
 
+async def allow_sending() -> None:
+    """The lease is always ours here."""
+
+
 @dataclass
 class People:
     """The directory, in memory."""
@@ -88,13 +93,11 @@ class Office:
 
     @property
     def desk(self) -> ToolServices:
-        return ToolServices(
-            directory=self.people,
-            engine=self.engine,
-            mailer=self.mailer,
-            cards=self.cards,
-            render_text=render_value,
-        )
+        return ToolServices(directory=self.people, engine=self.engine, cards=self.cards, render_text=render_value)
+
+    @property
+    def outside(self) -> Outside:
+        return Outside(mailer=self.mailer, assert_may_send=allow_sending)
 
     def use(self, person: Person, key: str = "") -> ToolContext:
         return ToolContext(
@@ -126,7 +129,9 @@ class Office:
         assert card.stored_args is not None
         button = next(c for c in plan.choices if c.name == choice)
         stored = card.stored_args.model_validate({**plan.args, **button.fixed_args, **(form or {})})
-        outcome: ToolOutcome = await seen(card, card.run(self.use(person, key), stored))
+        is_outside = card.effect_place is EffectPlace.OUTSIDE
+        use = replace(self.use(person, key), outside=self.outside if is_outside else None)
+        outcome: ToolOutcome = await seen(card, card.run(use, stored))
         return outcome
 
     async def do(self, person: Person, tool: str, choice: str = "confirm", /, **args: Any) -> ToolOutcome:

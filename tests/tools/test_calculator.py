@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.corpus import corpus
 from tests.tools.office import ZHANG, known, office, refused
 from tools.calculator.formula import MAX_DEPTH, MAX_DIGITS, MAX_LENGTH, SHOWN_DIGITS, compute_expression
 from tools.spec import ToolError
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "result"),
     [
         ("750*12 + 0.5*8*12*7", "9336"),
@@ -50,7 +51,7 @@ def test_sums(text: str, result: str) -> None:
     assert compute_expression(text).text == result
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "code", "said"),
     [
         ("", "bad_sum", "a number is missing"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import pytest
-
 from bot.core.i18n import render_value, translate_label
-from tests.tools.company import PEOPLE, SHORT, SICK, filled
+from tests.tools.company import SHORT, SICK, filled
+from tests.tools.office import People
 from tests.tools.workflow.trip import MAIL, TELL, trip, user
-from tools.cards.fields import MailDraft, build_dialog_fields, build_form_card_fields, build_mail_draft
-from tools.spec import Person
+from tools.cards.fields import (
+    MailDraft,
+    build_change_fields,
+    build_dialog_fields,
+    build_form_card_fields,
+    build_mail_draft,
+)
+from tools.spec import CardField
 from tools.workflow.engine.state import FilledForm
 from tools.workflow.process.definition import Process, load_shipped_processes
 
@@ -19,58 +22,47 @@ TRIP = trip(user("first", "approver"), TELL, MAIL)
 FULL = {"approver": "U2", "kind": "annual", "handover": "U5", "cc": "U5,U3"}
 
 
-class Known:
-    """A directory of the company."""
-
-    async def find_person(self, person: str) -> Person | None:
-        return next((p for p in PEOPLE if p.id == person), None)
-
-    async def list_people(self) -> tuple[Person, ...]:
-        return PEOPLE
-
-    async def refresh_people(self, people: Iterable[str]) -> None:
-        """Nothing is remembered here: it is as fresh as can be."""
-
-
 async def shown(process: Process, found: FilledForm, language: str) -> dict[str, str]:
     return {
         translate_label(f.label, language): render_value(f.value, language)
-        for f in await build_form_card_fields(Known(), process, found)
+        for f in await build_form_card_fields(People(), process, found)
     }
 
 
-async def test_the_balance_is_shown_with_the_days_in_both_languages() -> None:
+async def test_the_balance_is_shown_and_everybody_who_decides_or_is_told_is_on_the_card() -> None:
     found = filled(LEAVE, {**SICK, "leave_type": "annual"})
     chinese, english = await shown(LEAVE, found, "zh"), await shown(LEAVE, found, "en")
     assert chinese["余额"] == "年假：2026 年批准后还剩 8 天 / 全年 10 天"
     assert english["Balance"] == "Annual leave: 8 of 10 days left in 2026 after this"
     assert "余额" not in await shown(LEAVE, filled(LEAVE, SICK), "zh"), "sick leave takes nothing from it"
-
-
-async def test_everybody_who_decides_or_is_told_is_on_the_card() -> None:
     form = trip(user("first", "approver"), user("财务 Finance", "role:finance"), TELL, MAIL)
     facts = await shown(form, filled(form, FULL), "en")
     assert (facts["Approver"], facts["财务 Finance"], facts["Copies"]) == ("Li Si", "Zhao Liu", "Li Wenguang, Wang Wu")
     assert facts["Copies to"] == "Zhao Liu", "who is told beside those that the form itself names"
-
-
-async def test_a_board_is_named_in_full() -> None:
     form = trip(user("first", "approver"), user("all", "board"))
     assert (await shown(form, filled(form, FULL), "zh"))["会签"] == "王五、赵六、李文光"
 
 
-@pytest.mark.parametrize(
-    ("language", "draft"),
-    [
+def test_no_change_is_passed_over_because_two_values_read_the_same() -> None:
+    def list_changes(old: str, new: str, *, is_same: bool = False) -> list[str]:
+        label = {"zh": "事由", "en": "Reason"}
+        before, after = ([CardField(label=label, value=one)] if one else [] for one in (old, new))
+        fields = build_change_fields(before, after, render_value, is_same=is_same)
+        return [render_value(one.value, "zh") for one in fields]
+
+    assert list_changes("甲", "乙") == ["事由：甲 → 乙"]
+    assert list_changes("", "乙") == ["事由：（空） → 乙"] and list_changes("甲", "") == ["事由：甲 → （空）"]
+    assert list_changes("a" * 200 + "b", "a" * 200 + "c") == ["事由：有改动，全文见本卡片"]
+    assert list_changes("r.png", "r.png") == ["有改动，但看上去一样，例如换了同名的文件"]
+    assert list_changes("r.png", "r.png", is_same=True) == ["没有改动，和上一次完全一样"]
+
+
+async def test_a_mail_is_written_from_the_form_and_what_people_wrote_is_never_a_placeholder() -> None:
+    for language, draft in (
         ("zh", MailDraft(("U4",), "年假：李文光", "2 天，抄送 李文光、王五")),
         ("en", MailDraft(("U4",), "Annual leave: Li Wenguang", "2 days, copies to Li Wenguang, Wang Wu")),
-    ],
-)
-async def test_a_mail_is_written_from_the_form(language: str, draft: MailDraft) -> None:
-    assert await build_mail_draft(Known(), TRIP, filled(TRIP, FULL), "mail", language) == draft
-
-
-async def test_what_people_wrote_is_never_a_placeholder() -> None:
+    ):
+        assert await build_mail_draft(People(), TRIP, filled(TRIP, FULL), "mail", language) == draft
     text = "{days} {0.__class__}"
     assert (await shown(LEAVE, filled(LEAVE, {**SHORT, "reason": text}), "zh"))["请假事由"] == text
 

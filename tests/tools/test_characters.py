@@ -8,10 +8,10 @@ import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.corpus import corpus
 from tools.characters import count_invisible, has_invisible, remove_invisible, show_in_line, show_invisible
 
 EMOJI = Path(__file__).with_name("emoji_sequences.txt").read_text(encoding="utf-8").split("\n")[:-1]
@@ -22,13 +22,6 @@ IGNORABLE = (
     "E0100-E01EF E01F0-E0FFF"
 )
 """Default_Ignorable_Code_Point as DerivedCoreProperties.txt (17.0) lists it."""
-NAMED = {
-    "zero width space": "\u200b", "Arabic letter mark": "\u061c", "left-to-right mark": "\u200e",
-    "right-to-left mark": "\u200f", "line separator": "\u2028", "paragraph separator": "\u2029", "C1": "\x85",
-    "tag": "\U000e0041", "variation selector": "a\ufe0f", "override": "\u202e", "isolate": "\u2066",
-    "byte order mark": "\ufeff", "soft hyphen": "\u00ad", "Hangul filler": "\u3164", "word joiner": "\u2060",
-    "zero": "\x00", "escape": "\x1b", "selector 256": "a\U000e01ef", "joiner": "a\u200db",
-}  # fmt: skip
 TEXTS = st.text(
     st.one_of(
         st.characters(),
@@ -55,21 +48,22 @@ def test_what_unicode_calls_ignorable_control_format_or_separator_is_invisible_a
     assert assigned == {"\u2800", "\ufffc"}, "blank Braille, and what stands for an object"
 
 
-@pytest.mark.parametrize("text", NAMED.values(), ids=NAMED)
-def test_the_characters_of_the_issue(text: str) -> None:
-    assert has_invisible(text)
-    assert not has_invisible(remove_invisible(text)) and not has_invisible(show_invisible(text))
-    assert "⟨U+" in show_invisible(text)
-
-
-def test_an_emoji_stays_as_it_is() -> None:
+def test_an_emoji_and_a_word_stay_as_they_are_and_ends_of_lines_are_no_secret() -> None:
     assert len(EMOJI) > 600
     changed = [one for one in EMOJI if not one == show_invisible(one) == remove_invisible(one) or has_invisible(one)]
     assert changed == []
     assert show_invisible("".join(EMOJI)) == "".join(EMOJI)
+    persian, hindi = "می\u200cخواهم", "क्\u200dष"
+    assert [remove_invisible(one) for one in (persian, hindi)] == [persian, hindi]
+    assert show_invisible(persian) == "می⟨U+200C⟩خواهم" and has_invisible(persian)
+    assert remove_invisible("می\u200c\u200cخ") == "میخ" and remove_invisible("Li\u200cSi\u200d") == "LiSi"
+    assert show_invisible("a\r\nb\tc\nd") == "a\nb\tc\nd" == remove_invisible("a\r\nb\tc\nd")
+    assert show_invisible("a\u200b\r\nb") == "a⟨U+200B⟩\nb" and remove_invisible("a\u200b\r\nb") == "a\nb"
+    assert show_invisible("a\rb") == "a⟨U+000D⟩b"
+    assert show_in_line("a\n\tb\u200b") == "a⟨U+000A⟩⟨U+0009⟩b⟨U+200B⟩"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("hidden", "shown"),
     [
         ("🏴" + "".join(chr(0xE0000 + ord(c)) for c in "obey") + "\U000e007f", "🏴⟨U+E006F⟩⟨U+E0062⟩"),
@@ -82,20 +76,6 @@ def test_an_emoji_stays_as_it_is() -> None:
 )
 def test_nothing_hides_in_what_looks_like_an_emoji(hidden: str, shown: str) -> None:
     assert shown in show_invisible(hidden)
-
-
-def test_a_word_keeps_the_joiner_it_is_spelled_with_and_shows_it() -> None:
-    persian, hindi = "می\u200cخواهم", "क्\u200dष"
-    assert [remove_invisible(one) for one in (persian, hindi)] == [persian, hindi]
-    assert show_invisible(persian) == "می⟨U+200C⟩خواهم" and has_invisible(persian)
-    assert remove_invisible("می\u200c\u200cخ") == "میخ" and remove_invisible("Li\u200cSi\u200d") == "LiSi"
-
-
-def test_ends_of_lines_are_no_secret() -> None:
-    assert show_invisible("a\r\nb\tc\nd") == "a\nb\tc\nd" == remove_invisible("a\r\nb\tc\nd")
-    assert show_invisible("a\u200b\r\nb") == "a⟨U+200B⟩\nb" and remove_invisible("a\u200b\r\nb") == "a\nb"
-    assert show_invisible("a\rb") == "a⟨U+000D⟩b"
-    assert show_in_line("a\n\tb\u200b") == "a⟨U+000A⟩⟨U+0009⟩b⟨U+200B⟩"
 
 
 @given(TEXTS)
@@ -114,7 +94,7 @@ def test_visible_text_is_not_touched(before: str, after: str) -> None:
     assert show_invisible(plain) == plain == remove_invisible(plain)
 
 
-@pytest.mark.parametrize("work", [has_invisible, remove_invisible, show_invisible])
+@corpus("work", [has_invisible, remove_invisible, show_invisible])
 def test_forty_thousand_characters_take_no_time(work: Callable[[str], object]) -> None:
     seeds = ["a\u200b", "😀\u200d", "🏴\U000e0067", "\ufe0f", "1\ufe0f", "م\u200c", "\r\n", "\x00"]
     taken = []

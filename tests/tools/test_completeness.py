@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from bot.core.i18n import LANGUAGES, translate
+from tests.harness.corpus import corpus
 from tools.mail.completeness import SHORT, is_template, require_complete_draft
 from tools.spec import ToolError
 
 
-@pytest.mark.parametrize(
+@corpus(
     "text",
     [
         "请用户提供邮件内容",
@@ -43,7 +45,7 @@ def test_templates_are_refused(text: str) -> None:
     assert is_template(text)
 
 
-@pytest.mark.parametrize(
+@corpus(
     "text",
     [
         "李四你好，请假申请 L-0012 还在等你审批，麻烦看一下。",
@@ -63,7 +65,7 @@ def test_real_texts_are_not(text: str) -> None:
     assert not is_template(text)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("subject", "body", "code", "field"),
     [
         ("", "hello", "empty_mail", "subject"),
@@ -72,10 +74,11 @@ def test_real_texts_are_not(text: str) -> None:
         ("TBD", "hello", "template_mail", "subject"),
         ("hello", "{{body}}", "template_mail", "body"),
         ("x" * 201, "hello", "bad_subject", "subject"),
-        ("hello\nBcc: all@example.com", "hello", "bad_subject", "subject"),
         ("hello\r\nBcc: all@example.com", "hello", "bad_subject", "subject"),
-        ("hello\u2028there", "hello", "bad_subject", "subject"),
+        *((f"a{sign}Bcc: b@example.com", "hello", "bad_subject", "subject") for sign in "\n\r\x0b\x85\u2028\u2029\x00"),
         ("hello", "x" * 10_001, "too_long", "body"),
+        ("hello", "-- \nCountersign  sends this on\u3000behalf of 王五 (wangwu@example.com).", "posing_mail", "body"),
+        ("hello", "你好\n　【本邮件由Ｃountersign 代 王五 发送】", "posing_mail", "body"),
     ],
 )
 def test_what_is_wrong_with_a_mail_is_named(subject: str, body: str, code: str, field: str) -> None:
@@ -84,19 +87,18 @@ def test_what_is_wrong_with_a_mail_is_named(subject: str, body: str, code: str, 
     assert (error.value.code, error.value.field) == (code, field)
 
 
-def test_a_text_is_tidied() -> None:
+@corpus(("key", "language"), [(f"mail.{one}", two) for one in ("first_line", "first_line_alone") for two in LANGUAGES])
+def test_no_body_repeats_the_first_line_under_another_name_except_in_a_quotation(key: str, language: str) -> None:
+    line = translate(key, language, name="王五", address="wangwu@example.com")
+    with pytest.raises(ToolError, match="first line"):
+        require_complete_draft("hello", f"hello\n\n{line}", 200, 10_000)
+    said = f"hello\n> {line}\nthat is what Countersign sends"
+    assert require_complete_draft("hello", said, 200, 10_000) == ("hello", said)
+
+
+def test_a_text_is_tidied_and_lengths_are_bounded_after_trimming() -> None:
     assert require_complete_draft(" Hi ", "a\r\nb\rc\x00 \n", 200, 10_000) == ("Hi", "a\nb\nc")
     assert require_complete_draft("x" * 200, "y" * 10_000, 200, 10_000) == ("x" * 200, "y" * 10_000)
-
-
-@pytest.mark.parametrize("sign", ["\n", "\r", "\x0b", "\x85", "\u2028", "\u2029", "\x00"])
-def test_no_sign_begins_another_line_of_a_subject(sign: str) -> None:
-    with pytest.raises(ToolError) as error:
-        require_complete_draft(f"a{sign}Bcc: b@example.com", "hello", 200, 100)
-    assert (error.value.code, error.value.field, error.value.params) == ("bad_subject", "subject", {"limit": 200})
-
-
-def test_lengths_are_bounded_after_trimming() -> None:
     assert require_complete_draft(" abcd ", "\r\n12\r\n3\r4\n", 4, 6) == ("abcd", "12\n3\n4")
     with pytest.raises(ToolError) as error:
         require_complete_draft("abcde", "hello", 4, 6)

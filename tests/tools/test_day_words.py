@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.harness.corpus import corpus
 from tools.day_words import drop_year, format_day_words, format_period_words, list_day_words
 
 DAYS = st.dates(date(1900, 1, 1), date(2999, 12, 31))
@@ -52,7 +52,7 @@ def test_a_period_names_both_days_and_says_one_year_once(first: date, length: in
             assert (read_back(start, language), read_back(end, language)) == (first, last)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("first", "last", "halves", "language", "words"),
     [
         ("2026-12-07", "2026-12-07", ("", ""), "zh", "2026年12月7日 周一"),

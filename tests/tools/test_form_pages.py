@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from bot.core.i18n import render_value
+from tests.harness.corpus import corpus
 from tests.tools.company import SICK, ZHANG
 from tests.tools.office import office
 from tools.requests.form_pages import PAGE, PAGES, FormPage, FormTooLongError, build_form_page, list_form_problems
@@ -49,16 +50,20 @@ def names(found: Sequence[FormPage]) -> list[list[str]]:
     return [[field.name for field in page.fields] for page in found]
 
 
-async def test_what_is_needed_comes_first_and_no_page_has_more_than_six_inputs() -> None:
+async def test_what_is_needed_comes_first_and_an_amount_and_its_currency_are_never_parted() -> None:
     found = await pages(LEAVE)
     assert names(found) == [
         ["leave_type", "start_date", "end_date", "reason", "approver"],
         ["start_half", "end_half", "handover", "cc", "attachment"],
     ]
     assert [(page.is_followed, page.has_more) for page in found] == [(False, True), (False, False)]
+    for count in range(6):
+        more = "".join(FIELD.format(name=name, required="true") for name in "abcdef"[:count])
+        for page in names(await pages(extend(EXPENSE, more))):
+            assert ("amount" in page) == ("currency" in page)
 
 
-@pytest.mark.parametrize("count", range(18))
+@corpus("count", range(18))
 async def test_however_many_fields_each_stands_on_one_page(count: int) -> None:
     process = with_fields(count)
     needed = 5 + count
@@ -74,13 +79,6 @@ async def test_however_many_fields_each_stands_on_one_page(count: int) -> None:
     assert {f"text_{one}" for one in "abcdefghijklmnopqrstuvwxyz"[:count]} <= first and asked <= PAGES
 
 
-async def test_an_amount_and_its_currency_are_never_parted() -> None:
-    for count in range(6):
-        more = "".join(FIELD.format(name=name, required="true") for name in "abcdef"[:count])
-        for page in names(await pages(extend(EXPENSE, more))):
-            assert ("amount" in page) == ("currency" in page)
-
-
 async def test_a_row_that_asks_for_a_field_brings_it_to_the_front() -> None:
     process = extend(LEAVE, HANDOVER)
     days = {"leave_type": "sick", "start_date": "2026-12-07"}
@@ -91,16 +89,12 @@ async def test_a_row_that_asks_for_a_field_brings_it_to_the_front() -> None:
     desk = office(processes=(process,))
     asked = await list_form_problems(desk.use(ZHANG), process, {**days, "end_date": "2026-12-16", "reason": "x"})
     assert [name for name, _ in asked] == ["handover"]
-
-
-async def test_what_has_come_to_be_needed_stands_on_the_page_that_is_in_front() -> None:
-    process, desk = extend(LEAVE, HANDOVER), office(processes=(extend(LEAVE, HANDOVER),))
     first = ["leave_type", "start_date", "end_date", "reason", "approver"]
     form = {"leave_type": "sick", "start_date": "2026-12-07", "end_date": "2026-12-10", "end_half": "am"}
-    short = await build_form_page(desk.use(ZHANG), process, {**form, "start_half": "pm"}, first)
-    long = await build_form_page(desk.use(ZHANG), process, {**form, "start_half": "am"}, first)
-    found = [[(f.name, f.required) for f in page.fields if f.name == "handover"] for page in (short, long)]
-    assert found == [[("handover", False)], [("handover", True)]]
+    for half, is_needed in (("pm", False), ("am", True)):
+        page = await build_form_page(desk.use(ZHANG), process, {**form, "start_half": half}, first)
+        needed = [f.required for f in page.fields if f.name == "handover"]
+        assert needed == [is_needed], "what has come to be needed stands on the page that is in front"
 
 
 async def test_the_rules_fill_in_who_decides_and_a_choice_of_the_author_is_judged_at_once() -> None:
@@ -111,24 +105,23 @@ async def test_the_rules_fill_in_who_decides_and_a_choice_of_the_author_is_judge
     assert not any(f.required for f in found.fields if f.name == "approver")
     wrong = await pages(LEAVE, **form, approver=ZHANG.id)
     assert len(wrong[0].problems) == 1
+    nothing = (await pages(LEAVE, reason="rest"))[0]
+    assert not nothing.facts and not nothing.problems, "before anything that counts is there"
+    desk = office()
+    alone = ZHANG.model_copy(update={"manager": None})
+    others = [p.model_copy(update={"roles": frozenset()}) for p in desk.people.known if p.id != ZHANG.id]
+    desk.people.known = [alone, *others]
+    found = await build_form_page(desk.use(alone), LEAVE, form)
+    assert "error.no_approver" in [one.key for one in found.problems]
 
 
-async def test_nothing_is_told_before_anything_that_counts_is_there() -> None:
-    found = (await pages(LEAVE, reason="rest"))[0]
-    assert not found.facts and not found.problems
-
-
-async def test_all_that_is_wrong_is_found_at_once_and_what_will_do_is_not_complained_about() -> None:
+async def test_all_that_is_wrong_is_found_at_once_and_what_has_no_problem_makes_a_card() -> None:
+    """The check of the dialog and the proposal of the card never disagree."""
     desk = office()
     wrong = {"leave_type": "flying", "start_date": "soon", "end_date": "2026-12-16", "approver": "Nobody At All"}
     found = await list_form_problems(desk.use(ZHANG), LEAVE, wrong)
     assert {name for name, _ in found} == {"leave_type", "start_date", "reason", "approver"}
     assert await list_form_problems(desk.use(ZHANG), LEAVE, SICK) == ()
-
-
-async def test_what_has_no_problem_makes_a_card_and_what_has_one_makes_none() -> None:
-    """The check of the dialog and the proposal of the card never disagree."""
-    desk = office()
     await desk.start({**SICK, "start_date": "2026-12-01", "end_date": "2026-12-02"})
     for change in (
         {},
@@ -162,16 +155,3 @@ async def test_a_preview_never_raises_whatever_is_half_filled_in() -> None:
         for field in process.form.fields:
             for value in ("", "x", "0", "-1", "2026-13-45", "U404", "\u200b", "9" * 400, "am", "1e9"):
                 preview_form(process, {field.name: value}, context)
-
-
-async def test_somebody_without_a_superior_is_told_so_before_they_submit() -> None:
-    desk = office()
-    alone = ZHANG.model_copy(update={"manager": None})
-    desk.people.known = [alone if p.id == ZHANG.id else replace_roles(p) for p in desk.people.known]
-    form = {"leave_type": "sick", "start_date": "2026-12-07", "end_date": "2026-12-16"}
-    found = await build_form_page(desk.use(alone), LEAVE, form)
-    assert "error.no_approver" in [one.key for one in found.problems]
-
-
-def replace_roles(person: object) -> object:
-    return person.model_copy(update={"roles": frozenset()})  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.tool_executor import OBSERVATION_MAX, format_observation
@@ -34,7 +34,6 @@ class Reader:
         desk = ToolServices(
             directory=self.there.people,
             engine=self.there.engine,
-            mailer=self.there.mailer,
             handbook=Handbook(self.folder),
         )
         card = known(tool)
@@ -68,6 +67,8 @@ async def test_a_question_finds_a_section_that_is_read_and_cited() -> None:
     assert "不能结转" in first["excerpt"]
     read = (await reader.look("read_handbook", section=first["section"])).data
     assert "12 月 31 日" in read["text"] and (read["file"], read["pages"], read["more"]) == ("leave.zh.md", 1, None)
+    listed = await Reader(DEMO).all("")
+    assert listed == [one.id for one in Handbook(DEMO).load_snapshot().sections] and len(set(listed)) == len(listed)
 
 
 async def test_what_is_not_there_is_told(tmp_path: Path) -> None:
@@ -81,15 +82,9 @@ async def test_what_is_not_there_is_told(tmp_path: Path) -> None:
         assert (error.code, error.params) == ("bad_handbook", {"file": "a.md"})
 
 
-async def test_no_question_lists_everything_once() -> None:
-    listed = await Reader(DEMO).all("")
-    assert listed == [one.id for one in Handbook(DEMO).load_snapshot().sections] and len(set(listed)) == len(listed)
-
-
 FILE = st.text() | st.lists(st.text(st.characters(codec="utf-8"), max_size=60), max_size=60).map("\n# ".join)
 
 
-@settings(deadline=None)
 @given(content=FILE.filter(lambda text: text.encode("utf-8", "ignore").decode() == text), query=st.text(max_size=60))
 async def test_pages_cover_everything_exactly_once(
     tmp_path_factory: pytest.TempPathFactory, content: str, query: str
@@ -122,13 +117,10 @@ async def test_the_worst_page_is_not_cut(tmp_path: Path) -> None:
     assert len(await reader.read(Handbook(tmp_path).load_snapshot().sections[0].id)) == 40_000 + 203
 
 
-def test_an_excerpt_is_the_piece_that_has_the_words() -> None:
+def test_an_excerpt_is_the_piece_that_has_the_words_and_without_a_handbook_its_tools_are_not_offered() -> None:
     text = "年假十天。" * 100 + "结转不可以。" + "病假另算。" * 100
     assert "结转" in extract_excerpt(text, "能结转吗") and len(extract_excerpt(text, "能结转吗")) <= 200
     assert extract_excerpt("", "x") == ""
-
-
-def test_without_a_handbook_its_tools_are_not_offered() -> None:
     names = {tool.name for tool in select_offered_tools(TOOLS, handbook=False, think=False)}
     assert names == {tool.name for tool in TOOLS} - {"search_handbook", "read_handbook", "think"}
     assert select_offered_tools(TOOLS, handbook=True, think=True) == TOOLS

@@ -9,20 +9,16 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.tools.office import LI, NOW, TAXI, ZHANG, People, facts, office, refused
+from tests.tools.office import LI, NOW, TAXI, ZHANG, People, facts, known, office, refused
+from tools.spec import Privacy
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision
 from tools.workflow.process.definition import load_shipped_processes
 
-TWO_DAYS = {
-    "leave_type": "annual",
-    "start_date": "2026-11-23",
-    "end_date": "2026-11-24",
-    "reason": "x",
-    "approver": "李四",
-}
+DAYS = {"start_date": "2026-11-23", "end_date": "2026-11-24"}
+TWO_DAYS = {"leave_type": "annual", **DAYS, "reason": "x", "approver": "李四"}
 NEXT_YEAR = {**TWO_DAYS, "start_date": "2027-03-01", "end_date": "2027-03-01"}
 SICK = {**TWO_DAYS, "leave_type": "sick", "start_date": "2026-12-01", "end_date": "2026-12-02"}
 
@@ -40,11 +36,6 @@ async def test_what_is_approved_and_what_waits_is_taken_from_the_year() -> None:
     assert (approved["waiting"], approved["approved"], approved["left"]) == ("0", "2", "8")
     await there.start(SICK)
     assert (await there.look(ZHANG, "leave_balance"))["balances"] == [approved], "sick leave is not taken from it"
-
-
-async def test_it_says_what_the_card_of_the_next_request_says() -> None:
-    there = office()
-    await there.start(TWO_DAYS)
     (known,) = (await there.look(ZHANG, "leave_balance"))["balances"]
     later = {**TWO_DAYS, "start_date": "2026-12-07", "end_date": "2026-12-07", "approver": ""}
     plan = await there.plan(ZHANG, "start_process", process="leave", form=later)
@@ -52,23 +43,16 @@ async def test_it_says_what_the_card_of_the_next_request_says() -> None:
     assert ("余额", f"年假：2026 年批准后还剩 {left} 天 / 全年 {whole} 天") in facts(plan)
 
 
-async def test_each_year_has_its_own_and_a_colleague_s_is_not_touched() -> None:
+async def test_each_year_and_everybody_has_their_own() -> None:
     there = office()
     await there.start(NEXT_YEAR)
     assert [one["left"] for one in (await there.look(ZHANG, "leave_balance"))["balances"]] == ["10"]
     assert [one["left"] for one in (await there.look(ZHANG, "leave_balance", year=2027))["balances"]] == ["9"]
     assert [one["left"] for one in (await there.look(LI, "leave_balance", year=2027))["balances"]] == ["10"]
     assert (await refused(there.look(ZHANG, "leave_balance", year=1900))).code == "no_calendar"
-
-
-async def test_a_person_s_own_number_of_days_goes_first() -> None:
-    there = office()
     mine = ZHANG.model_copy(update={"allowance": 15})
     there.people.known = [mine, *(one for one in there.people.known if one.id != ZHANG.id)]
     assert [one["left"] for one in (await there.look(mine, "leave_balance"))["balances"]] == ["15"]
-
-
-# However many requests there are
 
 
 class CountingStore(RedisStore):
@@ -163,3 +147,12 @@ async def test_what_a_version_without_the_lists_writes_is_counted_all_the_same(r
         await redis.hset("cs:{wf}:in_years", "U1", f"{counts[0] + 2}:{counts[1] + 2}")  # type: ignore[misc]
     assert await left(now) == (4 if is_counted else 7)
     assert await left(now) == (4 if is_counted else 7)
+
+
+async def test_a_balance_names_its_person_and_nobody_sees_another_one() -> None:
+    there = office()
+    assert (await there.look(ZHANG, "leave_balance"))["of"] == ZHANG.name
+    assert (await there.look(ZHANG, "leave_balance", person="张三"))["of"] == ZHANG.name
+    error = await refused(there.look(ZHANG, "leave_balance", person="Li Si"))
+    assert (error.code, error.params["name"]) == ("own_balance_only", LI.name)
+    assert known("leave_balance").privacy is Privacy.PRIVATE, "it goes to the DM when it is asked for in a channel"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib import resources
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.corpus import corpus
 from tools.people.lookalikes import compute_looks, compute_skeleton, is_lookalike, split_skeleton
 
 LINES = resources.files("tools.people").joinpath("confusables.tsv").read_text(encoding="utf-8").splitlines()
@@ -33,7 +33,7 @@ def test_every_pair_of_unicodes_confusables_looks_alike() -> None:
     assert all(is_lookalike(f"Li{one}Si", f"Li{other}Si") for one, other in seen)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("one", "other"),
     [
         # UTS #39 §4 and UTR #36 §2: their own examples.
@@ -70,7 +70,7 @@ def test_these_look_alike(one: str, other: str) -> None:
     assert is_lookalike(one, other) and is_lookalike(other, one)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("one", "other"),
     [
         ("李四", "李泗"),
@@ -93,7 +93,7 @@ def test_these_do_not(one: str, other: str) -> None:
     assert not is_lookalike(one, other)
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("name", "part", "begins", "stands"),
     [
         ("Wang Wu", "Wang", True, True),
@@ -114,7 +114,6 @@ def test_a_part_of_a_name_begins_and_ends_between_letters(name: str, part: str, 
     assert skeleton.has_part(compute_skeleton(part)) == stands
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=40))
 def test_a_text_looks_like_itself_in_capitals_full_width_and_with_something_hidden(text: str) -> None:
     for other in (text, f"\u200b{text}\u2060", f"  {text} ", text.replace("i", "\u0456").replace("a", "\u0430")):

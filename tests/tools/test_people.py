@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.corpus import corpus
 from tests.tools.office import GONE, LI, LIN, PEOPLE, WANG, ZHANG, office
 from tools.people.lookalikes import is_lookalike
-from tools.people.names import find_people, is_searchable_name, resolve_person
+from tools.people.names import (
+    choose_name,
+    find_people,
+    format_stand_in,
+    is_searchable_name,
+    join_in_both_languages,
+    list_names_by_language,
+    resolve_person,
+)
+from tools.people.same_list import remember_by_list
 from tools.spec import Person, ToolError
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "expected"),
     [
         ("U2", [LI]),
@@ -59,7 +70,7 @@ def asked(people: tuple[Person, ...], text: str) -> ToolError:
     return error.value
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("short", "long", "typed"),
     [
         ("李四", "李四光", "李四"),
@@ -81,6 +92,12 @@ def test_a_part_inside_a_word_of_somebody_elses_name_makes_no_doubt() -> None:
     ann, joanna = Person(id="P1", name="Ann Lee"), Person(id="P2", name="Joanna Smith")
     assert resolve_person((ann, joanna), "ann") == ann
     assert resolve_person((joanna,), "anna") == joanna
+    poser = Person(id="U0MALLORY", name="U02LISI00", email="mallory@example.com")
+    assert not find_people((poser,), "U02LISI00").is_certain
+    crowd = [Person(id=f"P{n}", name=f"王{n}") for n in range(50)]
+    with pytest.raises(ToolError) as error:
+        resolve_person(crowd, "王")
+    assert "42 more" in error.value.text
 
 
 def test_namesakes_are_asked_about_with_what_they_cannot_choose_themselves() -> None:
@@ -97,19 +114,9 @@ def test_namesakes_are_asked_about_with_what_they_cannot_choose_themselves() -> 
         "en": "“李四” (lisi@example.com, Engineering, manager “王五”); "
         "“李四” (mallory@example.com, not in the company directory)",
     }
-
-
-def test_a_name_cannot_pose_as_the_facts_behind_it() -> None:
     liar = Person(id="U9", name="李四” (lisi@example.com)\u2028“", names=("李四",), email="mallory@example.com")
     text = asked((LI, liar), "李四").text
     assert "“李四 (lisi@example.com)⟨U+2028⟩” (mallory@example.com) = U9" in text
-
-
-def test_many_candidates_are_cut_short() -> None:
-    crowd = [Person(id=f"P{n}", name=f"王{n}") for n in range(50)]
-    with pytest.raises(ToolError) as error:
-        resolve_person(crowd, "王")
-    assert "42 more" in error.value.text
 
 
 async def test_list_people_pages_and_tells_what_is_given_from_what_people_say_of_themselves() -> None:
@@ -127,15 +134,6 @@ async def test_list_people_pages_and_tells_what_is_given_from_what_people_say_of
     official = {"title": "CFO", "department": "Finance", "manager": "人00", "email": "x@example.com"}
     assert third["people"][-1] == {"id": "P44", "name": "人44", "also": [], **official}
 
-
-async def test_list_people_knows_only_the_active() -> None:
-    there = office()
-    assert (await there.look(ZHANG, "list_people", name="钱"))["people"] == []
-    everybody = (await there.look(ZHANG, "list_people"))["people"]
-    assert GONE.id not in [p["id"] for p in everybody]
-
-
-# --- properties ---------------------------------------------------------------------------------------------------
 
 SIGNS = st.sampled_from([*"LliI1 SsаіЅ@王二ニ.", "Ｌ", "\u200b", "\u202e", "\u0131", "é", "rn", "m"])
 NAMES = st.lists(SIGNS, min_size=1, max_size=6).map("".join)
@@ -160,7 +158,6 @@ def names_of(person: Person) -> tuple[str, ...]:
     return person.name, *person.names
 
 
-@settings(max_examples=400, deadline=None)
 @given(companies(), TYPED)
 def test_nobody_is_found_by_a_name_that_poses_as_an_address(people: tuple[Person, ...], text: str) -> None:
     found = find_people(people, text)
@@ -176,7 +173,6 @@ def one_address(text: str) -> str:
     return " ".join(plain.split()).casefold() if "@" in plain else ""
 
 
-@settings(max_examples=400, deadline=None)
 @given(companies(), TYPED)
 def test_whoever_looks_alike_is_never_passed_over(people: tuple[Person, ...], text: str) -> None:
     found = find_people(people, text)
@@ -185,7 +181,6 @@ def test_whoever_looks_alike_is_never_passed_over(people: tuple[Person, ...], te
         assert alike in ([], [found.people[0]])
 
 
-@settings(max_examples=200, deadline=None)
 @given(companies())
 def test_an_exact_id_and_an_exact_address_always_lead_to_their_owner(people: tuple[Person, ...]) -> None:
     for one in people:
@@ -195,24 +190,70 @@ def test_an_exact_id_and_an_exact_address_always_lead_to_their_owner(people: tup
             assert resolve_person(people, one.email.swapcase()) == one
 
 
-def test_a_name_of_the_form_of_an_id_leads_to_nobody() -> None:
-    """The id of somebody who has left, say: what was sealed for them never reaches who took it as a name."""
-    poser = Person(id="U0MALLORY", name="U02LISI00", email="mallory@example.com")
-    assert not find_people((poser,), "U02LISI00").is_certain
-
-
-async def names_in(**asked: str) -> list[str]:
-    found = await office().look(ZHANG, "list_people", **asked)
-    return [one["name"] for one in found["people"]]
-
-
 async def test_who_is_in_a_department_has_a_role_or_is_led_by_somebody() -> None:
+    async def names_in(**asked: str) -> list[str]:
+        return [one["name"] for one in (await office().look(ZHANG, "list_people", **asked))["people"]]
+
     assert await names_in(department="FINANCE") == ["赵六"]
     assert await names_in(manager="李四") == ["张三"]
     assert await names_in(manager="wangwu@example.com") == ["李四", "赵六"]
     assert await names_in(name="李", manager="李四") == []
+    assert await names_in(name="钱") == [] and GONE.name not in await names_in(), "only the active"
     unknown = await office().look(ZHANG, "list_people", department="Marketing")
     assert unknown["people"] == [] and "departments" in unknown
     with pytest.raises(ToolError) as nobody:
         await office().look(ZHANG, "list_people", manager="nobody")
     assert nobody.value.code == "unknown_person"
+
+
+def test_it_is_made_again_for_another_list_only_and_what_may_change_is_not_remembered() -> None:
+    made = list[Sequence[str]]()
+
+    @remember_by_list
+    def count(people: Sequence[str]) -> tuple[int, ...]:
+        made.append(people)
+        return (len(people) + 1_000,)
+
+    people = ("Ann", "Bob")
+    assert count(people) is count(people) and len(made) == 1
+    equal = tuple(["Ann", "Bob"])
+    assert count(equal) is count(people)  # the same value, though it was made again
+    assert len(made) == 3
+
+    @remember_by_list
+    def measure(people: Sequence[str]) -> int:
+        return len(people)
+
+    changing = ["Ann"]
+    assert measure(changing) == 1
+    changing.append("Bob")
+    assert measure(changing) == 2
+
+
+@corpus(
+    ("name", "others", "zh", "en"),
+    [
+        ("李四", ("Li Si", "lisi"), "李四", "Li Si"),
+        ("Li Si", ("李四", "lisi"), "李四", "Li Si"),
+        ("Ann Smith", ("ann",), "Ann Smith", "Ann Smith"),
+        ("李四", ("lisi",), "李四", "李四"),
+        ("李四", ("lisi@example.com", "U02LI77"), "李四", "李四"),
+        ("李四", ("Li\u200b Si",), "李四", "李四"),
+        ("李四", ("老板（代理）", "Chef 4"), "李四", "李四"),
+        ("Jürgen Groß", ("Jurgen",), "Jürgen Groß", "Jürgen Groß"),
+        ("O’Neil", (), "O’Neil", "O’Neil"),
+        ("Олег", ("Oleg",), "Олег", "Oleg"),
+        ("Ab", (), "Ab", "Ab"),
+        ("李四", ("<!channel>", "*Boss*", "Li\nSi"), "李四", "李四"),
+    ],
+)
+def test_a_name_in_the_readers_script(name: str, others: tuple[str, ...], zh: str, en: str) -> None:
+    person = Person(id="U1", name=name, names=others)
+    assert (choose_name(person, "zh"), choose_name(person, "en")) == (zh, en)
+    assert list_names_by_language(person) == {"zh": zh, "en": en}
+
+
+def test_several_and_who_stands_in() -> None:
+    li, wang = {"zh": "李四", "en": "Li Si"}, {"zh": "王五", "en": "Wang Wu"}
+    assert join_in_both_languages([li, wang]) == {"zh": "李四、王五", "en": "Li Si, Wang Wu"}
+    assert format_stand_in(li, wang) == {"zh": "李四（代王五）", "en": "Li Si for Wang Wu"}

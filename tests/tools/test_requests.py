@@ -1,4 +1,4 @@
-"""How a request has gone, in words and as a picture; and who may know."""
+"""Requests: started, handed in again and withdrawn, how they have gone, in words and as a picture, and who may know."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from datetime import timedelta
 import pytest
 
 from bot.core.i18n import render_value
+from tests.harness.corpus import corpus
 from tests.harness.memory_store import MemoryStore
-from tests.tools.company import CHOICE
-from tests.tools.office import (  # fmt: skip
+from tests.tools.company import CHINESE, CHOICE
+from tests.tools.office import (
     LI,
     LIN,
     LONG,
@@ -22,17 +23,187 @@ from tests.tools.office import (  # fmt: skip
     ZHANG,
     ZHAO,
     Office,
+    facts,
     known,
     office,
+    receipt,
     refused,
+    title,
 )
 from tools.cards.node_labels import get_node_label
 from tools.requests.status import UNREADABLE, ShowProcessArgs, run_show_process
 from tools.requests.timeline import MAX_STEPS
-from tools.spec import Person, ProcessDiagram
+from tools.spec import Person, ProcessDiagram, Proposal
 from tools.workflow.bpmn.graph import BoundaryTimer, FlowNode, TimerAction
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.process.definition import Process, load_shipped_processes
+
+
+async def test_what_can_be_asked_for() -> None:
+    processes = (await office().look(ZHANG, "list_processes"))["processes"]
+    assert [(p["key"], p["name"]) for p in processes] == [("leave", "Leave / 请假"), ("expense", "Expense / 报销")]
+    fields = {f["name"]: f for f in processes[0]["fields"]}
+    assert fields["leave_type"]["choices"][:2] == ["annual", "sick"]
+    assert fields["approver"]["required"] and not fields["start_half"]["required"]
+    assert "days" not in fields
+    assert (await refused(office().plan(ZHANG, "start_process", process="coup", form={}))).code == "unknown_process"
+    args = known("start_process").args.model_validate(
+        {"process": "expense", "form": {**TAXI, "amount": 86.5, "currency": None}}
+    )
+    assert args.model_dump()["form"]["amount"] == "86.5"
+    assert "currency" not in args.model_dump()["form"]
+
+
+async def test_the_card_shows_everything_before_anything_happens() -> None:
+    there = office()
+    form = {**LONG, "leave_type": "病假", "approver": "Li Si", "start_half": "下午"}
+    plan = await there.plan(ZHANG, "start_process", process="请假", form=form)
+    assert title(plan) == "发起请假申请？"
+    assert dict(facts(plan)) == {
+        "请假类型": "病假",
+        "开始日期": "2026年11月23日 周一下午",
+        "结束日期": "2026年11月27日 周五下午",
+        "请假事由": "胃疼",
+        "审批人": "李四",
+        "时长": "4.5 个工作日",
+        "二级审批人": "王五",
+    }
+    assert dict(facts(plan, "en"))["Type of leave"] == "Sick leave"
+    assert plan.deciders == (ZHANG.id,)
+    assert [c.name for c in plan.choices] == ["confirm", "edit", "cancel"]
+    assert await there.engine.list_own_requests(ZHANG.id) == ()
+
+
+async def test_confirming_starts_exactly_that_unless_who_is_asked_has_changed() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "start_process", process="leave", form=LONG)
+    there.people.known[1] = LI.model_copy(update={"manager": "U5"})
+    assert (await refused(there.press(ZHANG, "start_process", plan, "confirm"))).code == "request_changed"
+    assert await there.engine.list_own_requests(ZHANG.id) == ()
+    there.people.known[1] = LI
+    outcome = await there.press(ZHANG, "start_process", plan, "confirm")
+    assert outcome.data == {
+        "request": "L-0001",
+        "status": "waiting",
+        "waits_for": ["李四"],
+        "then": {"Second approver": ["王五"]},
+        "days": 5,
+    }
+    assert receipt(outcome) == "发起了请假申请 L-0001"
+
+
+async def test_a_short_leave_passes_by_rule_and_says_so() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "start_process", process="leave", form=SHORT)
+    assert dict(facts(plan))["规则"] == "不超过 1 个工作日的请假按规则自动通过"
+    outcome = await there.press(ZHANG, "start_process", plan, "confirm")
+    assert outcome.data["status"] == "approved"
+    assert "passes by rule" in outcome.data["rule"]
+    assert outcome.receipt_line is not None and outcome.receipt_line.text.key == "effect.passed"
+    assert "按规则" in receipt(outcome)
+
+
+@corpus(
+    ("process", "form", "label", "words"),
+    [
+        ("leave", LONG, "时长", "5 个工作日"),
+        ("leave", SHORT, "规则", "不超过 1 个工作日的请假按规则自动通过"),
+        ("leave", {**SICK, "start_date": "2026-12-30", "end_date": "2027-01-05"}, "时长", "预估"),
+        ("expense", {**TAXI, "amount": "$1,200.5", "approver": "李四"}, "金额", "1200.50 USD"),
+        ("expense", {**TAXI, "amount": "$1,200.5", "approver": "李四"}, "财务会签", "赵六"),
+    ],
+)
+async def test_a_card_shows_what_follows_from_the_form_and_a_plan_accepts_its_own_arguments(
+    process: str, form: dict[str, str], label: str, words: str
+) -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "start_process", process=process, form=form)
+    assert words in dict(facts(plan))[label]
+    assert await there.plan(ZHANG, "start_process", **plan.args) == plan
+
+
+async def test_my_requests_are_ones_own_newest_first_and_bounded() -> None:
+    there = office()
+    await there.start(LONG)
+    await there.start(SHORT)
+    await there.start({**TAXI, "approver": WANG.id}, "expense", LIN)
+    found = (await there.look(ZHANG, "my_requests"))["requests"]
+    assert [(r["request"], r["status"], r["waits_for"]) for r in found] == [
+        ("L-0002", "approved", []),
+        ("L-0001", "waiting", ["李四"]),
+    ]
+    assert found[1]["summary"] == "Sick leave, 2026-11-23 to 2026-11-27, 5 working days"
+    assert found[1]["since"] == "2026-11-20T10:00+08:00"
+    assert [r["request"] for r in (await there.look(ZHANG, "my_requests", status="waiting"))["requests"]] == ["L-0001"]
+    assert (await refused(there.look(ZHANG, "my_requests", status="lost"))).code == "bad_choice"
+    for n in range(19):
+        await there.start({**TAXI, "reason": f"去客户现场 {n}"}, "expense")
+    first = await there.look(ZHANG, "my_requests")
+    assert (len(first["requests"]), first["more"]) == (20, 2)
+    assert (await there.look(ZHANG, "my_requests", page=99))["requests"] == []
+
+
+async def test_withdrawing() -> None:
+    there = office()
+    request = await there.start(SICK)
+    for tool in ("withdraw_request", "resubmit_request"):
+        error = await refused(there.plan(LIN, tool, request_id=request))
+        assert error.code == "no_request", "a stranger's request is as if it were not there"
+    outcome = await there.do(ZHANG, "withdraw_request", request_id=request.lower(), because="不去了")
+    assert outcome.data == {"request": request, "status": "withdrawn"}
+    assert (await refused(there.plan(ZHANG, "withdraw_request", request_id=request))).code == "not_running"
+    assert (await refused(there.plan(LI, "withdraw_request", request_id=request))).code == "not_yours"
+    assert (await refused(there.plan(LI, "withdraw_request", request_id="L-9"))).code == "no_request"
+    assert (await refused(there.plan(ZHANG, "withdraw_request", request_id=request, because="x" * 501))).code
+
+
+async def test_what_passes_by_rule_when_it_is_handed_in_again_says_so_also_from_its_card() -> None:
+    there = office()
+    for number, later in enumerate(("2026-12-01", "2026-12-08"), 1):
+        request = await there.start({**SICK, "start_date": later, "end_date": "2026-12-03"} if number == 1 else SICK)
+        await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
+        form = {**SHORT, "start_date": later, "end_date": later}
+        if number == 1:
+            plan = await there.plan(ZHANG, "resubmit_request", request_id=request, form=form)
+            outcome = await there.press(ZHANG, "resubmit_request", plan, "confirm")
+        else:
+            fields = {f"field_{name}": text for name, text in {**SICK, **form}.items()}
+            outcome = await there.decide(ZHANG, f"{request}-2", "resubmit", fields)
+        assert (outcome.data["status"], outcome.summary.key) == ("approved", "result.passed")
+
+
+async def test_resubmitting_what_came_back() -> None:
+    there = office()
+    request = await there.start(SICK)
+    assert (await refused(there.plan(ZHANG, "resubmit_request", request_id=request))).code == "not_revise"
+    await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
+    assert (await refused(there.plan(LI, "resubmit_request", request_id=request))).code == "not_yours"
+    plan = await there.plan(ZHANG, "resubmit_request", request_id=request, form={"end_half": "上午"})
+    assert await there.plan(ZHANG, "resubmit_request", **plan.args) == plan
+    assert dict(facts(plan))["时长"] == "1.5 个工作日"
+    outcome = await there.press(ZHANG, "resubmit_request", plan, "confirm", key="same")
+    again = await there.press(ZHANG, "resubmit_request", plan, "confirm", key="same")
+    assert outcome == again
+    assert outcome.data == {"request": request, "status": "waiting", "waits_for": ["李四"], "days": 1.5}
+    assert (await refused(there.press(ZHANG, "resubmit_request", plan, "confirm"))).code == "task_closed"
+
+
+def list_changes(plan: Proposal, language: str = "zh") -> list[str]:
+    return [text for label, text in facts(plan, language) if label in ("改动", "Changed")]
+
+
+async def test_a_card_that_hands_in_again_says_what_changes_or_that_nothing_does() -> None:
+    there = office()
+    request = await there.start({**SICK, "reason": "去医院"})
+    await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
+    plan = await there.plan(ZHANG, "resubmit_request", request_id=request, form={"end_half": "上午", "reason": "回家"})
+    assert "请假事由：去医院 → 回家" in list_changes(plan) and "时长：2 个工作日 → 1.5 个工作日" in list_changes(plan)
+    assert len(list_changes(plan)) == 3 and any("→" in one for one in list_changes(plan, "en"))
+    same = await there.plan(ZHANG, "resubmit_request", request_id=request)
+    assert list_changes(same) == ["没有改动，和上一次完全一样"]
+    await there.press(ZHANG, "resubmit_request", plan, "confirm")
+    card = await there.card(f"{request}-3")
+    assert list_changes(card) == list_changes(plan), "and so does the card of who decides anew"
 
 
 @pytest.fixture
@@ -47,12 +218,23 @@ async def timeline(there: Office, person: Person = ZHANG, request: str = "L-0001
     return str(told["timeline"]).split(" → ")
 
 
-async def test_what_a_request_says_is_told_to_who_may_read_it_and_only_if_asked(there: Office) -> None:
+async def test_what_a_request_says_is_told_to_whom_it_concerns_and_administrators_and_only_if_asked(
+    there: Office,
+) -> None:
     plain = await there.look(LI, "request_status", request_id="L-0001")
     assert "form" not in plain and "胃疼" not in str(plain) and plain["started"] == "2026-11-20T10:00+08:00"
     told = (await there.look(LI, "request_status", request_id="L-0001", details=True))["form"]
     assert (told["reason"], told["approver"], told["leave_type"]) == ("胃疼", "李四", "sick")
     assert (await refused(there.look(LIN, "request_status", request_id="L-0001", details=True))).code == "no_request"
+    admin = ZHAO.model_copy(update={"roles": frozenset({"admin"})})
+    for reader in (ZHANG, LI, admin):
+        await there.look(reader, "request_status", request_id="l-0001")
+        await picture(there, reader, "L-0001")
+    for stranger in (WANG, ZHAO):
+        hidden = await refused(there.look(stranger, "request_status", request_id="l-0001"))
+        absent = await refused(there.look(stranger, "request_status", request_id="l-0009"))
+        assert hidden.text.replace("1", "9") == absent.text, "what is hidden looks like what is not there"
+        assert (await refused(picture(there, stranger, "L-0001"))).code == "no_request"
 
 
 async def picture(there: Office, person: Person, name: str) -> ProcessDiagram:
@@ -76,16 +258,6 @@ async def test_a_timeline_in_the_readers_language_and_zone(there: Office) -> Non
         "⏳ Li Wenguang (Approval)",
         "○ end",
     ]
-
-
-async def test_people_read_the_same_line_beside_the_step(there: Office) -> None:
-    card = known("request_status")
-    outcome = await card.run(there.use(ZHANG), card.args.model_validate({"request_id": "L-0001"}))
-    assert render_value(outcome.summary, "zh") == "L-0001：✅ 张三提交 11-20 10:00 → ⏳ 李四（审批） → ○ 结束"
-    assert (
-        render_value(outcome.summary, "en")
-        == "L-0001: ✅ submitted by Zhang San 11-20 10:00 → ⏳ Li Si (Approval) → ○ end"
-    )
 
 
 async def test_everything_that_can_happen_is_told(there: Office) -> None:
@@ -115,13 +287,18 @@ async def test_everything_that_can_happen_is_told(there: Office) -> None:
     ]
 
 
-async def test_a_rule_is_told(there: Office) -> None:
-    request = await there.start(SHORT)
+async def test_a_rule_and_whom_the_process_tells_and_another_version_are_told(there: Office) -> None:
+    request = await there.start({**SHORT, "cc": "李文光"})
     assert await timeline(there, request=request) == [
         "✅ 张三提交 11-20 10:00",
         "✅ 按规则通过（不超过 1 个工作日的请假按规则自动通过）",
+        "📨 自动抄送李四",
+        "📨 自动抄送李文光",
         "🏁 已通过",
     ]
+    assert (await timeline(there, LIN, request))[3] == "📨 Li Wenguang told by the process"
+    await there.engine.migrate_request("L-0001", with_nodes(), ZHAO.id, "k", NOW)
+    assert (await timeline(there))[1] == "🔧 赵六更换流程版本 11-20 10:00"
 
 
 def with_nodes(*nodes: FlowNode) -> Process:
@@ -137,9 +314,9 @@ async def test_what_time_brings_about_is_told() -> None:
     timers = tuple(BoundaryTimer(id=name, after_s=3600 * n, alarm=alarm) for n, (name, alarm) in enumerate(alarms, 1))
     processes = [with_nodes(first.model_copy(update={"timers": timers}))]
     there = office(processes=processes, policy=CHOICE)
-    there.people.known[2] = WANG.model_copy(update={"manager": None})
+    there.people.known[2] = WANG.model_copy(update={"manager": None, **CHINESE})
     await there.start({**SICK, "approver": LIN.id})
-    there.people.known[4] = LIN.model_copy(update={"manager": WANG.id})
+    there.people.known[4] = LIN.model_copy(update={"manager": WANG.id, **CHINESE})
     for hours in range(1, 5):
         await there.engine.run_due_jobs(NOW + timedelta(hours=hours))
     assert await timeline(there) == [
@@ -151,18 +328,6 @@ async def test_what_time_brings_about_is_told() -> None:
         "⏳ 王五（审批）",
         "○ 结束",
     ]
-
-
-async def test_whom_the_process_tells_is_told(there: Office) -> None:
-    request = await there.start({**SHORT, "cc": "李文光"})
-    assert (await timeline(there, request=request))[2] == "📨 自动抄送李文光"
-    assert (await timeline(there, LIN, request))[2] == "📨 Li Wenguang told by the process"
-
-
-async def test_another_version_is_told(there: Office) -> None:
-    moved = with_nodes()
-    await there.engine.migrate_request("L-0001", moved, ZHAO.id, "k", NOW)
-    assert (await timeline(there))[1] == "🔧 赵六更换流程版本 11-20 10:00"
 
 
 async def test_a_long_record_is_cut_at_its_beginning(there: Office) -> None:
@@ -187,19 +352,7 @@ async def test_one_that_cannot_be_read_hides_no_other() -> None:
         assert listed["L-0001"] == UNREADABLE and "86.5" in listed["E-0001"]
 
 
-async def test_only_whom_it_concerns_and_administrators_learn_of_it(there: Office) -> None:
-    admin = ZHAO.model_copy(update={"roles": frozenset({"admin"})})
-    for reader in (ZHANG, LI, admin):
-        await there.look(reader, "request_status", request_id="l-0001")
-        await picture(there, reader, "L-0001")
-    for stranger in (WANG, ZHAO):
-        hidden = await refused(there.look(stranger, "request_status", request_id="l-0001"))
-        absent = await refused(there.look(stranger, "request_status", request_id="l-0009"))
-        assert hidden.text.replace("1", "9") == absent.text, "what is hidden looks like what is not there"
-        assert (await refused(picture(there, stranger, "L-0001"))).code == "no_request"
-
-
-async def test_the_picture_has_the_way_taken_and_where_it_is(there: Office) -> None:
+async def test_the_picture_has_the_way_taken_and_where_it_is_and_of_a_process_by_itself_neither(there: Office) -> None:
     await there.decide(LI, "L-0001-1", "approve")
     shown = await picture(there, ZHANG, "L-0001")
     assert shown.active == ("second_level",)
@@ -210,9 +363,6 @@ async def test_the_picture_has_the_way_taken_and_where_it_is(there: Office) -> N
     await there.decide(WANG, "L-0001-2", "approve")
     ended = await picture(there, ZHANG, "L-0001")
     assert ended.active == () and "leave_approved" in ended.done
-
-
-async def test_a_process_by_itself_is_shown_to_everybody(there: Office) -> None:
     for name in ("leave", "请假", "Leave"):
         shown = await picture(there, ZHAO, name)
         assert (shown.done, shown.active, render_value(shown.title, "zh")) == ((), (), "请假流程")

@@ -1,27 +1,47 @@
+"""A task: its list, its card and its decision; and the operations beside the graph, on its card and in chat."""
+
 from __future__ import annotations
+
+from datetime import timedelta
 
 import pytest
 from pydantic import ValidationError
 
-from bot.core.i18n import render_receipt_line, render_value, translate, translate_label
-from tests.tools.office import LI, LIN, LONG, NOW, TAXI, WANG, ZHANG, ZHAO, Office, known, office, refused
-from tools.spec import Proposal
+from bot.core.i18n import render_value
+from tests.harness.corpus import corpus
+from tests.tools.company import CHOICE
+from tests.tools.office import (
+    LI,
+    LIN,
+    LONG,
+    NOW,
+    SHORT,
+    SICK,
+    TAXI,
+    WANG,
+    ZHANG,
+    ZHAO,
+    Office,
+    facts,
+    known,
+    office,
+    receipt,
+    refused,
+    title,
+)
+from tools.spec import Identities, Person, Proposal
 from tools.tasks.task_actions import StoredDecision, check_task_decision
 from tools.workflow.engine.state import Decision
 
 
 @pytest.fixture
 async def there() -> Office:
-    opened = office()
+    opened = office(policy=CHOICE)
     await opened.start(LONG)
     return opened
 
 
-def shown(plan: Proposal) -> list[tuple[str, str]]:
-    return [(translate_label(f.label, "zh"), render_value(f.value, "zh")) for f in plan.fields]
-
-
-async def test_todo_lists(there: Office) -> None:
+async def test_todo_lists_and_the_approvers_card(there: Office) -> None:
     (task,) = (await there.look(LI, "query_todo_tasks"))["tasks"]
     assert task == {
         "task": "L-0001-1",
@@ -36,17 +56,18 @@ async def test_todo_lists(there: Office) -> None:
     assert len((await there.look(ZHANG, "query_todo_tasks", person="李四"))["tasks"]) == 1
     assert (await there.look(WANG, "query_todo_tasks", person="李四"))["tasks"] == [], "not their business"
     assert (await refused(there.look(WANG, "query_todo_tasks", person="nobody"))).code == "unknown_person"
-
-
-async def test_the_approvers_card(there: Office) -> None:
+    for n in range(21):
+        await there.engine.start_request("expense", TAXI, ZHANG.id, f"k{n}", NOW)
+    first = await there.look(LI, "query_todo_tasks")
+    assert (len(first["tasks"]), first["more"]) == (20, 2)
     plan = await there.card("L-0001-1")
-    assert translate(plan.title.key, "zh", **plan.title.params) == "张三的请假申请 L-0001 等您审批"
-    facts = dict(shown(plan))
-    assert facts["申请人"] == "张三"
-    assert facts["请假事由"] == "胃疼"
-    assert facts["时长"] == "5 个工作日"
-    assert facts["二级审批人"] == "王五"
-    assert "状态" not in facts, "the first line says what is asked"
+    assert title(plan) == "张三的请假申请 L-0001 等您审批"
+    told = dict(facts(plan))
+    assert told["申请人"] == "张三"
+    assert told["请假事由"] == "胃疼"
+    assert told["时长"] == "5 个工作日"
+    assert told["二级审批人"] == "王五"
+    assert "状态" not in told, "the first line says what is asked"
     assert (plan.deciders, plan.requester) == ((LI.id,), ZHANG.id)
     assert {c.name: [f.name for f in c.fields] for c in plan.choices} == {
         "approve": [],
@@ -58,29 +79,22 @@ async def test_the_approvers_card(there: Office) -> None:
     }
 
 
-async def test_asking_in_chat_brings_the_same_card_whoever_of_those_concerned_asks(there: Office) -> None:
+async def test_a_task_is_found_by_the_number_of_its_request_and_of_others_it_is_as_if_it_were_not_there(
+    there: Office,
+) -> None:
     for asker in (LI, ZHANG):
         plan = await there.plan(asker, "decide_task", task_id="L-0001-1")
         assert plan == await there.card("L-0001-1")
-
-
-async def test_a_task_of_others_is_as_if_it_were_not_there(there: Office) -> None:
     error = await refused(there.plan(LIN, "decide_task", task_id="L-0001-1"))
     unknown = await refused(there.plan(LIN, "decide_task", task_id="L-0009-1"))
     assert (error.code, unknown.code) == ("no_task", "no_task")
     assert error.text.replace("L-0001", "L-0009") == unknown.text
-
-
-async def test_a_task_is_found_by_the_number_of_its_request(there: Office) -> None:
     assert await there.plan(LI, "decide_task", task_id="L-0001") == await there.card("L-0001-1")
     moved = await there.plan(LI, "transfer_task", task_id="L-0001", person="李文光")
     assert moved.args["task_id"] == moved.subject == "L-0001-1"
     error = await refused(there.plan(LIN, "decide_task", task_id="L-0001"))
     unknown = await refused(there.plan(LIN, "decide_task", task_id="L-0009"))
     assert error.code == unknown.code == "no_task" and error.text.replace("L-0001", "L-0009") == unknown.text
-
-
-async def test_of_several_tasks_of_a_request_ones_own_is_meant_and_others_are_asked_about(there: Office) -> None:
     form = {"people": f"{LIN.id},{ZHAO.id}", "where": "before", "mode": "any", "opinion": ""}
     await there.decide(LI, "L-0001-1", "add_sign", form)
     assert (await there.plan(ZHAO, "decide_task", task_id="L-0001")).deciders == (ZHAO.id,)
@@ -90,18 +104,9 @@ async def test_of_several_tasks_of_a_request_ones_own_is_meant_and_others_are_as
     )
 
 
-async def test_a_request_that_waits_for_nobody_has_no_task(there: Office) -> None:
-    await there.decide(LI, "L-0001-1", "approve")
-    await there.decide(WANG, "L-0001-2", "approve")
-    assert (await refused(there.plan(LI, "decide_task", task_id="L-0001"))).code == "task_closed"
-
-
-async def test_nobody_puts_an_opinion_into_somebody_elses_dialog(there: Office) -> None:
+async def test_an_opinion_written_by_the_model_is_a_draft_of_whoever_decides_and_runs_nothing(there: Office) -> None:
     plan = await there.plan(ZHANG, "decide_task", task_id="L-0001-1", opinion="同意，特批", draft="同意，特批")
     assert plan == await there.card("L-0001-1")
-
-
-async def test_an_opinion_written_by_the_model_is_a_draft_of_whoever_decides_and_runs_nothing(there: Office) -> None:
     plan = await there.plan(LI, "decide_task", task_id="L-0001-1", opinion=" 早日康复 ", decision="approve")
     drafted = {"draft": "早日康复", "drafted_by": LI.id, "meant": "approve"}
     assert plan.args == {**(await there.card("L-0001-1")).args, **drafted}
@@ -126,31 +131,19 @@ async def test_two_levels(there: Office) -> None:
     }
     second = await there.card("L-0001-2")
     assert second.deciders == (WANG.id,)
-    assert ("审批意见", "李四同意") in shown(second)
+    assert ("审批意见", "李四同意") in facts(second)
     outcome = await there.decide(WANG, "L-0001-2", "approve")
     assert outcome.data["status"] == "approved"
-    assert outcome.receipt_line is not None
-    assert render_receipt_line(outcome.receipt_line, "zh") == "王五同意了申请 L-0001"
-
-
-async def test_pressing_needs_authority_even_past_the_gate(there: Office) -> None:
-    plan = await there.card("L-0001-1")
-    assert (await refused(there.press(ZHANG, "decide_task", plan, "approve"))).code == "own_request"
-    assert (await refused(there.press(WANG, "decide_task", plan, "approve"))).code == "not_assignee"
-    assert (await refused(there.press(LI, "decide_task", plan, "reject", {"opinion": " "}))).code == "missing_opinion"
-    await there.press(LI, "decide_task", plan, "approve")
-    assert (await refused(there.press(LI, "decide_task", plan, "reject", {"opinion": "x"}))).code == "task_closed"
-    assert (await refused(there.card("L-0001-1"))).code == "task_closed"
-    assert (await refused(there.plan(LI, "decide_task", task_id="L-0001-1"))).code == "task_closed"
-    assert (await refused(there.plan(LI, "decide_task", task_id="L-0001-7"))).code == "no_task"
+    assert receipt(outcome) == "王五同意了申请 L-0001"
+    assert (await refused(there.plan(LI, "decide_task", task_id="L-0001"))).code == "task_closed"
 
 
 async def test_reject_revise_resubmit_approve(there: Office) -> None:
     await there.decide(LI, "L-0001-1", "reject", {"opinion": "请缩短"})
     assert (await refused(there.plan(ZHANG, "decide_task", task_id="L-0001-2"))).code == "use_resubmit"
     card = await there.card("L-0001-2")
-    assert translate(card.title.key, "zh", **card.title.params) == "您的请假申请 L-0001 被驳回了"
-    assert ("审批意见", "李四驳回：请缩短") in shown(card)
+    assert title(card) == "您的请假申请 L-0001 被驳回了"
+    assert ("审批意见", "李四驳回：请缩短") in facts(card)
     assert (card.deciders, card.requester) == ((ZHANG.id,), None)
     assert [c.name for c in card.choices] == ["resubmit", "withdraw"]
     dialog = {f.name: f.value for f in card.choices[0].fields}
@@ -163,13 +156,6 @@ async def test_reject_revise_resubmit_approve(there: Office) -> None:
     assert (request.filled.days, request.filled.values["reason"]) == ("2", "好多了")
     assert request.opinions[0].text == "请缩短"
     assert (await there.decide(LI, "L-0001-3", "approve")).data["status"] == "approved"
-
-
-async def test_the_author_withdraws_what_came_back(there: Office) -> None:
-    await there.decide(LI, "L-0001-1", "reject", {"opinion": "请缩短"})
-    outcome = await there.decide(ZHANG, "L-0001-2", "withdraw")
-    assert (outcome.data["decision"], outcome.data["status"]) == ("withdrawn", "withdrawn")
-    assert outcome.receipt_line is not None and outcome.receipt_line.text.key == "effect.withdrawn"
 
 
 async def test_a_dialog_is_checked_before_it_closes(there: Office) -> None:
@@ -188,28 +174,20 @@ async def test_a_dialog_is_checked_before_it_closes(there: Office) -> None:
     assert (await there.engine.get_request("L-0001")).status == "revise", "checking changes nothing"
 
 
-async def test_a_changed_request_makes_the_card_stale(there: Office) -> None:
+async def test_pressing_needs_authority_even_past_the_gate_and_the_request_that_was_facts(there: Office) -> None:
     card = await there.card("L-0001-1")
     other = card.model_copy(update={"args": {**card.args, "form_sha": "0" * 16}})
     assert (await refused(there.press(LI, "decide_task", other, "approve"))).code == "request_changed"
     reject = StoredDecision.model_validate({**other.args, "decision": "reject", "opinion": "请缩短"})
     assert (await refused(check_task_decision(there.use(LI), reject))).code == "request_changed", "nor does its dialog"
+    assert (await refused(there.press(ZHANG, "decide_task", card, "approve"))).code == "own_request"
+    assert (await refused(there.press(WANG, "decide_task", card, "approve"))).code == "not_assignee"
+    assert (await refused(there.press(LI, "decide_task", card, "reject", {"opinion": " "}))).code == "missing_opinion"
     await there.press(LI, "decide_task", card, "approve")
-
-
-async def test_the_same_press_twice_is_one_decision(there: Office) -> None:
-    card = await there.card("L-0001-1")
-    first = await there.press(LI, "decide_task", card, "approve", key="press")
-    assert await there.press(LI, "decide_task", card, "approve", key="press") == first
-    assert len((await there.engine.get_request("L-0001")).opinions) == 1
-
-
-async def test_a_large_expense_goes_to_finance() -> None:
-    there = office()
-    await there.start({**TAXI, "amount": "1000"}, "expense")
-    assert (await there.decide(LI, "E-0001-1", "approve")).data["status"] == "waiting"
-    assert (await there.card("E-0001-2")).deciders == (ZHAO.id,)
-    assert (await there.decide(ZHAO, "E-0001-2", "approve")).data["status"] == "approved"
+    assert (await refused(there.press(LI, "decide_task", card, "reject", {"opinion": "x"}))).code == "task_closed"
+    assert (await refused(there.card("L-0001-1"))).code == "task_closed"
+    assert (await refused(there.plan(LI, "decide_task", task_id="L-0001-1"))).code == "task_closed"
+    assert (await refused(there.plan(LI, "decide_task", task_id="L-0001-7"))).code == "no_task"
 
 
 def test_a_button_needs_a_decision() -> None:
@@ -222,9 +200,416 @@ def test_a_button_needs_a_decision() -> None:
     assert stored.model_validate({"task_id": "x", "form_sha": "y", "decision": "approve"}).decision is Decision.APPROVE  # type: ignore[attr-defined]
 
 
-async def test_tasks_are_bounded() -> None:
+OPINION = {"opinion": "缺发票"}
+
+
+def dialog(plan: Proposal, choice: str) -> dict[str, tuple[str, ...]]:
+    """Field → what can be chosen, in Chinese."""
+    (button,) = [c for c in plan.choices if c.name == choice]
+    return {f.name: tuple(words["zh"] for _, words in f.choices) for f in button.fields}
+
+
+# Return
+
+
+async def test_return_to_the_author_who_revises_and_resubmits(there: Office) -> None:
+    plan = await there.card("L-0001-1")
+    assert dialog(plan, "return")["to"] == ("修改（张三）",)
+    outcome = await there.press(LI, "decide_task", plan, "return", {"to": "revise", **OPINION})
+    assert (outcome.data["decision"], outcome.data["status"]) == ("returned", "revise")
+    assert (receipt(outcome), receipt(outcome, "en")) == ("李四退回了申请 L-0001", "Li Si returned request L-0001")
+    card = await there.card("L-0001-2")
+    assert ("审批意见", "李四退回：缺发票") in facts(card)
+    assert ("Opinion", "Li Si returned it: 缺发票") in facts(card, "en")
+    await there.press(ZHANG, "decide_task", card, "resubmit", {})
+    assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,)
+
+
+async def test_return_to_an_earlier_step(there: Office) -> None:
+    await there.decide(LI, "L-0001-1", "approve")
+    plan = await there.card("L-0001-2")
+    assert dialog(plan, "return")["to"] == ("修改（张三）", "审批（李四）")
+    (button,) = [c for c in plan.choices if c.name == "return"]
+    assert button.fields[0].choices[1] == ("first_level", {"zh": "审批（李四）", "en": "Approval (Li Si)"})
+    await there.press(WANG, "decide_task", plan, "return", {"to": "first_level", **OPINION})
+    assert (await there.card("L-0001-3")).deciders == (LI.id,)
+
+
+# Transfer
+
+
+async def test_transfer_by_the_card(there: Office) -> None:
+    plan = await there.card("L-0001-1")
+    outcome = await there.press(LI, "decide_task", plan, "transfer", {"person": LIN.id, "opinion": "我在出差"})
+    assert (outcome.data["decision"], outcome.data["waits_for"]) == ("transferred", ["李文光"])
+    assert receipt(outcome) == "李四把申请 L-0001 转交给了李文光"
+    assert receipt(outcome, "en") == "Li Si transferred request L-0001 to Li Wenguang"
+    card = await there.card("L-0001-2")
+    assert card.deciders == (LIN.id,)
+    assert ("说明", "李四转交：我在出差") in facts(card)
+    assert (await refused(there.press(LI, "decide_task", plan, "approve"))).code == "task_closed"
+    assert (await there.decide(LIN, "L-0001-2", "approve")).data["status"] == "waiting"
+
+
+async def test_transfer_in_chat_shows_what_will_happen_and_then_does_it(there: Office) -> None:
+    plan = await there.plan(LI, "transfer_task", task_id="L-0001-1", person="李文光", opinion="我在出差")
+    assert title(plan) == "把张三的请假申请 L-0001 转交给李文光审批？"
+    assert title(plan, "en") == "Transfer Zhang San’s leave request L-0001 to Li Wenguang, who decides instead?"
+    assert ("说明", "我在出差") in facts(plan) and ("请假事由", "胃疼") in facts(plan)
+    assert (plan.deciders, [c.name for c in plan.choices]) == ((LI.id,), ["confirm", "cancel"])
+    assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "nothing has happened"
+    for person, code in ((ZHANG.id, "own_request"), (WANG.id, "own_level"), ("nobody", "unknown_person")):
+        error = await refused(there.plan(LI, "transfer_task", task_id="L-0001-1", person=person))
+        assert (error.code, error.field) == (code, "person")
+        error = await refused(there.check(LI, await there.card("L-0001-1"), "transfer", {"person": person}))
+        assert (error.code, error.field) == (code, "person"), "nor by the dialog of the card"
+    first = await there.press(LI, "transfer_task", plan, "confirm", key="same")
+    assert first == await there.press(LI, "transfer_task", plan, "confirm", key="same")
+    assert (await there.engine.get_request("L-0001")).waits_for == (LIN.id,)
+
+
+# Add sign
+
+
+async def test_add_sign_before_by_the_card(there: Office) -> None:
+    plan = await there.card("L-0001-1")
+    assert dialog(plan, "add_sign")["mode"] == ("会签（都要同意）", "或签（一人即可）", "依次审批")
+    form = {"people": f"{LIN.id},{ZHAO.id}", "where": "before", "mode": "any", "opinion": ""}
+    await there.check(LI, plan, "add_sign", form)
+    error = await refused(there.check(LI, plan, "add_sign", {**form, "people": f"{LIN.id},{ZHANG.id}"}))
+    assert (error.code, error.field) == ("own_request", "people"), "the author is never asked"
+    outcome = await there.press(LI, "decide_task", plan, "add_sign", form)
+    assert outcome.data["waits_for"] == ["李文光", "赵六"]
+    assert receipt(outcome) == "李四请李文光、赵六也审批申请 L-0001"
+    assert receipt(outcome, "en") == "Li Si asked Li Wenguang, Zhao Liu to decide request L-0001 as well"
+    await there.decide(ZHAO, "L-0001-3", "approve")
+    assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "any one was enough; then it is their turn"
+
+
+async def test_add_sign_after_in_chat(there: Office) -> None:
+    plan = await there.plan(LI, "add_sign", task_id="L-0001-1", people=["李文光", "赵六"], where="after", mode="order")
+    assert title(plan) == "张三的请假申请 L-0001：您同意，再请李文光、赵六审批？"
+    assert ("方式（多人时）", "依次审批") in facts(plan)
+    await there.press(LI, "add_sign", plan, "confirm")
+    request = await there.engine.get_request("L-0001")
+    assert (request.waits_for, request.tasks[0].outcome) == ((LIN.id,), "approve")
+
+
+# Withdraw
+
+
+async def test_withdrawing_what_is_approved_needs_agreement(there: Office) -> None:
+    await there.decide(LI, "L-0001-1", "approve")
+    await there.decide(WANG, "L-0001-2", "approve")
+    plan = await there.plan(ZHANG, "withdraw_request", request_id="L-0001", because="不去了")
+    assert ("需要同意", "申请已经通过，要王五同意才能撤回") in facts(plan)
+    assert ("Agreement", "The request is approved: withdrawing it needs the agreement of Wang Wu") in facts(plan, "en")
+    outcome = await there.press(ZHANG, "withdraw_request", plan, "confirm")
+    assert outcome.data == {"request": "L-0001", "status": "revoking", "waits_for": ["王五"]}
+    assert receipt(outcome) == "申请撤回 L-0001，等王五同意"
+    card = await there.card("L-0001-3")
+    assert title(card) == "张三的请假申请 L-0001 已经通过，同意撤回吗？"
+    assert title(card, "en").startswith(
+        "Agree that Zhang San’s leave request L-0001, which was approved, is withdrawn?"
+    )
+    assert ("撤回原因", "不去了") in facts(card)
+    assert [c.name for c in card.choices] == ["approve", "approve_with", "reject"]
+    assert (card.deciders, card.requester) == ((WANG.id,), ZHANG.id)
+    assert (await refused(there.plan(ZHANG, "withdraw_request", request_id="L-0001"))).code == "withdrawing"
+    outcome = await there.press(WANG, "decide_task", card, "approve")
+    assert (outcome.data["status"], receipt(outcome)) == ("withdrawn", "王五同意撤回申请 L-0001")
+
+
+async def test_whoever_does_not_agree_keeps_it_approved(there: Office) -> None:
+    await there.start(TAXI, "expense")
+    await there.decide(LI, "E-0001-1", "approve")
+    await there.do(ZHANG, "withdraw_request", request_id="E-0001")
+    assert (await refused(there.decide(ZHANG, "E-0001-2", "approve"))).code == "own_request"
+    outcome = await there.decide(LI, "E-0001-2", "reject", {"opinion": "已经付款"})
+    assert (outcome.data["status"], receipt(outcome)) == ("approved", "李四没有同意撤回申请 E-0001")
+
+
+async def test_when_who_has_to_agree_has_left_somebody_else_is_asked() -> None:
     there = office()
-    for n in range(21):
-        await there.engine.start_request("expense", TAXI, ZHANG.id, f"k{n}", NOW)
-    first = await there.look(LI, "query_todo_tasks")
-    assert (len(first["tasks"]), first["more"]) == (20, 2)
+    request = await there.start(SICK)
+    await there.decide(LI, f"{request}-1", "approve")
+    await there.do(ZHANG, "withdraw_request", request_id=request)
+    assert (await refused(there.plan(ZHANG, "withdraw_request", request_id=request))).code == "withdrawing"
+    there.people.known[1] = LI.model_copy(update={"active": False})
+    outcome = await there.do(ZHANG, "withdraw_request", request_id=request)
+    assert (outcome.data["status"], outcome.data["waits_for"]) == ("revoking", ["王五"]), "who is above"
+    assert (await refused(there.card(f"{request}-2"))).code == "task_closed"
+    await there.decide(WANG, f"{request}-3", "approve")
+    assert (await there.engine.get_request(request)).status == "withdrawn"
+
+
+async def test_what_a_rule_approved_is_withdrawn_by_the_manager() -> None:
+    there = office()
+    request = await there.start(SHORT)
+    plan = await there.plan(ZHANG, "withdraw_request", request_id=request)
+    assert ("需要同意", "申请已经通过，要李四同意才能撤回") in facts(plan)
+    assert (await there.press(ZHANG, "withdraw_request", plan, "confirm")).data["waits_for"] == ["李四"]
+
+
+# Edit
+
+
+async def test_edit_shows_the_changed_form_anew_before_anything_happens_also_of_a_resubmission(there: Office) -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "start_process", process="leave", form=SICK)
+    (button,) = [c for c in plan.choices if c.edits]
+    dialog = {f.name: f.value for f in button.fields}
+    assert (dialog["field_reason"], dialog["field_end_date"], button.executes) == ("胃疼", "2026-11-24", False)
+    edited = await there.edit(ZHANG, "start_process", plan, {**dialog, "field_end_date": "2026-11-27"})
+    assert ("时长", "5 个工作日") in facts(edited)
+    assert edited.args["seen"] != plan.args["seen"]
+    assert await there.engine.list_own_requests(ZHANG.id) == ()
+    await there.press(ZHANG, "start_process", edited, "confirm")
+    assert (await there.engine.get_request("L-0001")).filled.days == "5"
+    plan = await there.plan(ZHANG, "start_process", process="expense", form=TAXI)
+    error = await refused(there.edit(ZHANG, "start_process", plan, {"field_amount": "viel"}))
+    assert (error.code, error.field) == ("bad_amount", "field_amount"), "named as the dialog does"
+    await there.decide(LI, "L-0001-1", "return", OPINION)
+    plan = await there.plan(ZHANG, "resubmit_request", request_id="L-0001")
+    edited = await there.edit(ZHANG, "resubmit_request", plan, {"field_reason": "好多了", "field_end_half": "am"})
+    await there.press(ZHANG, "resubmit_request", edited, "confirm")
+    request = await there.engine.get_request("L-0001")
+    assert (request.filled.values["reason"], request.filled.days) == ("好多了", "4.5")
+
+
+# Words beside a request: urging, commenting, telling others
+
+
+async def test_urging_by_request_or_task(there: Office) -> None:
+    plan = await there.plan(ZHANG, "urge_task", task_id="l-0001")
+    assert title(plan) == "催李四处理请假申请 L-0001？"
+    assert plan.args == {"request_id": "L-0001", "tasks": ["L-0001-1"]}
+    assert plan.args == (await there.plan(ZHANG, "urge_task", task_id="L-0001-1")).args
+    outcome = await there.press(ZHANG, "urge_task", plan, "confirm", key="same")
+    assert receipt(outcome, "en") == "urged Li Si to decide request L-0001"
+    assert outcome == await there.press(ZHANG, "urge_task", plan, "confirm", key="same")
+    assert len((await there.engine.get_request("L-0001")).tasks[0].urged) == 1
+
+
+async def test_urging_twice_or_on_a_day_off_is_refused_with_the_time_when_it_works_again(there: Office) -> None:
+    there.now = NOW - timedelta(days=6)  # a Saturday
+    error = await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))
+    assert render_value(error.note, "zh") == "现在不是对方的工作时间，2026-11-16 09:00 以后可以催"
+    assert render_value(error.note, "en") == "It is outside their working hours; you can urge at 2026-11-16 09:00"
+    there.now = NOW
+    await there.do(ZHANG, "urge_task", task_id="L-0001")
+    error = await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))
+    assert error.code == "urged_lately"
+    assert render_value(error.note, "zh") == "刚催过，2026-11-20 14:00 以后可以再催"
+    assert render_value(error.note, "en").endswith("you can urge again at 2026-11-20 14:00")
+
+
+async def test_only_the_author_urges_and_a_stranger_tells_nobody(there: Office) -> None:
+    for person, task, code in (
+        (LI, "L-0001-1", "not_yours"),
+        (LI, "L-0001", "not_yours"),
+        (ZHAO, "L-0001", "no_request"),
+        (ZHANG, "L-9", "no_request"),
+    ):
+        assert (await refused(there.plan(person, "urge_task", task_id=task))).code == code
+    assert (await refused(there.plan(WANG, "cc_request", request_id="L-0001", people="王五"))).code == "no_request"
+    await there.decide(LI, "L-0001-1", "reject", {"opinion": "太长"})
+    assert (await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))).code == "own_task"
+    await there.decide(ZHANG, "L-0001-2", "withdraw")
+    assert (await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))).code == "not_running"
+
+
+async def test_everybody_it_waits_for_is_urged(there: Office) -> None:
+    there.now = NOW + timedelta(hours=7)  # both are at work then, in Shanghai and in London
+    await there.do(LI, "add_sign", task_id="L-0001-1", people=["李文光"], where="beside")
+    await there.do(ZHANG, "urge_task", task_id="L-0001-1")
+    plan = await there.plan(ZHANG, "urge_task", task_id="L-0001")
+    assert plan.args["tasks"] == ["L-0001-2"], "who has been urged is left alone"
+    assert (await there.press(ZHANG, "urge_task", plan, "confirm")).data["urged"] == "李文光"
+
+
+async def test_commenting(there: Office) -> None:
+    plan = await there.plan(ZHANG, "comment_request", request_id="L-0001", text=" 病历已补 ")
+    assert (title(plan), plan.body) == ("在请假申请 L-0001 上留下这条评论？", "病历已补")
+    await there.press(ZHANG, "comment_request", plan, "confirm")
+    assert ("说明", "张三评论：病历已补") in facts(await there.card("L-0001-1"))
+    assert ("Comment", "Zhang San commented: 病历已补") in facts(await there.card("L-0001-1"), "en")
+    assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "nothing is decided by it"
+    empty = {"request_id": "L-0001", "text": "  "}
+    assert (await refused(there.plan(ZHANG, "comment_request", **empty))).code == "missing_field"
+    assert (await refused(there.plan(ZHAO, "comment_request", request_id="L-0001", text="?"))).code == "no_request"
+
+
+async def test_who_is_told_may_read_and_decides_nothing(there: Office) -> None:
+    assert (await refused(there.look(ZHAO, "request_status", request_id="L-0001"))).code == "no_request"
+    plan = await there.plan(ZHANG, "cc_request", request_id="L-0001", people=["赵六", "李文光", "赵六"])
+    assert title(plan) == "把请假申请 L-0001 抄送给赵六、李文光？"
+    outcome = await there.press(ZHANG, "cc_request", plan, "confirm")
+    assert receipt(outcome) == "把申请 L-0001 抄送给了赵六、李文光"
+    assert (await there.look(ZHAO, "request_status", request_id="L-0001"))["by"] == "Zhang San"
+    (told,) = (await there.look(LIN, "my_requests", told=True))["requests"]
+    assert (told["request"], told["by"]) == ("L-0001", "Zhang San")
+    assert (await there.look(LIN, "my_requests"))["requests"] == []
+    assert ("已抄送", "赵六、李文光") in facts(await there.card("L-0001-1"))
+    assert (await refused(there.decide(ZHAO, "L-0001-1", "approve"))).code == "not_assignee"
+    again = {"request_id": "L-0001", "people": "赵六"}
+    assert (await refused(there.plan(ZHANG, "cc_request", **again))).code == "told_already"
+
+
+async def test_who_only_may_read_is_told_that_they_do_not_speak(there: Office) -> None:
+    admin = ZHAO.model_copy(update={"roles": frozenset({"admin"})})
+    await there.do(LI, "set_absence", first_day="2026-11-20", last_day="2026-11-22", deputy="李文光")
+    for reader in (admin, LIN):
+        await there.look(reader, "request_status", request_id="L-0001")
+        for tool, what in (("comment_request", {"text": "快一点"}), ("cc_request", {"people": "王五"})):
+            error = await refused(there.plan(reader, tool, request_id="L-0001", **what))
+            assert error.code == "not_concerned"
+            assert render_value(error.note, "zh") == "您可以查看申请 L-0001，但只有和它有关的人才能评论或抄送"
+
+
+# Being away: who stands in, what they may do, and what never
+
+
+AWAY = {"first_day": "2026-11-20", "last_day": "2026-11-22", "deputy": "李文光"}
+
+
+async def away(there: Office, person: Person = LI, **more: str) -> str:
+    outcome = await there.do(person, "set_absence", **{**AWAY, **more})
+    return str(outcome.data["absence"])
+
+
+async def test_an_absence_says_that_who_stands_in_is_away_too_and_for_whom_oneself_stands_in(there: Office) -> None:
+    """Li Si is away until the end of the year and Li Wenguang stands in, who is away next week with Zhao Liu."""
+    year = {**AWAY, "last_day": "2026-12-31"}
+    week = {"first_day": "2026-11-23", "last_day": "2026-11-27", "deputy": "赵六"}
+    await away(there, **year)
+    theirs = await there.plan(LIN, "set_absence", **week)
+    assert (
+        "请注意",
+        "您在 2026年11月19日 周四至 2026年12月31日 周四是李四的代理人；您外出期间，李四的审批赵六也可以处理",
+    ) in facts(theirs)
+    await there.press(LIN, "set_absence", theirs, "confirm")
+    before = await there.plan(LI, "set_absence", **{**AWAY, "first_day": "2027-01-04", "last_day": "2027-01-05"})
+    assert not [f for f in before.fields if f.label == "notice"], "the control: another time"
+    (absence,) = await there.engine.list_delegations(LI.id, NOW)
+    await there.engine.end_delegation(LI.id, absence.id, NOW)
+    again = await there.plan(LI, "set_absence", **year)
+    (notice,) = [render_value(f.value, "zh") for f in again.fields if f.label == "notice"]
+    assert notice.startswith("李文光在 2026年11月23日 周一至 2026年11月2")
+
+
+async def test_the_author_sees_on_the_card_that_the_approver_is_away_and_who_else_can_decide(there: Office) -> None:
+    form = {**SICK, "start_date": "2026-12-07", "end_date": "2026-12-08"}
+    control = await there.plan(ZHANG, "start_process", process="leave", form=form)
+    assert not [f for f in control.fields if f.label == "stand_in"]
+    await away(there)
+    plan = await there.plan(ZHANG, "start_process", process="leave", form=form)
+    (stand_in,) = [f.value for f in plan.fields if f.label == "stand_in"]
+    assert isinstance(stand_in, Identities) and [p.id for p in stand_in.people] == [LIN.id]
+
+
+async def test_an_absence_is_shown_then_set_then_listed_then_ended(there: Office) -> None:
+    plan = await there.plan(LI, "set_absence", **AWAY)
+    assert (title(plan), title(plan, "en")) == (
+        "外出期间由李文光代您审批？",
+        "Have Li Wenguang decide for you while you are away?",
+    )
+    assert facts(plan) == [("第一天", "2026年11月20日 周五"), ("最后一天", "2026年11月22日 周日"), ("代理人", "李文光")]
+    assert [c.name for c in plan.choices] == ["confirm", "edit", "cancel"]
+    outcome = await there.press(LI, "set_absence", plan, "confirm", key="same")
+    assert outcome == await there.press(LI, "set_absence", plan, "confirm", key="same")
+    assert receipt(outcome) == "委托李文光在 2026年11月20日 周五至 2026年11月22日 周日代理"
+    (absence,) = await there.engine.list_delegations(LI.id, NOW)
+    assert (absence.start, absence.end) == (NOW.replace(hour=0), NOW.replace(hour=0) + timedelta(days=3))
+    (listed,) = (await there.look(LI, "list_absences"))["absences"]
+    assert listed == {"absence": absence.id, **AWAY}
+    ending = await there.plan(LI, "end_absence")
+    assert title(ending) == "结束对李文光的委托？"
+    assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了委托"
+    assert receipt(await there.press(LI, "end_absence", ending, "confirm")) == "结束了委托", "ended stays ended"
+    assert (await there.look(LI, "list_absences"))["absences"] == []
+    edited = await there.edit(LI, "set_absence", plan, {"last_day": "2026-11-25", "deputy": WANG.id})
+    assert dict(facts(edited))["代理人"] == "王五"
+    error = await refused(there.edit(LI, "set_absence", plan, {"last_day": "2026-11-01"}))
+    assert (error.code, error.field) == ("end_before_start", "last_day")
+
+
+@corpus(
+    ("more", "code", "field"),
+    [
+        ({"deputy": "李四"}, "bad_deputy", "deputy"),
+        ({"deputy": "钱七"}, "unknown_person", "deputy"),
+        ({"first_day": "2026-11-01", "last_day": "2026-11-19"}, "bad_period", "last_day"),
+        ({"last_day": "next week"}, "bad_date", "last_day"),
+        ({"last_day": "2028-11-22"}, "span_too_long", "last_day"),
+    ],
+)
+async def test_what_is_refused_before_a_card(there: Office, more: dict[str, str], code: str, field: str) -> None:
+    error = await refused(there.plan(LI, "set_absence", **{**AWAY, **more}))
+    assert (error.code, error.field) == (code, field)
+    assert all(render_value(error.note, language) for language in ("zh", "en"))
+
+
+async def test_two_absences_do_not_overlap(there: Office) -> None:
+    await away(there)
+    error = await refused(
+        there.plan(LI, "set_absence", **{**AWAY, "first_day": "2026-11-22", "last_day": "2026-11-29"})
+    )
+    assert error.code == "overlapping"
+    await away(there, first_day="2026-11-23", last_day="2026-11-24")
+    assert (await refused(there.plan(LI, "end_absence"))).code == "no_delegation", "which of them?"
+    assert (await refused(there.plan(WANG, "end_absence"))).code == "no_delegation"
+
+
+async def test_the_deputy_decides_and_both_names_are_told(there: Office) -> None:
+    await away(there)
+    (task,) = (await there.look(LIN, "query_todo_tasks"))["tasks"]
+    assert (task["task"], task["for"]) == ("L-0001-1", "Li Si")
+    card = await there.card("L-0001-1")
+    assert ("代理人", "李四外出，李文光也可以处理") in facts(card)
+    assert card.deciders == (LI.id,)
+    outcome = await there.press(LIN, "decide_task", card, "approve")
+    assert (outcome.data["by"], outcome.data["for"]) == ("Li Wenguang", "Li Si")
+    second = await there.card("L-0001-2")
+    assert ("审批意见", "李文光（代李四）同意") in facts(second)
+    assert ("Opinion", "Li Wenguang for Li Si approved") in facts(second, "en")
+    told = (await there.look(ZHANG, "request_status", request_id="L-0001"))["timeline"]
+    assert "✅ 李文光（代李四）同意 11-20 10:00" in told
+
+
+async def test_the_deputy_reads_what_waits_for_who_is_away_and_hands_it_on(there: Office) -> None:
+    assert (await refused(there.look(LIN, "request_status", request_id="L-0001"))).code == "no_request"
+    await away(there)
+    await there.look(LIN, "request_status", request_id="L-0001")
+    await there.do(LIN, "transfer_task", task_id="L-0001-1", person="赵六")
+    assert (await there.engine.get_request("L-0001")).waits_for == (ZHAO.id,)
+
+
+async def test_what_is_the_authors_own_is_not_their_deputys_nor_what_they_would_decide_for_themselves(
+    there: Office,
+) -> None:
+    await away(there, ZHANG)
+    assert (await refused(there.look(LIN, "request_status", request_id="L-0001"))).code == "no_request"
+    await there.decide(LI, "L-0001-1", "reject", {"opinion": "请先补病历"})
+    assert (await refused(there.look(LIN, "request_status", request_id="L-0001"))).code == "no_request"
+    assert (await refused(there.look(LIN, "show_process", name="L-0001"))).code == "no_request"
+
+
+async def test_nobody_decides_their_own_request_as_a_deputy(there: Office) -> None:
+    await away(there, deputy="张三")
+    card = await there.card("L-0001-1")
+    assert "代理人" not in dict(facts(card)), "not offered"
+    assert (await there.look(ZHANG, "query_todo_tasks"))["tasks"] == []
+    assert (await refused(there.press(ZHANG, "decide_task", card, "approve"))).code == "own_request"
+    args = {"task_id": "L-0001-1", "person": "李文光"}
+    assert (await refused(there.plan(ZHANG, "transfer_task", **args))).code == "own_request"
+
+
+async def test_tasks_of_both_are_paged_together(there: Office) -> None:
+    await away(there)
+    for n in range(20):
+        approver = LIN.id if n % 2 else LI.id
+        await there.engine.start_request("expense", {**TAXI, "approver": approver}, ZHANG.id, f"k-{n}", NOW)
+    first = await there.look(LIN, "query_todo_tasks")
+    second = await there.look(LIN, "query_todo_tasks", page=2)
+    assert (len(first["tasks"]), first["more"], len(second["tasks"]), second["more"]) == (20, 2, 1, None)

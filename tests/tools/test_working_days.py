@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.corpus import corpus
 from tests.tools.office import ZHANG, known, office, refused, seen
 from tools.workflow.engine.state import format_decimal
 from tools.workflow.process.calendar import MAX_SPAN, WorkCalendar
@@ -31,33 +31,28 @@ async def test_the_working_days_of_october_and_the_weekday_of_a_day() -> None:
     assert today["start"] == {"day": "2026-11-20", "weekday": "Friday", "worked": True}
     half = await there.look(ZHANG, "working_days", start="2026-11-20", end="2026-11-23", end_half="am")
     assert half["working_days"] == "1.5"
-
-
-async def test_the_company_s_own_calendar_counts() -> None:
-    there, card = office(), known("working_days")
-    off = WorkCalendar(overrides={date(2026, 11, 20): False})
-    use = there.use(ZHANG)
-    desk = replace(use.services, calendar=off)
-    outcome = await seen(card, card.run(replace(use, services=desk), card.args(start="today")))
-    assert outcome.data["working_days"] == "0"
-
-
-async def test_years_that_are_not_published_are_marked() -> None:
-    there = office()
     assert (await there.look(ZHANG, "working_days", start="2029-10-01", end="2029-10-31"))["estimated"] is True
     assert (await there.look(ZHANG, "add_working_days", day="2029-10-01", count=3))["estimated"] is True
     assert (await there.look(ZHANG, "add_working_days", day="2026-11-20", count=3))["estimated"] is False
-
-
-async def test_the_day_so_many_working_days_away() -> None:
-    there = office()
     data = await there.look(ZHANG, "add_working_days", count=1)
     assert data == {"day": "2026-11-23", "weekday": "Monday", "worked": True, "estimated": False}
     assert (await there.look(ZHANG, "add_working_days", day="2026-11-23", count=-1))["day"] == "2026-11-20"
     assert (await there.look(ZHANG, "add_working_days", day="2026-11-21", count=0))["day"] == "2026-11-23"
 
 
-@pytest.mark.parametrize(
+async def test_the_company_s_own_calendar_counts_and_its_days_off_have_no_name() -> None:
+    there, card = office(), known("working_days")
+    off = WorkCalendar(overrides={date(2026, 11, 20): False})
+    use = there.use(ZHANG)
+    desk = replace(use.services, calendar=off)
+    outcome = await seen(card, card.run(replace(use, services=desk), card.args(start="today")))
+    assert outcome.data["working_days"] == "0"
+    calendar = WorkCalendar("DE-BY", {date(2026, 11, 27): False})
+    (first,) = calendar.list_holiday_breaks(date(2026, 11, 20), 1)
+    assert (first.first, first.last, first.holiday_names) == (date(2026, 11, 27), date(2026, 11, 29), ())
+
+
+@corpus(
     ("tool", "args", "code"),
     [
         ("working_days", {"start": "tomorrow"}, "no_such_day"),
@@ -73,7 +68,6 @@ async def test_what_cannot_be_counted_is_refused(tool: str, args: dict[str, str]
     assert (await refused(office().look(ZHANG, tool, **args))).code == code
 
 
-@settings(deadline=None)
 @given(CALENDARS, DAYS, st.integers(0, MAX_SPAN), HALF, HALF)
 async def test_days_are_those_of_the_calendar(
     calendar: WorkCalendar, start: date, span: int, start_half: str, end_half: str
@@ -86,7 +80,6 @@ async def test_days_are_those_of_the_calendar(
     assert (Decimal(data["working_days"]), data["estimated"]) == (length.working_days, length.is_estimated)
 
 
-@settings(deadline=None)
 @given(CALENDARS, DAYS, st.integers(-60, 60).filter(bool))
 def test_so_many_days_away_means_so_many_days_between(calendar: WorkCalendar, start: date, count: int) -> None:
     found, estimated = add_working_days(calendar, start, count)
@@ -109,7 +102,6 @@ async def test_the_next_holiday_with_the_weekend_around_it_and_the_day_work_begi
     assert (await refused(there.look(ZHANG, "next_holidays", start="soon"))).code == "no_such_day"
 
 
-@settings(max_examples=60, deadline=None)
 @given(start=DAYS, calendar=CALENDARS)
 def test_no_stretch_off_has_a_worked_day_and_none_is_an_ordinary_weekend(start: date, calendar: WorkCalendar) -> None:
     for stretch in calendar.list_holiday_breaks(start, 4):
@@ -121,9 +113,3 @@ def test_no_stretch_off_has_a_worked_day_and_none_is_an_ordinary_weekend(start: 
         )
         assert stretch.holiday_names or any(day.weekday() < 5 for day in days)
         assert all(day.weekday() >= 5 and calendar.get_day_status(day)[0] for day in stretch.makeup_days)
-
-
-def test_a_company_s_own_days_off_are_found_and_have_no_name() -> None:
-    calendar = WorkCalendar("DE-BY", {date(2026, 11, 27): False})
-    (first,) = calendar.list_holiday_breaks(date(2026, 11, 20), 1)
-    assert (first.first, first.last, first.holiday_names) == (date(2026, 11, 27), date(2026, 11, 29), ())

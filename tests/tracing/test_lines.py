@@ -17,22 +17,22 @@ from bot.core.records import Run
 from bot.core.redaction import redact_text
 from bot.tracing.lines import UNNAMED, ExportedRun, _redact_json, export_run, format_run_line
 from tests.agent.speakers import DIALECTS, Speaker, each_dialect, living, looks_it_up
-from tests.harness.lab import HANDBOOK, Lab
+from tests.harness.memory_bot import HANDBOOK, Bot
 from tests.stories.script import DONE, MAIL, calls, mail
 
 
-async def line(lab: Lab, run: Run, *, content: bool = False) -> ExportedRun:
+async def line(bot: Bot, run: Run, *, content: bool = False) -> ExportedRun:
     return ExportedRun.model_validate_json(
-        format_run_line(await export_run(run, lab.approvals, GATES, content=content))
+        format_run_line(await export_run(run, bot.approvals, GATES, content=content))
     )
 
 
 @each_dialect
 async def test_every_observation_stands_beside_its_call_in_every_style(redis: Redis, speaker: Speaker) -> None:
-    lab = Lab(redis, [living(speaker, looks_it_up)] * 9, handbook=HANDBOOK, styles=[speaker.style])
-    await lab.says("A night in Shanghai?")
-    await lab.work()
-    told = await line(lab, lab.over[-1], content=True)
+    bot = Bot(redis, [living(speaker, looks_it_up)] * 9, handbook=HANDBOOK, formats=[speaker.style])
+    await bot.put_message("A night in Shanghai?")
+    await bot.work()
+    told = await line(bot, bot.ended_runs[-1], content=True)
     assert (told.style, told.calls, told.bad_calls, told.malformed) == (speaker.style.name, 5, 1, 0)
     observed = [str(step.observation) for step in told.steps]
     for step, observation in zip(told.steps, observed, strict=True):
@@ -44,12 +44,12 @@ async def test_every_observation_stands_beside_its_call_in_every_style(redis: Re
 async def test_reads_beside_a_card_keep_their_observations(redis: Redis) -> None:
     """What the button brought is told last, whatever stood behind it in the reply."""
     both = calls(("list_processes", {}), ("send_email", MAIL), ("list_people", {"name": "李四"}))
-    lab = Lab(redis, [both, DONE])
-    await lab.says("发邮件")
-    await lab.work()
-    await lab.presses(lab.wall.cards()[0], "send")
-    await lab.work()
-    told = await line(lab, lab.over[-1], content=True)
+    bot = Bot(redis, [both, DONE])
+    await bot.put_message("发邮件")
+    await bot.work()
+    await bot.put_press(bot.chat.cards()[0], "send")
+    await bot.work()
+    told = await line(bot, bot.ended_runs[-1], content=True)
     assert [step.n for step in told.steps] == [1, 1, 1]
     processes, letter, people = (str(step.observation) for step in told.steps)
     assert "leave" in processes and "U2" in people and "U2" not in processes
@@ -58,42 +58,42 @@ async def test_reads_beside_a_card_keep_their_observations(redis: Redis) -> None
 
 async def test_an_expired_card_and_one_renewed_later(redis: Redis) -> None:
     """What is on the card by now is not what the run was told."""
-    lab = Lab(redis, [mail(), DONE])
-    await lab.says("发邮件")
-    await lab.work()
-    lab.ahead = timedelta(hours=100)
-    card = await lab.approval()
-    await lab.lanes.enqueue(card.id, "late", '{"kind": "expire_card", "version": 1}')
-    await lab.work()
-    [run] = lab.over
-    told = await line(lab, run)
+    bot = Bot(redis, [mail(), DONE])
+    await bot.put_message("发邮件")
+    await bot.work()
+    bot.now_offset = timedelta(hours=100)
+    card = await bot.load_approval()
+    await bot.lanes.enqueue(card.id, "late", '{"kind": "expire_card", "version": 1}')
+    await bot.work()
+    [run] = bot.ended_runs
+    told = await line(bot, run)
     assert told.steps[0].status == "expired" and told.outcome == "final"
     assert told.steps[0].decision is not None and told.steps[0].decision.state == "expired"
-    lab.ahead = timedelta(hours=101)
-    [again] = lab.wall.cards()
-    await lab.presses(again, again.buttons[0].choice)
-    await lab.work()
-    assert (await line(lab, run)).steps[0].decision is None
+    bot.now_offset = timedelta(hours=101)
+    [again] = bot.chat.cards()
+    await bot.put_press(again, again.buttons[0].choice)
+    await bot.work()
+    assert (await line(bot, run)).steps[0].decision is None
 
 
 async def test_a_run_that_was_given_up_says_so(redis: Redis) -> None:
     async def breaks(messages: object) -> Any:
         raise ZeroDivisionError
 
-    lab = Lab(redis, [calls(("list_people", {})), *[breaks] * 99])
-    await lab.says("看看")
-    await lab.work()
-    told = await line(lab, lab.over[-1])
+    bot = Bot(redis, [calls(("list_people", {})), *[breaks] * 99])
+    await bot.put_message("看看")
+    await bot.work()
+    told = await line(bot, bot.ended_runs[-1])
     assert (told.outcome, told.stopped, told.calls) == ("stopped", "given_up", 1) and told.ended_ms is not None
 
 
 async def test_the_name_of_no_tool_is_something_that_was_written(redis: Redis) -> None:
     object_ = json.dumps({"type": "tool_call", "tool": "张三的病历", "args": {}, "reason_summary": "x"})
     speaker = next(one for one in DIALECTS if one.name == "json")
-    lab = Lab(redis, [ModelReply(text=object_), speaker.answer("好")], styles=[speaker.style])
-    await lab.says("看看")
-    await lab.work()
-    plain, whole = await line(lab, lab.over[-1]), await line(lab, lab.over[-1], content=True)
+    bot = Bot(redis, [ModelReply(text=object_), speaker.answer("好")], formats=[speaker.style])
+    await bot.put_message("看看")
+    await bot.work()
+    plain, whole = await line(bot, bot.ended_runs[-1]), await line(bot, bot.ended_runs[-1], content=True)
     assert plain.steps[0].tool == UNNAMED and whole.steps[0].tool == "张三的病历"
     assert plain.steps[0].gate is None and plain.bad_calls == 1
 
@@ -114,10 +114,10 @@ async def test_no_secret_in_a_line_wherever_it_was_written(redis: Redis, place: 
     written_there = place.format(SECRET)
     assert SECRET not in redact_text(written_there), "as logs have it"
     args = {"process": written_there, "form": {"password": SECRET, "token": 7, written_there: [written_there]}}
-    lab = Lab(redis, [calls(("start_process", args)), DONE])
-    await lab.says(written_there)
-    await lab.work()
-    text = format_run_line(await export_run(lab.over[-1], lab.approvals, GATES, content=True))
+    bot = Bot(redis, [calls(("start_process", args)), DONE])
+    await bot.put_message(written_there)
+    await bot.work()
+    text = format_run_line(await export_run(bot.ended_runs[-1], bot.approvals, GATES, content=True))
     assert SECRET not in text and ExportedRun.model_validate_json(text).content is not None
 
 

@@ -28,6 +28,7 @@ SECRET = "sk-abcdefgh12345 password=hunter2 zhangsan@example.com"
 ASKED = f"给李四发封邮件，机密 {SECRET}"
 SPENT = {"tokens_in": 100, "tokens_cached": 40, "tokens_out": 7}
 PEOPLE = calls(("list_people", {"name": "李四"}))
+CONTENT = ("机密", "项目进度", "机密主题", "机密答案", "李四你好")
 
 
 @pytest.fixture
@@ -63,25 +64,30 @@ def the(spans: list[Got], name: str) -> Got:
     return found
 
 
-async def mailed(empty: Office, settings: Mapping[str, Any]) -> None:
-    """Looked up, one reply that could not be used, proposed, sent by a button; in two processes."""
+async def mailed(empty: Office, settings: Mapping[str, Any]) -> float:
+    """Looked up, one reply that could not be used, proposed, sent by a button; in two processes. How long there was
+    none in between (ms)."""
     script = [thinking(PEOPLE), ModelReply(text=""), thinking(mail(subject="机密主题"))]
     async with empty.opened(model=ScriptedModel(script), **settings):
         await empty.says(ZHANG, ASKED)
         card = await empty.card(empty.dm(ZHANG), "机密主题")
         await empty.quiet()
-    await asyncio.sleep(0.2)
+    ended_s = asyncio.get_running_loop().time()
     async with empty.opened(model=ScriptedModel([thinking(ModelReply(text="机密答案。"))]), **settings):
+        without_ms = (asyncio.get_running_loop().time() - ended_s) * 1000
         await empty.press(ZHANG, card, "send")
         await final(empty)
         await empty.quiet()
+    return without_ms
 
 
 async def test_a_run_that_waited_and_went_on_elsewhere_is_one_trace_by_the_conventions(
     empty: Office, collector: Receiver
 ) -> None:
-    await mailed(empty, to(collector))
+    without_ms = await mailed(empty, to(collector))
     spans = await collector.until(1)
+    sent = b"".join(collector.bodies)
+    assert not [word for word in (*CONTENT, "照您说的做") if word.encode() in sent], "nothing that anybody wrote"
     assert len({span.trace for span in spans}) == 1 and len({span.id for span in spans}) == len(spans)
     root = the(spans, "invoke_agent countersign")
     assert root.parent == "" and not root.failed and root.resource["service.name"] == "countersign"
@@ -100,7 +106,7 @@ async def test_a_run_that_waited_and_went_on_elsewhere_is_one_trace_by_the_conve
     assert look.attributes["gen_ai.tool.name"] == "list_people" and look.attributes["countersign.gate"] == "none"
     assert {look.parent, send.parent} == {root.id} and look.began_ns >= chats[0].ended_ns
     card = the(spans, "approval")
-    assert card.parent == send.id and card.ms >= 200, "as long as the person took, also without a process"
+    assert card.parent == send.id and card.ms >= without_ms > 0, "as long as the person took, also without a process"
     assert card.attributes["countersign.approval.by"] == ZHANG
     assert card.attributes["countersign.approval.choice"] == "send"
     assert send.began_ns <= card.began_ns <= card.ended_ns <= send.ended_ns <= chats[-1].began_ns
@@ -120,16 +126,6 @@ async def test_a_stop_is_an_error_of_the_trace_and_one_by_the_person_is_none(
     assert stopped.attributes["countersign.repeated"] == 2
     assert not fine.failed and "error.type" not in fine.attributes
     assert stopped.trace != fine.trace
-
-
-CONTENT = ("机密", "项目进度", "机密主题", "机密答案", "李四你好")
-
-
-async def test_nothing_that_anybody_wrote_is_sent(empty: Office, collector: Receiver) -> None:
-    await mailed(empty, to(collector))
-    await collector.until(1)
-    sent = b"".join(collector.bodies)
-    assert not [word for word in (*CONTENT, "照您说的做") if word.encode() in sent]
 
 
 async def test_negative_control_with_content_it_is_but_for_secrets(empty: Office, collector: Receiver) -> None:

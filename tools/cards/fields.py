@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tools.cards.files import build_reading_fields, describe_file, describe_references
-from tools.day_words import list_day_words
+from tools.day_words import LANGUAGES, list_day_words
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names, format_stand_in, get_names_by_language
-from tools.ports import Directory
+from tools.ports import Directory, TextRenderer
 from tools.spec import AttachedFile, CardChoice, CardField, DialogField, Identities, TextRef
 from tools.workflow.bpmn.graph import ServiceTopic
 from tools.workflow.engine.assignment import ROLE_PREFIX
 from tools.workflow.engine.balance import get_balance_label, list_remaining_days
 from tools.workflow.engine.paths import trace_happy_path
-from tools.workflow.engine.state import APPROVAL_DECISIONS, FilledForm, Opinion, Request, format_decimal
+from tools.workflow.engine.state import (
+    APPROVAL_DECISIONS,
+    COPY_PREFIX,
+    NEIGHBOURS,
+    FilledForm,
+    Opinion,
+    Request,
+    format_decimal,
+)
 from tools.workflow.process.definition import Process, find_passing_rule, format_request_line, format_values
 from tools.workflow.process.form_preview import FormPreview
-from tools.workflow.process.forms import FILE, PERSONS, FieldKind, Form, FormField, RollingLimit
+from tools.workflow.process.forms import DAYS, FILE, PERSONS, FieldKind, Form, FormField, RollingLimit
 from tools.workflow.process.rolling_limits import COUNT_PREFIX
 
 CONFIRM = CardChoice(name="confirm", style="primary")
 CANCEL = CardChoice(name="cancel", executes=False)
+MAX_CHANGE = 120
+"""Characters of a value that is repeated where a card says what has changed."""
 MAX_OPINIONS = 12
 """Most opinions shown: the last ones."""
 FIELD_PREFIX = "field_"
@@ -67,6 +77,38 @@ async def build_form_card_fields(directory: Directory, process: Process, filled:
     if rule := find_passing_rule(process, filled):
         fields.append(CardField(label="rule", value=form.get_rule_text(rule)))
     return (*fields, *await _build_exception_fields(directory, form, filled), *_build_exceeded_fields(form, filled))
+
+
+def build_change_fields(
+    before: Iterable[CardField], after: Iterable[CardField], render_text: TextRenderer, *, is_same: bool
+) -> tuple[CardField, ...]:
+    """What a card says otherwise than the version before, each with both values; or that it says nothing otherwise.
+    `is_same`: the forms are equal; of others that read the same that is said."""
+
+    def write_value(value: object) -> dict[str, str]:
+        return {language: render_text(value, language) for language in LANGUAGES}
+
+    old, new = ({str(one.label): one for one in fields if _is_stated(one)} for fields in (before, after))
+    changed, empty = list[TextRef](), TextRef(key="fact.empty")
+    for name, field in (old | new).items():
+        was, now = (write_value(one[name].value if name in one else empty) for one in (old, new))
+        if was != now:
+            is_long = max(map(len, (*was.values(), *now.values()))) > MAX_CHANGE
+            label = write_value(TextRef(key="label.days") if field.label == "days" else field.label)
+            params = {"label": label, "old": was, "new": now}
+            changed.append(
+                TextRef(key="fact.changed_text", params={"label": label})
+                if is_long
+                else TextRef(key="fact.changed", params=params)
+            )
+    rest = TextRef(key="fact.unchanged" if is_same else "fact.reads_the_same")
+    return tuple(CardField(label="changed", value=one) for one in changed or [rest])
+
+
+def _is_stated(field: CardField) -> bool:
+    """True for what somebody has filled in or chosen, whose labels are the form's own, and for the length. Other lines
+    follow from these."""
+    return not isinstance(field.label, str) or field.label == "days"
 
 
 async def build_preview_fields(directory: Directory, process: Process, preview: FormPreview) -> tuple[CardField, ...]:
@@ -126,6 +168,9 @@ def _build_length_fields(form: Form, filled: FilledForm) -> Iterator[CardField]:
     if filled.days:
         key = "fact.days_estimated" if filled.estimated else "fact.days"
         yield CardField(label="days", value=TextRef(key=key, params={"days": filled.days, "n": filled.days}))
+    if neighbours := filled.numbers.get(NEIGHBOURS):
+        together = {"n": format_decimal(neighbours), "days": format_decimal(filled.numbers[DAYS])}
+        yield CardField(label="notice", value=TextRef(key="fact.neighbours", params={**together}))
     for year, left, allowance in list_remaining_days(form, filled):
         params = {"label": get_balance_label(form), "year": year, "left": left, "allowance": allowance}
         yield CardField(label="balance", value=TextRef(key="fact.balance", params=params))
@@ -146,7 +191,9 @@ def list_approval_levels(
 def _list_copied_people(process: Process, filled: FilledForm) -> tuple[str, ...]:
     """Ids of the people who get a copy at the end, except those whom the form shows."""
     path = trace_happy_path(process.definition, filled)
-    told = [p for node in path if node.topic is ServiceTopic.CC for p in filled.people.get(node.id, ())]
+    names = {ServiceTopic.CC: "", ServiceTopic.RULE: COPY_PREFIX}
+    copying = [f"{names[node.topic]}{node.id}" for node in path if node.topic in names]
+    told = [p for node in copying for p in filled.people.get(node, ())]
     shown = {p for f in process.form.fields if f.kind is FieldKind.PEOPLE for p in filled.resolve_people(f.name)}
     return tuple(p for p in dict.fromkeys(told) if p not in shown)
 
@@ -185,6 +232,16 @@ async def build_request_card_fields(directory: Directory, process: Process, requ
         *said,
         *copied,
     )
+
+
+async def build_stand_in_field(directory: Directory, person: str, stand_ins: Sequence[str]) -> CardField:
+    """Who can decide while somebody is away."""
+    params = {
+        "name": await get_names_by_language(directory, person),
+        "names": await format_people_names(directory, stand_ins),
+    }
+    note = TextRef(key="fact.stand_in", params=params)
+    return CardField(label="stand_in", value=await identify_people(directory, stand_ins, note))
 
 
 def build_status_field(request: Request) -> CardField:

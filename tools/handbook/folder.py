@@ -94,6 +94,10 @@ class Handbook:
         return "\n".join(excerpts)
 
 
+_PROGRAM = Path(__file__).parents[2] / "bot"
+"""The demo's handbook lies in it: an installer may link what it installs."""
+
+
 @lru_cache(maxsize=2)
 def _build_snapshot(sections: tuple[Section, ...]) -> HandbookSnapshot:
     """A heading with nothing under it is read but never found: what stands below it is. Many bots in one process, as
@@ -140,6 +144,8 @@ def _read_stamp(path: Path, file: str) -> FileStamp:
         raise HandbookError(file, error.strerror or "cannot be read") from error
     if not stat.S_ISREG(status.st_mode):
         raise HandbookError(file, "is no plain file")
+    if status.st_nlink > 1 and _PROGRAM not in path.parents:
+        raise HandbookError(file, "has another name elsewhere (a hard link); copy it instead")
     if status.st_size > MAX_FILE_BYTES:
         raise HandbookError(file, f"{status.st_size} bytes, at most {MAX_FILE_BYTES}")
     return build_stamp(status)

@@ -34,6 +34,8 @@ PLACEHOLDERS = tuple(
 """Anywhere in a text."""
 
 ENCODED = re.compile(r"=\?[^?\s]{1,40}\?[bBqQ]\?")
+_FIRST_LINE = re.compile(r"[^\w>]{0,40}(?:本邮件由countersign代|countersignsendsthisonbehalfof)")
+"""The beginning of a mail's first line, in small letters and without blanks."""
 SHORT = 100
 REQUESTS = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -70,7 +72,16 @@ def require_complete_draft(subject: str, body: str, max_subject: int, max_body: 
         if is_template(text):
             message = f"the {name} is a template or has placeholders; ask for what is missing and write it out"
             raise ToolError("template_mail", message, needs_person=True, field=name)
+    if any(map(_poses_as_first_line, body.splitlines())):
+        message = "the body has a line that looks like the mail's own first line, which says on whose behalf it is sent"
+        raise ToolError("posing_mail", message, field="body")
     return subject, body
+
+
+def _poses_as_first_line(line: str) -> bool:
+    """True for a line that readers would take for the note of who sends (`mail.first_line`). A quoted one begins
+    with `>`."""
+    return _FIRST_LINE.match("".join(unicodedata.normalize("NFKC", line).casefold().split())) is not None
 
 
 def _require_body_length(body: str, max_body: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from email.headerregistry import Address
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from tools.characters import remove_invisible
 from tools.effect_parts import PartState
 from tools.error_advice import select_advice
 from tools.mail.completeness import require_complete_draft
+from tools.mail.smtp import encode_domain
 from tools.people.identities import identify_people
 from tools.people.names import join_in_both_languages, list_names_by_language, load_person, resolve_person
 from tools.requests.task_lookup import resolve_task
@@ -23,6 +24,7 @@ from tools.spec import (
     CardChoice,
     CardField,
     DialogField,
+    EffectPlace,
     FrozenModel,
     Gate,
     Person,
@@ -39,6 +41,8 @@ MAX_SUBJECT = 200
 MAX_BODY = 10_000
 MAX_RECIPIENTS = 20
 """Most recipients of one card: the presser has to check each of them."""
+OUTAGES = frozenset({"mail_down", "not_sent"})
+"""Errors that every recipient would meet."""
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}")
 """An address that headers carry without encoding (RFC 5322, dot-atom)."""
 _BETWEEN = re.compile(r"[、，,;；]")
@@ -101,11 +105,7 @@ async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutco
         for one in _list_recipient_texts(args.to)
     ]
     text = join_mail_text(args.first_line, body)
-    if people[1:]:
-        message_id = await _send_each(context, people, subject, text, args.reply_to)
-    else:
-        message_id = build_message_id(context.idempotency_key)
-        await context.services.mailer.send_mail(people[0], subject, text, message_id, args.reply_to)
+    message_id = await _send_each(context, people, subject, text, args.reply_to)
     names = [person.name for person in people]
     return ToolOutcome(
         data={"mailed": names if names[1:] else names[0], "subject": subject, "message_id": message_id},
@@ -116,36 +116,57 @@ async def run_send_email(context: ToolContext, args: SendEmailArgs) -> ToolOutco
 
 async def _send_each(context: ToolContext, people: Sequence[Person], subject: str, text: str, reply_to: str) -> str:
     """Sends a separate email to each. A recipient whom the server refuses does not stop the others; an outage or an
-    unclear result does. Raises `ToolError` `mailed_partly` if some have it and some do not, `EffectUnknownError`, and
-    the error of sending if nobody has it."""
+    unclear result does. Raises `ToolError` if somebody does not have it, and `EffectUnknownError`."""
     refusals, people_by_id = dict[str, ToolError](), {person.id: person for person in people}
-    message_id = ""
+    mailer, message_id = context.require_outside().mailer, ""
     for person_id in context.parts.list_unfinished(list(people_by_id)):
-        message_id = build_message_id(f"{context.idempotency_key}:{person_id}")
+        key = f"{context.idempotency_key}:{person_id}" if people[1:] else context.idempotency_key
+        message_id = build_message_id(key)
         await context.parts.mark_part(person_id, PartState.BEGUN)
         try:
-            await context.services.mailer.send_mail(people_by_id[person_id], subject, text, message_id, reply_to)
+            await mailer.send_mail(people_by_id[person_id], subject, text, message_id, reply_to)
         except ToolError as error:
             refusals[person_id] = error
             await context.parts.mark_part(person_id, PartState.REFUSED)
-            if error.code != "mail_refused":
+            if error.code in OUTAGES:
                 break
         else:
             await context.parts.mark_part(person_id, PartState.DONE)
     unfinished = context.parts.list_unfinished(list(people_by_id))
     if refusals:
-        first = next(iter(refusals.values()))
-        sent = [person for person in people if person.id not in unfinished]
-        raise (
-            _build_partial_error(sent, [people_by_id[person_id] for person_id in unfinished], first) if sent else first
-        )
+        last = next(reversed(refusals.values()))
+        left = {person_id: refusals.get(person_id, last) for person_id in unfinished}
+        raise _build_send_error(context, people, left)
     return message_id
 
 
-def _build_partial_error(sent: Sequence[Person], left: Sequence[Person], error: ToolError) -> ToolError:
-    has, has_not = _join_person_names(sent), _join_person_names(left)
-    message = f"mailed {has['en']}, but not {has_not['en']}: {error.text}"
-    return ToolError("mailed_partly", message, possible_effect=_build_mail_receipt(sent), names=has, missing=has_not)
+def _build_send_error(context: ToolContext, people: Sequence[Person], left: Mapping[str, ToolError]) -> ToolError:
+    """`left`: why these people do not have it. One reason for all of them is that of one."""
+    errors = list(left.values())
+    sent = [person for person in people if person.id not in left]
+    if not sent and all(error.note == errors[0].note for error in errors):
+        return errors[0]
+    reasons = [_describe_refusal(context, person, left[person.id]) for person in people if person.id in left]
+    missing = {"zh": "；".join(one["zh"] for one in reasons), "en": "; ".join(one["en"] for one in reasons)}
+    later = any(error.is_temporary for error in errors)
+    told = "; ".join(f"{person.name}: {left[person.id].text}" for person in people if person.id in left)
+    if not sent:
+        return ToolError("mailed_to_nobody", f"mailed nobody: {told}", is_temporary=later, missing=missing)
+    has, receipt_line = _join_person_names(sent), _build_mail_receipt(sent)
+    message = f"mailed {has['en']}, but not {told}"
+    return ToolError(
+        "mailed_partly", message, possible_effect=receipt_line, is_temporary=later, names=has, missing=missing
+    )
+
+
+def _describe_refusal(context: ToolContext, person: Person, error: ToolError) -> dict[str, str]:
+    """A recipient and why they do not have it, by language."""
+    render = context.services.render_text
+    params = {
+        language: {"name": name, "why": render(error.note, language)}
+        for language, name in list_names_by_language(person).items()
+    }
+    return {language: render(TextRef(key="mail.unsent", params=one), language) for language, one in params.items()}
 
 
 def _build_mail_receipt(people: Sequence[Person]) -> ReceiptLine:
@@ -172,9 +193,13 @@ def format_first_line(context: ToolContext, readers: Sequence[Person]) -> str:
 
 def format_address(person: Person) -> str:
     """`Name <address>` for a header; empty if no header can carry the address."""
-    if not ADDRESS.fullmatch(person.email):
+    try:
+        address = encode_domain(person.email)
+    except ValueError:
         return ""
-    return str(Address(clean_header_name(person.name), addr_spec=person.email))
+    if not ADDRESS.fullmatch(address):
+        return ""
+    return str(Address(clean_header_name(person.name), addr_spec=address))
 
 
 def clean_header_name(name: str) -> str:
@@ -263,11 +288,16 @@ SEND_EMAIL = Tool(
         "task_closed",
         "empty_mail",
         "template_mail",
+        "posing_mail",
         "bad_subject",
         "too_long",
         "mail_refused",
+        "mail_later",
+        "foreign_address",
         "mail_down",
+        "not_sent",
         "mailed_partly",
+        "mailed_to_nobody",
         "too_many",
     ),
     example={
@@ -277,6 +307,7 @@ SEND_EMAIL = Tool(
     },
     run=run_send_email,
     gate=Gate.CONFIRM,
+    effect_place=EffectPlace.OUTSIDE,
     prepare=prepare_send_email,
     stored_args=SendEmailArgs,
     is_idempotent=False,

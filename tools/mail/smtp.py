@@ -1,20 +1,25 @@
 """Sends email over SMTP and reports whether it went out.
 
-`Mailer.send_mail` either sends, or is sure that nothing was sent (`ToolError` `mail_refused`, `mail_down`), or says
-that nobody can know (`EffectUnknownError`): the connection broke after the text had begun to go out."""
+`Mailer.send_mail` either sends, or is sure that nothing was sent (`ToolError`, temporary if the server took nothing
+for now), or says that nobody can know (`EffectUnknownError`): the connection broke after the text had begun to
+go out."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from email.errors import MessageError
+from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
-from email.utils import format_datetime, formataddr
+from email.policy import SMTPUTF8 as SMTPUTF8_POLICY
+from email.utils import format_datetime, parseaddr
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
+import idna
 
 from tools.local_host import is_local_host
 from tools.spec import EffectUnknownError, Person, ToolError
@@ -59,18 +64,35 @@ class SmtpMailer:
         self._clock = clock or (lambda: datetime.now(UTC))
 
     async def send_mail(self, to: Person, subject: str, body: str, message_id: str, reply_to: str = "") -> None:
-        text = self._encode_message(to, subject, body, message_id, reply_to)
+        try:
+            sender, recipient = _build_address(*parseaddr(self._sender)), _build_address(to.name, to.email)
+            text = self._build_message(sender, recipient, subject, body, message_id, reply_to).as_bytes()
+        except (ValueError, MessageError) as wrong:
+            error = f"the directory's name or address of {to.id} cannot be written ({type(wrong).__name__})"
+            raise ToolError("no_address", error, name=to.name) from None
         smtp = aiosmtplib.SMTP(**self._options)
         try:
             with _raise_as_not_sent():
                 await smtp.connect()
-                await smtp.mail(_extract_address(self._sender))
-                await smtp.rcpt(to.email)
+                if recipient.username.isascii():
+                    await smtp.mail(sender.addr_spec)
+                    await smtp.rcpt(recipient.addr_spec)
+                else:
+                    await self._begin_international_mail(smtp, sender.addr_spec, recipient.addr_spec, to)
             if self._assert_may_send is not None:
                 await self._assert_may_send()
             await self._send_data(smtp, text)
         finally:
             smtp.close()
+
+    async def _begin_international_mail(self, smtp: aiosmtplib.SMTP, sender: str, recipient: str, to: Person) -> None:
+        """RFC 6531. Raises `ToolError` if the server does not offer it."""
+        await smtp.ehlo()
+        if not smtp.supports_extension("smtputf8"):
+            message = f"the mail server takes no address in another script, as that of {to.id}"
+            raise ToolError("foreign_address", message, name=to.name, address=to.email)
+        await smtp.mail(sender, options=["SMTPUTF8", "BODY=8BITMIME"])
+        await smtp.rcpt(recipient, encoding="utf-8")
 
     async def probe_server(self) -> None:
         """Connects, greets and logs in; sends nothing. Raises `ToolError` as `send_mail` does."""
@@ -81,17 +103,11 @@ class SmtpMailer:
         finally:
             smtp.close()
 
-    def _encode_message(self, to: Person, subject: str, body: str, message_id: str, reply_to: str) -> bytes:
-        """Raises `ToolError` for a name or an address that no header can carry, e.g. one that is not ASCII."""
-        try:
-            return self._build_message(to, subject, body, message_id, reply_to).as_bytes(policy=SMTP_POLICY)
-        except ValueError as wrong:
-            message = f"the directory's name or address of {to.id} cannot be written ({type(wrong).__name__})"
-            raise ToolError("no_address", message, name=to.name) from None
-
-    def _build_message(self, to: Person, subject: str, body: str, message_id: str, reply_to: str) -> EmailMessage:
-        message = EmailMessage(policy=SMTP_POLICY)
-        message["From"], message["To"] = self._sender, formataddr((to.name.replace("=?", "= ?"), to.email))
+    def _build_message(
+        self, sender: Address, recipient: Address, subject: str, body: str, message_id: str, reply_to: str
+    ) -> EmailMessage:
+        message = EmailMessage(policy=SMTP_POLICY if recipient.username.isascii() else SMTPUTF8_POLICY)
+        message["From"], message["To"] = sender, recipient
         if reply_to:
             message["Reply-To"] = reply_to
         message["Subject"], message["Message-ID"] = subject, message_id
@@ -123,11 +139,27 @@ def _raise_as_not_sent() -> Iterator[None]:
 
 
 def _build_mail_refused_error(error: aiosmtplib.SMTPResponseException) -> ToolError:
+    """4xx: a refusal for now, e.g. of a sender whom the server does not know yet."""
+    if 400 <= error.code < 500:
+        message = f"the mail server does not take the mail for now ({error.code}); nothing was sent"
+        return ToolError("mail_later", message, is_temporary=True, reply=error.code)
     return ToolError(
         "mail_refused", f"the mail server refused the mail ({error.code}); nothing was sent", reply=error.code
     )
 
 
-def _extract_address(sender: str) -> str:
-    """The bare address of `Name <address>`."""
-    return sender.rpartition("<")[2].rstrip(">").strip()
+def encode_domain(address: str) -> str:
+    """The address with the ASCII form of its domain (IDNA 2008). Raises `ValueError` if there is none."""
+    local, _, domain = address.rpartition("@")
+    return f"{local}@{domain if domain.isascii() else idna.encode(domain, uts46=True).decode()}"
+
+
+def _build_address(name: str, address: str) -> Address:
+    """For a header and an envelope. Raises `ValueError` or `MessageError` for what is no address."""
+    local, _, domain = encode_domain(address).rpartition("@")
+    if not (local and domain):
+        raise ValueError("no address")
+    name = name.replace("=?", "= ?")
+    if local.isascii():
+        return Address(name, addr_spec=f"{local}@{domain}")
+    return Address(name, username=local, domain=domain)

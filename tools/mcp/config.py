@@ -39,8 +39,7 @@ class McpServer(BaseModel):
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long to wait for an answer (s)."""
     tools: Mapping[str, Rule] = {}
-    """Tool → rule. It overrides what the server says of its tool. Without a rule, a tool that the server marks
-    read-only needs no button, and the caller confirms any other."""
+    """Tool → rule. Without a rule the caller confirms, whatever the server says of its tool."""
     public: tuple[str, ...] = ()
     """Tools whose results everybody in the company may see: they may be shown in a channel. Results of other tools go
     to the caller's DM."""

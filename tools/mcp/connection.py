@@ -25,8 +25,9 @@ from tools.mcp.config import McpServer
 from tools.mcp.results import build_server_failed_error, parse_gated_result, parse_read_result
 from tools.mcp.server_log import EventLogger, StderrLog
 from tools.mcp.server_text import clean_server_text
-from tools.mcp.tool_adapter import McpTool
-from tools.spec import EffectUnknownError, ToolError, ToolOutcome
+from tools.mcp.tool_adapter import McpTool, build_called_line
+from tools.outside import Outside
+from tools.spec import EffectUnknownError, ReceiptLine, ToolError, ToolOutcome
 
 RELIST_S = 60.0
 """How often an idle server is listed again, which also shows whether it is alive."""
@@ -95,21 +96,28 @@ class McpConnection:
         await self._is_listed.wait()
 
     async def call_read_tool(self, tool: McpTool, arguments: Mapping[str, Any], page: int) -> ToolOutcome:
-        """Calls a tool that needs no button and returns this `page` of its answer. Raises `ToolError`."""
+        """Calls a tool that needs no button and returns this `page` of its answer. The receipt says that it was called:
+        nobody here knows what it did. Raises `ToolError`."""
         client = await self._require_client()
+        called = build_called_line(tool)
         try:
-            return parse_read_result(self.server, tool, await self._call_tool(client, tool.name, arguments), page)
+            outcome = parse_read_result(self.server, tool, await self._call_tool(client, tool.name, arguments), page)
+            return outcome.model_copy(update={"receipt_line": called})
+        except ToolError as error:
+            error.maybe = called
+            raise
         except MCPError as error:
             if error.code in HARMLESS_ERRORS:
                 raise build_server_failed_error(self.server, error.message) from None
-            raise self._report_call_failure(error) from None
+            raise self._report_unanswered_call(error, called) from None
         except CONNECTION_ERRORS as error:
-            raise self._report_call_failure(error) from None
+            raise self._report_unanswered_call(error, called) from None
 
-    async def call_gated_tool(self, tool: McpTool, arguments: Mapping[str, Any]) -> ToolOutcome:
+    async def call_gated_tool(self, outside: Outside, tool: McpTool, arguments: Mapping[str, Any]) -> ToolOutcome:
         """Calls a tool after its button was pressed. Raises `ToolError` if it certainly did nothing, or if it reports a
         failure (which does not exclude an effect before); `EffectUnknownError` if nobody can know."""
         client = await self._require_client()
+        await outside.assert_may_send()
         try:
             answer = await self._call_tool(client, tool.name, arguments)
         except MCPError as error:
@@ -170,6 +178,11 @@ class McpConnection:
             self._relist_wanted.clear()
             self._call_failed.clear()
             await self._list_tools(client)
+
+    def _report_unanswered_call(self, error: Exception, called: ReceiptLine) -> ToolError:
+        self._report_call_failure(error)
+        text = f"the server {self.server.name} gave no answer; it may have done it"
+        return ToolError("server_silent", text, possible_effect=called, server=self.server.name)
 
     def _report_call_failure(self, error: Exception) -> ToolError:
         """A call without an answer: the owner checks whether the server is still there."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,6 +25,7 @@ from tools.mcp.tool_adapter import (
     format_tool_name,
     parse_listed_tool,
 )
+from tools.outside import Outside
 from tools.spec import ToolError, ToolOutcome
 from tools.tool import Tool
 
@@ -30,6 +33,7 @@ START_S = 3.0
 """How long the start waits for the servers; slower ones join later."""
 MAX_PROBLEM_LENGTH = 300
 """Characters of a problem with a tool."""
+_BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 END_S = 10.0
 """How long they may take to end."""
 
@@ -66,6 +70,12 @@ class McpToolset(Mapping[str, Tool]):
         """A server's tools, as far as they are known."""
         return tuple(self._mcp_tools.get(server, {}).values())
 
+    def suggest_rows(self, server: str) -> str:
+        """Rows for the file, in TOML: the tools that the server marks read-only and that have no rule yet."""
+        ruled = self.connections[server].server.tools
+        marked = [one.name for one in self.list_tools(server) if one.is_read_only and one.name not in ruled]
+        return ", ".join(f'{name if _BARE_KEY.fullmatch(name) else json.dumps(name)} = "none"' for name in marked)
+
     async def wait_until_listed(self) -> None:
         """Returns once every server has been listed."""
         await asyncio.gather(*(one.wait_until_listed() for one in self.connections.values()))
@@ -88,14 +98,14 @@ class McpToolset(Mapping[str, Tool]):
         for problem in problems:
             self.report("server.problem", server=server.name, problem=problem)
 
-    async def _run_sealed_call(self, name: str, sealed: SealedCall) -> ToolOutcome:
+    async def _run_sealed_call(self, outside: Outside, name: str, sealed: SealedCall) -> ToolOutcome:
         """Runs what the card showed, if the tool has not changed since: asks the server just before."""
         connection = self.connections[name.partition(NAME_SEPARATOR)[0]]
         await connection.refresh_tools()
         one = self._mcp_tools[connection.server.name].get(name)
         if one is None or one.mark != sealed.mark:
             raise ToolError("tool_changed", f"the server has changed {name} since the card was shown; nothing was run")
-        return build_call_outcome(one, await connection.call_gated_tool(one, sealed.arguments))
+        return build_call_outcome(one, await connection.call_gated_tool(outside, one, sealed.arguments))
 
 
 def _parse_listed_tools(server: McpServer, tools: Sequence[Any]) -> tuple[dict[str, McpTool], tuple[str, ...]]:

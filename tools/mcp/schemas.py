@@ -40,19 +40,33 @@ class UnusableToolError(ValueError):
 def simplify_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of an arguments object, without references and patterns. Raises `UnusableToolError`."""
     simple = _SchemaSimplifier(schema).simplify_node(schema, 0)
-    if simple.get("type") != "object":
-        raise UnusableToolError("its input is no object")
-    simple.setdefault("properties", {})
     written = json.dumps(simple, ensure_ascii=False)
     if len(written) > SIZE:
         raise UnusableToolError(f"its input schema is longer than {SIZE} characters")
     if has_invisible(written):
         raise UnusableToolError("its input schema has characters in it that nobody can see")
+    simple = _lift_properties(simple)
+    if simple.get("type") != "object":
+        raise UnusableToolError("its input is no object")
     try:
         Draft202012Validator.check_schema(simple)
     except SchemaError as error:
         raise UnusableToolError(f"its input schema is wrong: {error.message[:MAX_ERROR_LENGTH]}") from None
     return simple
+
+
+def _lift_properties(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with the properties of its alternatives among its own: endpoints take no alternatives there. It still
+    checks which go together."""
+    alternatives = [_lift_properties(one) for key in ("anyOf", "allOf") for one in schema.get(key, ())]
+    is_object = bool(alternatives) and all(one.get("type") == "object" for one in alternatives)
+    found = dict[str, list[Any]]()
+    for name, one in [pair for alternative in alternatives for pair in alternative["properties"].items()]:
+        if one not in found.setdefault(name, []):
+            found[name].append(one)
+    lifted = {name: some[0] if len(some) == 1 else {"anyOf": some} for name, some in found.items()}
+    kind = {"type": "object"} if is_object else {}
+    return {**kind, **schema, "properties": {**lifted, **schema.get("properties", {})}}
 
 
 def describe_schema_errors(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str:

@@ -28,11 +28,15 @@ class StderrLog:
     async def __aenter__(self) -> StderrLog:
         reading, writing = os.pipe()
         self.file: TextIO = os.fdopen(writing, "w")
+        read = os.fdopen(reading, "rb", buffering=0)
         stream = asyncio.StreamReader(limit=LINE * 8)
         loop = asyncio.get_running_loop()
-        self._transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", buffering=0)
-        )
+        try:
+            self._transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), read)
+        except BaseException:  # cancelled while it begins: nobody else closes them
+            self.file.close()
+            read.close()
+            raise
         self._task = asyncio.create_task(self._copy_to_log(stream))
         return self
 

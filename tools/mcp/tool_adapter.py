@@ -20,7 +20,20 @@ from tools.characters import escape_invisible, has_invisible
 from tools.mcp.config import McpServer
 from tools.mcp.schemas import UnusableToolError, describe_schema_errors, simplify_schema
 from tools.mcp.server_text import clean_server_text
-from tools.spec import CardField, DialogField, FrozenModel, Gate, Privacy, Proposal, TextRef, ToolError, ToolOutcome
+from tools.outside import Outside
+from tools.spec import (
+    CardField,
+    DialogField,
+    EffectPlace,
+    FrozenModel,
+    Gate,
+    Privacy,
+    Proposal,
+    ReceiptLine,
+    TextRef,
+    ToolError,
+    ToolOutcome,
+)
 from tools.tool import Tool, ToolContext
 
 NAME_SEPARATOR = "__"
@@ -44,6 +57,7 @@ _BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f]")
 ERRORS = {
     "server_away": "Say that this server cannot be reached and that nothing was done by it.",
     "server_failed": "Mend the arguments if its message says how; otherwise say that the server could not do it.",
+    "server_silent": "Say that the server gave no answer, and that nobody here knows whether it changed anything.",
     "server_unsure": "Say that the server says it failed, and that nobody here knows whether it changed anything.",
     "tool_changed": "Say that the server has changed this tool, that nothing was run, and propose it again if asked.",
     "too_much": "Ask for less at once: a card has to show all of it.",
@@ -83,8 +97,9 @@ class McpTool:
     schema: Mapping[str, Any]
     """The simplified schema of its input."""
     is_read_only: bool
-    """The server marks it read-only."""
+    """The server marks it read-only. No gate depends on it."""
     gate: Gate
+    """By the administrator's file alone."""
     mark: str
     is_public: bool = False
     """The file allows everybody in the company to see its results."""
@@ -105,7 +120,7 @@ class McpTool:
 
 
 Read = Callable[[McpTool, Mapping[str, Any], int], Awaitable[ToolOutcome]]
-Effect = Callable[[str, SealedCall], Awaitable[ToolOutcome]]
+Effect = Callable[[Outside, str, SealedCall], Awaitable[ToolOutcome]]
 
 
 def format_tool_name(server: str, tool: str) -> str:
@@ -132,8 +147,7 @@ def parse_listed_tool(server: McpServer, tool: Any) -> McpTool | None:
     """A usable tool; None if a setting leaves it out. Raises `UnusableToolError`."""
     if not is_plain_name(tool.name):
         raise UnusableToolError("its name is not made of letters, digits and . _ - / : alone, or is too long")
-    reads = tool.annotations is not None and tool.annotations.read_only_hint is True
-    rule = server.tools.get(tool.name) or ("none" if reads else "confirm")
+    rule = server.tools.get(tool.name, "confirm")
     if rule == "off":
         return None
     description = clean_server_text(f"{tool.title or ''} {tool.description or ''}", PURPOSE)
@@ -143,7 +157,7 @@ def parse_listed_tool(server: McpServer, tool: Any) -> McpTool | None:
         name=tool.name,
         description=description,
         schema=simplify_schema(tool.input_schema),
-        is_read_only=reads,
+        is_read_only=tool.annotations is not None and tool.annotations.read_only_hint is True,
         gate=Gate(rule),
         mark=compute_mark(tool),
         is_public=public,
@@ -181,6 +195,7 @@ def build_mcp_tool(mcp_tool: McpTool, read: Read, effect: Effect) -> Tool:
         **texts,
         run=build_call_runner(mcp_tool.full_name, effect),
         gate=mcp_tool.gate,
+        effect_place=EffectPlace.OUTSIDE,
         prepare=prepare_mcp_call,
         stored_args=SealedCall,
         is_idempotent=False,
@@ -197,13 +212,13 @@ def build_placeholder_tool(server: str, name: str, effect: Effect, away: ToolErr
         name=name, purpose=f"Tool of the server {server}, which is away.", use_when="", avoid_when="",
         args=RootModel[dict[str, Any]], returns="", errors={}, example={},
         run=build_call_runner(name, effect), gate=Gate.CONFIRM, prepare=raise_server_away, stored_args=SealedCall,
-        is_idempotent=False, server=server,
+        is_idempotent=False, effect_place=EffectPlace.OUTSIDE, server=server,
     )  # fmt: skip
 
 
 def build_call_runner(name: str, effect: Effect) -> Callable[[ToolContext, SealedCall], Awaitable[ToolOutcome]]:
     async def run_sealed_call(context: ToolContext, args: SealedCall) -> ToolOutcome:
-        return await effect(name, args)
+        return await effect(context.require_outside(), name, args)
 
     return run_sealed_call
 
@@ -214,6 +229,13 @@ def build_call_outcome(mcp_tool: McpTool, outcome: ToolOutcome) -> ToolOutcome:
     return build_effect_outcome(
         outcome.data, "result.server_done", "effect.server_done", mcp_tool.full_name, params, mcp_tool.privacy
     )
+
+
+def build_called_line(mcp_tool: McpTool) -> ReceiptLine:
+    """The receipt of a call without a press."""
+    params: dict[str, Any] = {"server": mcp_tool.server, "tool": mcp_tool.name}
+    text = TextRef(key="effect.server_called", params=params)
+    return ReceiptLine(text=text, subject=mcp_tool.full_name, privacy=Privacy.PUBLIC)
 
 
 def _build_call_proposal(context: ToolContext, mcp_tool: McpTool, arguments: dict[str, Any]) -> Proposal:

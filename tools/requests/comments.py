@@ -20,6 +20,7 @@ from tools.privacy import classify_card
 from tools.requests.status import require_readable_request
 from tools.spec import (
     CardField,
+    EffectPlace,
     FrozenModel,
     Gate,
     Privacy,
@@ -195,6 +196,7 @@ URGE_TASK = Tool(
     example={"task_id": "L-0012"},
     run=run_urge_task,
     gate=Gate.CONFIRM,
+    effect_place=EffectPlace.ENGINE,
     prepare=prepare_urge_task,
     stored_args=StoredUrge,
     privacy=Privacy.PRIVATE,
@@ -211,6 +213,7 @@ COMMENT_REQUEST = Tool(
     example={"request_id": "L-0012", "text": "发票已补"},
     run=run_comment_request,
     gate=Gate.CONFIRM,
+    effect_place=EffectPlace.ENGINE,
     prepare=prepare_comment_request,
     stored_args=CommentRequestArgs,
     privacy=Privacy.PRIVATE,
@@ -228,6 +231,7 @@ CC_REQUEST = Tool(
     example={"request_id": "L-0012", "people": ["李四"]},
     run=run_cc_request,
     gate=Gate.CONFIRM,
+    effect_place=EffectPlace.ENGINE,
     prepare=prepare_cc_request,
     stored_args=CcRequestArgs,
     privacy=Privacy.PRIVATE,

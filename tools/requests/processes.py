@@ -10,10 +10,12 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tools.cards.builders import build_effect_outcome, build_own_proposal, build_rule_outcome, gather_form_answers
 from tools.cards.fields import (
+    build_change_fields,
     build_dialog_fields,
     build_form_card_fields,
     build_request_card_fields,
     build_scope,
+    build_stand_in_field,
     build_status_field,
     list_approval_levels,
 )
@@ -28,6 +30,7 @@ from tools.spec import (
     CardChoice,
     CardField,
     ConfirmAgainError,
+    EffectPlace,
     FrozenModel,
     Gate,
     Privacy,
@@ -38,10 +41,12 @@ from tools.spec import (
     choose_most_private,
 )
 from tools.tool import Tool, ToolContext
+from tools.workflow.engine.assignment import MissingApproverError
 from tools.workflow.engine.authority import require_author, require_running
 from tools.workflow.engine.commands import DecideCommand, WithdrawCommand
+from tools.workflow.engine.paths import list_approval_nodes, trace_happy_path
 from tools.workflow.engine.port import CommandResult
-from tools.workflow.engine.state import Decision, Request, Status, Task, TaskKind
+from tools.workflow.engine.state import Decision, FilledForm, Request, Status, Task, TaskKind
 from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FormField, clean_form_text
 
@@ -116,10 +121,11 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
     filled = await complete_form(context, process, args.form)
     return build_own_proposal(
         context,
-        args={"process": process.key, "form": filled.values, "seen": filled.content_hash},
+        args={"process": process.key, "form": filled.values, "seen": filled.confirmed_hash},
         title=TextRef(key="title.start", params={"process": process.form.name.by_language}),
         fields=(
             *await build_form_card_fields(context.services.directory, process, filled),
+            *await _build_stand_in_fields(context, process, filled),
             *await build_identical_fields(context, process, filled, context.caller.id, context.now),
             *await build_same_bytes_fields(context, filled, context.caller.id),
         ),
@@ -127,6 +133,16 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
         privacy=classify_form(process, filled),
         scope=build_scope(process, filled),
     )
+
+
+async def _build_stand_in_fields(context: ToolContext, process: Process, filled: FilledForm) -> list[CardField]:
+    """Of everybody who decides and is away: who else can."""
+    engine, fields = context.services.engine, list[CardField]()
+    nodes = list_approval_nodes([trace_happy_path(process.definition, filled)])
+    for person in dict.fromkeys(p for node in nodes for name in node.who for p in filled.resolve_people(name)):
+        if stand_ins := [one for one in await engine.list_deputies(person, context.now) if one != context.caller.id]:
+            fields.append(await build_stand_in_field(context.services.directory, person, stand_ins))
+    return fields
 
 
 async def _prepare_repeated_start(context: ToolContext, args: StartProcessArgs, earlier: Request) -> Proposal:
@@ -150,12 +166,17 @@ async def _prepare_repeated_start(context: ToolContext, args: StartProcessArgs, 
 
 
 async def run_start_process(context: ToolContext, args: StartProcessArgs) -> ToolOutcome:
-    """Raises `ConfirmAgainError` if the caller started the same a moment ago without being told."""
+    """Raises `ConfirmAgainError` if the caller started the same a moment ago without being told, or if by what they
+    have started since somebody has to approve it whom the card did not show."""
     engine, author = context.services.engine, context.caller.id
     try:
         result = await engine.start_request(
             args.process, args.form, author, context.idempotency_key, context.now, args.seen, again=args.again
         )
+    except MissingApproverError as error:
+        if not args.seen:
+            raise
+        raise ConfirmAgainError(error, await prepare_start_process(context, args)) from None
     except ToolError as error:
         if error.code != "started_already":
             raise
@@ -177,12 +198,15 @@ async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestAr
     request = await _require_revisable_request(context, args.request_id)
     process = await context.services.engine.get_process(request)
     filled = await complete_form(context, process, args.form, request)
-    fields = await build_form_card_fields(context.services.directory, process, filled)
+    directory = context.services.directory
+    before = await build_form_card_fields(directory, process, request.filled)
+    fields = await build_form_card_fields(directory, process, filled)
+    is_same, render_text = filled.values == request.filled.values, context.services.render_text
     return build_own_proposal(
         context,
-        args={"request_id": request.id, "form": filled.values, "seen": filled.content_hash},
+        args={"request_id": request.id, "form": filled.values, "seen": filled.confirmed_hash},
         title=TextRef(key="title.resubmit", params={"process": process.form.name.by_language, "request": request.id}),
-        fields=fields,
+        fields=(*build_change_fields(before, fields, render_text, is_same=is_same), *fields),
         subject=request.id,
         inputs=build_dialog_fields(process, filled.values, filled.files),
         privacy=choose_most_private(await classify_card(context, request), classify_form(process, filled)),
@@ -368,6 +392,7 @@ START_PROCESS = Tool(
     },
     run=run_start_process,
     gate=Gate.CONFIRM,
+    effect_place=EffectPlace.ENGINE,
     prepare=prepare_start_process,
     stored_args=StartProcessArgs,
     privacy=Privacy.PRIVATE,
@@ -386,6 +411,7 @@ RESUBMIT_REQUEST = Tool(
     example={"request_id": "L-0012", "form": {"end_date": "2026-11-25"}},
     run=run_resubmit_request,
     gate=Gate.CONFIRM,
+    effect_place=EffectPlace.ENGINE,
     prepare=prepare_resubmit_request,
     stored_args=ResubmitRequestArgs,
     privacy=Privacy.PRIVATE,
@@ -402,6 +428,7 @@ WITHDRAW_REQUEST = Tool(
     example={"request_id": "L-0012", "because": "计划变了"},
     run=run_withdraw_request,
     gate=Gate.CONFIRM,
+    effect_place=EffectPlace.ENGINE,
     prepare=prepare_withdraw_request,
     stored_args=WithdrawRequestArgs,
     privacy=Privacy.PRIVATE,

@@ -104,6 +104,7 @@ def build_start_tool(process: Process) -> Tool:
         example={},
         run=START_PROCESS.run,
         gate=START_PROCESS.gate,
+        effect_place=START_PROCESS.effect_place,
         prepare=prepare_start_tool,
         stored_args=START_PROCESS.stored_args,
         also=START_PROCESS.also,

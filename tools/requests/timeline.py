@@ -27,7 +27,7 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.paths import list_task_timers
-from tools.workflow.engine.state import RULE, Decision, Request, Status, TaskKind
+from tools.workflow.engine.state import COPY_PREFIX, RULE, Decision, Request, Status, TaskKind
 from tools.workflow.process.definition import Process
 
 MAX_STEPS = 40
@@ -78,10 +78,11 @@ class _TimelineWriter:
 
     def _describe_service_task(self, name: str) -> Iterator[TextRef]:
         node = self.process.definition.nodes.get(name)
-        people = self.request.filled.resolve_people(name)
-        if node and node.topic is ServiceTopic.RULE:
+        by_rule = node is not None and node.topic is ServiceTopic.RULE
+        people = self.request.filled.resolve_people(f"{COPY_PREFIX}{name}" if by_rule else name)
+        if by_rule:
             yield TextRef(key="timeline.rule", params={"rule": self.process.form.get_rule_text(name)})
-        elif node and node.topic is ServiceTopic.CC and people:
+        if node and node.topic in (ServiceTopic.RULE, ServiceTopic.CC) and people:
             yield TextRef(key="timeline.copied", params={"names": self._join_names_of(people)})
 
     def describe_current_state(self) -> Iterator[TextRef]:

@@ -17,7 +17,7 @@ from tools.people.identities import identify_people
 from tools.people.names import format_people_names, get_names_by_language
 from tools.requests.task_lookup import resolve_task
 from tools.requests.timeline import MODES
-from tools.spec import CardField, FrozenModel, Gate, Privacy, Proposal, TextRef
+from tools.spec import CardField, EffectPlace, FrozenModel, Gate, Privacy, Proposal, TextRef
 from tools.tasks.task_actions import (
     MAX_OPINION,
     People,
@@ -117,6 +117,7 @@ TRANSFER_TASK = Tool(
     example={"task_id": "L-0012-1", "person": "王五"},
     run=run_task_decision,
     gate=Gate.CONFIRM,
+    effect_place=EffectPlace.ENGINE,
     prepare=prepare_transfer_task,
     stored_args=StoredDecision,
     authorize=authorize_task_decision,
@@ -135,6 +136,7 @@ ADD_SIGN = Tool(
     example={"task_id": "L-0012-1", "people": ["王五", "赵六"], "where": "before", "mode": "any"},
     run=run_task_decision,
     gate=Gate.CONFIRM,
+    effect_place=EffectPlace.ENGINE,
     prepare=prepare_add_sign,
     stored_args=StoredDecision,
     authorize=authorize_task_decision,

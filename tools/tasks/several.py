@@ -16,7 +16,7 @@ from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import TaskKind
-from tools.workflow.process.forms import FieldKind
+from tools.workflow.process.forms import DAYS, FieldKind
 
 DECIDED = (TaskKind.APPROVE, TaskKind.REVOKE)
 """Kinds of tasks that are a yes or a no."""
@@ -122,7 +122,7 @@ async def _list_amounts(context: ToolContext, assigned: AssignedTask) -> AsyncIt
 async def _keep_lengths(context: ToolContext, args: DecideSeveralArgs, tasks: list[AssignedTask]) -> list[AssignedTask]:
     most = _parse_number(args.days_at_most)
     return [
-        one for one in tasks if most is None or (one.request.filled.days and Decimal(one.request.filled.days) <= most)
+        one for one in tasks if most is None or (DAYS in (found := one.request.filled.numbers) and found[DAYS] <= most)
     ]
 
 

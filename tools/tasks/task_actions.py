@@ -30,6 +30,8 @@ WORDS: dict[str, str] = {
     "add_sign": "added",
 }
 """What was done, for the model and for text keys."""
+NEGATIVE_DECISIONS = frozenset({"reject", "return"})
+"""Decisions that send a request back."""
 WITHDRAWAL_WORDS = {"approve": "agreed", "reject": "kept"}
 """The same for the withdrawal of an approved request."""
 

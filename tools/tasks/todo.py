@@ -9,16 +9,18 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from tools.cards.fields import (
+    build_change_fields,
     build_dialog_fields,
+    build_form_card_fields,
     build_request_card_fields,
     build_scope,
+    build_stand_in_field,
 )
 from tools.cards.node_labels import get_node_label
 from tools.characters import Written
 from tools.error_advice import FORM, select_advice
 from tools.paging import PAGE
-from tools.people.identities import identify_people
-from tools.people.names import format_people_names, get_names_by_language, resolve_person
+from tools.people.names import get_names_by_language, resolve_person
 from tools.requests.duplicates import build_identical_fields, build_same_bytes_fields
 from tools.requests.status import can_read_request, format_request_summary
 from tools.requests.task_lookup import is_waiting_for_caller, resolve_task
@@ -27,6 +29,7 @@ from tools.spec import (
     CardChoice,
     CardField,
     DialogField,
+    EffectPlace,
     FrozenModel,
     Gate,
     Person,
@@ -38,6 +41,7 @@ from tools.spec import (
 )
 from tools.tasks.task_actions import (
     MAX_OPINION,
+    NEGATIVE_DECISIONS,
     StoredDecision,
     authorize_task_decision,
     check_task_decision,
@@ -46,9 +50,9 @@ from tools.tasks.task_actions import (
 from tools.tool import Tool, ToolContext
 from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.authority import list_return_targets, reject_closed_task
-from tools.workflow.engine.commands import SignPosition, WithdrawCommand
+from tools.workflow.engine.commands import DecideCommand, SignPosition, StartCommand, WithdrawCommand
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import Decision, TaskKind
+from tools.workflow.engine.state import Decision, FilledForm, Request, TaskKind
 from tools.workflow.process.definition import Process
 
 WHERE_CHOICES = (
@@ -109,9 +113,11 @@ async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Pro
         text = f"{assigned_task.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned_task.request.id)
     proposal, draft = await _build_decision_proposal(context, assigned_task), (args.draft or args.opinion).strip()
-    if not draft or not await is_waiting_for_caller(context, assigned_task.task):
+    meant = args.meant or args.decision
+    is_refusal = meant in NEGATIVE_DECISIONS  # remembered without a word, too: no set may approve it
+    if not (draft or is_refusal) or not await is_waiting_for_caller(context, assigned_task.task):
         return proposal  # only the assignee may draft their own opinion
-    drafted = {"draft": draft, "drafted_by": context.caller.id, "meant": args.meant or args.decision}
+    drafted = {"draft": draft, "drafted_by": context.caller.id, "meant": meant}
     return proposal.model_copy(update={"args": {**proposal.args, **drafted}})
 
 
@@ -157,20 +163,33 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
 async def _build_extra_fields(context: ToolContext, assigned: AssignedTask) -> list[CardField]:
     """Why an approved request is to be withdrawn, and the assignee's deputies."""
     fields, task = list[CardField](), assigned.task
+    if task.kind is TaskKind.APPROVE and assigned.request.round > 1:
+        fields += await _build_resubmission_fields(context, assigned.request)
     if task.kind is TaskKind.REVOKE:
         commands = [e.command for e in await context.services.engine.list_events(assigned.request.id)]
         reasons = [c.reason for c in commands if isinstance(c, WithdrawCommand)]
         fields += [CardField(label="withdraw_reason", value=reason) for reason in reasons[-1:] if reason]
     if stand_ins := await context.services.engine.list_task_deputies(task.id, context.now):
-        params = {
-            "name": await get_names_by_language(context.services.directory, task.assignee),
-            "names": await format_people_names(context.services.directory, stand_ins),
-        }
-        note = TextRef(key="fact.stand_in", params=params)
-        fields.append(
-            CardField(label="stand_in", value=await identify_people(context.services.directory, stand_ins, note))
-        )
+        fields.append(await build_stand_in_field(context.services.directory, task.assignee, stand_ins))
     return fields
+
+
+async def _build_resubmission_fields(context: ToolContext, request: Request) -> tuple[CardField, ...]:
+    """What its author has changed when they handed it in again the last time. Nothing where the engine is another one,
+    which keeps the present form alone: its events have no hash."""
+    forms = list[FilledForm]()
+    for event in await context.services.engine.list_events(request.id):
+        command = event.command
+        if isinstance(command, StartCommand) and event.hash:
+            forms.append(command.filled)
+        elif isinstance(command, DecideCommand) and command.decision is Decision.RESUBMIT and forms:
+            forms.append(command.filled or forms[-1])
+    if len(forms) < 2:
+        return ()
+    process, directory = await context.services.engine.get_process(request), context.services.directory
+    before, after = [await build_form_card_fields(directory, process, one) for one in forms[-2:]]
+    is_same = forms[-2].values == forms[-1].values
+    return build_change_fields(before, after, context.services.render_text, is_same=is_same)
 
 
 async def _list_choices(context: ToolContext, process: Process, assigned: AssignedTask) -> tuple[CardChoice, ...]:
@@ -289,6 +308,7 @@ DECIDE_TASK = Tool(
     example={"task_id": "L-0012-1"},
     run=run_task_decision,
     gate=Gate.APPROVE,
+    effect_place=EffectPlace.ENGINE,
     prepare=prepare_decide_task,
     stored_args=StoredDecision,
     check=check_task_decision,

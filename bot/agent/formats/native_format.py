@@ -27,7 +27,10 @@ _FIRST = re.compile(r"[*_`\"']*+(?P<name>[^\W\d][\w-]*+)")
 _LINE = re.compile(r"^[ \t]*+[*`>-]*+[ \t]*+(?P<name>[^\W\d][\w-]{2,63}+)`?[ \t]*+[({]", re.MULTILINE)
 _JOINED = re.compile(r"(?<![A-Za-z0-9_.-])[a-z]++(?:_[a-z]++)++(?![A-Za-z0-9_])")
 """Words joined like tool names: `start_process`."""
-WRITTEN_CALL = re.compile(r"<tool_call>|<function[=_]|<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]")
+WRITTEN_CALL = re.compile(
+    r"<tool_call>|<function[=_]|<invoke |<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]"
+    r"|\bto=functions\.|```tool_code"
+)
 """The written form of a call that the server did not recognize."""
 
 

@@ -21,6 +21,9 @@ _TAGS = "think|thinking|thought|reasoning"
 _OPENED, _CLOSING = re.compile(rf"<({_TAGS})>", re.IGNORECASE), re.compile(rf"</(?:{_TAGS})>", re.IGNORECASE)
 _CLEAR = re.compile(r"[^{\[\"\n]*+")
 """After a bracket or a quote, a tag may be part of a payload, which stays intact."""
+_CHANNEL = re.compile(r"\s*+(?:<\|start\|>assistant)?<\|channel\|>")
+_FINAL = "<|channel|>final<|message|>"
+"""How gpt-oss marks thinking and answer; some servers leave it there."""
 _LAST = re.compile(r"(?:\s*+(?:>\|[\w▁-]++\|<|>s/<))++\s*+")
 """Tokens that end a model's turn and that its server left there; read from the end."""
 _END = re.compile(r"(?<=[。！？!?])|(?<=\.)\s|\n")
@@ -46,6 +49,10 @@ def check_unusable_reply(reply: ModelReply) -> Decision | None:
 def strip_thinking(text: str, ends: re.Pattern[str] | None = None) -> str | None:
     """The reply without thinking in tags; None if nobody can say where that ends. Nothing is read from `ends` on:
     whether that part is thinking is clear only if the tags are both opened and closed."""
+    if _CHANNEL.match(text):
+        _, final, text = text.rpartition(_FINAL)
+        if not final:
+            return None
     text = _strip_thinking_tags(text[: -len(ending[0])] if (ending := _LAST.match(text[::-1])) else text)
     if ends is not None and (end := ends.search(text)) is not None:
         text, after = text[: end.start()], text[end.start() :]

@@ -23,6 +23,13 @@ MAX_CALLS = 128
 """Most tool calls in a stream."""
 
 
+FINISHES = {
+    **dict.fromkeys(("max_tokens", "max_output_tokens", "model_length"), "length"),
+    **dict.fromkeys(("safety", "prohibited_content", "blocklist", "recitation"), "content_filter"),
+}
+"""Other words of endpoints for why a reply ended → OpenAI's."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChatCompletionsTransport:
     """Implements `Transport`."""
@@ -49,7 +56,7 @@ class ChatCompletionsTransport:
     def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
         if (error := find_embedded_error(answer)) is not None:
             return error
-        first = next(iter(read_list(read_field(answer, "choices"))), None)
+        first = _read_choice(answer)
         message, usage = read_field(first, "message"), read_field(answer, "usage")
         calls = [one for one in read_list(read_field(message, "tool_calls"))]
         finish = read_string(read_field(first, "finish_reason")) or "stop"
@@ -57,7 +64,7 @@ class ChatCompletionsTransport:
         return ModelReply(
             text=read_content(read_field(message, "content")),
             calls=tuple(map(_read_tool_call, calls)),
-            finish="empty" if message is None else finish,
+            finish="empty" if message is None else FINISHES.get(finish.lower(), finish),
             refusal=read_string(read_field(message, "refusal")),
             tokens_in=read_count(read_field(usage, "prompt_tokens")),
             tokens_cached=read_count(read_field(usage, "prompt_tokens_details", "cached_tokens")) or read_count(hit),
@@ -67,14 +74,14 @@ class ChatCompletionsTransport:
             provider_details=_build_provider_details(message, calls, owner) if calls else "",
         )
 
-    def join_events(self, events: Sequence[Any]) -> Any:
-        """One completion from its pieces; None if none of them ends it."""
+    def join_events(self, events: Sequence[Any], *, has_said_end: bool) -> Any:
+        """One completion from its pieces, which may be one; None if none of them ends it."""
         message, is_over = _StreamedMessage(), False
         for event in events:
-            if find_embedded_error(event) is not None:
+            if find_embedded_error(event) is not None or read_field(_read_choice(event), "message") is not None:
                 return event
             is_over |= message.add_event(event)
-        return message.completion if is_over else None
+        return message.completion if is_over or (has_said_end and (message.texts or message.calls)) else None
 
 
 class _StreamedMessage:
@@ -90,7 +97,7 @@ class _StreamedMessage:
         """Adds a piece. True once the message has ended."""
         if isinstance(usage := read_field(event, "usage"), dict):
             self.usage = usage
-        choice = next(iter(read_list(read_field(event, "choices"))), None)
+        choice = _read_choice(event)
         delta = read_field(choice, "delta")
         for name in ("content", "refusal", "reasoning_content"):
             if text := read_content(read_field(delta, name)):
@@ -169,6 +176,10 @@ def _build_provider_details(message: Any, calls: Sequence[Any], owner: str) -> s
 def _drop_members(extra: str, names: frozenset[str]) -> str:
     """The request's members without these."""
     return format_json({name: value for name, value in parse_members(extra).items() if name not in names})[1:-1]
+
+
+def _read_choice(answer: Any) -> Any:
+    return next(iter(read_list(read_field(answer, "choices"))), None)
 
 
 def _read_tool_call(call: Any) -> RawToolCall:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from ssl import SSLContext
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
@@ -38,6 +40,8 @@ class HttpResponse:
     body: bytes = b""
     events: list[Any] | None = field(default=None)
     """The events of a stream, in order; None for any other answer."""
+    has_said_end: bool = False
+    """The stream ended with the word for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +53,16 @@ class HttpClient:
     """The proxy for it."""
 
 
+@cache
+def load_certificates() -> SSLContext:
+    """The certificates that the SDK trusts, read once for each process: it takes 30 ms."""
+    return create_ssl_context()
+
+
 @asynccontextmanager
 async def open_http_client(url: str) -> AsyncIterator[HttpClient]:
     """A client with the certificates that the SDK trusts, and the proxy that the environment names for this address."""
-    connector = TCPConnector(limit=MAX_CONNECTIONS, ssl=create_ssl_context())
+    connector = TCPConnector(limit=MAX_CONNECTIONS, ssl=load_certificates())
     async with ClientSession(
         connector=connector, timeout=ClientTimeout(total=None, sock_connect=None), cookie_jar=DummyCookieJar()
     ) as session:
@@ -78,12 +88,16 @@ def _find_proxy(url: str) -> str | None:
 async def send_http_request(
     http: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes, on_event: Callable[[], None]
 ) -> HttpResponse:
-    """`on_event` is called for every event of a stream. Raises ClientError and ResponseTooLongError."""
-    async with http.session.request(method, url, data=body or None, headers=headers, proxy=http.proxy) as response:
+    """`on_event` is called for every event of a stream. A redirect is an answer: the prompt goes to no other address.
+    Raises ClientError and ResponseTooLongError."""
+    async with http.session.request(
+        method, url, data=body or None, headers=headers, proxy=http.proxy, allow_redirects=False
+    ) as response:
         if response.status == 200 and EVENTS in response.headers.get("content-type", ""):
-            return HttpResponse(
-                status=200, headers=response.headers, events=[one async for one in _read_events(response, on_event)]
-            )
+            events = [one async for one in _read_events(response, on_event)]
+            if has_said_end := events[-1:] == [DONE]:
+                events.pop()
+            return HttpResponse(status=200, headers=response.headers, events=events, has_said_end=has_said_end)
         return HttpResponse(status=response.status, headers=response.headers, body=await _read_bounded_body(response))
 
 
@@ -98,15 +112,19 @@ async def _read_bounded_body(response: ClientResponse) -> bytes:
 
 
 async def _read_events(response: ClientResponse, alive: Callable[[], None]) -> AsyncIterator[Any]:
-    """The data of each event as JSON; other data is skipped. A comment, which keeps a connection open, is no sign of a
+    """The data of each event as JSON, and `DONE`; other data is skipped. An object without a label is a whole reply
+    that poses as a stream. A comment, which keeps a connection open, is no sign of a
     reply."""
     data = list[bytes]()
     async for line in _read_lines(response):
         if line.startswith(b"data:"):
             data.append(line[5:].strip())
+        elif line.startswith(b"{"):
+            data.append(line)
         elif not line and data:
             whole, data = b"\n".join(data), []
             if whole == DONE:
+                yield DONE
                 return
             alive()
             try:

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from aiohttp import ClientError
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from bot.agent.model import ModelReply, TextStore
 from bot.agent.models.catalog import ModelCatalog
@@ -31,6 +31,7 @@ from bot.agent.models.http import (
     HttpClient,
     HttpResponse,
     ResponseTooLongError,
+    load_certificates,
     open_http_client,
     send_http_request,
     split_login,
@@ -53,7 +54,7 @@ from bot.agent.models.model_profile import (
 from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest, Transport
 from bot.agent.provider_details import detach_details
-from bot.core import logs
+from bot.core import logs, metrics
 from bot.core.errors import (
     NEEDS_ADMINISTRATOR,
     CountersignError,
@@ -93,7 +94,8 @@ async def open_model(
 ) -> AsyncIterator[OpenAIModel]:
     """A model with one client for the whole process: making a client costs more than a whole step. `url` empty:
     OpenAI's. Without a `memory` it learns only for itself."""
-    async with AsyncOpenAI(base_url=url or None, api_key=key) as client:
+    unused = DefaultAsyncHttpxClient(verify=load_certificates())  # what the SDK opens by itself reads them again
+    async with AsyncOpenAI(base_url=url or None, api_key=key, http_client=unused) as client:
         headers = {**_build_headers(client), "Authorization": f"Bearer {key}"}  # the SDK adds its own to each request
         base, login = split_login(str(client.base_url))
     if login:
@@ -200,6 +202,7 @@ class OpenAIModel:
                 or wait_s >= min(deadline.remaining_s, MAX_RETRY_AFTER_S)
             ):
                 raise await self._report_to_administrators(answer.error)
+            metrics.MODEL_RETRIES.labels(self.name, answer.error.cause.value).inc()
             log.info("model.again", model=self.name, error=str(answer.error), wait_s=round(wait_s, 2))
             await asyncio.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
@@ -264,7 +267,7 @@ class OpenAIModel:
         if answer.status != 200:
             return _convert_filtered(parse_error_response(answer.status, answer.body), self.name)
         if answer.events is not None:
-            whole = transport.join_events(answer.events)
+            whole = transport.join_events(answer.events, has_said_end=answer.has_said_end)
             if whole is None:
                 raise ValueError("the endpoint's stream ended before its reply did")
         else:

@@ -79,7 +79,7 @@ class ResponsesTransport:
             provider_details=dump_provider_details(owner, {"items": output}) if calls and owner else "",
         )
 
-    def join_events(self, events: Sequence[Any]) -> Any:
+    def join_events(self, events: Sequence[Any], *, has_said_end: bool) -> Any:
         """The last event's response. Its items are the finished ones, if it does not repeat them."""
         items = [read_field(one, "item") for one in events if read_field(one, "type") == "response.output_item.done"]
         for event in events:

@@ -65,7 +65,7 @@ class Transport(Protocol):
     def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
         """The used parts of an answer; an error if it is one in spite of its status."""
 
-    def join_events(self, events: Sequence[Any]) -> Any:
+    def join_events(self, events: Sequence[Any], *, has_said_end: bool) -> Any:
         """The answer from a stream's events; None if they stop before its end."""
 
 

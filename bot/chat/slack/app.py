@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
-from aiohttp import ClientError, web
+from aiohttp import web
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
-from slack_sdk.errors import SlackApiError
+from slack_bolt.listener.async_listener_start_handler import AsyncListenerStartHandler
+from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_bolt.response import BoltResponse
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
@@ -26,10 +28,11 @@ from bot.chat.slack.home_listeners import HomeListeners
 from bot.chat.slack.listeners import SlackListeners, register_sinks
 from bot.chat.slack.payload_shape import has_slack_shape
 from bot.chat.slack.request_verifier import HEADERS_S, RequestVerifier
-from bot.chat.slack.web_api import UNREACHABLE
+from bot.chat.slack.web_api import call_slack, is_outage
 from bot.chat.slack.web_client import BotIdentity, build_web_client, is_loopback_url
 from bot.core import metrics
-from bot.core.errors import ChatUnavailableError, SettingsError
+from bot.core.cancellation import cancel_and_wait
+from bot.core.errors import ChatError, SettingsError
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +95,34 @@ def build_bolt_app(
     FormListeners(client, me, intake, channel, directory).register_listeners(app)
     HomeListeners(client, me, intake, channel, directory).register_listeners(app)
     register_sinks(app)
+    app.listener_runner.listener_start_handler = ListenerTasks()
     return app
+
+
+class ListenerTasks(AsyncListenerStartHandler):
+    """Bolt's tasks at work: it starts one for each event and forgets it."""
+
+    def __init__(self) -> None:
+        self.at_work = set[asyncio.Task[Any]]()
+
+    async def handle(self, request: AsyncBoltRequest, response: BoltResponse | None) -> None:
+        if task := asyncio.current_task():
+            self.at_work.add(task)
+            task.add_done_callback(self.at_work.discard)
+
+    async def finish(self) -> None:
+        """Waits for them as long as a shutdown may take; what is not done by then is ended, and uses nothing that is
+        closed."""
+        if tasks := tuple(self.at_work):
+            await asyncio.wait(tasks, timeout=DRAIN_S)
+            await cancel_and_wait(tasks)
+
+
+async def finish_listeners(app: AsyncApp) -> None:
+    """Once no more events come."""
+    tasks = app.listener_runner.listener_start_handler
+    assert isinstance(tasks, ListenerTasks)
+    await tasks.finish()
 
 
 @contextmanager
@@ -124,6 +154,9 @@ class TrackingSocketModeClient(SocketModeClient):
 
     async def run_message_listeners(self, message: dict[str, object], raw_message: str) -> None:
         try:
+            connections = message.get("num_connections")
+            if message.get("type") == "hello" and isinstance(connections, int) and not self.ingress_gate.connections:
+                self.ingress_gate.connections = connections  # later ones count the connection that they replace
             if message.get("type") == "disconnect" and message.get("reason") == LINK_DISABLED:
                 _log.error(SWITCHED_OFF)
             if not isinstance(message.get("payload", {}), dict):
@@ -183,7 +216,7 @@ async def open_socket_mode(
     refuses, ChatUnavailableError when Slack cannot be reached at the start."""
     handler = TrackingSocketModeHandler(app, app_token, door)
     try:
-        handler.client.wss_uri = await _request_socket_url(handler)
+        handler.client.wss_uri = await request_socket_url(app.client, app_token)
         await handler.connect_async()  # type: ignore[no-untyped-call]
         yield handler
         with suppress(TimeoutError):
@@ -193,18 +226,17 @@ async def open_socket_mode(
         await handler.close_async()  # type: ignore[no-untyped-call]
 
 
-async def _request_socket_url(handler: TrackingSocketModeHandler) -> str:
-    """Requests the first address here, because the SDK would retry a refused token for ever."""
+async def request_socket_url(client: AsyncWebClient, app_token: str) -> str:
+    """Where to connect. The SDK would retry a refused token for ever. Raises SettingsError, ChatUnavailableError."""
     try:
-        return await handler.client.issue_new_wss_url()
-    except SlackApiError as error:
-        code = str(error.response.get("error", UNREACHABLE))
+        return str((await call_slack(client.apps_connections_open, {"app_token": app_token}))["url"])
+    except ChatError as failed:
+        if is_outage(failed):
+            raise
         raise SettingsError(
-            f"Slack refuses SLACK_APP_TOKEN ({code}). Make an app-level token (xapp-…) with connections:write "
+            f"Slack refuses SLACK_APP_TOKEN ({failed.code}). Make an app-level token (xapp-…) with connections:write "
             "at api.slack.com/apps → your app → Basic Information, and switch Socket Mode on."
-        ) from error
-    except (ClientError, TimeoutError, OSError) as error:
-        raise ChatUnavailableError(UNREACHABLE, "apps.connections.open") from error
+        ) from failed
 
 
 def build_http_runner(app: AsyncApp, signing_secret: str, door: IngressGate) -> web.AppRunner:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from slack_sdk.web.async_client import AsyncWebClient
@@ -149,17 +149,37 @@ class SlackChannel:
             waits_out_limit=False,
         )
 
+    async def has_buttons_of(self, ref: MessageRef, post: Post) -> bool:
+        """See `Channel.has_buttons_of`. conversations.replies finds a message within a thread and outside of one."""
+        where = {"channel": ref.channel, "ts": ref.ts, "oldest": ref.ts, "latest": ref.ts, "inclusive": True}
+        try:
+            answer = await call_slack(self._client.conversations_replies, where)
+        except ChatUnavailableError:
+            raise
+        except ChatError:
+            return True
+        found = next((one for one in answer.get("messages") or () if one.get("ts") == ref.ts), None)
+        return found is None or _list_buttons(found.get("blocks") or ()) == _list_buttons(render_post(post)[-1].blocks)
+
     async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
         """Posts a message that one person sees: in the place, or in the DM where Slack does not allow it (the thread is
-        deleted, the channel archived, one of us not in it)."""
-        for part in render_post(Post(text=text)):
-            message = _build_destination(place) | _build_message_content(part) | {"user": person}
-            try:
-                await call_slack(self._client.chat_postEphemeral, message, before_each_try=assert_lease_held)
-            except ChatUnavailableError:
-                raise
-            except ChatError:
-                await self._post_part(await self.open_dm(person), part, "", 1)
+        deleted, the channel archived, one of us not in it). Nobody who cannot be told at all keeps a lane waiting."""
+        try:
+            for part in render_post(Post(text=text)):
+                await self._post_to_one_person(place, person, part)
+        except ChatUnavailableError:
+            raise
+        except ChatError as refused:
+            log.warning("person.not_told", person=person, error=refused.code)
+
+    async def _post_to_one_person(self, place: Place, person: str, part: RenderedMessage) -> None:
+        message = _build_destination(place) | _build_message_content(part) | {"user": person}
+        try:
+            await call_slack(self._client.chat_postEphemeral, message, before_each_try=assert_lease_held)
+        except ChatUnavailableError:
+            raise
+        except ChatError:
+            await self._post_part(await self.open_dm(person), part, "", 1)
 
     async def open_dm(self, person: str) -> Place:
         """The DM with a person."""
@@ -310,6 +330,11 @@ def _read_part_number(message: Mapping[str, Any], key: str) -> int | None:
     payload = about.get("event_payload") or {}
     ours = about.get("event_type") == EVENT and key and payload.get("key") == key
     return int(payload.get("part", 1)) if ours else None
+
+
+def _list_buttons(blocks: Iterable[Mapping[str, Any]]) -> list[tuple[object, object]]:
+    elements = [element for block in blocks if block.get("type") == "actions" for element in block.get("elements", ())]
+    return [(one.get("action_id"), one.get("value")) for one in elements]
 
 
 def _build_file_name(name: str, key: str) -> str:

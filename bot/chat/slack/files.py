@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.messages import Place, SentFile
+from bot.chat.messages import FetchedFile, Place, SentFile
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.web_api import UNREACHABLE, Method, call_slack
 from bot.core import logs
@@ -69,9 +69,12 @@ class SlackFileSource:
         rows = [one for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
         return next((parse_sent_files(one.get("files")) for one in rows if one.get("ts") == at), ())
 
-    async def fetch_file(self, file: SentFile, max_bytes: int) -> bytes:
+    async def fetch_file(self, file: SentFile, max_bytes: int, only_from: str = "") -> FetchedFile:
         """Looked up first: an event may name a file that Slack shows only on request (Slack Connect)."""
         about = await self._look_up_file(file)
+        uploader = about.get("user")
+        if only_from and uploader != only_from:
+            raise FileRefusedError("not_yours")
         if about.get("is_external") or about.get("mode") == "external":
             raise FileRefusedError("external")
         if about.get("mode") in GONE or about.get("file_access") == "access_denied":
@@ -86,7 +89,7 @@ class SlackFileSource:
         if _is_sign_in_page(content) and not str(about.get("mimetype", "")).startswith("text/"):
             log.error("Slack shows a page to sign in on in place of a file: the app needs the scope files:read")
             raise FileRefusedError("no_scope")
-        return content
+        return FetchedFile(content, uploader if is_short_text(uploader) else "")
 
     async def _look_up_file(self, file: SentFile) -> Mapping[str, Any]:
         if not file.id:

@@ -19,7 +19,13 @@ from bot.chat.messages import Channel, ChatDirectory, FormDialog, FormSubmission
 from bot.chat.slack import dialogs, forms
 from bot.chat.slack.dialogs import MAX_FILES
 from bot.chat.slack.files import parse_sent_files
-from bot.chat.slack.listeners import RAW_MAX, AckFunction, acknowledge_malformed, is_button_press
+from bot.chat.slack.listeners import (
+    RAW_MAX,
+    AckFunction,
+    acknowledge_malformed,
+    is_button_press,
+    watch_acknowledgement,
+)
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.text import parse_message_text
 from bot.chat.slack.web_api import call_slack
@@ -162,7 +168,14 @@ class FormListeners:
         if form is None:
             await acknowledge_malformed(ack, "a form")
             return
-        answer = await self._intake.submit_form(form)
+
+        async def tell(key: str) -> None:
+            await self._tell(form.person, await self._translate(form.person, key), None)
+
+        async with watch_acknowledgement(tell) as is_late:
+            answer = await self._intake.submit_form(form)
+        if is_late() and not answer.problems and answer.next_page is None:
+            await tell("slack.taken_late")
         if answer.problems:
             await ack(response_action="errors", errors=forms.assign_problems(answer.problems, body["view"]))
         elif answer.next_page is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from slack_bolt.async_app import AsyncApp
@@ -12,7 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Channel, ChatDirectory, HomeDialog, HomePress, HomeView, Ingress, Place
 from bot.chat.slack import home
-from bot.chat.slack.listeners import AckFunction, acknowledge_malformed, is_button_press
+from bot.chat.slack.listeners import AckFunction, acknowledge_malformed, is_button_press, watch_acknowledgement
 from bot.chat.slack.payload_shape import is_short_text
 from bot.chat.slack.web_api import call_slack
 from bot.chat.slack.web_client import BotIdentity
@@ -116,7 +117,11 @@ class HomeListeners:
         if submission is None:
             await acknowledge_malformed(ack, "a dialog of Home")
             return
-        answer = await self._intake.submit_home_dialog(submission)
+        tell = partial(self._tell, submission.person)
+        async with watch_acknowledgement(tell) as is_late:
+            answer = await self._intake.submit_home_dialog(submission)
+        if is_late() and not answer.problems and answer.dialog is None:
+            await tell("slack.taken_late")
         if answer.problems:
             await ack(response_action="errors", errors=home.assign_home_problems(answer.problems, body["view"]))
         elif answer.dialog is not None:

@@ -10,12 +10,15 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from slack_bolt.async_app import AsyncApp
+from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import (
@@ -33,10 +36,12 @@ from bot.chat.messages import (
 from bot.chat.slack import dialogs, home
 from bot.chat.slack.files import parse_sent_files
 from bot.chat.slack.payload_shape import is_short_text
+from bot.chat.slack.quotes import list_forwarded_files, read_quotes
 from bot.chat.slack.text import count_utf16_units, parse_message_text
 from bot.chat.slack.ticks import read_pressed_seal, read_pressed_value, read_ticks
 from bot.chat.slack.web_api import call_slack
 from bot.chat.slack.web_client import BotIdentity
+from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import load_sentences, translate
 
@@ -46,6 +51,9 @@ Body: TypeAlias = Mapping[str, Any]
 RECHECK_S, RECHECK_INTERVAL_S = 0.75, 0.25
 """For how long and how often to check whether a thread is ours: far less than the three seconds in which Slack wants an
 acknowledgement."""
+ACK_S = 3.0
+"""How long Slack waits for an acknowledgement of a press, a dialog or a command; then it shows an error, whatever comes
+later."""
 RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
@@ -84,6 +92,8 @@ class RawMessage:
     ts: str
     is_reply: bool = False
     """It is in a thread that began earlier."""
+    quotes: str = ""
+    """What was forwarded with it, and tables, as text."""
     files: tuple[SentFile, ...] = ()
     has_unlisted_files: bool = False
 
@@ -121,15 +131,21 @@ class SlackListeners:
 
     # Messages
 
-    async def handle_event(self, body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> None:
-        """Bolt middleware: a message is durable before anything acknowledges it."""
+    async def handle_event(self, body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> BoltResponse | None:
+        """Bolt middleware: a message is durable before anything acknowledges it. What is for another workspace that has
+        the same app is acknowledged and dropped."""
+        if foreign := find_foreign_team(body, self._me.team):
+            _log.error("a payload for workspace %.60a is dropped: this installation serves %s", foreign, self._me.team)
+            return BoltResponse(status=200)
         await self._accept_session_stop(body)
+        await self._accept_change(body)
         raw_message = self._parse_message_event(body)
         if raw_message and (raw_message.place.direct or f"<@{self._me.user}" in raw_message.raw):
             await self._submit_message(self._to_message(raw_message), aliases=_build_event_aliases(raw_message))
         elif raw_message and raw_message.is_reply:
             await self._accept_follow_up(raw_message)
         await next()
+        return None
 
     def _parse_message_event(self, body: Body) -> RawMessage | None:
         """A person's message, not parsed yet. None for everything else that looks like one, and for payloads without
@@ -149,7 +165,7 @@ class SlackListeners:
         if not (all(map(is_short_text, (person, ts, channel, thread, kind, id_))) and isinstance(raw, str)):
             _log.warning("an event of an odd shape is dropped: %.60s", event.get("type"))
             return None
-        shared = bool(body.get("is_ext_shared_channel"))
+        shared, known = bool(body.get("is_ext_shared_channel")), self._directory.find_known_person(person)
         place = self._build_place(channel, thread or self._choose_thread(channel, ts, kind), kind, shared=shared)
         return RawMessage(
             id=id_,
@@ -158,19 +174,20 @@ class SlackListeners:
             raw=raw,
             ts=ts,
             is_reply=bool(thread),
-            files=parse_sent_files(event.get("files")),
+            quotes=read_quotes(event, self._me.user, known.language if known else "en"),
+            files=(*parse_sent_files(event.get("files")), *list_forwarded_files(event)),
             has_unlisted_files=event["type"] == "app_mention" and "files" not in event,
         )
 
     def _to_message(self, raw_message: RawMessage, *, command: bool = False) -> Message:
         """Parses only messages to the bot, and only a bounded part of each."""
         unread = len(raw_message.raw) if len(raw_message.raw) > RAW_MAX else 0
-        text = "" if unread else parse_message_text(raw_message.raw, self._me.user)
+        own = "" if unread else parse_message_text(raw_message.raw, self._me.user)
         return Message(
             id=raw_message.id,
             place=raw_message.place,
             person=raw_message.person,
-            text=text,
+            text="" if unread else "\n\n".join(filter(None, (own, raw_message.quotes))),
             at=raw_message.ts,
             command=command,
             unread=unread,
@@ -202,6 +219,24 @@ class SlackListeners:
         if known and not message.command:  # whoever is new sees it when they have been looked up
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))
 
+    async def _accept_change(self, body: Body) -> None:
+        """Its writer has changed or deleted a message, says the verified payload. Slack also sends a change when it
+        unfurls a link, and when a bot rewrites what it has posted."""
+        event = body.get("event")
+        if body.get("type") != "event_callback" or not isinstance(event, Mapping):
+            return
+        before, now = event.get("previous_message"), event.get("message")
+        if event.get("subtype") not in ("message_changed", "message_deleted") or not isinstance(before, Mapping):
+            return
+        is_deleted = not isinstance(now, Mapping) or now.get("subtype") == "tombstone"
+        shown = before if is_deleted or not isinstance(now, Mapping) else now
+        if not is_deleted and (shown.get("text"), shown.get("user")) == (before.get("text"), before.get("user")):
+            return
+        where = {"type": "message", "channel": event.get("channel"), "channel_type": event.get("channel_type")}
+        message = self._parse_message_event({**body, "event": {**shown, **where}})
+        if message and (message.place.direct or await self._intake.is_engaged(message.place)):
+            await self._intake.accept_change(self._to_message(message), is_deleted=is_deleted)
+
     async def _accept_session_stop(self, body: Body) -> None:
         """Slack's own *Stop* button: who pressed it says the verified payload, and what they may stop is decided as for
         the word."""
@@ -232,15 +267,21 @@ class SlackListeners:
             await acknowledge_malformed(ack, "a slash command")
             return
         said: RawMessage | None = None
-        try:
-            place = await self._channel.open_dm(person)
-            said = RawMessage(id=trigger, place=place, person=person, raw=raw, ts=f"{self._clock():.6f}")
-            await self._submit_message(self._to_message(said, command=True))
-        except (StoreUnavailableError, ChatError) as failed:
-            _log.warning("slash command not taken: %s", failed)
-            withdrawn = said and await self._intake.withdraw_message(self._to_message(said, command=True))
-            await ack(await self._translate_for_person(NOT_ACCEPTED[withdrawn or Acceptance.NOT_TAKEN], person))
-            return
+        typed_in = self._build_place(str(body.get("channel_id")), None)
+        tell = partial(self._post_ephemeral_notice, typed_in, person)
+        async with watch_acknowledgement(tell) as is_late:
+            try:
+                place = await self._channel.open_dm(person)
+                said = RawMessage(id=trigger, place=place, person=person, raw=raw, ts=f"{self._clock():.6f}")
+                await self._submit_message(self._to_message(said, command=True))
+            except (StoreUnavailableError, ChatError) as failed:
+                _log.warning("slash command not taken: %s", failed)
+                withdrawn = said and await self._intake.withdraw_message(self._to_message(said, command=True), failed)
+                notice = NOT_ACCEPTED[withdrawn or Acceptance.NOT_TAKEN]
+                await (tell(notice) if is_late() else ack(await self._translate_for_person(notice, person)))
+                return
+        if is_late():
+            await tell("slack.taken_late")
         here = body.get("channel_id") == place.channel
         await (ack() if here else ack(await self._translate_for_person("slack.answer_in_dm", person)))
 
@@ -254,19 +295,23 @@ class SlackListeners:
             await acknowledge_malformed(ack, "a press")
             return
         click: Click | None = None
+        tell = partial(self._notify_presser, body)
         try:
-            click = await self.parse_click(body)
-            opens_dialog = click is not None and await self._intake.opens_dialog(click)
-            if click and not opens_dialog:
-                await self._intake.accept_click(click)
-                self._note_activity(click.place, f"{self._clock() - CLOCK_MARGIN_S:.6f}")
+            async with watch_acknowledgement(tell) as is_late:
+                click = await self.parse_click(body)
+                opens_dialog = click is not None and await self._intake.opens_dialog(click)
+                if click and not opens_dialog:
+                    await self._intake.accept_click(click)
+                    self._note_activity(click.place, f"{self._clock() - CLOCK_MARGIN_S:.6f}")
         except (StoreUnavailableError, ChatError) as failed:
             await self._notify_press_not_accepted(body, click, failed)
             raise
         await ack()
         if click and opens_dialog:
             await self._open_dialog(body, click)
-        elif click and _is_in_dialog(body):
+        elif click and is_late():
+            await tell("slack.taken_late")
+        if click and not opens_dialog and _is_in_dialog(body):
             await self._close_pressed_dialog(body, click)
 
     async def _close_pressed_dialog(self, body: Body, click: Click) -> None:
@@ -362,11 +407,15 @@ class SlackListeners:
         if click is None:
             await acknowledge_malformed(ack, "a dialog")
             return
-        problems = await self._intake.check_dialog(click)
-        if problems:
-            await ack(response_action="errors", errors=dialogs.assign_errors_to_inputs(problems, body["view"]))
-            return
-        await self._intake.accept_click(click)
+        tell = partial(self._post_ephemeral_notice, click.place, click.person)
+        async with watch_acknowledgement(tell) as is_late:
+            problems = await self._intake.check_dialog(click)
+            if problems:
+                await ack(response_action="errors", errors=dialogs.assign_errors_to_inputs(problems, body["view"]))
+                return
+            await self._intake.accept_click(click)
+        if is_late():
+            await tell("slack.taken_late")
         await (ack(response_action="clear") if body["view"].get("previous_view_id") else ack())
 
     # People
@@ -383,13 +432,16 @@ class SlackListeners:
     async def _notify_press_not_accepted(self, body: Body, click: Click | None, failed: Exception) -> None:
         """Says what became of the press: its acceptance failed, or only the answer to it was lost."""
         _log.warning("press not taken: %s", failed)
-        withdrawn = await self._intake.withdraw_click(click) if click else Acceptance.NOT_TAKEN
+        withdrawn = await self._intake.withdraw_click(click, failed) if click else Acceptance.NOT_TAKEN
+        await self._notify_presser(body, NOT_ACCEPTED[withdrawn])
+
+    async def _notify_presser(self, body: Body, key: str) -> None:
         person = body["user"]["id"]
         try:
             place = await self._find_press_place(body, person)
         except ChatError:
             return
-        await self._post_ephemeral_notice(place, person, NOT_ACCEPTED[withdrawn])
+        await self._post_ephemeral_notice(place, person, key)
 
     async def _post_ephemeral_notice(self, place: Place, person: str, key: str) -> None:
         try:
@@ -406,6 +458,24 @@ class SlackListeners:
         except ChatError:
             found = None
         return found.language if found else "en"
+
+
+@asynccontextmanager
+async def watch_acknowledgement(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[Callable[[], bool]]:
+    """Around what must be durable before Slack is answered. As soon as Slack shows an error, the person is told that
+    nobody knows yet. Yields whether it is that late: then no acknowledgement arrives, and what was accepted is said."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    async def tell_unknown() -> None:
+        await asyncio.sleep(ACK_S)
+        await tell(NOT_ACCEPTED[Acceptance.UNKNOWN])
+
+    waiting = asyncio.create_task(tell_unknown())
+    try:
+        yield lambda: loop.time() - began > ACK_S
+    finally:
+        await cancel_and_wait([waiting])
 
 
 def _build_event_aliases(message: RawMessage) -> tuple[str, ...]:
@@ -436,6 +506,20 @@ def _read_choice(body: Body, action: Body, approval: str, version: int) -> dict[
     if is_short_text(action.get("selected_user")):
         return {"person": action["selected_user"]}
     return read_ticks(body, approval, version)
+
+
+def find_foreign_team(body: Body, own: str) -> str:
+    """The workspace for which Slack sends this, if it is not ours: of an event, a command or a submitted dialog. A
+    press names the workspace of whoever presses, also in a channel shared with others; who they are is checked."""
+    view = body.get("view") or {}
+    installed = body.get("authorizations") or [body]
+    if view.get("app_installed_team_id"):
+        named = [view["app_installed_team_id"]]
+    elif any(one.get("is_enterprise_install") in (True, "true") for one in installed):
+        named = []
+    else:
+        named = [one["team_id"] for one in installed if one.get("team_id")]
+    return "" if not named or own in named else str(named[0])
 
 
 def is_button_press(body: Body) -> bool:

@@ -32,6 +32,10 @@ MARGIN_S = 60.0
 """So much longer ago the look begins: the last look at the connection was before the last event."""
 MAX_CHANNELS, MAX_PAGES, MAX_MESSAGES = 700, 5, 200
 """Channels and DMs that are looked through, pages of each of their conversations, and messages of a page."""
+KINDS = ("im", "public_channel,private_channel", "mpim")
+"""What is listed besides the conversations on record. In a DM everything is for the bot, so DMs come first."""
+MAX_LISTED = 999
+"""Conversations of a page of a list: the most that Slack gives."""
 CALL_MS, CALL_BURST = 1_300, 20
 """conversations.history and conversations.replies are tier 3: 50 per minute."""
 
@@ -104,10 +108,9 @@ class MissedMessages:
 
     async def _look_through(self, gap_s: float) -> None:
         """Everything that was missed, in the order of each channel; the channel that was active last comes first."""
-        count, noted = 0, await self._list_places()
-        if len(noted) > MAX_CHANNELS:
-            log.warning("not every channel is looked through", most=MAX_CHANNELS)
-        for channel, places in list(noted.items())[:MAX_CHANNELS]:
+        count, places_by_channel = 0, await self._list_places()
+        looked_through = list(places_by_channel.items())[:MAX_CHANNELS]
+        for channel, places in looked_through:
             found = dict[str, dict[str, Any]]()
             for thread, shared, last_s in places:
                 since_s = gap_s - MARGIN_S
@@ -119,21 +122,42 @@ class MissedMessages:
             for ts in sorted(found, key=float):
                 await self._listeners.handle_event(found[ts], _do_nothing)
             count += len(found)
-        log.warning("looked for missed messages", channels=min(len(noted), MAX_CHANNELS), messages=count)
+        directs = sum(channel.startswith("D") for channel, _ in looked_through)
+        log.warning(
+            "looked for missed messages",
+            direct_messages=directs,
+            channels=len(looked_through) - directs,
+            left_out=len(places_by_channel) - len(looked_through),
+            messages=count,
+        )
 
     async def _list_places(self) -> dict[str, list[tuple[str, bool, float]]]:
         """Channel → its conversations as thread, whether another company reads it, and when somebody last wrote there:
-        those on record, then the channels that the bot is in and nobody has written to it."""
+        those on record, then the DMs and channels of the bot in which nobody has written to it, the newest DM first."""
         places: dict[str, list[tuple[str, bool, float]]] = {}
         for place, last_s in await self._store.list_places():
             channel, thread, shared = place.split("|")
             places.setdefault(channel, []).append((thread, bool(shared), last_s))
-        where = {"types": "public_channel,private_channel,mpim", "exclude_archived": True, "limit": MAX_MESSAGES}
-        async for answer in stream_pages(self._client.users_conversations, where, MAX_PAGES):
-            for one in answer.get("channels") or ():
+        for kind in KINDS:
+            for one in sorted(await self._list_conversations(kind), key=_get_created_s, reverse=True):
                 is_shared = bool(one.get("is_ext_shared") or one.get("is_org_shared"))
                 places.setdefault(str(one["id"]), [("", is_shared, 0.0)])
         return places
+
+    async def _list_conversations(self, kind: str) -> list[Mapping[str, Any]]:
+        """Those of this kind in which the bot is; none if the app may not see them."""
+        where = {"types": kind, "exclude_archived": True, "limit": MAX_LISTED}
+        listed = list[Mapping[str, Any]]()
+        try:
+            async for answer in stream_pages(
+                self._client.users_conversations, where, MAX_PAGES, before_each=self._prepare_call
+            ):
+                listed += [one for one in answer.get("channels") or () if not one.get("is_user_deleted")]
+        except ChatUnavailableError:
+            raise
+        except ChatError as refused:
+            log.warning("only those on record are looked through", kind=kind, code=refused.code)
+        return listed
 
     async def _read_place(self, channel: str, thread: str, oldest_s: float) -> list[Mapping[str, Any]]:
         """What was written there since; with the replies to it. Nothing of a place that is closed to us."""
@@ -165,6 +189,11 @@ class MissedMessages:
         """Waits for its turn; meanwhile no other process begins to look."""
         await self._store.keep_gap()
         await self._calls.wait_for_slot()
+
+
+def _get_created_s(conversation: Mapping[str, Any]) -> int:
+    created_s = conversation.get("created")
+    return created_s if isinstance(created_s, int) else 0
 
 
 async def _do_nothing() -> None:

@@ -11,7 +11,9 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from aiohttp import ClientConnectionError, web
 from aiohttp.typedefs import Handler, Middleware
@@ -23,16 +25,18 @@ from bot.core import metrics
 
 _log = logging.getLogger(__name__)
 
-BODY_S = 5.0
-"""Time limit for a body. Slack itself waits three seconds for its answer."""
+BODY_S, FIRST_S = 5.0, 1.0
+"""Time limits for a body and for its first segment. Slack sends that with the headers, and waits three seconds for its
+answer."""
 HEADERS_S = 10.0
 """Time limit for the headers, of the first request of a connection and of every further one."""
 SKEW_S = 300
 """Most seconds between Slack's clock and ours: Slack's own advice against replayed requests."""
 BODY_MAX, SMALL_MAX = 1_048_576, 65_536
-"""Most bytes of a body, and of a body that needs no place among the large ones. Slack's events are a few kB."""
-SMALL_AT_ONCE, LARGE_AT_ONCE = 1_000, 16
-"""Bodies read at the same time: together at most about 80 MB."""
+"""Most bytes of a body, and of a body that needs no place: every connection buffers as much anyway. Slack's events are
+a few kB."""
+LARGE_AT_ONCE = 16
+"""Larger bodies read at the same time."""
 _TIMESTAMP, _SIGNATURE = re.compile(r"[0-9]{1,12}"), re.compile(r"v0=[0-9a-f]{64}")
 
 
@@ -41,7 +45,8 @@ class RequestVerifier:
 
     def __init__(self, secret: str, door: IngressGate, clock: Callable[[], float] = time.time) -> None:
         self._secret, self._door, self._clock = secret.encode(), door, clock
-        self._small, self._large = asyncio.Semaphore(SMALL_AT_ONCE), asyncio.Semaphore(LARGE_AT_ONCE)
+        self._large: list[tuple[str | None, asyncio.Timeout]] = []
+        """The peers whose large bodies are read, the oldest first."""
 
     def build_middleware(self) -> Middleware:
         @web.middleware
@@ -83,12 +88,9 @@ class RequestVerifier:
         return f"v0={signed.hexdigest()}"
 
     async def _read_request_body(self, request: web.Request) -> bytes | web.Response:
-        """The raw body, or the refusal if it is too slow, too large, or one too many at once."""
-        places = self._small if 0 <= (request.content_length or -1) <= SMALL_MAX else self._large
-        if places.locked():
-            return _build_closing_response(503)
+        """The raw body, or the refusal if it is too slow or too large."""
         try:
-            async with places, asyncio.timeout(BODY_S):
+            async with self._limit_reading(request):
                 return await request.read()
         except web.HTTPRequestEntityTooLarge:
             return _build_closing_response(413)
@@ -96,6 +98,32 @@ class RequestVerifier:
             return _build_closing_response(408)
         except (OSError, ClientConnectionError, web.RequestPayloadError, web.HTTPException):
             return _build_closing_response(400)
+
+    @asynccontextmanager
+    async def _limit_reading(self, request: web.Request) -> AsyncIterator[None]:
+        """Raises TimeoutError in the reader that is too slow or loses its place. A large body always gets a place: the
+        peer with most of them loses its oldest. So half-sent bodies keep no place that anybody else needs."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(BODY_S) as limit:
+
+            def end_without_segment() -> None:
+                if not request.content.total_bytes:
+                    limit.reschedule(loop.time())
+
+            timer, place = loop.call_later(FIRST_S, end_without_segment), (request.remote, limit)
+            if request.content_length is None or request.content_length > SMALL_MAX:
+                if len(self._large) >= LARGE_AT_ONCE:
+                    [(peer, _)] = Counter(peer for peer, _ in self._large).most_common(1)
+                    oldest = next(one for one in self._large if one[0] == peer)
+                    self._large.remove(oldest)
+                    oldest[1].reschedule(loop.time())
+                self._large.append(place)
+            try:
+                yield
+            finally:
+                timer.cancel()
+                if place in self._large:
+                    self._large.remove(place)
 
 
 def _build_closing_response(status: int) -> web.Response:

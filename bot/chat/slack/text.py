@@ -54,6 +54,9 @@ def _format_reference(inside: str) -> str:
         return f"<{target}>"
     if target.startswith("#"):
         return f"#{name or target[1:]}"
+    if target.startswith("!subteam^"):  # with its id: a group may be called like a person
+        group = "group " + target.removeprefix("!subteam^")
+        return f"{name} ({group})" if name else f"@{group}"
     if target.startswith("!"):
         return name or "@" + target[1:].split("^")[0]
     address = target.removeprefix("mailto:").removeprefix("tel:")

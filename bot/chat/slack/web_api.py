@@ -78,6 +78,11 @@ async def call_slack(
     raise _build_chat_error(UNREACHABLE, _format_method_name(method))
 
 
+def is_outage(failed: ChatError) -> bool:
+    """True if this passes by itself, False if somebody has to mend it first."""
+    return isinstance(failed, ChatUnavailableError) and not isinstance(failed, ChatAccountError)
+
+
 async def stream_pages(
     method: Method, arguments: Mapping[str, Any], most: int, *, before_each: Callable[[], Awaitable[None]] | None = None
 ) -> AsyncIterator[dict[str, Any]]:

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from aiohttp import ClientSession, ClientTimeout
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.slack.web_api import call_slack
-from bot.core.errors import ChatAccountError, ChatError, ChatUnavailableError, SettingsError
+from bot.chat.slack.web_api import call_slack, is_outage
+from bot.core.errors import ChatError, SettingsError
 from tools.local_host import is_local_host
 
 API_URL = "https://slack.com/api/"
@@ -54,7 +54,7 @@ async def identify_bot(client: AsyncWebClient) -> BotIdentity:
     try:
         answer = await call_slack(client.auth_test, {})
     except ChatError as failed:
-        if isinstance(failed, ChatUnavailableError) and not isinstance(failed, ChatAccountError):
+        if is_outage(failed):
             raise
         raise SettingsError(
             f"Slack refuses SLACK_BOT_TOKEN ({failed.code}). Copy the xoxb-… token from "

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.core.i18n import load_sentences, translate
 from bot.local.rehearsal.reply import PlannedReply
-from bot.local.rehearsal.scene import Scene
+from bot.local.rehearsal.scene import STARTED, Scene
 from tools.calculator.calculate import format_expression
 
 TOLD = 800
@@ -72,13 +72,14 @@ def build_error_reply(scene: Scene, data: Mapping[str, Any]) -> PlannedReply:
     code, message = str(data["error"]), str(data.get("message", ""))
     known = f"rehearsal.error_{code}" in load_sentences()
     candidates = translate_phrase(scene, "comma").join(CANDIDATE.findall(message))
-    at = AT.search(message)
+    at, request = AT.search(message), STARTED.search(message)
     text = translate_phrase(
         scene,
         f"error_{code}" if known else "error",
         message=message,
         candidates=candidates or message,
         at=at[1] if at else "",
+        request=request[0] if request else "",
     )
     asking = data.get("ask_the_person") or code in ASKING
     return PlannedReply(text + ("\n" + translate_phrase(scene, "ask_again") if asking else ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from bot.local.workspace import acts, methods_files, views
@@ -14,15 +15,15 @@ from bot.local.workspace.workspace import WebApiCall, Workspace
 from bot.local.workspace.world import Json
 
 T = TypeVar("T")
-RECHECK_SECONDS = 0.1
-"""How often `wait_until` looks again when nothing in the workspace changed (what it waits for may be elsewhere)."""
 
 
 class WorkspaceDriver:
     """Drives one workspace. Refusals raise `WorkspaceError`, as they would stop a person."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self.ws = workspace
+    def __init__(self, workspace: Workspace, recheck_s: float | None = None) -> None:
+        """`recheck_s`: how often `wait_until` looks again although nothing in the workspace has changed, for those who
+        wait for something elsewhere."""
+        self.ws, self.recheck_s = workspace, recheck_s
 
     # What people do
 
@@ -189,20 +190,18 @@ class WorkspaceDriver:
     async def wait_until(self, predicate: Callable[[], T], timeout: float = 20.0) -> T:
         """Wait until the predicate is true, looking again at every change; its value. `TimeoutError` tells what is
         there instead."""
-        deadline = asyncio.get_running_loop().time() + timeout
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout
         while True:
             bell = self.ws.changes.next_change
             if found := predicate():
                 return found
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
+            if (left_s := end - loop.time()) <= 0:
                 raise TimeoutError(f"nothing came of it within {timeout} s; last said: {self.describe_last_messages()}")
-            try:
-                await asyncio.wait_for(bell.wait(), min(left, RECHECK_SECONDS))
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                await asyncio.wait_for(bell.wait(), min(left_s, self.recheck_s or left_s))
 
-    async def wait_for_sockets(self, sockets: int = 1, timeout: float = 10.0) -> None:
+    async def wait_for_sockets(self, sockets: int = 1, timeout: float = 60.0) -> None:
         """Wait until that many sockets are up."""
         await self.wait_until(lambda: len(self.ws.sockets.list_live_links()) >= sockets, timeout)
 

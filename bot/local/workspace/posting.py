@@ -131,6 +131,7 @@ def change_message(ws: Workspace, room: WorkspaceRoom, message: Json, changes: J
 def remove_message(ws: Workspace, room: WorkspaceRoom, message: Json) -> None:
     """Delete a message; the first one of a thread leaves a tombstone."""
     ws.state.streams.pop((room.id, message["ts"]), None)
+    previous = dict(message)
     if message.get("reply_count"):
         for name in ("blocks", "metadata", "attachments", "client_msg_id", "edited", "reactions"):
             message.pop(name, None)
@@ -142,7 +143,7 @@ def remove_message(ws: Workspace, room: WorkspaceRoom, message: Json) -> None:
             update_thread_counts(room, root)
     ws.notify_change("messages", room.id)
     if ws.app.user in room.members:
-        ws.send_event(SUBSCRIPTIONS[room.kind], build_message_deleted_event(message, room, ws.create_timestamp()))
+        ws.send_event(SUBSCRIPTIONS[room.kind], build_message_deleted_event(previous, room, ws.create_timestamp()))
 
 
 def post_ephemeral(

@@ -137,6 +137,7 @@ class SocketModeTransport:
         waiter = self._pending[envelope["envelope_id"]] = asyncio.get_running_loop().create_future()
         self.sent.append(envelope)
         del self.sent[:-1000]
+        self.changed()
         try:
             await live[self._turn % len(live)].socket.send_json(envelope)
             return await asyncio.wait_for(waiter, self.timing.ack)

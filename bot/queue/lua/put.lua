@@ -3,11 +3,16 @@
 --       note (or empty), body, id, alias …
 -- The note is journalled when the item is accepted: a JSON list of the stream's key, how long it is kept (ms), and its
 -- fields.
--- Answers {new} | {duplicate} | {full} | {taken, item}. The call that put it gets the same answer again.
+-- Answers {new} | {duplicate} | {full} | {taken, item}. The call that put it gets the same answer again. {closed}: the
+-- store is being restored, and what it got now would be lost.
+if redis.call('HEXISTS', base .. 'life', 'restoring') == 1 then return {'closed'} end
 local nonce, lane, owner, id = ARGV[2], ARGV[3], ARGV[6], ARGV[13]
 for i = 13, #ARGV do
   local known = redis.call('GET', base .. 'dd:' .. ARGV[i])
-  if known and known ~= nonce then return {'duplicate'} end
+  if known and known ~= nonce then
+    redis.call('PEXPIRE', base .. 'dd:' .. ARGV[i], ARGV[5])  -- a write, which can be waited for (`confirmation.py`)
+    return {'duplicate'}
+  end
   if known then
     if redis.call('HGET', state(lane), 'by') == nonce then return {'taken', handed(lane)} end
     return {'new'}

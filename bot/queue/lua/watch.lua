@@ -1,6 +1,8 @@
 -- One process looks at this partition: is it the store that the process has seen, and how late is it there?
 -- ARGV: bell, id for a store that has none, tolerance (ms), then by partition: the id and the mark that the process knows.
--- Answers the store's id, its mark (it only grows), why it is held (or empty), and its time (ms).
+-- Answers the store's id, its mark (it only grows), why it is held (or empty), its time (ms), how many replicas follow its
+-- server, and since when it has another server (ms, or empty): that one may lack the last writes, and it has not been
+-- looked after yet.
 local life, at = base .. 'life', tonumber(string.match(base, '{q(%d+)}'))
 local known_id, known_mark = ARGV[4 + 2 * at], tonumber(ARGV[5 + 2 * at])
 local stored = redis.call('HMGET', life, 'id', 'mark', 'former')
@@ -18,8 +20,16 @@ elseif mark < known_mark - tonumber(ARGV[3]) then
   why = 'restored'
 end
 if why and redis.call('HSETNX', life, 'held', why) == 1 then redis.call('HSET', life, 'held_ms', whole(now)) end
+local replication = tostring(redis.pcall('INFO', 'replication'))
+local server, replicas = string.match(replication, 'master_replid:(%w+)'), 0
+for _ in string.gmatch(replication, 'state=online') do replicas = replicas + 1 end
+local former = redis.call('HGET', life, 'server')
+if server and server ~= former then
+  redis.call('HSET', life, 'server', server)
+  if former then redis.call('HSET', life, 'taken_over', whole(now)) end
+end
 mark = math.max(now, mark + 1)
 redis.call('HSET', life, 'mark', whole(mark))
 local held = redis.call('HGET', life, 'held')
 if not held and tonumber(redis.call('HGET', life, 'backup_until') or '0') > now then held = 'backup' end
-return {id, whole(mark), held or '', whole(now)}
+return {id, whole(mark), held or '', whole(now), replicas, redis.call('HGET', life, 'taken_over') or ''}

@@ -123,6 +123,13 @@ function write.untimer(id)
   redis.call('HDEL', base .. 'td', id)
 end
 
+-- An approval's record. Its lane alone writes it, except for a cancellation in chat, which may have come since the lane
+-- read it: that stands.
+function write.record(key, ttl, press, ...)
+  local known = redis.call('HMGET', key, 'state', 'press_id')
+  if known[1] ~= 'cancelled' or known[2] == press then write.fields(key, ttl, ...) end
+end
+
 -- Decides an approval once: gone | already | stale | expired, or nothing when it is decided now. The click that won
 -- may come again: its work may have to be resumed.
 function write.decide(key, index, version, click, person, choice, form, now_ms, becomes, kept)

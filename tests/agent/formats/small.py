@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from bot.agent.decision import ContentFiltered, Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
-from tools.spec import CardChoice, Gate, Proposal, TextRef, ToolOutcome
+from tools.spec import CardChoice, EffectPlace, Gate, Proposal, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 
@@ -73,6 +76,7 @@ def tool(name: str, args: type[BaseModel], gated: bool = False, /, **example: An
         example=example,
         run=ran,
         gate=Gate.CONFIRM if gated else Gate.NONE,
+        effect_place=EffectPlace.OUTSIDE if gated else None,
         prepare=planned if gated else None,
         stored_args=args if gated else None,
     )
@@ -140,3 +144,20 @@ def seen(decision: Decision, like: Expected) -> Expected:
 
 def _call(one: ToolCallRequest) -> tuple[str, dict[str, Any], bool]:
     return one.tool, one.args, one.is_guess
+
+
+def read_replies(name: str) -> dict[str, tuple[str, Expected]]:
+    """A corpus of replies, with what each should be read as."""
+    table = tomllib.loads((Path(__file__).parent / f"{name}_replies.toml").read_text(encoding="utf-8"))
+    return {case: (one["reply"], _read_expected(one)) for case, one in table.items()}
+
+
+def _read_expected(case: dict[str, Any]) -> Expected:
+    if "is" in case:
+        return {"malformed": MALFORMED, "withheld": WITHHELD}[case["is"]]
+    if "prose" in case:
+        return prose(case["prose"])
+    if "answer" in case:
+        return answer(case["answer"])
+    calls = [(one.get("guess") or one["call"], json.loads(one["args"]), "guess" in one) for one in case["calls"]]
+    return Expected("act", tuple(calls), reason=case.get("reason"))

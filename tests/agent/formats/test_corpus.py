@@ -7,28 +7,32 @@ import pytest
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import ModelReply
-from bot.agent.reply_format import ReplyFormat
-from tests.agent.formats.corpus import json_format, text_format
-from tests.agent.formats.small import TOOLS, Expected, seen
+from tests.agent.formats.small import MALFORMED, TOOLS, Expected, act, read_replies, seen
 
-CASES = [
-    pytest.param(style, reply, expected, id=f"{style.name}: {name}")
-    for style, cases in ((TextFormat(), text_format.CASES), (JsonFormat(), json_format.CASES))
-    for name, (reply, expected) in cases.items()
-]
+CALL = '{"type": "tool_call", "tool": "look", "args": {"name": "Li"}, "reason_summary": "why"}'
+LONG: dict[str, dict[str, tuple[str, Expected]]] = {
+    "text": {
+        "deep": (f"Action: look\nAction Input: {'[' * 500}{']' * 500}", MALFORMED),
+        "long": (f"Thought: {'x' * 500}\nAction: look[Li]", act("look", "x" * 280, name="Li")),
+    },
+    "json": {
+        "array of too many": (f"[{', '.join([CALL] * 9)}]", MALFORMED),
+        "deep": ('{"a":' * 300 + "1" + "}" * 300, MALFORMED),
+    },
+}
+"""What is too long for the files `text_replies.toml` and `json_replies.toml`."""
 
 
-@pytest.mark.parametrize(("style", "reply", "expected"), CASES)
-def test_a_reply_is_read_as_what_it_says(style: ReplyFormat, reply: str, expected: Expected) -> None:
-    assert seen(style.parse_reply(ModelReply(text=reply), TOOLS, most=8), expected) == expected
-
-
-def test_the_corpus_is_large() -> None:
-    assert len(CASES) >= 200
+def test_a_reply_is_read_as_what_it_says(subtests: pytest.Subtests) -> None:
+    for style, count in ((TextFormat(), 229), (JsonFormat(), 80)):
+        cases = read_replies(style.name) | LONG[style.name]
+        assert len(cases) == count
+        for name, (reply, expected) in cases.items():
+            with subtests.test(f"{style.name}: {name}"):
+                assert seen(style.parse_reply(ModelReply(text=reply), TOOLS, most=8), expected) == expected
 
 
 def test_the_json_manual_asks_for_no_array_where_the_endpoint_allows_none() -> None:
-    assert "array" in JsonFormat().render_instructions(TOOLS) and "array" not in JsonFormat(
-        mode=True
-    ).render_instructions(TOOLS)
-    assert '"response_format":{"type":"json_object"}' in JsonFormat(mode=True).build_extra_body(TOOLS)
+    plain, mode = JsonFormat(), JsonFormat(mode=True)
+    assert "array" in plain.render_instructions(TOOLS) and "array" not in mode.render_instructions(TOOLS)
+    assert '"response_format":{"type":"json_object"}' in mode.build_extra_body(TOOLS)

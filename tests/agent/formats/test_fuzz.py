@@ -5,7 +5,7 @@ argument stand in the reply, behind a label or in an object, before any observat
 
 A hundred replies each with every run of the suite. For long, and with how many there were at the end:
 
-    HYPOTHESIS_PROFILE=long FUZZ_EXAMPLES=100000 pytest tests/agent/styles --timeout 0 --hypothesis-show-statistics
+    HYPOTHESIS_PROFILE=long FUZZ_EXAMPLES=100000 pytest tests/agent/formats --timeout 0 --hypothesis-show-statistics
 """
 
 from __future__ import annotations
@@ -90,13 +90,9 @@ def check(style: ReplyFormat, decision: Decision, text: str) -> None:
 
 
 @given(replies)
-def test_text_never_calls_what_was_not_asked_for(text: str) -> None:
-    check(TextFormat(), TextFormat().parse_reply(ModelReply(text=text), TOOLS, most=8), text)
-
-
-@given(replies)
-def test_json_never_calls_what_was_not_asked_for(text: str) -> None:
-    check(JsonFormat(), JsonFormat().parse_reply(ModelReply(text=text), TOOLS, most=8), text)
+def test_text_and_json_never_call_what_was_not_asked_for(text: str) -> None:
+    for style in (TextFormat(), JsonFormat()):
+        check(style, style.parse_reply(ModelReply(text=text), TOOLS, most=8), text)
 
 
 @given(replies)

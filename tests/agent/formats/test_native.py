@@ -75,6 +75,9 @@ CASES: dict[str, tuple[Any, Expected]] = {
     "a call, filtered": (called(call("pay", PAY), finish="content_filter"), WITHHELD),
     "an answer": (message(content="Li is here."), answer("Li is here.")),
     "an answer, cut off": (message("length", content="Li is"), MALFORMED),
+    "an answer, cut off, in other words": (message("MAX_TOKENS", content="Li is"), MALFORMED),
+    "the same in small letters": (message("max_tokens", content="Li is"), MALFORMED),
+    "an answer, filtered, in other words": (message("SAFETY", content="Li is"), WITHHELD),
     "an answer, filtered": (message("content_filter", content="Li is"), WITHHELD),
     "filtered, nothing left": (message("content_filter", content=None), WITHHELD),
     "a refusal": (message(content=None, refusal="I cannot help with that."), answer("I cannot help with that.")),
@@ -88,6 +91,19 @@ CASES: dict[str, tuple[Any, Expected]] = {
     "lone end of thought": (message(content="pay?\n</think>\nLi is here."), answer("Li is here.")),
     "thought not closed": (message(content="<think>Li is"), MALFORMED),
     "nothing but thought": (message(content="<think>Li is</think>"), MALFORMED),
+    "thought and answer in channels": (
+        message(
+            content="<|channel|>analysis<|message|>pay?<|end|><|start|>assistant<|channel|>final<|message|>Li is here."
+        ),
+        answer("Li is here."),
+    ),
+    "thought in a channel and no answer": (message(content="<|channel|>analysis<|message|>Li is"), MALFORMED),
+    "a call in a channel": (message(content=' to=functions.look json{"name":"Li"}'), MALFORMED),
+    "a call in tags": (
+        message(content='<invoke name="look"><parameter name="name">Li</parameter></invoke>'),
+        MALFORMED,
+    ),
+    "a call in a block": (message(content='```tool_code\nprint(look(name="Li"))\n```'), MALFORMED),
     "a call written as text": (message(content='<tool_call>{"name": "pay"}</tool_call>'), MALFORMED),
     "the same, another server": (message(content='[TOOL_CALLS][{"name": "pay"}]'), MALFORMED),
     "a call in another style": (message(content="Action: pay\nAction Input: 5"), MALFORMED),
@@ -113,11 +129,12 @@ CASES: dict[str, tuple[Any, Expected]] = {
 }
 
 
-@pytest.mark.parametrize(("body", "expected"), CASES.values(), ids=CASES)
-def test_an_answer_of_an_endpoint_is_read_as_what_it_says(body: Any, expected: Expected) -> None:
-    reply = ChatCompletionsTransport().parse_response(body, "m", "")
-    assert isinstance(reply, ModelReply)
-    assert seen(NativeFormat().parse_reply(reply, TOOLS, most=8), expected) == expected
+def test_an_answer_of_an_endpoint_is_read_as_what_it_says(subtests: pytest.Subtests) -> None:
+    for body, expected in CASES.values():
+        with subtests.test(body=body):
+            reply = ChatCompletionsTransport().parse_response(body, "m", "")
+            assert isinstance(reply, ModelReply)
+            assert seen(NativeFormat().parse_reply(reply, TOOLS, most=8), expected) == expected
 
 
 names = st.sampled_from(["look", "pay", "fly", ""]) | st.text(max_size=8)
@@ -147,20 +164,18 @@ def test_a_problem_does_not_repeat_what_was_written_at_length() -> None:
     assert isinstance(decision, MalformedReply) and len(decision.problem) < 200
 
 
-@pytest.mark.parametrize(
-    ("said", "is_answer"),
-    [
+def test_who_names_a_tool_to_a_person_means_to_call_it(subtests: pytest.Subtests) -> None:
+    for said, is_answer in [
         ("接下来应该调用工具start_process。", False),
         ("I need to call end_absence for this.", False),
         ("The next step: `query_todo_tasks`", False),
         ("The mail is out.", True),
         ("The file is called start_process_of_2026.md", True),
         ("我会用 calculate 算一下", True),
-    ],
-)
-def test_who_names_a_tool_to_a_person_means_to_call_it(said: str, is_answer: bool) -> None:
-    decision = NativeFormat().parse_reply(ModelReply(text=said), CATALOG, most=8)
-    assert isinstance(decision, FinalAnswer) is is_answer
-    assert is_answer or (isinstance(decision, MalformedReply) and decision.prose == said), (
-        "said again, it is the answer"
-    )
+    ]:
+        with subtests.test(said=said):
+            decision = NativeFormat().parse_reply(ModelReply(text=said), CATALOG, most=8)
+            assert isinstance(decision, FinalAnswer) is is_answer
+            assert is_answer or (isinstance(decision, MalformedReply) and decision.prose == said), (
+                "said again, it is the answer"
+            )

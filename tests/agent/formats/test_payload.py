@@ -55,22 +55,24 @@ REFUSED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "value"), STRICT.items())
-def test_proper_json_is_read_as_it_stands(text: str, value: Any) -> None:
-    payload = parse_payload(text)
-    assert payload.value == value and not payload.repaired
+def test_proper_json_is_read_as_it_stands(subtests: pytest.Subtests) -> None:
+    for text, value in STRICT.items():
+        with subtests.test(text=text):
+            payload = parse_payload(text)
+            assert payload.value == value and not payload.repaired
 
 
-@pytest.mark.parametrize(("text", "value"), MENDED.items())
-def test_what_is_mended_says_so(text: str, value: Any) -> None:
-    payload = parse_payload(text)
-    assert payload.value == value and payload.repaired
+def test_what_is_mended_says_so(subtests: pytest.Subtests) -> None:
+    for text, value in MENDED.items():
+        with subtests.test(text=text):
+            payload = parse_payload(text)
+            assert payload.value == value and payload.repaired
 
 
-@pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:30])
-def test_what_is_cut_off_or_means_nothing_for_certain_is_refused(text: str) -> None:
-    with pytest.raises(PayloadError):
-        parse_payload(text)
+def test_what_is_cut_off_or_means_nothing_for_certain_is_refused(subtests: pytest.Subtests) -> None:
+    for text in REFUSED:
+        with subtests.test(text=text), pytest.raises(PayloadError):
+            parse_payload(text)
 
 
 def test_the_library_alone_would_make_things_up() -> None:

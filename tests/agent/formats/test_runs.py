@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -136,28 +137,15 @@ async def test_words_alone_are_told_once_and_then_the_answer(style: ReplyFormat)
 
 
 @each
-async def test_a_filtered_reply_ends_the_run_and_says_why(speaker: Speaker) -> None:
-    call = speaker.call("pay", {"amount": 5})
-    filtered = ModelReply(text=call.text, calls=call.calls, finish="content_filter")
-    trace = asked()
-    events, model = await play([filtered], [speaker.style], trace)
-    assert events == [RunStopped(StopReason.FILTERED)] and len(model.requests) == 1 and trace.calls == []
-
-
-@each
-async def test_a_refusal_is_what_the_person_is_told(speaker: Speaker) -> None:
+async def test_what_was_filtered_or_cut_off_does_nothing_and_a_refusal_is_told(speaker: Speaker) -> None:
+    for tool, args in (("pay", {"amount": 5}), ("look", {"name": "Li"})):
+        trace, reply = asked(), speaker.call(tool, args)
+        events, model = await play([replace(reply, finish="content_filter")], [speaker.style], trace)
+        assert events == [RunStopped(StopReason.FILTERED)] and len(model.requests) == 1
+        events, _ = await play([replace(reply, finish="length")] * 3, [speaker.style], trace)
+        assert events == [RunStopped(StopReason.MALFORMED)] and trace.calls == []
     events, _ = await play([ModelReply(refusal="I cannot help with that.")], [speaker.style], asked())
     assert events == [RunFinished("I cannot help with that.")]
-
-
-@each
-async def test_a_reply_that_was_cut_off_does_nothing(speaker: Speaker) -> None:
-    call = speaker.call("look", {"name": "Li"})
-    cut = ModelReply(text=call.text, calls=call.calls, finish="length")
-    trace = asked()
-    assert (await play([cut] * 3, [speaker.style], trace))[0] == [
-        RunStopped(StopReason.MALFORMED)
-    ] and trace.calls == []
 
 
 async def test_reads_of_an_array_run_together_and_the_gated_call_waits() -> None:
@@ -182,8 +170,5 @@ def test_the_manual_shows_every_tool_and_how_to_call_it(style: ReplyFormat) -> N
     assert "people: list of string" in manual and "page?: integer" in manual, "what may be left out says so"
     assert manual.endswith("\n"), "what follows stands apart from the last tool"
     assert style.build_extra_body(()) == "" or json.loads(f"{{{style.build_extra_body(())}}}")
-
-
-def test_at_most_four_stop_sequences_and_json_mode_only_where_it_works() -> None:
     assert len(json.loads(f"{{{TextFormat().build_extra_body(())}}}")["stop"]) <= 4
     assert JsonFormat().build_extra_body(()) == "" and "json_object" in JsonFormat(mode=True).build_extra_body(())

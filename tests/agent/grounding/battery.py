@@ -73,6 +73,13 @@ def _load(name: str) -> dict[str, Any]:
     return tomllib.loads((Path(__file__).parent / name).read_text())
 
 
+def read_answers(table: str, count: int = 0) -> Sequence[Any]:
+    """A table of `answers.toml`, which has so many rows."""
+    rows: Sequence[Any] = _load("answers.toml")[table]
+    assert rows and len(rows) == (count or len(rows))
+    return rows
+
+
 def truthful() -> Iterator[Case]:
     for number, scene in enumerate(_load("truthful.toml")["scene"]):
         more = {name: scene[name] for name in ("asked", "calls", "history", "facts", "has_card") if name in scene}

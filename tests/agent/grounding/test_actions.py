@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.agent.grounding.actions import ActionEvidence, PerformedAction, find_false_actions
+from tests.agent.grounding.battery import read_answers
 
 
 def over(answer: str, *results: str, done: frozenset[str] = frozenset()) -> bool:
@@ -12,58 +13,20 @@ def over(answer: str, *results: str, done: frozenset[str] = frozenset()) -> bool
     return bool(find_false_actions(answer, ActionEvidence(effects=effects, results=results)))
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "邮件已发送给李四。",
-        "好的，我已经帮您把邮件发给李四了。",
-        "I have sent the mail to Li Si.",
-        "您的请假申请已提交，等待李四审批。",
-        "Your request was submitted.",
-        "已批准 L-0012。",
-        "L-0012 has been approved.",
-        "申请撤回了。",
-        "The request is withdrawn.",
-        "已经催办李四了。",
-        "Done: transferred to Wang Wu.",
-    ],
-)
-def test_what_is_told_as_done_and_is_on_record_nowhere(answer: str) -> None:
-    assert over(answer)
-    assert over(answer, "found: 3", done=frozenset({"list_people"})), "another tool does not count"
+def test_what_is_told_as_done_and_is_on_record_nowhere() -> None:
+    told = read_answers("false_deeds", 11)
+    assert [answer for answer in told if not over(answer)] == []
+    other = frozenset({"list_people"})
+    assert [answer for answer in told if not over(answer, "found: 3", done=other)] == [], "another tool does not count"
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "邮件还没有发送，要我现在发给李四吗？",
-        "申请等待批准。",
-        "点「确认」之后才会提交。",
-        "It was not sent.",
-        "Once approved, you will hear of it.",
-        "Shall I have it submitted?",
-        "如果批准了，我会告诉您。",
-        "请假申请需要审批人。",
-        "好的。",
-    ],
-)
-def test_questions_conditions_refusals_and_plans_claim_nothing(answer: str) -> None:
-    assert not over(answer)
+def test_questions_conditions_refusals_and_plans_claim_nothing() -> None:
+    assert [answer for answer in read_answers("no_deeds", 9) if over(answer)] == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "result", "tool"),
-    [
-        ("邮件已发送给李四。", "", "send_email"),
-        ("Your request was submitted.", "", "start_process"),
-        ("L-0012 has been approved.", "request L-0012\nstatus approved", ""),
-        ("L-0012 已通过。", "request L-0012 · status approved", ""),
-        ("L-0001 was approved; its withdrawal waits for agreement.", "", "withdraw_request"),
-        ("邮件已发送。", "系统记录：给 李四 发了邮件]", ""),
-    ],
-)
-def test_an_effect_or_a_result_that_speaks_of_it_is_enough(answer: str, result: str, tool: str) -> None:
-    assert not over(answer, result, done=frozenset({tool}))
+def test_an_effect_or_a_result_that_speaks_of_it_is_enough() -> None:
+    rows = read_answers("true_deeds", 6)
+    assert [answer for answer, result, tool in rows if over(answer, result, done=frozenset({tool}))] == []
 
 
 def test_older_deeds_count_for_the_same_request_or_for_who_only_asks() -> None:
@@ -100,21 +63,10 @@ def test_what_a_server_has_written_is_true(answer: str, tool: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_one"),
-    [
-        ("I cannot send mail to everybody.", False),
-        ("I can't remind you tomorrow.", False),
-        ("我无法明天提醒您。", False),
-        ("I'll remind you tomorrow.", True),
-        ("明天我会提醒您。", True),
-        ("Once you press Confirm, I'll submit it.", False),
-        ("请告诉我审批人，我来帮您提交。", False),
-        ("有了结果我会告诉您。", False),
-    ],
-)
-def test_a_promise_is_a_deed_that_nobody_will_do(answer: str, is_one: bool) -> None:
-    assert bool(find_false_actions(answer, ActionEvidence(question="x"))) == is_one
+def test_a_promise_is_a_deed_that_nobody_will_do() -> None:
+    rows = read_answers("promises", 8)
+    asked = ActionEvidence(question="x")
+    assert [answer for answer, is_one in rows if bool(find_false_actions(answer, asked)) != is_one] == []
 
 
 ANNOUNCED = (
@@ -124,48 +76,36 @@ ANNOUNCED = (
 )
 
 
-@pytest.mark.parametrize("answer", ANNOUNCED)
-def test_an_announcement_is_no_answer(answer: str) -> None:
-    assert find_false_actions(answer, ActionEvidence(question="x"))
-    assert not find_false_actions(answer, ActionEvidence(question="x", results=["tasks 0"])), "it has looked"
-    assert not find_false_actions(
-        answer, ActionEvidence(question="x", effects=[PerformedAction("start_process", "L-0001")])
-    ), "it has done it"
-    assert not find_false_actions(f"{answer} 请告诉我审批人。", ActionEvidence(question="x")), "it waits for the person"
+def test_an_announcement_is_no_answer(subtests: pytest.Subtests) -> None:
+    for answer in ANNOUNCED:
+        with subtests.test(answer=answer):
+            assert find_false_actions(answer, ActionEvidence(question="x"))
+            assert not find_false_actions(answer, ActionEvidence(question="x", results=["tasks 0"])), "it has looked"
+            assert not find_false_actions(
+                answer, ActionEvidence(question="x", effects=[PerformedAction("start_process", "L-0001")])
+            ), "it has done it"
+            assert not find_false_actions(f"{answer} 请告诉我审批人。", ActionEvidence(question="x")), (
+                "it waits for the person"
+            )
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "要我查一下吗？",
-        "我查了一下，没有待办。",
-        "请您看一下卡片。",
-        "如果需要，我可以再看看。",
-        "Shall I check?",
-        "Let me know which day you mean.",
-        "I looked it up: nothing waits for you.",
-        "I can check that once you tell me the number.",
-        "Please check the amount.",
-    ],
-)
-def test_an_offer_and_a_look_that_was_taken_announce_nothing(answer: str) -> None:
-    assert not find_false_actions(answer, ActionEvidence(question="x"))
+def test_an_offer_and_a_look_that_was_taken_announce_nothing() -> None:
+    asked = ActionEvidence(question="x")
+    assert [answer for answer in read_answers("no_announcements", 9) if find_false_actions(answer, asked)] == []
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
+def test_a_change_of_mind_is_an_order(subtests: pytest.Subtests) -> None:
+    for asked in [
         *("oh wait, sorry, make it Monday instead", "E-0001 先让赵六审，再由我审", "说错了 不是王五 是发给李四"),
         *("ok 再 mail 一下李四 说我 Friday 不在哈", "报销 36 元"),
-    ],
-)
-@pytest.mark.parametrize("answer", ["All done, it has been taken care of.", "Done.", "好的，已为您处理。"])
-def test_a_change_of_mind_is_an_order(asked: str, answer: str) -> None:
-    assert find_false_actions(answer, ActionEvidence(question=asked))
-    assert not find_false_actions(answer, ActionEvidence(question="thanks"))
-    assert not find_false_actions(
-        answer, ActionEvidence(question=asked, effects=[PerformedAction("transfer_task", "E-0001")])
-    )
+    ]:
+        for answer in ["All done, it has been taken care of.", "Done.", "好的，已为您处理。"]:
+            with subtests.test(asked=asked, answer=answer):
+                assert find_false_actions(answer, ActionEvidence(question=asked))
+                assert not find_false_actions(answer, ActionEvidence(question="thanks"))
+                assert not find_false_actions(
+                    answer, ActionEvidence(question=asked, effects=[PerformedAction("transfer_task", "E-0001")])
+                )
 
 
 def test_a_card_is_there_or_it_is_not() -> None:

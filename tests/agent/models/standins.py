@@ -14,7 +14,9 @@ from typing import Any
 from aiohttp import web
 
 from bot.agent.model import Model, ModelReply, RawToolCall
+from bot.agent.models.openai_model import OpenAIModel, open_model
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
+from tests.harness.scripted_model import Scripted, ScriptedModel
 
 Body = dict[str, Any]
 HTML = b"<html><body>404 page not found</body></html>"
@@ -496,3 +498,15 @@ async def standing_in(behaviour: str, model: Model) -> AsyncIterator[StandIn]:
         yield serving
     finally:
         await asyncio.shield(runner.cleanup())
+
+
+@asynccontextmanager
+async def served(
+    behaviour: str, script: Sequence[Scripted], *, retries: int = 0, **more: Any
+) -> AsyncIterator[tuple[StandIn, OpenAIModel]]:
+    """A stand-in with this script, and a model that asks it."""
+    async with (
+        standing_in(behaviour, ScriptedModel([*script])) as serving,
+        open_model(serving.url, "key", "m", retries=retries, **more) as model,
+    ):
+        yield serving, model

@@ -17,7 +17,7 @@ from bot.agent.models.openai_model import open_model
 from bot.agent.probe import choose_format_name, probe_model
 from bot.core.errors import ModelFailureCause, ModelUnavailableError
 from bot.core.run_state import CallStatus
-from tests.agent.models.standins import MARK, standing_in
+from tests.agent.models.standins import MARK, served, standing_in
 from tests.harness.loop import Bench, acts, call
 from tests.harness.models import LEARNED, Deaf, Notes, fresh, run
 from tests.harness.scripted_model import Scripted, ScriptedModel
@@ -30,20 +30,21 @@ STEPS: list[Scripted] = [
 RAN = ["look Li", "look Wang", "look Zhao"]
 
 
-@pytest.mark.parametrize("behaviour", LEARNED)
-async def test_a_run_comes_to_its_answer_and_what_was_learned_is_shared(behaviour: str) -> None:
-    notes = Notes()
-    async with standing_in(behaviour, ScriptedModel([*STEPS, *STEPS])) as serving:
-        async with open_model(serving.url, "key", "m", retries=0, memory=notes) as model:
-            events, bench = await run(model, fresh())
-        assert events[-1] == RunFinished("done") and sorted(bench.ran) == sorted(RAN)
-        assert notes.lessons == LEARNED[behaviour]
-        before = len(serving.asked)
-        async with open_model(serving.url, "key", "m", retries=0, memory=notes) as other:
-            events, _ = await run(other, fresh())
-        assert events[-1] == RunFinished("done")
-        steps = 2 if behaviour == "other_key" else 0  # what it does not take back is found out with each
-        assert len(serving.asked) - before == 3 + steps, "another process learns nothing anew"
+async def test_a_run_comes_to_its_answer_and_what_was_learned_is_shared(subtests: pytest.Subtests) -> None:
+    for behaviour in LEARNED:
+        with subtests.test(behaviour=behaviour):
+            notes = Notes()
+            async with standing_in(behaviour, ScriptedModel([*STEPS, *STEPS])) as serving:
+                async with open_model(serving.url, "key", "m", retries=0, memory=notes) as model:
+                    events, bench = await run(model, fresh())
+                assert events[-1] == RunFinished("done") and sorted(bench.ran) == sorted(RAN)
+                assert notes.lessons == LEARNED[behaviour]
+                before = len(serving.asked)
+                async with open_model(serving.url, "key", "m", retries=0, memory=notes) as other:
+                    events, _ = await run(other, fresh())
+                assert events[-1] == RunFinished("done")
+                steps = 2 if behaviour == "other_key" else 0  # what it does not take back is found out with each
+                assert len(serving.asked) - before == 3 + steps, "another process learns nothing anew"
 
 
 EARLIER = [
@@ -58,34 +59,26 @@ EARLIER = [
 ]
 
 
-@pytest.mark.parametrize("behaviour", LEARNED)
-async def test_calls_of_earlier_messages_are_told_without_what_belonged_to_them(behaviour: str) -> None:
+async def test_calls_of_earlier_messages_are_told_without_what_belonged_to_them(subtests: pytest.Subtests) -> None:
     """They are remembered in no endpoint's form: what it wants back with its own calls is not there any more."""
-    async with (
-        standing_in(behaviour, ScriptedModel([*STEPS])) as serving,
-        open_model(serving.url, "key", "m", retries=0, memory=Notes()) as model,
-    ):
-        events, bench = await run(model, fresh(), [",".join(json.dumps(one) for one in EARLIER)])
-    assert events[-1] == RunFinished("done") and sorted(bench.ran) == sorted(RAN)
+    for behaviour in LEARNED:
+        with subtests.test(behaviour=behaviour):
+            async with served(behaviour, [*STEPS], memory=Notes()) as (_, model):
+                events, bench = await run(model, fresh(), [",".join(json.dumps(one) for one in EARLIER)])
+            assert events[-1] == RunFinished("done") and sorted(bench.ran) == sorted(RAN)
 
 
 async def test_negative_control_without_what_was_learned_each_refuses() -> None:
     """The stand-ins are as strict as they say: a plain second step ends in an error."""
     for behaviour in ("only_responses", "thinking", "signed", "wrapped", "stream_only"):
-        async with (
-            standing_in(behaviour, ScriptedModel([*STEPS])) as serving,
-            open_model(serving.url, "key", "m", retries=0, api="chat") as model,
-        ):
+        async with served(behaviour, [*STEPS], api="chat") as (_, model):
             model.profile_state = cast(ProfileState, Deaf())
             events, _ = await run(model, fresh())
         assert isinstance(events[-1], RunStopped) and events[-1].reason is StopReason.REFUSED, behaviour
 
 
 async def test_output_items_go_back_word_for_word_and_in_their_order() -> None:
-    async with (
-        standing_in("paired", ScriptedModel([*STEPS])) as serving,
-        open_model(serving.url, "key", "m", retries=0) as model,
-    ):
+    async with served("paired", STEPS) as (serving, model):
         await run(model, fresh())
     last = serving.asked[-1][1]["input"]
     assert [one.get("type", one.get("role")) for one in last] == [
@@ -118,16 +111,10 @@ async def test_what_one_endpoint_put_out_goes_to_no_other(change: str) -> None:
 
 async def test_chat_completions_never_see_what_responses_kept() -> None:
     trace = fresh()
-    async with (
-        standing_in("paired", ScriptedModel([STEPS[0]])) as serving,
-        open_model(serving.url, "key", "m", retries=0) as model,
-    ):
+    async with served("paired", [STEPS[0]]) as (serving, model):
         await run(model, trace)  # ends in `done`, the script's past
     del trace.messages[-1:]
-    async with (
-        standing_in("thinking", ScriptedModel([ModelReply(text="done")])) as serving,
-        open_model(serving.url, "key", "m", retries=0) as model,
-    ):
+    async with served("thinking", [ModelReply(text="done")]) as (serving, model):
         assert (await run(model, trace))[0][-1] == RunFinished("done")
     filled = [one["reasoning_content"] for one in serving.asked[-1][1]["messages"] if one.get("tool_calls")]
     assert filled == [""], "where the true one is not known an empty one is taken"
@@ -149,30 +136,21 @@ async def test_an_error_inside_a_200_is_asked_again() -> None:
 
 @pytest.mark.parametrize("behaviour", ["cut", "empty"])
 async def test_what_is_cut_off_or_empty_is_never_done_and_asked_for_again(behaviour: str) -> None:
-    async with (
-        standing_in(behaviour, ScriptedModel([*STEPS])) as serving,
-        open_model(serving.url, "key", "m", retries=0) as model,
-    ):
+    async with served(behaviour, STEPS) as (_, model):
         trace = fresh()
         events, bench = await run(model, trace)
     assert events[-1] == RunFinished("done") and bench.ran == RAN and trace.malformed == 1
 
 
 async def test_a_prompt_that_a_filter_keeps_back_is_withheld() -> None:
-    async with (
-        standing_in("filtered", ScriptedModel([*STEPS])) as serving,
-        open_model(serving.url, "key", "m", retries=3) as model,
-    ):
+    async with served("filtered", [*STEPS], retries=3) as (serving, model):
         assert (await run(model, fresh(MARK)))[0] == [RunStopped(StopReason.FILTERED)]
         assert len(serving.asked) == 1
         assert (await run(model, fresh()))[0][-1] == RunFinished("done")
 
 
 async def test_what_is_used_up_is_not_asked_again_and_the_second_model_goes_on() -> None:
-    async with (
-        standing_in("used_up", ScriptedModel([])) as serving,
-        open_model(serving.url, "key", "m", retries=3) as model,
-    ):
+    async with served("used_up", [], retries=3) as (serving, model):
         events, bench = await run(FallbackModel(first=model, second=ScriptedModel([*STEPS])), fresh())
         assert events[-1] == RunFinished("done") and bench.ran == RAN and len(serving.asked) == 1
         with pytest.raises(ModelUnavailableError) as down:
@@ -186,10 +164,7 @@ async def test_a_server_without_tools_is_spoken_to_in_text() -> None:
         ModelReply(text='Thought: x\nAction: look\nAction Input: {"name": "Li"}'),
         ModelReply(text="Final Answer: done"),
     ]
-    async with (
-        standing_in("no_tools", ScriptedModel(said)) as serving,
-        open_model(serving.url, "key", "m", retries=0) as model,
-    ):
+    async with served("no_tools", said) as (_, model):
         able = await probe_model(model)
         assert not able.tools and choose_format_name("auto", able) == "text"
         trace = fresh()
@@ -202,12 +177,8 @@ async def test_a_server_without_tools_is_spoken_to_in_text() -> None:
 async def test_the_probe_sees_what_has_to_come_back(behaviour: str) -> None:
     """One step would not: the first is taken everywhere."""
     echo = acts(call("echo", word="hello"))
-    async with (
-        standing_in(
-            behaviour, ScriptedModel([echo, ModelReply(text="hello"), ModelReply(text='{"word": "hello"}')])
-        ) as serving,
-        open_model(serving.url, "key", "m", retries=0) as model,
-    ):
+    script = [echo, ModelReply(text="hello"), ModelReply(text='{"word": "hello"}')]
+    async with served(behaviour, script) as (serving, model):
         able = await probe_model(model)
         assert able.tools and able.json and model.profile == LEARNED[behaviour]
     assert serving.held == []
@@ -227,18 +198,8 @@ async def test_a_fixed_transport_is_not_left() -> None:
 async def test_the_effort_of_the_setting_is_sent_in_each_transports_words() -> None:
     apis: tuple[Api, ...] = ("chat", "responses")
     for api in apis:
-        async with (
-            standing_in("empty", ScriptedModel([ModelReply(text="done")])) as serving,
-            open_model(serving.url, "key", "m", api=api, effort="low") as model,
-        ):
+        async with served("empty", [ModelReply(text="done")], retries=2, api=api, effort="low") as (serving, model):
             await model.request_reply(['{"role":"user","content":"hi"}'], "", timeout_s=5)
         body = serving.asked[0][1]
         assert body.get("reasoning_effort") == ("low" if api == "chat" else None)
         assert body.get("reasoning") == ({"effort": "low"} if api == "responses" else None)
-
-
-def test_stand_ins_are_all_told_of() -> None:
-    from tests.agent.models.standins import BEHAVIOURS
-
-    others = {"relay", "empty", "filtered", "used_up", "no_tools"}
-    assert set(BEHAVIOURS) == others | set(LEARNED) and len(BEHAVIOURS) == 15

@@ -15,7 +15,6 @@ from bot.agent.models.chat import ChatCompletionsTransport
 from bot.agent.models.error_responses import build_model_error, can_retry_request, classify_error, parse_error_response
 from bot.agent.models.model_profile import (
     OPTIONAL_MEMBERS,
-    Api,
     ModelProfile,
     RefusedRequest,
     choose_initial_profile,
@@ -75,15 +74,16 @@ CAUSES: list[tuple[str, int, Any, Cause]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("status", "body", "cause"), [one[1:] for one in CAUSES], ids=[one[0] for one in CAUSES])
-def test_errors_are_told_apart(status: int, body: Any, cause: Cause) -> None:
-    found = parse_error_response(status, body if isinstance(body, bytes) else json.dumps(body).encode())
-    assert classify_error(found) is cause and build_model_error(found).cause is cause
-    gone = cause in (Cause.CONTEXT, Cause.REQUEST)
-    assert isinstance(build_model_error(found), ModelRejectedError if gone else ModelUnavailableError), (
-        "a refusal is an answer: no other is asked"
-    )
-    assert can_retry_request(found, {}) == (cause is Cause.BUSY)
+def test_errors_are_told_apart(subtests: pytest.Subtests) -> None:
+    for status, body, cause in [one[1:] for one in CAUSES]:
+        with subtests.test(status=status):
+            found = parse_error_response(status, body if isinstance(body, bytes) else json.dumps(body).encode())
+            assert classify_error(found) is cause and build_model_error(found).cause is cause
+            gone = cause in (Cause.CONTEXT, Cause.REQUEST)
+            assert isinstance(build_model_error(found), ModelRejectedError if gone else ModelUnavailableError), (
+                "a refusal is an answer: no other is asked"
+            )
+            assert can_retry_request(found, {}) == (cause is Cause.BUSY)
 
 
 def test_filters_of_each_shape_keep_back() -> None:
@@ -132,15 +132,18 @@ DROPS: list[tuple[Any, ModelProfile, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "lessons", "name"), DROPS, ids=[one[2] + one[1].api for one in DROPS])
-def test_a_member_that_is_not_taken_is_left_out(body: Any, lessons: ModelProfile, name: str) -> None:
-    sent = tuple(OPTIONAL_MEMBERS[lessons.api])
-    for status in (400, 422):
-        assert taught(status, body, lessons, *sent) == replace(lessons, unsupported=frozenset({name}))
-    for status in (401, 403, 429, 500, 503):
-        assert taught(status, body, lessons, *sent) is None, "about a key, an account or a moment"
-    assert taught(400, body, lessons, *(one for one in sent if one != name)) is None, "it was not even sent"
-    assert taught(400, body, replace(lessons, unsupported=frozenset({name})), *sent) is None, "it was left out already"
+def test_a_member_that_is_not_taken_is_left_out(subtests: pytest.Subtests) -> None:
+    for body, lessons, name in DROPS:
+        with subtests.test(body=body):
+            sent = tuple(OPTIONAL_MEMBERS[lessons.api])
+            for status in (400, 422):
+                assert taught(status, body, lessons, *sent) == replace(lessons, unsupported=frozenset({name}))
+            for status in (401, 403, 429, 500, 503):
+                assert taught(status, body, lessons, *sent) is None, "about a key, an account or a moment"
+            assert taught(400, body, lessons, *(one for one in sent if one != name)) is None, "it was not even sent"
+            assert taught(400, body, replace(lessons, unsupported=frozenset({name})), *sent) is None, (
+                "it was left out already"
+            )
 
 
 def test_what_is_about_something_else_teaches_nothing() -> None:
@@ -171,20 +174,17 @@ def test_what_cannot_be_replayed_is_known_by_its_words() -> None:
     assert not is_unreplayable(parse_error_response(400, json.dumps(unsupported).encode()))
 
 
-@pytest.mark.parametrize(
-    ("url", "api"),
-    [
+def test_who_is_asked_how_at_first() -> None:
+    for url, api in [
         ("https://api.openai.com/v1/", "responses"),
         ("https://eu.api.openai.com/v1/", "responses"),
         ("https://r.openai.azure.com/openai/v1/", "responses"),
         ("https://api.deepseek.com/", "chat"),
         ("http://127.0.0.1:11434/v1/", "chat"),
         ("https://api.openai.com.evil.example/v1/", "chat"),
-    ],
-)
-def test_who_is_asked_how_at_first(url: str, api: Api) -> None:
-    assert choose_initial_profile(url, "auto").api == api and choose_initial_profile(url, "chat").api == "chat"
-    assert choose_initial_profile(url, "responses").api == "responses"
+    ]:
+        chosen = [choose_initial_profile(url, wish).api for wish in ("auto", "chat", "responses")]
+        assert chosen == [api, "chat", "responses"], url
 
 
 names = st.sampled_from(sorted({name for one in OPTIONAL_MEMBERS.values() for name in one}))
@@ -230,28 +230,26 @@ def test_whatever_an_endpoint_sends_it_is_read_without_an_error(answer: Any, sta
     for lessons in (CHAT, RESPONSES):
         learn_from_error(lessons, refusal, RefusedRequest(frozenset(OPTIONAL_MEMBERS[lessons.api])))
     for transport in (ChatCompletionsTransport(), ResponsesTransport()):
-        for body in (answer, transport.join_events([answer, answer])):
+        for body in (answer, transport.join_events([answer, answer], has_said_end=True)):
             reply = transport.parse_response(body, "m", "tag")
             if isinstance(reply, ModelReply):
                 assert isinstance(reply.text, str) and all(isinstance(one.arguments, str) for one in reply.calls)
 
 
-@pytest.mark.parametrize(
-    ("answer", "finish"),
-    [
+def test_what_is_incomplete_is_never_taken_for_whole(subtests: pytest.Subtests) -> None:
+    for answer, finish in [
         ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
         ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
         ({"status": "incomplete", "incomplete_details": {"reason": "steered"}}, "length"),
         ({"status": "completed"}, "tool_calls"),
-    ],
-)
-def test_what_is_incomplete_is_never_taken_for_whole(answer: Any, finish: str) -> None:
-    call = {"type": "function_call", "call_id": "c1", "id": "fc_1", "name": "pay", "arguments": "{}"}
-    usage = {"input_tokens": 9, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 3},
-             "output_tokens_details": {"reasoning_tokens": 4}}  # fmt: skip
-    reply = ResponsesTransport().parse_response({**answer, "output": [call], "usage": usage}, "m", "tag")
-    assert isinstance(reply, ModelReply) and reply.finish == finish
-    assert (reply.tokens_in, reply.tokens_cached, reply.tokens_out, reply.tokens_reasoning) == (9, 3, 5, 4)
+    ]:
+        with subtests.test(answer=answer):
+            call = {"type": "function_call", "call_id": "c1", "id": "fc_1", "name": "pay", "arguments": "{}"}
+            usage = {"input_tokens": 9, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 3},
+                     "output_tokens_details": {"reasoning_tokens": 4}}  # fmt: skip
+            reply = ResponsesTransport().parse_response({**answer, "output": [call], "usage": usage}, "m", "tag")
+            assert isinstance(reply, ModelReply) and reply.finish == finish
+            assert (reply.tokens_in, reply.tokens_cached, reply.tokens_out, reply.tokens_reasoning) == (9, 3, 5, 4)
 
 
 def test_the_words_of_a_list_are_read_and_its_thoughts_are_not() -> None:

@@ -10,21 +10,24 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bot.agent.models.openai_model import open_model
+from bot.core.errors import ModelRejectedError, ModelUnavailableError
 
 ANSWER = {"choices": [{"message": {"content": "Hello!"}, "finish_reason": "stop"}]}
 HELLO = ['{"role": "user", "content": "hi"}']
 
 
 @asynccontextmanager
-async def serve_heads() -> AsyncIterator[tuple[str, list[str]]]:
-    """Answers everything alike, and keeps the head of each request."""
+async def serve_heads(moved_to: str = "") -> AsyncIterator[tuple[str, list[str]]]:
+    """Answers everything alike, with a redirect if it has `moved_to` another address, and keeps the head of each
+    request."""
     heads: list[str] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         heads.append(head)
         body = json.dumps(ANSWER).encode()
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n")
+        status = f"307 Moved\r\nLocation: http://{moved_to}/" if moved_to else "200 OK"
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n".encode())
         writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         await writer.drain()
         writer.close()
@@ -68,3 +71,14 @@ async def test_a_login_in_the_address_goes_before_the_key_and_is_told_to_nobody(
         assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Hello!"
         assert "p%40ss" not in model.url and "anna" not in model.url
     assert "Authorization: Basic YW5uYTpwQHNz\r\n" in heads[0] and "Bearer" not in heads[0]
+
+
+async def test_a_redirect_takes_the_prompt_nowhere_else() -> None:
+    async with (
+        serve_heads() as (elsewhere, got),
+        serve_heads(moved_to=elsewhere) as (own, heads),
+        open_model(f"http://{own}/v1", "key", "m", retries=0) as model,
+    ):
+        with pytest.raises((ModelUnavailableError, ModelRejectedError)):
+            await model.request_reply(HELLO, "", timeout_s=5)
+    assert len(heads) == 1 and got == []

@@ -37,9 +37,8 @@ async def findings(serving: StandIn) -> list[DoctorFinding]:
     return [one async for one in check_services(outside, "native") if one.subject == "model"]
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "words"),
-    [
+async def test_doctor_tells_how_an_endpoint_is_asked(subtests: pytest.Subtests) -> None:
+    for behaviour, words in [
         ("only_responses", ["two steps", "API: responses"]),
         ("no_include", ["API: responses", "left out: include"]),
         ("thinking", ["API: chat", "sent back: reasoning_content"]),
@@ -49,12 +48,11 @@ async def findings(serving: StandIn) -> list[DoctorFinding]:
         ("first_system_or_broken", ["one system message"]),
         ("message_order", ["one system message", "neighbouring messages merged"]),
         ("no_responses", ["API: chat", "reasoning effort: none", "not there: responses"]),
-    ],
-)
-async def test_doctor_tells_how_an_endpoint_is_asked(behaviour: str, words: list[str]) -> None:
-    async with standing_in(behaviour, ScriptedModel([ECHO, ModelReply(text="hello")])) as serving:
-        [one] = await findings(serving)
-    assert one.level == "ok" and all(word in one.text for word in words), one
+    ]:
+        with subtests.test(behaviour=behaviour):
+            async with standing_in(behaviour, ScriptedModel([ECHO, ModelReply(text="hello")])) as serving:
+                [one] = await findings(serving)
+            assert one.level == "ok" and all(word in one.text for word in words), one
 
 
 @pytest.mark.parametrize(

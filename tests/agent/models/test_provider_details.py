@@ -17,7 +17,8 @@ from bot.core.records import Run, RunStatus
 from bot.queue.writes import RPush, Set
 from tests.agent.models.standins import StandIn, standing_in
 from tests.harness.answers import answers, by_results
-from tests.harness.lab import Edges, Lab, every_edge
+from tests.harness.memory_bot import Bot, every_edge
+from tests.harness.memory_platform import Edges
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.script import DONE, calls, mail
 
@@ -27,14 +28,14 @@ SECRET = "x" * 20
 
 
 @asynccontextmanager
-async def opened(lab: Lab, behaviour: str = "paired") -> AsyncIterator[StandIn]:
-    """The lab's model is at such an endpoint."""
+async def opened(bot: Bot, behaviour: str = "paired") -> AsyncIterator[StandIn]:
+    """The bot's model is at such an endpoint."""
     script = ScriptedModel([by_results(PEOPLE, mail(), DONE)] * 99)
     async with (
         standing_in(behaviour, script) as serving,
         open_model(serving.url, "key", "m", retries=0, api="responses") as model,
     ):
-        lab.use_loop(replace(lab.turns.loop, model=model))
+        bot.use_loop(replace(bot.handlers.turn_handler.loop, model=model))
         yield serving
 
 
@@ -61,16 +62,14 @@ async def test_killed_anywhere_a_run_goes_on_with_what_its_endpoint_wants_back(r
 
     async def play(edges: Edges) -> None:
         await redis.flushall()
-        lab = Lab(redis)
-        async with opened(lab) as serving:
-            lab.edges = lab.wall.edge = lab.lanes.edge = edges
-            await lab.says("给李四发邮件")
-            await lab.work()
+        bot = Bot(redis)
+        async with opened(bot) as serving:
+            bot.end_at(edges)
+            await bot.send("给李四发邮件")
             assert SECRET in await values(redis)
-            await lab.presses(lab.wall.cards()[0], "send")
-            await lab.work()
-            lab.wall.edge = lab.lanes.edge = Edges()
-            assert answers(lab) == ["好的。"] and len(lab.mailer.mails) <= 1
+            await bot.press(bot.chat.cards()[0], "send")
+            bot.chat.edge = bot.lanes.edge = Edges()
+            assert answers(bot) == ["好的。"] and len(bot.mailer.mails) <= 1
             sent = [one["id"] for one in serving.asked[-1][1]["input"] if "id" in one]
             assert [pair for pair in serving.pairs if pair[0] in sent], "it came back"
             assert set(sent) <= {id for pair in serving.pairs for id in pair}
@@ -80,33 +79,30 @@ async def test_killed_anywhere_a_run_goes_on_with_what_its_endpoint_wants_back(r
 
 
 async def test_neither_the_conversation_nor_an_export_nor_another_run_ever_has_it(redis: Redis) -> None:
-    lab = Lab(redis)
-    async with opened(lab) as serving:
-        await lab.says("给李四发邮件")
-        await lab.work()
-        [waiting] = await lab.waiting()
-        run = await lab.runs.load_run(waiting.run)
+    bot = Bot(redis)
+    async with opened(bot) as serving:
+        await bot.send("给李四发邮件")
+        [waiting] = await bot.list_paused_runs()
+        run = await bot.runs.load_run(waiting.run)
         assert run is not None and run.state.provider_details and SECRET in str(run.state.provider_details)
         assert SECRET not in str(run.state.messages) + run.model_dump_json()
-        assert SECRET not in str(await lab.remembered())
+        assert SECRET not in str(await bot.list_history())
         before = len(serving.asked)
-        await lab.says("在吗", id="Ev2")
-        await lab.work()
+        await bot.send("在吗", id="Ev2")
         assert SECRET not in json.dumps(serving.asked[before][1]), "the next run begins without it"
 
 
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED])
 async def test_an_earlier_version_reads_the_record_and_this_one_reads_its(redis: Redis, status: RunStatus) -> None:
     """The earlier one refuses any member of a record that it does not know, and looks at nothing beside it."""
-    lab = Lab(redis)
-    async with opened(lab):
-        await lab.says("给李四发邮件")
-        await lab.work()
-    [waiting] = await lab.waiting()
-    run = await lab.runs.load_run(waiting.run)
+    bot = Bot(redis)
+    async with opened(bot):
+        await bot.send("给李四发邮件")
+    [waiting] = await bot.list_paused_runs()
+    run = await bot.runs.load_run(waiting.run)
     assert run is not None
     run.status, run.stored_messages = status, 0
-    writes = lab.runs.build_save_writes(run)
+    writes = bot.runs.build_save_writes(run)
     text = next(one.value for one in writes if isinstance(one, Set))
     if status is RunStatus.PAUSED:
         whole = json.loads(zlib.decompress(base64.b64decode(text[2:])))

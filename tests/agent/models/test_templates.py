@@ -26,7 +26,7 @@ from bot.agent.models.model_profile import (
 from bot.agent.models.openai_model import open_model
 from bot.agent.models.transport import SYSTEM_MARK
 from bot.core.errors import ModelUnavailableError
-from tests.agent.models.standins import TEMPLATES, standing_in
+from tests.agent.models.standins import TEMPLATES, served, standing_in
 from tests.harness.loop import acts, call
 from tests.harness.models import Deaf, Notes, fresh, run
 from tests.harness.requests import written
@@ -67,33 +67,35 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments"
 CASES = [*((one, "native") for one in LEARNED if one != "no_system"), *((one, "text") for one in LEARNED)]
 
 
-@pytest.mark.parametrize(("template", "style"), CASES)
-async def test_a_run_comes_to_its_answer_and_all_notes_arrive(template: str, style: str) -> None:
+async def test_a_run_comes_to_its_answer_and_all_notes_arrive(subtests: pytest.Subtests) -> None:
     """A note before the run, one about a repeated call, one about a reply that could not be used."""
-    notes, script = Notes(), NATIVE if style == "native" else TEXT
-    async with standing_in(template, ScriptedModel([*script, *script])) as serving:
-        for again in (False, True):
-            trace, before = fresh(), len(serving.asked)
-            trace.style = style
-            async with open_model(serving.url, "key", "m", retries=0, memory=notes) as model:
-                events, bench = await run(model, trace, HEAD)
-            assert events[-1] == RunFinished("done") and bench.ran == ["look Li"]
-            assert len(serving.asked) - before == len(script) or not again, "another process learns nothing anew"
-    in_text = template == "message_order" and style == "text"  # results are the user's: none has a role of its own
-    assert notes.lessons == (ModelProfile(one_system=True) if in_text else LEARNED[template])
-    told = json.dumps(serving.asked[-1][1]["messages"], ensure_ascii=False)
-    for word in ("RULES", "<facts x>", "before", "waits", "answered", "<cards x>", "hello"):
-        assert word in told
-    for note in ("Today is 2026-11-22", CALL_AGAIN_NOTE, "Your last reply could not be used"):
-        assert f"{SYSTEM_MARK} {note}" in told
+    for template, style in CASES:
+        with subtests.test(template=template):
+            notes, script = Notes(), NATIVE if style == "native" else TEXT
+            async with standing_in(template, ScriptedModel([*script, *script])) as serving:
+                for again in (False, True):
+                    trace, before = fresh(), len(serving.asked)
+                    trace.style = style
+                    async with open_model(serving.url, "key", "m", retries=0, memory=notes) as model:
+                        events, bench = await run(model, trace, HEAD)
+                    assert events[-1] == RunFinished("done") and bench.ran == ["look Li"]
+                    assert len(serving.asked) - before == len(script) or not again, (
+                        "another process learns nothing anew"
+                    )
+            in_text = (
+                template == "message_order" and style == "text"
+            )  # results are the user's: none has a role of its own
+            assert notes.lessons == (ModelProfile(one_system=True) if in_text else LEARNED[template])
+            told = json.dumps(serving.asked[-1][1]["messages"], ensure_ascii=False)
+            for word in ("RULES", "<facts x>", "before", "waits", "answered", "<cards x>", "hello"):
+                assert word in told
+            for note in ("Today is 2026-11-22", CALL_AGAIN_NOTE, "Your last reply could not be used"):
+                assert f"{SYSTEM_MARK} {note}" in told
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
 async def test_negative_control_without_the_lesson_each_refuses(template: str) -> None:
-    async with (
-        standing_in(template, ScriptedModel([*TEXT])) as serving,
-        open_model(serving.url, "key", "m", retries=0, api="chat") as model,
-    ):
+    async with served(template, [*TEXT], api="chat") as (_, model):
         model.profile_state = cast(ProfileState, Deaf())
         trace = fresh()
         trace.style = "text"
@@ -106,10 +108,7 @@ async def test_negative_control_without_the_lesson_each_refuses(template: str) -
 
 
 async def test_where_all_is_taken_notes_stay_the_system_s_and_nothing_is_merged() -> None:
-    async with (
-        standing_in("thinking", ScriptedModel([*NATIVE])) as serving,
-        open_model(serving.url, "key", "m", retries=0) as model,
-    ):
+    async with served("thinking", [*NATIVE]) as (serving, model):
         await run(model, fresh(), HEAD)
     sent = serving.asked[-1][1]["messages"]
     notes = [one["content"] for one in sent if one["role"] == "system"]
@@ -136,8 +135,7 @@ def test_words_of_servers_that_are_known(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["Invalid role 'system' at index 3.", "messages[4].role: expected 'user' or 'assistant', got 'system'"],
+    "words", ["Invalid role 'system' at index 3.", "messages[4].role: expected 'user' or 'assistant', got 'system'"]
 )
 def test_of_words_that_nobody_knows_one_thing_is_tried_after_the_other(words: str) -> None:
     lessons, tried = ModelProfile(), list[str]()
@@ -158,10 +156,11 @@ def test_a_template_that_leaves_notes_out_without_a_word_is_known_by_its_model(n
     )
 
 
-@pytest.mark.parametrize("status", [401, 429, 500, 503])
-def test_negative_control_a_moment_s_trouble_teaches_nothing(status: int) -> None:
-    words = "the system is busy" if status == 500 else "System message must be at the beginning."
-    assert learn_from_error(ModelProfile(), ErrorResponse(status, words), SENT) is None
+def test_negative_control_a_moment_s_trouble_teaches_nothing(subtests: pytest.Subtests) -> None:
+    for status in [401, 429, 500, 503]:
+        with subtests.test(status=status):
+            words = "the system is busy" if status == 500 else "System message must be at the beginning."
+            assert learn_from_error(ModelProfile(), ErrorResponse(status, words), SENT) is None
 
 
 def test_a_person_s_words_never_begin_like_a_note_and_calls_stay_as_they_came() -> None:

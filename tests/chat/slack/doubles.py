@@ -43,6 +43,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self.messages: list[tuple[Message, tuple[str, ...]]] = []
+        self.changes: list[tuple[Message, bool]] = []
         self.clicks: list[Click] = []
         self.stops: list[tuple[Place, str, str]] = []
         self.log: list[str] = []
@@ -55,6 +56,9 @@ class Inbox:
         self.prompts: Sequence[SuggestedPrompt] = ()
         self.welcomed: list[tuple[str, Place]] = []
         self.down = False
+        self.moving = asyncio.Event()
+        """While this is not set, the store stands still."""
+        self.moving.set()
         self.withdrawn = Acceptance.NOT_TAKEN
 
     def _up(self, what: str) -> None:
@@ -63,20 +67,26 @@ class Inbox:
         self.log.append(what)
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+        await self.moving.wait()
         self._up("message")
         names = {message.id, *aliases}
         if not any(names & {one.id, *others} for one, others in self.messages):
             self.messages.append((message, aliases))
 
+    async def accept_change(self, message: Message, *, is_deleted: bool) -> None:
+        self._up("change")
+        self.changes.append((message, is_deleted))
+
     async def accept_click(self, click: Click) -> None:
+        await self.moving.wait()
         self._up("click")
         if click.id not in [one.id for one in self.clicks]:
             self.clicks.append(click)
 
-    async def withdraw_click(self, click: Click) -> Acceptance:
+    async def withdraw_click(self, click: Click, failed: Exception) -> Acceptance:
         return self.withdrawn
 
-    async def withdraw_message(self, message: Message) -> Acceptance:
+    async def withdraw_message(self, message: Message, failed: Exception) -> Acceptance:
         return self.withdrawn
 
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:
@@ -117,6 +127,7 @@ class Inbox:
         return "no form"
 
     async def submit_form(self, form: FormSubmission) -> FormAnswer:
+        await self.moving.wait()
         return FormAnswer()
 
     async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
@@ -127,6 +138,7 @@ class Inbox:
         return self.home_dialogs.get(press.action)
 
     async def submit_home_dialog(self, submission: HomeSubmission) -> HomeAnswer:
+        await self.moving.wait()
         self._up("submit")
         return HomeAnswer()
 

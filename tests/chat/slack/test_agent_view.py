@@ -63,15 +63,10 @@ class Prompt(AsyncWebClient):
 
 async def test_what_is_wanted_in_the_moment_in_which_the_last_one_was_sent_is_sent_too(driver: WorkspaceDriver) -> None:
     client, place = Prompt(driver), await write(driver)
-    view = AgentView(client)
+    view, channel = AgentView(client), SlackChannel(client, Slots(), team="T", bot=BOT)
     client.then.append(lambda: view.set_session_status(place, SessionStatus.ACTIVE))
     view.set_session_status(place, SessionStatus.PROCESSING)
     await driver.wait_until(lambda: [one["status"] for one in driver.ws.state.sessions.values()] == ["active"])
-
-
-async def test_so_is_a_status(driver: WorkspaceDriver) -> None:
-    client, place = Prompt(driver), await write(driver)
-    channel = SlackChannel(client, Slots(), team="T", bot=BOT)
     client.then.append(lambda: channel.show_status(place, "second"))
     channel.show_status(place, "first")
     await driver.wait_until(lambda: list(driver.ws.state.statuses.values()) == ["second"])

@@ -1,31 +1,21 @@
-"""The app on its two transports, and at its start."""
+"""The app on its socket, and at its start. Over HTTP: `test_http.py`."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import json
 import os
-import time
-from collections.abc import AsyncIterator
-from urllib.parse import urlencode
 
 import pytest
-from aiohttp import ClientSession, web
 
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import Message
 from bot.chat.slack import app
-from bot.chat.slack.app import (
-    build_bolt_app,
-    build_web_app,
-    open_socket_mode,
-)
+from bot.chat.slack.app import build_bolt_app, open_socket_mode
 from bot.chat.slack.web_client import identify_bot, is_loopback_url, open_web_client
-from bot.core.errors import ChatError, SettingsError
+from bot.core.errors import ChatUnavailableError, SettingsError
 from tests.chat.slack.conftest import Desk
-from tests.chat.slack.doubles import APP_TOKEN, ME, TOKEN, event, pressed, slash, written
+from tests.chat.slack.doubles import APP_TOKEN, ME, TOKEN, event, written
 
 
 async def test_an_event_is_acknowledged_when_durable_and_redelivered_until_then(desk: Desk) -> None:
@@ -88,12 +78,29 @@ async def test_a_refused_bot_token_is_said_at_once(desk: Desk) -> None:
         await identify_bot(desk.client)
 
 
-async def test_slack_away_at_the_start_is_another_matter(desk: Desk) -> None:
-    desk.slack.faults["auth.test"] = ["drop"] * 3
-    with pytest.raises(ChatError, match="unreachable"):
+async def test_how_many_connections_the_app_has_is_noted_at_the_first_one(desk: Desk) -> None:
+    """Later ones count the connection that they replace."""
+    gate = IngressGate()
+    async with open_socket_mode(desk.app, APP_TOKEN, gate) as handler:
+        async with asyncio.timeout(5):
+            while not gate.connections:
+                await asyncio.sleep(0.01)
+        assert gate.connections == 1
+        for count in (2, "many"):
+            await handler.client.enqueue_message(json.dumps({"type": "hello", "num_connections": count}))
+        async with asyncio.timeout(5):
+            await handler.client.wait_until_acknowledged()
+        assert gate.connections == 1
+
+
+@pytest.mark.parametrize("fault", ["drop", "500", "internal_error", "fatal_error", "service_unavailable", 0.01])
+async def test_slack_away_at_the_start_is_another_matter(desk: Desk, fault: str | float) -> None:
+    """Nobody is told to make a token because of a mishap of Slack's own."""
+    desk.slack.faults["auth.test"] = [fault] * 3
+    with pytest.raises(ChatUnavailableError):
         await identify_bot(desk.client)
-    desk.slack.faults["apps.connections.open"] = ["drop"] * 3
-    with pytest.raises(ChatError, match="unreachable"):
+    desk.slack.faults["apps.connections.open"] = [fault] * 3
+    with pytest.raises(ChatUnavailableError):
         async with open_socket_mode(desk.app, APP_TOKEN, IngressGate()):
             pass
 
@@ -115,70 +122,7 @@ async def test_what_the_environment_holds_changes_nothing(desk: Desk, monkeypatc
     assert {name: os.environ[name] for name in kept} == kept
 
 
-@pytest.mark.parametrize(
-    ("url", "local"),
-    [
-        ("http://127.0.0.1:8484/api/", True), ("http://localhost/api/", True), ("http://[::1]:1/", True),
-        ("https://slack.com/api/", False), ("https://127.example.com/", False), ("https://localhost.evil/", False),
-    ],
-)  # fmt: skip
-def test_loopback(url: str, local: bool) -> None:
-    assert is_loopback_url(url) is local
-
-
-SECRET = "secret"
-
-
-@pytest.fixture
-async def served(desk: Desk) -> AsyncIterator[str]:
-    runner = web.AppRunner(build_web_app(desk.app, SECRET, IngressGate()), shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield "http://{}:{}/slack/events".format(*runner.addresses[0][:2])
-    await runner.cleanup()
-
-
-async def send(url: str, body: str, kind: str, secret: str = SECRET, at: int | None = None) -> tuple[int, str]:
-    stamp = str(int(time.time()) if at is None else at)
-    signed = hmac.new(secret.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
-    headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": f"v0={signed}", "Content-Type": kind}
-    async with ClientSession() as session, session.post(url, data=body, headers=headers) as response:
-        return response.status, await response.text()
-
-
-JSON, FORM = "application/json", "application/x-www-form-urlencoded"
-
-
-async def test_http_takes_events_presses_and_commands(desk: Desk, served: str) -> None:
-    assert (await send(served, json.dumps(event(written("hello"))), JSON))[0] == 200
-    assert (await send(served, urlencode({"payload": json.dumps(pressed())}), FORM))[0] == 200
-    assert (await send(served, urlencode(slash("help")), FORM))[0] == 200
-    assert desk.inbox.texts == ["hello", "help"]
-    assert len(desk.inbox.clicks) == 1
-
-
-async def test_http_answers_the_address_check(served: str) -> None:
-    body = json.dumps({"type": "url_verification", "challenge": "c123"})
-    status, text = await send(served, body, JSON)
-    assert (status, "c123" in text) == (200, True)
-
-
-@pytest.mark.parametrize(
-    ("secret", "off_s"), [("other", 0), (None, -400), (None, 400), ("", 0)], ids=["forged", "old", "ahead", "bare"]
-)
-async def test_http_refuses_what_slack_did_not_sign(desk: Desk, served: str, secret: str | None, off_s: int) -> None:
-    how = {"at": int(time.time()) + off_s} | ({} if secret is None else {"secret": secret})
-    assert (await send(served, json.dumps(event(written("hello"))), JSON, **how))[0] == 401
-    async with ClientSession() as session, session.post(served, json=event(written("hello"))) as response:
-        assert response.status == 401
-    assert desk.inbox.texts == []
-
-
-async def test_http_without_a_store_is_not_acknowledged(desk: Desk, served: str) -> None:
-    desk.inbox.down = True
-    assert (await send(served, json.dumps(event(written("hello"))), JSON))[0] == 500
-
-
-async def test_http_needs_a_secret(desk: Desk) -> None:
-    with pytest.raises(SettingsError, match="SLACK_SIGNING_SECRET"):
-        build_web_app(desk.app, "", IngressGate())
+def test_loopback() -> None:
+    here = ("http://127.0.0.1:8484/api/", "http://localhost/api/", "http://[::1]:1/")
+    elsewhere = ("https://slack.com/api/", "https://127.example.com/", "https://localhost.evil/")
+    assert all(map(is_loopback_url, here)) and not any(map(is_loopback_url, elsewhere))

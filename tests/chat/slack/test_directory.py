@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bot.chat.directory_file import DirectoryEntry
 from bot.chat.slack.directory import SlackDirectory, read_directory_file
+from bot.chat.slack.profiles import BATCH_SIZE
 from bot.core.errors import ChatError, SettingsError
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import ME, member
@@ -64,15 +69,12 @@ async def test_names_and_titles_have_nothing_invisible_in_them(desk: Desk, tmp_p
     assert found is not None and (found.name, found.names, found.title) == ("Li Si", ("lisi",), "Boss👩‍💻")
 
 
-@pytest.mark.parametrize("id", ["U05", "U06", "U07", "U08", "USLACKBOT", "U0BOT", "U99", "nobody", "", "../U1"])
-async def test_not_everybody_is_a_caller(desk: Desk, tmp_path: Path, id: str) -> None:
-    assert await people(desk, tmp_path).find_caller(id) is None
-
-
-async def test_a_member_is_a_caller(desk: Desk, tmp_path: Path) -> None:
-    caller = await people(desk, tmp_path).find_caller("U01ZHANG")
-    assert caller is not None
-    assert caller.person.name == "Zhang San"
+async def test_a_member_is_a_caller_and_not_everybody_else(desk: Desk, tmp_path: Path) -> None:
+    directory = people(desk, tmp_path)
+    caller = await directory.find_caller("U01ZHANG")
+    assert caller is not None and caller.person.name == "Zhang San"
+    for id in ("U05", "U06", "U07", "U08", "USLACKBOT", "U0BOT", "U99", "nobody", "", "../U1"):
+        assert await directory.find_caller(id) is None, id
 
 
 async def test_who_is_not_in_the_companys_file_is_known_as_such(desk: Desk, tmp_path: Path) -> None:
@@ -142,19 +144,133 @@ async def test_slack_being_away_makes_nobody_a_caller(desk: Desk, tmp_path: Path
     assert await directory.find_caller("U01ZHANG"), "the control"
 
 
-@pytest.mark.parametrize("text", ["[[person]]\nname = 1", "[[person", '[[person]]\nemail = "a"\nroles = "finance"'])
-def test_an_odd_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
+def test_an_odd_file_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "people.toml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"people\.toml"):
-        read_directory_file(path)
+    for text in ("[[person]]\nname = 1", "[[person", '[[person]]\nemail = "a"\nroles = "finance"'):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(SettingsError, match=r"people\.toml"):
+            read_directory_file(path)
     with pytest.raises(SettingsError, match=r"none\.toml"):
         read_directory_file(tmp_path / "none.toml")
     assert read_directory_file(None) == {}
 
 
-@pytest.mark.parametrize("tz", ["Mars/Olympus_Mons", "../etc/passwd", "", None])
-async def test_a_time_zone_that_this_machine_does_not_know_is_utc(desk: Desk, tmp_path: Path, tz: str | None) -> None:
-    desk.slack.members.append(member("U11", "Far Away", tz=tz))
-    found = await people(desk, tmp_path).find_person("U11")
-    assert found is not None and found.timezone == "UTC"
+async def test_a_time_zone_that_this_machine_does_not_know_is_utc(desk: Desk, tmp_path: Path) -> None:
+    directory, odd = people(desk, tmp_path), ("Mars/Olympus_Mons", "../etc/passwd", "", None)
+    desk.slack.members += [member(f"U{number}", "Far Away", tz=tz) for number, tz in enumerate(odd, 11)]
+    found = [await directory.find_person(f"U{number}") for number in range(11, 15)]
+    assert [one and one.timezone for one in found] == ["UTC"] * len(odd)
+
+
+# Managers and departments from the workspace's profile fields
+
+
+def custom(id: str, label: str, **options: Any) -> dict[str, Any]:
+    return {"id": id, "label": label, "type": "text", "options": {"is_protected": True, "is_scim": False} | options}
+
+
+MANAGER, DEPARTMENT = custom("Xf1", "Manager"), custom("Xf2", "部门")
+
+
+def slack(desk: Desk, *fields: dict[str, Any], **said: str) -> SlackDirectory:
+    """张 has `said` in the field Xf1 or Xf2."""
+    desk.slack.fields = list(fields)
+    desk.slack.profiles = {"U01ZHANG": said, "U04ZHAO": {}}
+    return SlackDirectory(desk.client, {}, team=ME.team)
+
+
+async def facts(directory: SlackDirectory, id: str = "U01ZHANG") -> tuple[str | None, str]:
+    person = await directory.find_person(id)
+    assert person is not None
+    return person.manager, person.department
+
+
+@pytest.mark.parametrize("said", ["U04ZHAO", "ZhaoLiu@example.com"])
+async def test_manager_and_department_come_from_the_profile(desk: Desk, said: str) -> None:
+    directory = slack(desk, MANAGER, DEPARTMENT, custom("Xf3", "Shoe size"), Xf1=said, Xf2=" 销售 ", Xf3="41")
+    assert await facts(directory) == ("U04ZHAO", "销售")
+    assert await facts(directory, "U04ZHAO") == (None, "")
+    assert len(desk.slack.called("team.profile.get")) == 1
+    assert all(list(call) == ["user"] for call in desk.slack.called("users.profile.get")), "never with labels"
+
+
+async def test_labels_are_known_in_both_languages(desk: Desk) -> None:
+    for label in ("manager", "MANAGER", "主管", "上级"):
+        assert await facts(slack(desk, custom("Xf1", label), Xf1="U04ZHAO")) == ("U04ZHAO", ""), label
+
+
+async def test_the_file_goes_before_the_profile(desk: Desk) -> None:
+    slack(desk, MANAGER, DEPARTMENT, Xf1="U01ZHANG", Xf2="Sales")
+    both = DirectoryEntry(email="zhangsan@example.com", manager="zhaoliu@example.com", department="Legal")
+    one = both.model_copy(update={"department": ""})
+    for said, department, calls in ((both, "Legal", 1), (one, "Sales", 2)):
+        desk.slack.calls.clear()
+        directory = SlackDirectory(desk.client, {said.email: said}, team=ME.team)
+        await directory.list_people()
+        assert await facts(directory) == ("U04ZHAO", department)
+        assert len(desk.slack.called("users.profile.get")) == calls, "who is in the file is not asked for"
+
+
+async def test_what_people_can_write_themselves_is_no_authority(desk: Desk) -> None:
+    for options in ({"is_protected": False}, {"is_protected": None}):
+        desk.slack.calls.clear()
+        assert await facts(slack(desk, custom("Xf1", "Manager", **options), Xf1="U04ZHAO")) == (None, "")
+        assert desk.slack.called("users.profile.get") == []
+        by_scim = slack(desk, custom("Xf1", "Manager", **options, is_scim=True), Xf1="U04ZHAO")
+        assert await facts(by_scim) == ("U04ZHAO", "")
+
+
+async def test_a_manager_is_an_id_or_an_address_and_never_a_name(desk: Desk) -> None:
+    desk.slack.members.append(member("U06", "Guest", "guest@example.com", is_restricted=True))
+    desk.slack.members.append(member("U07", "gone@example.com", "seven@example.com"))
+    for said in ("Zhao Liu", "zhao", "U99", "gone@example.com", "U06", "", "<@U04ZHAO>"):
+        assert await facts(slack(desk, MANAGER, Xf1=said)) == (None, ""), said
+
+
+async def test_without_profiles_people_are_still_there(desk: Desk) -> None:
+    faults: list[str | float] = ["missing_scope", "not_allowed_token_type", "fatal_error", 30.0]
+    for method, fault in product(("team.profile.get", "users.profile.get"), faults):
+        directory = slack(desk, MANAGER, Xf1="U04ZHAO")
+        desk.slack.faults = defaultdict(list, {method: [fault] * 5})
+        assert {p.id for p in await directory.list_people()} == {"U01ZHANG", "U04ZHAO"}, (method, fault)
+
+
+async def test_nobody_is_read_twice_until_their_record_changes(desk: Desk) -> None:
+    slack(desk, MANAGER, Xf1="U04ZHAO")
+    now = [0.0]
+    directory = SlackDirectory(desk.client, {}, team=ME.team, listed_s=1, clock=lambda: now[0])
+    for _ in range(3):
+        await directory.list_people()
+        assert await facts(directory) == ("U04ZHAO", "")
+    assert [call["user"] for call in desk.slack.called("users.profile.get")] == ["U01ZHANG", "U04ZHAO"]
+    desk.slack.profiles["U01ZHANG"] = {}
+    now[0] += 100
+    await directory.catch_up()
+    assert await facts(directory) == ("U04ZHAO", "")
+    desk.slack.members[0]["updated"] = 7
+    now[0] += 100
+    await directory.catch_up()
+    assert await facts(directory) == (None, "")
+
+
+async def test_many_are_read_a_part_at_a_time(desk: Desk) -> None:
+    now = [0.0]
+    slack(desk, MANAGER, Xf1="U04ZHAO")
+    desk.slack.members += [member(f"U1{n:03d}", f"Person {n}") for n in range(BATCH_SIZE)]
+    directory = SlackDirectory(desk.client, {}, team=ME.team, clock=lambda: now[0])
+    assert len(await directory.list_people()) == BATCH_SIZE + 2
+    assert desk.slack.called("users.profile.get") == [], "nobody waits for so many"
+    for _ in range(3):
+        await directory.catch_up()
+        assert len(desk.slack.called("users.profile.get")) == BATCH_SIZE
+    now[0] = 61
+    await directory.catch_up()
+    assert len(desk.slack.called("users.profile.get")) == len(desk.slack.members)
+
+
+async def test_a_newcomers_profile_is_read_too(desk: Desk) -> None:
+    directory = slack(desk, MANAGER)
+    await directory.list_people()
+    desk.slack.members.append(member("U10", "New", "new@example.com"))
+    desk.slack.profiles["U10"] = {"Xf1": "U04ZHAO"}
+    assert await facts(directory, "U10") == ("U04ZHAO", "")

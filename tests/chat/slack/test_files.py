@@ -10,9 +10,10 @@ import pytest
 from aiohttp import ClientSession, web
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.messages import Place, SentFile
+from bot.chat.messages import FetchedFile, Place, SentFile
 from bot.chat.slack.files import SlackFileSource, parse_sent_files
 from bot.core.errors import ChatUnavailableError, FileRefusedError
+from bot.storage.files import NAME, clean_file_name
 from tests.harness.files import HTML, png
 
 FILE = SentFile(id="F0123ABCD", name="r.png")
@@ -61,8 +62,21 @@ async def reason_of(about: dict[str, Any], answer: Answer = give_png, most: int 
 
 async def test_a_file_is_fetched_with_the_token_from_the_server_of_the_api() -> None:
     async with slack({"url_private_download": "{at}/files/r.png"}, give_png) as (source, seen):
-        assert await source.fetch_file(FILE, 1_000) == png()
+        assert (await source.fetch_file(FILE, 1_000)).content == png()
     assert seen[0].headers["Authorization"] == "Bearer xoxb-secret"
+
+
+async def test_somebody_elses_file_is_not_fetched_where_it_has_to_be_ones_own() -> None:
+    """The id in a dialog comes from a client; the bot's token reads what its person cannot."""
+    about = {"url_private_download": "{at}/files/r.png", "user": "U02LI"}
+    async with slack(about, give_png) as (source, seen):
+        with pytest.raises(FileRefusedError, match="not_yours"):
+            await source.fetch_file(FILE, 1_000, only_from="U01ZHANG")
+        assert not seen, "not a byte of it"
+        assert await source.fetch_file(FILE, 1_000, only_from="U02LI") == FetchedFile(png(), "U02LI")
+    async with slack({"url_private_download": "{at}/files/r.png"}, give_png) as (source, _):
+        with pytest.raises(FileRefusedError, match="not_yours"):
+            await source.fetch_file(FILE, 1_000, only_from="U01ZHANG")
 
 
 FOREIGN = (
@@ -82,17 +96,20 @@ FOREIGN = (
 )
 
 
-@pytest.mark.parametrize("url", FOREIGN)
-async def test_the_token_goes_to_nobody_else(url: str) -> None:
-    assert await reason_of({"url_private": url}) == "elsewhere"
+async def test_the_token_goes_to_nobody_else(subtests: pytest.Subtests) -> None:
+    for url in FOREIGN:
+        with subtests.test(url):
+            assert await reason_of({"url_private": url}) == "elsewhere"
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["https://files.slack.com/files-pri/T1-F1/r.png", "https://acme.slack.com/x", "https://files.slack-gov.com/x"],
-)
-def test_slack_itself_gets_it(url: str) -> None:
-    assert SlackFileSource(AsyncWebClient("xoxb-secret"))._may_have_token(url)
+def test_slack_itself_gets_it() -> None:
+    source = SlackFileSource(AsyncWebClient("xoxb-secret"))
+    for url in (
+        "https://files.slack.com/files-pri/T1-F1/r.png",
+        "https://acme.slack.com/x",
+        "https://files.slack-gov.com/x",
+    ):
+        assert source._may_have_token(url), url
 
 
 async def test_a_redirect_takes_the_token_nowhere_else() -> None:
@@ -122,19 +139,13 @@ async def test_a_redirect_takes_the_token_nowhere_else() -> None:
         await other.cleanup()
 
 
-@pytest.mark.parametrize("location", ["/x", "https://[::1", "", "//evil.example"])
-async def test_a_redirect_in_a_circle_or_to_nowhere_ends(location: str) -> None:
-    async def redirect(request: web.Request) -> web.Response:
-        return web.Response(status=302, headers={"Location": location})
+async def test_a_redirect_in_a_circle_or_to_nowhere_ends() -> None:
+    for location in ("/x", "https://[::1", "", "//evil.example"):
 
-    assert await reason_of({"url_private": "{at}/x"}, redirect) == "elsewhere"
+        async def redirect(request: web.Request, location: str = location) -> web.Response:
+            return web.Response(status=302, headers={"Location": location})
 
-
-async def test_a_page_to_sign_in_on_is_no_file() -> None:
-    async def sign_in(request: web.Request) -> web.Response:
-        return web.Response(body=HTML, content_type="text/html")
-
-    assert await reason_of({"url_private": "{at}/x", "mimetype": "image/png"}, sign_in) == "no_scope"
+        assert await reason_of({"url_private": "{at}/x"}, redirect) == "elsewhere", location
 
 
 async def test_a_file_is_not_read_further_than_its_limit() -> None:
@@ -154,38 +165,39 @@ async def test_a_file_is_not_read_further_than_its_limit() -> None:
     assert await reason_of({"url_private": "{at}/x", "size": 100_001}, endless, 100_000) == "too_large"
 
 
-@pytest.mark.parametrize(
-    ("about", "reason"),
-    [
-        ({"is_external": True, "url_private": "{at}/x"}, "external"),
-        ({"mode": "external", "url_private": "{at}/x"}, "external"),
-        ({"mode": "tombstone"}, "gone"),
-        ({"mode": "hidden_by_limit"}, "gone"),
-        ({"file_access": "access_denied", "url_private": "{at}/x"}, "gone"),
-        ({}, "gone"),
-        ({"url_private": 5}, "gone"),
-    ],
+NOT_SHOWN: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"is_external": True, "url_private": "{at}/x"}, "external"),
+    ({"mode": "external", "url_private": "{at}/x"}, "external"),
+    ({"mode": "tombstone"}, "gone"),
+    ({"mode": "hidden_by_limit"}, "gone"),
+    ({"file_access": "access_denied", "url_private": "{at}/x"}, "gone"),
+    ({}, "gone"),
+    ({"url_private": 5}, "gone"),
 )
-async def test_what_slack_does_not_show_is_named(about: dict[str, Any], reason: str) -> None:
-    assert await reason_of(about) == reason
 
 
-@pytest.mark.parametrize(("status", "reason"), [(403, "no_scope"), (404, "gone"), (410, "gone")])
-async def test_a_refused_download_says_why(status: int, reason: str) -> None:
-    async def refuse(request: web.Request) -> web.Response:
-        return web.Response(status=status)
-
-    assert await reason_of({"url_private": "{at}/x"}, refuse) == reason
+async def test_what_slack_does_not_show_is_named(subtests: pytest.Subtests) -> None:
+    for about, reason in NOT_SHOWN:
+        with subtests.test(**about):
+            assert await reason_of(about) == reason
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
-async def test_an_outage_is_no_refusal(status: int) -> None:
-    async def fail(request: web.Request) -> web.Response:
-        return web.Response(status=status)
+def answering(status: int, **more: Any) -> Answer:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=status, **more)
 
-    async with slack({"url_private": "{at}/x"}, fail) as (source, _):
-        with pytest.raises(ChatUnavailableError):
-            await source.fetch_file(FILE, 1_000)
+    return answer
+
+
+async def test_a_refused_download_says_why_and_an_outage_is_no_refusal() -> None:
+    for status, reason in ((403, "no_scope"), (404, "gone"), (410, "gone")):
+        assert await reason_of({"url_private": "{at}/x"}, answering(status)) == reason
+    sign_in = answering(200, body=HTML, content_type="text/html")
+    assert await reason_of({"url_private": "{at}/x", "mimetype": "image/png"}, sign_in) == "no_scope", "no file"
+    for status in (429, 500, 503):
+        async with slack({"url_private": "{at}/x"}, answering(status)) as (source, _):
+            with pytest.raises(ChatUnavailableError):
+                await source.fetch_file(FILE, 1_000)
 
 
 def test_every_file_of_a_payload_is_named_whatever_its_shape() -> None:
@@ -197,11 +209,7 @@ def test_every_file_of_a_payload_is_named_whatever_its_shape() -> None:
     assert parse_sent_files([{"id": "F1", "size": -1, "name": "n" * 5_000}])[0].size == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["aa\u202egnp.exe", "a\nb.png", "\u200b", "", "x" * 300 + ".pdf", "<!channel>.png", "../../etc/passwd"]
-)
-def test_a_name_is_one_visible_line(name: str) -> None:
-    from bot.storage.files import NAME, clean_file_name
-
-    clean = clean_file_name(name, "F1")
-    assert clean and len(clean) <= NAME and clean.isprintable() and "\n" not in clean
+def test_a_name_is_one_visible_line() -> None:
+    odd = ("aa\u202egnp.exe", "a\nb.png", "\u200b", "", "x" * 300 + ".pdf", "<!channel>.png", "../../etc/passwd")
+    for clean in (clean_file_name(name, "F1") for name in odd):
+        assert clean and len(clean) <= NAME and clean.isprintable() and "\n" not in clean

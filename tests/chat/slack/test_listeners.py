@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 import pytest
-from slack_bolt.response import BoltResponse
 
-from bot.chat.messages import Acceptance, Card, Dialog, HomeEntry, HomeSection, HomeView, MessageRef, Place
+from bot.chat.messages import (
+    Acceptance,
+    Card,
+    Dialog,
+    FormDialog,
+    FormInput,
+    HomeDialog,
+    HomeEntry,
+    HomeSection,
+    HomeView,
+    MessageRef,
+    Place,
+)
 from bot.chat.slack import listeners
+from bot.chat.slack.forms import render_form
+from bot.chat.slack.home import render_home_dialog
+from bot.chat.slack.quotes import MAX_QUOTE, MAX_QUOTES, list_forwarded_files, read_quotes
+from bot.core.cancellation import cancel_and_wait
 from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import dispatch, event, mention, pressed, slash, submission, written
 from tools.spec import DialogField
@@ -32,9 +48,65 @@ async def test_a_direct_message_is_taken_with_its_place(desk: Desk) -> None:
     assert (message.person, message.text, message.at) == ("U01ZHANG", "I need 10 days off", "10.1")
 
 
-async def test_a_reply_in_a_dm_thread_keeps_its_thread(desk: Desk) -> None:
-    await dispatch(desk.app, event(written("Li Si", ts="11.1", thread_ts="10.1")))
-    assert desk.inbox.messages[0][0].place.thread == "10.1"
+FORWARDED: dict[str, Any] = {
+    "is_share": True,
+    "author_name": "Li Si\n(admin)",
+    "author_id": "U02LI",
+    "text": "Hotel &lt;Harbour View&gt;, 2 nights,\n1,480.00 CNY",
+    "files": [{"id": "F1", "name": "invoice.pdf", "size": 7}],
+}
+TABLE = {
+    "type": "table",
+    "rows": [
+        [{"type": "raw_text", "text": "day"}, {"type": "raw_text", "text": "CNY"}],
+        [
+            {
+                "type": "rich_text",
+                "elements": [{"type": "rich_text_section", "elements": [{"type": "text", "text": "Mon"}]}],
+            },
+            {"type": "raw_number", "text": "86.00"},
+        ],
+    ],
+}
+
+
+@pytest.mark.parametrize("where", ["D01ZHANG", "C01GENERAL"])
+async def test_what_is_forwarded_and_tables_are_read_as_quotes_with_their_files(desk: Desk, where: str) -> None:
+    said = "please claim this for me" if where == "D01ZHANG" else "<@U0BOT> please claim this for me"
+    carried = {"attachments": [FORWARDED, {"from_url": "https://x.example", "text": "a preview"}], "blocks": [TABLE]}
+    await dispatch(desk.app, event({**written(said, where), **carried}))
+    [(message, _)] = desk.inbox.messages
+    assert message.text == (
+        "please claim this for me\n\n(forwarded message, written by Li Si (admin))\n"
+        "> Hotel <Harbour View>, 2 nights,\n> 1,480.00 CNY\n\n(table)\n> day | CNY\n> Mon | 86.00"
+    )
+    assert [(one.id, one.name) for one in message.files] == [("F1", "invoice.pdf")]
+
+
+async def test_forwarded_without_a_word_it_is_a_message_and_no_order(desk: Desk) -> None:
+    for number, forwarded in enumerate(({**FORWARDED, "text": "stop"}, {"is_share": True}, *[FORWARDED] * 11)):
+        await dispatch(desk.app, event({**written("", ts=f"{number}.1"), "attachments": [forwarded]}, f"Ev{number}"))
+    texts = [message.text for message, _ in desk.inbox.messages]
+    assert texts[0] == "(forwarded message, written by Li Si (admin))\n> stop" and not desk.inbox.stops
+    assert texts[1] == "(forwarded message, written by ?; there is no text in it that I can read)"
+    await dispatch(desk.app, event({**written("", ts="99.1"), "attachments": [FORWARDED] * 12}, "Ev99"))
+    last = desk.inbox.messages[-1][0]
+    assert last.text.endswith("(2 more of what was forwarded was not read)") and len(last.files) == 10
+
+
+HUGE: list[dict[str, Any]] = [
+    {"attachments": [{**FORWARDED, "text": "x" * 1_000_000, "author_name": "y" * 1_000_000}] * 1_000},
+    {"attachments": "x"},
+    {"attachments": [{**FORWARDED, "author_name": 7, "text": {}, "files": {}, "blocks": {}}]},
+    {"blocks": [{"type": "table", "rows": [[{"text": "z" * 100_000}] * 1_000] * 1_000}]},
+    {"blocks": [{"type": "table", "rows": [7, [7, None, {"elements": [{"elements": 7}]}]]}]},
+]
+
+
+def test_it_is_bounded_before_it_is_read() -> None:
+    for carried in HUGE:
+        assert len(read_quotes(carried, "U0BOT", "en")) < 2 * MAX_QUOTES * MAX_QUOTE
+        assert len(list_forwarded_files(carried)) <= MAX_QUOTES
 
 
 async def test_a_mention_arrives_once_though_slack_sends_two_events(desk: Desk) -> None:
@@ -44,11 +116,6 @@ async def test_a_mention_arrives_once_though_slack_sends_two_events(desk: Desk) 
     [(message, _)] = desk.inbox.messages
     assert message.text == "I need a day off"
     assert message.place == Place(team="T0", channel="C01GENERAL", thread="10.1", direct=False)
-
-
-async def test_either_of_the_two_events_is_enough(desk: Desk) -> None:
-    await dispatch(desk.app, event(written("hello <@U0BOT>", "C01GENERAL"), "Ev2"))
-    assert desk.inbox.texts == ["hello"]
 
 
 async def test_follow_ups_need_no_mention_where_the_bot_takes_part(desk: Desk) -> None:
@@ -127,65 +194,80 @@ async def test_in_a_group_dm_the_bot_is_addressed_like_in_a_channel(desk: Desk) 
     assert not message.place.direct and message.place.thread == message.at
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        written("chat among people", "C01GENERAL"),
-        written("<@U02LI> lunch?", "C01GENERAL"),
-        written("from another bot", bot_id="B9"),
-        written("from a bot user", bot_profile={"id": "B9"}),
-        written("my own", user="U0BOT"),
-        written("my own, as Slack sends it", user="U0BOT", bot_id="B0BOT"),
-        written("reminder", user="USLACKBOT"),
-        written("joined", subtype="channel_join"),
-        written("by a bot", subtype="bot_message", bot_id="B9"),
-        {"type": "message", "subtype": "message_changed", "channel": "D01ZHANG", "channel_type": "im", "ts": "10.2",
-         "message": written("edited"), "previous_message": written("before")},
-        {"type": "message", "subtype": "message_deleted", "channel": "D01ZHANG", "channel_type": "im", "ts": "10.2",
-         "deleted_ts": "10.1", "previous_message": written("gone")},
-        mention("<@U0BOT> hi", bot_id="B9"),
-        {"type": "reaction_added", "user": "U01ZHANG", "item": {}},
-        {"type": "an_event_of_next_year"},
-    ],
-)  # fmt: skip
-async def test_everything_else_is_acknowledged_and_ignored(desk: Desk, said: dict[str, Any]) -> None:
-    assert (await dispatch(desk.app, event(said))).status == 200
+def changed(now: dict[str, Any] | None, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Slack's event of a message that was changed, or deleted."""
+    where = {"channel": (now or before or {})["channel"], "channel_type": (now or before or {})["channel_type"]}
+    kind = {"subtype": "message_changed", "message": now} if now else {"subtype": "message_deleted"}
+    return {"type": "message", "ts": "10.2", **where, **kind, **({"previous_message": before} if before else {})}
+
+
+IGNORED: list[dict[str, Any]] = [
+    written("chat among people", "C01GENERAL"),
+    written("<@U02LI> lunch?", "C01GENERAL"),
+    written("from another bot", bot_id="B9"),
+    written("from a bot user", bot_profile={"id": "B9"}),
+    written("my own", user="U0BOT"),
+    written("my own, as Slack sends it", user="U0BOT", bot_id="B0BOT"),
+    written("reminder", user="USLACKBOT"),
+    written("joined", subtype="channel_join"),
+    written("by a bot", subtype="bot_message", bot_id="B9"),
+    changed(written("see https://a.cn", attachments=[{"title": "A"}]), written("see https://a.cn")),
+    changed(written("a bot's own", bot_id="B9"), written("rewritten", bot_id="B9")),
+    changed(written("my own", user="U0BOT"), written("rewritten", user="U0BOT")),
+    changed(written("in a channel", "C01GENERAL"), written("where the bot is not", "C01GENERAL")),
+    changed(written("now"), None),
+    changed(None, written("not mine", user="U0BOT")),
+    mention("<@U0BOT> hi", bot_id="B9"),
+    {"type": "reaction_added", "user": "U01ZHANG", "item": {}},
+    {"type": "an_event_of_next_year"},
+]  # fmt: skip
+
+
+async def test_everything_else_is_acknowledged_and_ignored(desk: Desk) -> None:
+    for number, said in enumerate(IGNORED):
+        assert (await dispatch(desk.app, event(said, f"Ev{number}"))).status == 200, said
+        assert not desk.inbox.messages and not desk.inbox.changes, said
+
+
+async def test_a_message_that_its_writer_changes_or_deletes_is_heard_of(desk: Desk) -> None:
+    await dispatch(desk.app, event(changed(written("51 CNY"), written("15 CNY")), "Ev1"))
+    await dispatch(desk.app, event(changed(None, written("15 CNY")), "Ev2"))
+    await dispatch(desk.app, event(changed(written("", subtype="tombstone", user="USLACKBOT"), written("root")), "Ev3"))
+    told = [(one.id, one.text, one.person, one.at, gone) for one, gone in desk.inbox.changes]
+    who = ("U01ZHANG", "10.1")
+    assert told == [("Ev1", "51 CNY", *who, False), ("Ev2", "15 CNY", *who, True), ("Ev3", "root", *who, True)]
+    reply = written("<@U0BOT> now", "C01GENERAL", thread_ts="9.1")
+    desk.inbox.threads.add("9.1")
+    await dispatch(desk.app, event(changed(reply, written("then", "C01GENERAL", thread_ts="9.1")), "Ev4"))
+    assert desk.inbox.changes[-1][0].place == Place(team="T0", channel="C01GENERAL", thread="9.1")
     assert desk.inbox.messages == []
+    desk.inbox.down = True
+    assert (await dispatch(desk.app, event(changed(written("a"), written("b")), "Ev5"))).status == 500
 
 
-async def test_of_a_shared_file_the_text_is_taken(desk: Desk) -> None:
-    await dispatch(desk.app, event(written("see here", subtype="file_share", files=[{"id": "F1"}])))
-    assert desk.inbox.texts == ["see here"]
-
-
-async def test_an_empty_mention_is_handed_in_too(desk: Desk) -> None:
-    await dispatch(desk.app, event(mention("<@U0BOT>")))
-    assert desk.inbox.texts == [""]
+async def test_either_of_the_two_events_is_enough_and_so_are_a_file_and_an_empty_mention(desk: Desk) -> None:
+    await dispatch(desk.app, event(written("hello <@U0BOT>", "C01GENERAL"), "Ev1"))
+    await dispatch(desk.app, event(written("see here", ts="11.1", subtype="file_share", files=[{"id": "F1"}]), "Ev2"))
+    await dispatch(desk.app, event(mention("<@U0BOT>", ts="12.1"), "Ev3"))
+    assert desk.inbox.texts == ["hello", "see here", ""]
 
 
 async def test_no_store_no_acknowledgement(desk: Desk) -> None:
     desk.inbox.down = True
     assert (await dispatch(desk.app, event(written("hello")))).status == 500
+    reply = written("yes", "C01GENERAL", "11.1", thread_ts="10.1")
+    assert (await dispatch(desk.app, event(reply))).status == 500, "whether the bot takes part there is not known"
     desk.inbox.down = False
     assert (await dispatch(desk.app, event(written("hello")))).status == 200
     assert desk.inbox.texts == ["hello"]
 
 
-async def test_no_store_no_acknowledgement_while_asking_for_a_thread(desk: Desk) -> None:
-    desk.inbox.down = True
-    reply = written("yes", "C01GENERAL", "11.1", thread_ts="10.1")
-    assert (await dispatch(desk.app, event(reply))).status == 500
-
-
 async def test_stop_acts_before_the_queue_and_is_answered(desk: Desk) -> None:
+    await dispatch(desk.app, event(written("stop", "C01GENERAL")))
+    assert desk.inbox.stops == [], "of a stranger to the thread"
     await dispatch(desk.app, event(mention("<@U0BOT> Stop", thread_ts="9.1")))
     assert desk.inbox.log == ["stop", "message"]
     assert desk.inbox.stops == [(Place(team="T0", channel="C01GENERAL", thread="9.1"), "U01ZHANG", "10.1")]
-
-
-async def test_stop_of_strangers_to_the_thread_stops_nothing(desk: Desk) -> None:
-    await dispatch(desk.app, event(written("stop", "C01GENERAL")))
-    assert desk.inbox.stops == []
 
 
 async def test_a_press_is_durable_before_it_is_acknowledged(desk: Desk) -> None:
@@ -198,62 +280,37 @@ async def test_a_press_is_durable_before_it_is_acknowledged(desk: Desk) -> None:
     assert click.card == MessageRef(channel="D01ZHANG", ts="20.1")
 
 
-@pytest.mark.parametrize("blocks", [[], [{"type": "rich_text", "elements": [{"type": "rich_text_section"}]}]])
-async def test_a_message_without_the_button_is_not_the_card(desk: Desk, blocks: list[Any]) -> None:
-    """Rewritten since it was pressed: nothing is known of it but where the press came from."""
-    await dispatch(desk.app, pressed(message={"ts": "20.1", "blocks": blocks}))
-    assert desk.inbox.clicks[0].card is None
+async def test_a_message_without_the_button_is_not_the_card(desk: Desk) -> None:
+    """Rewritten since it was pressed: nothing is known of it but where the press came from. Two presses are two."""
+    for number, blocks in enumerate(([], [{"type": "rich_text", "elements": [{"type": "rich_text_section"}]}])):
+        await dispatch(desk.app, pressed(trigger=f"1.{number}.a", message={"ts": "20.1", "blocks": blocks}))
+    assert [click.card for click in desk.inbox.clicks] == [None, None]
 
 
-async def test_two_presses_are_two_clicks(desk: Desk) -> None:
-    for trigger in ("1.1.a", "1.1.b"):
-        await dispatch(desk.app, pressed(trigger=trigger))
-    assert len(desk.inbox.clicks) == 2
-
-
-async def test_a_press_that_cannot_be_taken_is_not_acknowledged_and_said(desk: Desk) -> None:
-    desk.inbox.down = True
-    assert (await dispatch(desk.app, pressed())).status == 500
-    [told] = desk.slack.called("chat.postEphemeral")
-    assert (told["user"], told["channel"], told["thread_ts"]) == ("U01ZHANG", "D01ZHANG", "10.1")
-    assert "什么都没有发生" in told["text"]
-
-
-@pytest.mark.parametrize(
-    ("withdrawn", "words"),
-    [(Acceptance.TAKEN, "不过已经收下"), (Acceptance.UNKNOWN, "还不能确定"), (Acceptance.NOT_TAKEN, "什么都没有发生")],
-)
-async def test_what_is_said_of_a_press_is_what_became_of_it(desk: Desk, withdrawn: Acceptance, words: str) -> None:
+async def test_a_press_that_is_not_acknowledged_is_told_what_became_of_it(desk: Desk) -> None:
     """Its acceptance failed, or only the answer was lost: the store is asked before anything is said."""
-    desk.inbox.down, desk.inbox.withdrawn = True, withdrawn
-    await dispatch(desk.app, pressed())
-    [told] = desk.slack.called("chat.postEphemeral")
-    assert words in told["text"]
-
-
-async def test_a_press_on_the_home_tab_that_cannot_be_taken_is_said_in_the_dm(desk: Desk) -> None:
+    becomes = {
+        Acceptance.TAKEN: "不过已经收下", Acceptance.UNKNOWN: "还不能确定", Acceptance.NOT_TAKEN: "什么都没有发生"
+    }  # fmt: skip
+    assert set(becomes) == set(Acceptance)
     desk.inbox.down = True
-    await dispatch(desk.app, pressed(container={"type": "view", "view_id": "V1"}, channel=None, message=None))
-    assert desk.slack.called("chat.postEphemeral")[0]["channel"] == "D01ZHANG"
+    for desk.inbox.withdrawn, words in becomes.items():
+        desk.slack.calls.clear()
+        assert (await dispatch(desk.app, pressed())).status == 500
+        [told] = desk.slack.called("chat.postEphemeral")
+        assert (told["user"], told["channel"], told["thread_ts"]) == ("U01ZHANG", "D01ZHANG", "10.1")
+        assert words in told["text"]
 
 
 async def test_a_press_on_the_home_tab_belongs_to_the_dm(desk: Desk) -> None:
     home = pressed(container={"type": "view", "view_id": "V1"}, channel=None, message=None)
+    desk.inbox.down = True
+    await dispatch(desk.app, home)
+    assert desk.slack.called("chat.postEphemeral")[0]["channel"] == "D01ZHANG", "where it is said that it was not taken"
+    desk.inbox.down = False
     await dispatch(desk.app, home)
     assert desk.inbox.clicks[0].place == Place(team="T0", channel="D01ZHANG", direct=True)
     assert desk.inbox.clicks[0].card is None
-
-
-async def test_a_card_that_starts_its_own_thread(desk: Desk) -> None:
-    container = {"type": "message", "channel_id": "C01GENERAL", "message_ts": "20.1"}
-    await dispatch(desk.app, pressed(container=container, message={"ts": "20.1"}))
-    assert desk.inbox.clicks[0].place == Place(team="T0", channel="C01GENERAL", thread="20.1")
-
-
-@pytest.mark.parametrize("value", ["", "nothing", "A1.x", ".", None])
-async def test_a_misshapen_press_is_acknowledged_and_nothing_else(desk: Desk, value: Any) -> None:
-    await dispatch(desk.app, pressed(value=value))
-    assert desk.inbox.clicks == []
 
 
 FIELDS = (
@@ -314,12 +371,10 @@ async def test_a_submitted_dialog_is_a_click_of_who_submitted_it(desk: Desk) -> 
     assert (click.id, click.person) == ("V1:h1", "U04ZHAO")
     assert click.place == rejecting().place
     assert click.card is None
-
-
-async def test_a_submitted_dialog_knows_the_card_it_was_opened_from(desk: Desk) -> None:
     card = MessageRef(channel="D01ZHANG", ts="20.1")
-    view = await opened(desk, rejecting(card=card))
-    await dispatch(desk.app, submission(view, {}))
+    desk.slack.calls.clear()
+    desk.inbox.clicks.clear()
+    await dispatch(desk.app, submission(await opened(desk, rejecting(card=card)), {}))
     assert desk.inbox.clicks[0].card == card
 
 
@@ -332,22 +387,20 @@ async def test_problems_stand_under_their_fields_and_nothing_is_taken(desk: Desk
         "errors": {"day": "That day is over.", "opinion": "Too late. Odd."},
     }
     assert desk.inbox.clicks == []
-
-
-async def test_a_dialog_that_cannot_be_taken_stays_open(desk: Desk) -> None:
-    view = await opened(desk, rejecting())
     desk.inbox.down = True
-    assert (await dispatch(desk.app, submission(view, {}))).status == 500
+    assert (await dispatch(desk.app, submission(view, {}))).status == 500, "it stays open"
 
 
-@pytest.mark.parametrize("fault", ["expired_trigger_id", "drop", 3.0])
-async def test_a_dialog_that_comes_too_late_is_said(desk: Desk, fault: str | float) -> None:
+async def test_a_dialog_that_comes_too_late_is_said(desk: Desk) -> None:
     desk.inbox.dialogs["reject"] = rejecting()
-    desk.slack.faults["views.open"] = [fault]
-    assert (await dispatch(desk.app, pressed("reject"))).status == 200
-    await eventually(lambda: desk.slack.called("chat.postEphemeral"))
-    assert "再点一次" in desk.slack.called("chat.postEphemeral")[0]["text"]
-    assert len(desk.slack.called("views.open")) == 1
+    faults: list[str | float] = ["expired_trigger_id", "drop", 3.0]
+    for fault in faults:
+        desk.slack.calls.clear()
+        desk.slack.faults["views.open"] = [fault]
+        assert (await dispatch(desk.app, pressed("reject"))).status == 200
+        await eventually(lambda: desk.slack.called("chat.postEphemeral"))
+        assert "再点一次" in desk.slack.called("chat.postEphemeral")[0]["text"], fault
+        assert len(desk.slack.called("views.open")) == 1, fault
 
 
 async def test_a_long_mail_is_edited_without_losing_a_character(desk: Desk) -> None:
@@ -364,13 +417,6 @@ async def test_a_long_mail_is_edited_without_losing_a_character(desk: Desk) -> N
     assert desk.inbox.clicks[0].form == {"body": body}
 
 
-@pytest.mark.parametrize("metadata", ["", "{}", "not json", '{"approval": 1}', "[]"])
-async def test_a_dialog_that_is_not_ours_is_acknowledged(desk: Desk, metadata: str) -> None:
-    view = await opened(desk, rejecting())
-    await dispatch(desk.app, submission(view | {"private_metadata": metadata}, {}))
-    assert desk.inbox.clicks == []
-
-
 async def test_the_slash_command_is_answered_in_the_dm(desk: Desk) -> None:
     response = await dispatch(desk.app, slash("tasks for &lt;me&gt; <@U02LI|lisi>"))
     assert (response.status, response.body) == (200, "收到，我在私信里回复你。")
@@ -378,16 +424,9 @@ async def test_the_slash_command_is_answered_in_the_dm(desk: Desk) -> None:
     assert (message.command, message.text) == (True, "tasks for <me> <@U02LI>")
     assert message.place == Place(team="T0", channel="D01ZHANG", direct=True)
     assert float(message.at) > 0
-
-
-async def test_the_slash_command_in_our_dm_needs_no_pointer(desk: Desk) -> None:
-    response = await dispatch(desk.app, slash("help", channel="D01ZHANG"))
-    assert (response.status, response.body) == (200, "")
-
-
-async def test_the_slash_command_stops_too(desk: Desk) -> None:
-    await dispatch(desk.app, slash("stop"))
-    assert desk.inbox.log == ["stop", "message"]
+    response = await dispatch(desk.app, slash("stop", channel="D01ZHANG"))
+    assert (response.status, response.body) == (200, ""), "in our DM no pointer is needed"
+    assert desk.inbox.log == ["message", "stop", "message"]
 
 
 async def test_a_slash_command_that_cannot_be_taken_says_so(desk: Desk) -> None:
@@ -395,6 +434,66 @@ async def test_a_slash_command_that_cannot_be_taken_says_so(desk: Desk) -> None:
     response = await dispatch(desk.app, slash("help", person="U04ZHAO"))
     assert response.status == 200
     assert "try again" in response.body
+
+
+async def press(desk: Desk) -> dict[str, Any]:
+    return pressed()
+
+
+async def submit_dialog(desk: Desk) -> dict[str, Any]:
+    return submission(await opened(desk, rejecting()), {})
+
+
+async def command(desk: Desk) -> dict[str, Any]:
+    return slash("help")
+
+
+async def submit_form(desk: Desk) -> dict[str, Any]:
+    inputs = (FormInput(DialogField(name="reason", label="x", kind="long"), "Reason"),)
+    form = FormDialog(title="Leave", submit="Review", cancel="Close", process="leave", page=0, inputs=inputs)
+    return submission(cast(dict[str, Any], render_form(form)), {})
+
+
+async def submit_home_dialog(desk: Desk) -> dict[str, Any]:
+    return submission(render_home_dialog(HomeDialog(title="Leave", cancel="Close"), "zh", "D01ZHANG"), {})
+
+
+@pytest.mark.parametrize("act", [press, submit_dialog, command, submit_form, submit_home_dialog])
+async def test_what_is_accepted_later_than_slack_waits_is_said_to_whoever_did_it(
+    desk: Desk, act: Callable[[Desk], Awaitable[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When Slack shows its error, nobody knows yet; when the store goes on, it is taken after all."""
+    payload = await act(desk)
+    await desk.directory.find_person("U01ZHANG")
+    desk.slack.calls.clear()
+    assert (await dispatch(desk.app, payload)).status == 200
+    assert not desk.slack.called("chat.postEphemeral"), "the control: in time nothing is said"
+    monkeypatch.setattr(listeners, "ACK_S", 0.1)
+    desk.inbox.moving.clear()
+    answering = asyncio.create_task(dispatch(desk.app, payload))
+    await eventually(lambda: desk.slack.called("chat.postEphemeral"))
+    desk.inbox.moving.set()
+    await answering
+    await eventually(lambda: len(desk.slack.called("chat.postEphemeral")) == 2)
+    told = desk.slack.called("chat.postEphemeral")
+    assert {one["user"] for one in told} == {"U01ZHANG"}
+    assert "还不能确定" in told[0]["text"] and "不过已经收下" in told[1]["text"]
+
+
+async def test_a_command_that_is_refused_later_than_slack_waits_is_answered_all_the_same(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slack takes no acknowledgement any more, and nobody would see what is written in it."""
+    await desk.directory.find_person("U01ZHANG")
+    monkeypatch.setattr(listeners, "ACK_S", 0.1)
+    desk.inbox.moving.clear()
+    answering = asyncio.create_task(dispatch(desk.app, slash("help")))
+    await eventually(lambda: desk.slack.called("chat.postEphemeral"))
+    desk.inbox.down = True
+    desk.inbox.moving.set()
+    await eventually(lambda: len(desk.slack.called("chat.postEphemeral")) == 2)
+    assert "什么都没有发生" in desk.slack.called("chat.postEphemeral")[1]["text"]
+    await cancel_and_wait([answering])
 
 
 async def test_the_home_tab_is_published(desk: Desk) -> None:
@@ -406,6 +505,35 @@ async def test_the_home_tab_is_published(desk: Desk) -> None:
     [call] = desk.slack.called("views.publish")
     assert call["user_id"] == "U01ZHANG"
     assert call["view"]["type"] == "home"
+
+
+async def test_what_slack_sends_for_another_workspace_is_dropped(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """It is signed all the same, where one app is installed in both."""
+    view = await opened(desk, rejecting())
+    theirs = [{"team_id": "T9", "user_id": "U0BOT9", "is_bot": True}]
+    desk.inbox.log.clear()
+    foreign = [
+        event(written("hello")) | {"team_id": "T9", "authorizations": theirs},
+        event(mention("<@U0BOT> hello")) | {"authorizations": theirs},
+        event({"type": "agent_session_stopped"}) | {"authorizations": [], "team_id": "T9"},
+        slash("help") | {"team_id": "T9"},
+        submission(view | {"app_installed_team_id": "T9"}, {}),
+    ]
+    for payload in foreign:
+        caplog.clear()
+        assert (await dispatch(desk.app, payload)).status == 200
+        assert desk.inbox.log == [] and "T9" in caplog.text, payload
+    ours = [
+        event(written("hello"), "Ev7") | {"team_id": "T9"},  # a channel that is shared with T9: still for us
+        event(written("hello", ts="11.1"), "Ev8") | {"authorizations": [theirs[0] | {"is_enterprise_install": True}]},
+        pressed(team={"id": "T9"}),
+        slash("help"),
+        submission(view | {"app_installed_team_id": "T0"}, {}),
+    ]
+    for payload in ours:
+        desk.inbox.log.clear()
+        assert (await dispatch(desk.app, payload)).status == 200
+        assert desk.inbox.log, payload
 
 
 UNKNOWN: list[dict[str, Any]] = [
@@ -429,11 +557,17 @@ UNKNOWN: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("payload", UNKNOWN, ids=lambda p: p.get("type", "slash"))
-async def test_unknown_interactions_are_acknowledged(desk: Desk, payload: dict[str, Any]) -> None:
-    response: BoltResponse = await dispatch(desk.app, payload)
-    assert response.status == 200
-    assert desk.inbox.log == []
+async def test_what_is_not_ours_is_acknowledged_and_nothing_else(desk: Desk) -> None:
+    view = await opened(desk, rejecting())
+    desk.inbox.log.clear()
+    misshapen = [pressed(value=value) for value in ("", "nothing", "A1.x", ".", cast(str, None))]
+    others = [
+        submission(view | {"private_metadata": metadata}, {})
+        for metadata in ("", "{}", "not json", '{"approval": 1}', "[]")
+    ]
+    for payload in (*UNKNOWN, *misshapen, *others):
+        assert (await dispatch(desk.app, payload)).status == 200, payload
+        assert desk.inbox.log == [] and desk.inbox.clicks == [], payload
 
 
 async def test_nobody_can_write_who_they_are(desk: Desk) -> None:

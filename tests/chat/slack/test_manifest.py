@@ -27,6 +27,7 @@ NEEDED_BY = {
     "groups:history": "event message.groups, conversations.replies",
     "groups:read": "conversations.info, conversations.members",
     "im:history": "event message.im, conversations.history",
+    "im:read": "users.conversations",
     "im:write": "conversations.open",
     "mpim:history": "event message.mpim, conversations.replies",
     "mpim:read": "conversations.info, conversations.members",
@@ -36,105 +37,7 @@ NEEDED_BY = {
 }
 
 
-def shut(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": required | optional,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-def text(longest: int, pattern: str = ".") -> dict[str, Any]:
-    return {"type": "string", "maxLength": longest, "pattern": pattern}
-
-
-FLAG = {"type": "boolean"}
-SCHEMA = shut(
-    {
-        "_metadata": shut({"major_version": {"const": 1}, "minor_version": {"type": "integer"}}),
-        "display_information": shut(
-            {"name": text(35)},
-            description=text(140),
-            long_description={"type": "string", "minLength": 174, "maxLength": 4000},
-            background_color=text(7, "^#([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"),
-        ),
-        "features": shut(
-            {
-                "app_home": shut(
-                    {
-                        "home_tab_enabled": FLAG,
-                        "messages_tab_enabled": FLAG,
-                        "messages_tab_read_only_enabled": FLAG,
-                    }
-                ),
-                "agent_view": shut(
-                    {"agent_description": text(300)},
-                    suggested_prompts={
-                        "type": "array",
-                        "maxItems": 4,
-                        "items": shut({"title": text(75), "message": text(2000)}),
-                    },
-                ),
-                "bot_user": shut({"display_name": text(80, r"^[\w .-]+$")}, always_online=FLAG),
-                "slash_commands": {
-                    "type": "array",
-                    "maxItems": 50,
-                    "items": shut(
-                        {"command": text(32, r"^/[a-z0-9_-]+$"), "description": text(2000)},
-                        usage_hint=text(1000),
-                        should_escape=FLAG,
-                        url=text(3000),
-                    ),
-                },
-                "shortcuts": {
-                    "type": "array",
-                    "maxItems": 10,
-                    "items": shut(
-                        {
-                            "name": text(24),
-                            "type": {"enum": ["global", "message"]},
-                            "callback_id": text(255),
-                            "description": text(150),
-                        }
-                    ),
-                },
-            }
-        ),
-        "oauth_config": shut(
-            {
-                "scopes": shut(
-                    {
-                        "bot": {
-                            "type": "array",
-                            "items": {"type": "string", "pattern": r"^[a-z_.]+(:[a-z.]+)*$"},
-                            "uniqueItems": True,
-                        }
-                    }
-                )
-            }
-        ),
-        "settings": shut(
-            {
-                "event_subscriptions": shut(
-                    {
-                        "bot_events": {
-                            "type": "array",
-                            "maxItems": 100,
-                            "items": {"type": "string"},
-                            "uniqueItems": True,
-                        }
-                    }
-                ),
-                "interactivity": shut({"is_enabled": FLAG}),
-                "org_deploy_enabled": FLAG,
-                "socket_mode_enabled": FLAG,
-                "token_rotation_enabled": FLAG,
-            }
-        ),
-    }
-)
-"""Slack's limits for the parts this manifest uses; the events are checked by name below."""
+SCHEMA = yaml.safe_load(Path(__file__).with_name("manifest_schema.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture

@@ -24,26 +24,23 @@ def named() -> set[str]:
     return {name for text in SOURCES.values() for name in re.findall(r'"([a-z][a-z_]*)"', text)}
 
 
-def test_every_word_the_page_asks_for_exists() -> None:
+def test_every_word_the_page_asks_for_exists_and_is_used_and_filled_in() -> None:
     calls = {key for text in SCRIPTS.values() for key in re.findall(r'\bt\("([a-z_]+)"', text)}
     marked = set(re.findall(r'data-t(?:-[a-z]+)?="([a-z_]+)"', SOURCES["index.html"]))
     assert calls | marked <= set(WORDS)
-
-
-def test_every_word_is_used() -> None:
     assert {key for key in WORDS if not key.startswith(MADE)} <= named()
-
-
-def test_placeholders_are_those_the_page_fills_in() -> None:
     filled = {"name", "n", "time", "type", "command", "code"}
     for key, words in WORDS.items():
         for text in words.values():
             assert set(re.findall(r"\{(\w+)\}", text)) <= filled, key
 
 
-def test_data_never_becomes_markup() -> None:
+def test_data_never_becomes_markup_and_no_script_or_style_stands_in_the_document() -> None:
     pattern = r"\.(inner|outer)HTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|srcdoc"
     assert {name: found for name, text in SCRIPTS.items() if (found := re.findall(pattern, text))} == {}
+    html = SOURCES["index.html"]
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", html)
+    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", html))
 
 
 def test_small_and_without_foreign_resources() -> None:
@@ -51,12 +48,6 @@ def test_small_and_without_foreign_resources() -> None:
     foreign = [(name, found) for name, text in SOURCES.items() for found in address.findall(text)]
     assert [one for one in foreign if "www.w3.org" not in one[1]] == []
     assert [name for name, text in SOURCES.items() if text.count("\n") >= 400] == []
-
-
-def test_no_script_or_style_stands_in_the_document() -> None:
-    html = SOURCES["index.html"]
-    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", html)
-    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", html))
 
 
 def palette(css: str) -> dict[str, str]:
@@ -87,12 +78,8 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_can_be_read_on_its_ground(theme: dict[str, str]) -> None:
+def test_text_can_be_read_on_its_ground_and_borders_can_be_seen(theme: dict[str, str]) -> None:
     assert [pair for pair in PAIRS if contrast(theme[pair[0]], theme[pair[1]]) < 4.5] == []
-
-
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_borders_of_fields_and_buttons_can_be_seen(theme: dict[str, str]) -> None:
     assert all(contrast(theme["line-strong"], theme[ground]) >= 3 for ground in ("surface", "raised"))
 
 

@@ -9,7 +9,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.local.workspace.server import serve_workspace
 from bot.local.workspace.workspace import Workspace
-from tests.local.workspace.hands import setup, web_client
+from tests.local.workspace.hands import SetClock, setup, web_client
 
 
 @pytest.fixture
@@ -17,6 +17,11 @@ async def workspace() -> AsyncIterator[Workspace]:
     ws = Workspace(setup())
     async with serve_workspace(ws):
         yield ws
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
 
 
 @pytest.fixture

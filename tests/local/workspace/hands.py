@@ -29,6 +29,16 @@ LEADS, TRIO = "C02LEADS", "C03TRIO"
 DM_ZHANG, DM_LI, GENERAL, BOT = "D01ZHANG", "D02LI", "C01GENERAL", "U0BOT"
 
 
+class SetClock:
+    """A clock that a test moves on."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 def setup(**changes: object) -> WorkspaceSetup:
     values: dict[str, object] = {"signing_secret": SECRET, "timing": PATIENT}
     return WorkspaceSetup(BOT_TOKEN, APP_TOKEN, **(values | changes))  # type: ignore[arg-type]

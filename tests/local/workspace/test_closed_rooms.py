@@ -39,16 +39,15 @@ async def test_each_kind_is_listed_and_described_as_what_it_is(client: AsyncWebC
     assert {one["id"] for one in mine["channels"]} == {GENERAL, TRIO, DM_ZHANG}
 
 
-async def test_messages_there_come_under_their_own_events(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_messages_there_come_under_their_own_events_and_nobody_else_is_in_them(
+    driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
     for room, kind in ((LEADS, "group"), (TRIO, "mpim")):
         ts = await driver.mention_bot(LI, room, "hello")
         told = [one["event"] for one in driver.events if one["event"].get("ts") == ts]
         assert [(one["type"], one.get("channel_type")) for one in told] == [("message", kind), ("app_mention", None)]
         await client.chat_postMessage(channel=room, text="hello", thread_ts=ts)
         assert len((await client.conversations_replies(channel=room, ts=ts))["messages"]) == 2
-
-
-async def test_nobody_else_is_in_them(driver: WorkspaceDriver) -> None:
     with pytest.raises(WorkspaceError, match="not_in_channel"):
         await driver.send_message(ZHANG, LEADS, "hello")
     with pytest.raises(WorkspaceError, match="not_in_channel"):

@@ -74,7 +74,7 @@ async def test_unacknowledged_events_come_again_in_new_envelopes(hasty: Workspac
     assert len({frame["payload"]["event_id"] for frame in frames}) == 1
 
 
-async def test_an_acknowledged_event_comes_once(hasty: Workspace) -> None:
+async def test_an_acknowledged_event_comes_once_and_a_press_is_not_brought_again(hasty: Workspace) -> None:
     driver = WorkspaceDriver(hasty)
     async with socket(hasty) as ws:
         await driver.send_message(ZHANG, DM_ZHANG, "hello")
@@ -83,6 +83,14 @@ async def test_an_acknowledged_event_comes_once(hasty: Workspace) -> None:
         await driver.wait_until(lambda: not hasty.state.waiting)
         with pytest.raises(TimeoutError):
             await ws.receive_json(timeout=HASTY.ack + 0.2)
+    async with socket(hasty) as ws:
+        done = await driver.run_slash_command(ZHANG, DM_ZHANG, "/countersign", "tasks")
+        frame = await ws.receive_json(timeout=2)
+        assert done.error == "no_answer"
+        assert frame["type"] == "slash_commands" and "retry_attempt" not in frame
+        assert frame["accepts_response_payload"] is True
+        with pytest.raises(TimeoutError):
+            await ws.receive_json(timeout=0.3)
     assert not hasty.delivery.abandoned_events
 
 
@@ -119,18 +127,6 @@ async def test_events_wait_for_a_socket_and_presses_do_not(workspace: Workspace,
     assert came == texts
 
 
-async def test_a_press_is_not_brought_again(hasty: Workspace) -> None:
-    driver = WorkspaceDriver(hasty)
-    async with socket(hasty) as ws:
-        done = await driver.run_slash_command(ZHANG, DM_ZHANG, "/countersign", "tasks")
-        frame = await ws.receive_json(timeout=2)
-        assert done.error == "no_answer"
-        assert frame["type"] == "slash_commands" and "retry_attempt" not in frame
-        assert frame["accepts_response_payload"] is True
-        with pytest.raises(TimeoutError):
-            await ws.receive_json(timeout=0.3)
-
-
 async def test_each_envelope_goes_to_one_socket(workspace: Workspace, driver: WorkspaceDriver) -> None:
     async with socket(workspace) as first, socket(workspace) as second:
         for number in range(6):
@@ -157,8 +153,10 @@ async def test_the_eleventh_socket_is_sent_away(workspace: Workspace, client: As
         assert len(workspace.sockets.list_live_links()) == 10
 
 
-@pytest.mark.parametrize("reason", ["warning", "refresh_requested", "link_disabled"])
-async def test_the_app_reconnects_when_told(workspace: Workspace, driver: WorkspaceDriver, reason: str) -> None:
+@pytest.mark.parametrize("reason", ["warning", "refresh_requested", "link_disabled", ""])
+async def test_the_app_reconnects_when_told_and_after_a_broken_socket(
+    workspace: Workspace, driver: WorkspaceDriver, reason: str
+) -> None:
     app, heard = bolt(workspace), []
 
     @app.event("message")
@@ -166,25 +164,11 @@ async def test_the_app_reconnects_when_told(workspace: Workspace, driver: Worksp
         heard.append(event["text"])
 
     async with online(driver, app):
-        await driver.disconnect_sockets(reason)
+        await (driver.disconnect_sockets(reason) if reason else driver.drop_sockets())
         await driver.wait_for_sockets()
         await driver.send_message(ZHANG, DM_ZHANG, "still there?")
         await driver.wait_until(lambda: heard)
     assert len(driver.list_call_arguments("apps.connections.open")) >= 2
-
-
-async def test_the_app_reconnects_after_a_broken_socket(workspace: Workspace, driver: WorkspaceDriver) -> None:
-    app, heard = bolt(workspace), []
-
-    @app.event("message")
-    async def listen(event: dict[str, Any]) -> None:
-        heard.append(event["text"])
-
-    async with online(driver, app):
-        await driver.drop_sockets()
-        await driver.send_message(ZHANG, DM_ZHANG, "still there?")
-        await driver.wait_until(lambda: heard)
-    assert set(heard) == {"still there?"}
 
 
 class Listener:
@@ -221,25 +205,20 @@ async def by_http(workspace: Workspace, listener: Listener) -> AsyncIterator[Non
         await runner.cleanup()
 
 
-async def test_http_redelivery_says_why(hasty: Workspace) -> None:
+async def test_http_redelivery_says_why_and_no_retry_is_honoured(hasty: Workspace) -> None:
     driver = WorkspaceDriver(hasty)
-    listener = Listener(web.Response(status=500), HASTY.ack + 0.2)
+    never_again = web.Response(status=500, headers={"X-Slack-No-Retry": "1"})
+    listener = Listener(web.Response(status=500), HASTY.ack + 0.2, web.Response(), never_again)
     async with by_http(hasty, listener):
         await driver.send_message(ZHANG, DM_ZHANG, "hello")
         await driver.wait_until(lambda: len(listener.got) == 3)
         await driver.wait_until(lambda: not hasty.state.waiting)
-    retries = [(h.get("X-Slack-Retry-Num"), h.get("X-Slack-Retry-Reason")) for h, _ in listener.got]
-    assert retries == [(None, None), ("1", "http_error"), ("2", "http_timeout")]
-    assert not hasty.delivery.abandoned_events
-
-
-async def test_no_retry_header_is_honoured(workspace: Workspace, driver: WorkspaceDriver) -> None:
-    listener = Listener(web.Response(status=500, headers={"X-Slack-No-Retry": "1"}))
-    async with by_http(workspace, listener):
+        assert not hasty.delivery.abandoned_events
         await driver.send_message(ZHANG, DM_ZHANG, "hello")
-        await driver.wait_until(lambda: workspace.delivery.abandoned_events)
+        await driver.wait_until(lambda: hasty.delivery.abandoned_events)
         await asyncio.sleep(0.1)
-    assert len(listener.got) == 1
+    retries = [(h.get("X-Slack-Retry-Num"), h.get("X-Slack-Retry-Reason")) for h, _ in listener.got]
+    assert retries == [(None, None), ("1", "http_error"), ("2", "http_timeout"), (None, None)]
 
 
 async def test_http_forms(workspace: Workspace, driver: WorkspaceDriver) -> None:

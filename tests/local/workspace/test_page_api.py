@@ -55,7 +55,7 @@ async def post(http: aiohttp.ClientSession, path: str, **body: Any) -> Json:
         return dict(await response.json())
 
 
-async def test_state(http: aiohttp.ClientSession, driver: WorkspaceDriver) -> None:
+async def test_state_and_texts(http: aiohttp.ClientSession, driver: WorkspaceDriver) -> None:
     await driver.send_message(LI, GENERAL, "hello")
     state = await get(http, "state", person=ZHANG)
     assert state["team"]["id"] == "T0LOCAL" and state["bot"] == {"id": "U0BOT", "name": "Countersign"}
@@ -76,9 +76,6 @@ async def test_state(http: aiohttp.ClientSession, driver: WorkspaceDriver) -> No
     assert all(c["unread"] == 0 for c in (await get(http, "state", person=ZHANG))["channels"])
     assert (await get(http, "state"))["me"]["id"] == ZHANG
     assert (await get(http, "mail"))["mails"] == [{"id": 1, "subject": "hello"}]
-
-
-async def test_texts(http: aiohttp.ClientSession) -> None:
     for lang in ("zh", "en"):
         texts = await get(http, "texts", lang=lang)
         assert texts and all(key.startswith("page.") for key in texts)
@@ -256,7 +253,7 @@ async def test_a_file_is_chosen_sent_and_seen_where_it_was_sent(
             assert response.status in (400, 403)
 
 
-async def test_page_files(workspace: Workspace, http: aiohttp.ClientSession) -> None:
+async def test_page_files_and_odd_requests(workspace: Workspace, http: aiohttp.ClientSession) -> None:
     async with http.get("/") as response:
         assert response.status == 200 and response.content_type == "text/html"
         policy = response.headers["Content-Security-Policy"]
@@ -270,9 +267,6 @@ async def test_page_files(workspace: Workspace, http: aiohttp.ClientSession) -> 
     for path in ("..%2Fserver.py", "%2e%2e/server.py", "nothing.js", "..%2f..%2f..%2f..%2fpyproject.toml", ".hidden"):
         async with http.get(URL(f"{workspace.address}/page/{path}", encoded=True)) as response:
             assert response.status == 404, path
-
-
-async def test_odd_requests(http: aiohttp.ClientSession) -> None:
     for body in ("{", "[]", json.dumps({"person": 1})):
         async with http.post("/local/say", data=body, headers=GUARD) as response:
             assert (await response.json())["ok"] is False

@@ -15,26 +15,14 @@ from bot.local.workspace.server import serve_workspace
 from bot.local.workspace.streams import LIFETIME_S
 from bot.local.workspace.validate import check_blocks
 from bot.local.workspace.workspace import Workspace
-from tests.local.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, error_of, setup, web_client
+from tests.local.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, SetClock, error_of, setup, web_client
 
 READER = {"recipient_team_id": "T0LOCAL", "recipient_user_id": ZHANG}
 SECTION = {"type": "section", "text": {"type": "mrkdwn", "text": "done"}}
 
 
-class Clock:
-    now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-async def workspace(clock: Clock) -> AsyncIterator[Workspace]:
+async def workspace(clock: SetClock) -> AsyncIterator[Workspace]:
     ws = Workspace(setup(), clock=clock)
     async with serve_workspace(ws):
         yield ws
@@ -54,7 +42,9 @@ def blocks_of(driver: WorkspaceDriver, channel: str = DM_ZHANG) -> list[dict[str
     return [{name: value for name, value in block.items() if name != "block_id"} for block in blocks]
 
 
-async def test_slack_sdks_own_helper_streams_a_text(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_slack_sdks_own_helper_streams_a_text_or_says_it_all_at_its_end(
+    driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
     asked = await driver.send_message(ZHANG, DM_ZHANG, "hello")
     stream = await client.chat_stream(channel=DM_ZHANG, thread_ts=asked, buffer_size=1)
     await stream.append(markdown_text="**hello wo")
@@ -66,9 +56,6 @@ async def test_slack_sdks_own_helper_streams_a_text(driver: WorkspaceDriver, cli
     assert blocks_of(driver) == [{"type": "markdown", "text": "**hello world!**"}, SECTION]
     seen = driver.list_messages(DM_ZHANG)[-1]
     assert seen["metadata"]["event_type"] == "said" and "edited" not in seen
-
-
-async def test_the_helper_that_only_stops_has_said_it_all(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
     asked = await driver.send_message(ZHANG, GENERAL, "hello")
     stream = await client.chat_stream(channel=GENERAL, thread_ts=asked, **READER)
     await stream.append(markdown_text="short")
@@ -108,7 +95,9 @@ async def test_tasks_are_shown_as_was_asked_for(
     assert blocks[0].get("title") == ("Task a" if display == "timeline" else "Looked it up")
 
 
-async def test_what_is_said_is_text_or_chunks_and_stays_so(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_what_is_said_is_text_or_chunks_and_stays_so_and_nothing_said_is_no_message(
+    driver: WorkspaceDriver, client: AsyncWebClient
+) -> None:
     here = await start(client, driver)
     both = client.chat_appendStream(**here, markdown_text="a", chunks=[MarkdownTextChunk(text="b")])
     assert await error_of(both) == "cannot_provide_both_markdown_text_and_chunks"
@@ -118,32 +107,30 @@ async def test_what_is_said_is_text_or_chunks_and_stays_so(driver: WorkspaceDriv
     assert await error_of(client.chat_appendStream(**here, chunks=chunks)) == "streaming_mode_mismatch"
     assert await error_of(client.chat_stopStream(**here, chunks=chunks)) == "streaming_mode_mismatch"
     assert await error_of(client.chat_appendStream(**here, markdown_text="x" * 12_001)) == "msg_too_long"
+    assert await error_of(client.chat_stopStream(**await start(client, driver))) == "no_text"
 
 
-@pytest.mark.parametrize(
-    ("chunks", "error"),
-    [
-        ([{"type": "invented"}], "invalid_chunks"),
-        ([{"type": "task_update", "id": "a", "title": "A", "status": "busy"}], "invalid_chunks"),
-        ([{"type": "plan_update", "title": "x" * 257}], "invalid_chunks"),
-        (
-            [{"type": "task_update", "id": "a", "title": "A", "status": "pending", "details": "x" * 257}],
-            "invalid_chunks",
-        ),
-        ([{"type": "blocks", "blocks": "section"}], "invalid_chunks"),
-        ([{"type": "blocks", "blocks": [{"type": "bogus"}]}], "invalid_blocks"),
-        ([{"type": "blocks", "blocks": [SECTION] * 26}] * 2, "msg_blocks_too_many"),
-        ("nonsense", "invalid_arguments"),
-    ],
+REFUSED: tuple[tuple[Any, str], ...] = (
+    ([{"type": "invented"}], "invalid_chunks"),
+    ([{"type": "task_update", "id": "a", "title": "A", "status": "busy"}], "invalid_chunks"),
+    ([{"type": "plan_update", "title": "x" * 257}], "invalid_chunks"),
+    ([{"type": "task_update", "id": "a", "title": "A", "status": "pending", "details": "x" * 257}], "invalid_chunks"),
+    ([{"type": "blocks", "blocks": "section"}], "invalid_chunks"),
+    ([{"type": "blocks", "blocks": [{"type": "bogus"}]}], "invalid_blocks"),
+    ([{"type": "blocks", "blocks": [SECTION] * 26}] * 2, "msg_blocks_too_many"),
+    ("nonsense", "invalid_arguments"),
 )
+
+
 async def test_chunks_are_refused_whole(
-    driver: WorkspaceDriver, client: AsyncWebClient, chunks: Any, error: str
+    driver: WorkspaceDriver, client: AsyncWebClient, subtests: pytest.Subtests
 ) -> None:
-    here = await start(client, driver)
-    good = [{"type": "markdown_text", "text": "x"}] if isinstance(chunks, list) else ""
-    sent = [*good, *chunks] if good else chunks
-    assert await error_of(client.api_call("chat.appendStream", json={**here, "chunks": sent})) == error
-    assert driver.list_messages(DM_ZHANG)[-1]["blocks"] == []
+    for chunks, error in REFUSED:
+        with subtests.test(f"{error}: {chunks}"[:90]):
+            here = await start(client, driver)
+            sent = [{"type": "markdown_text", "text": "x"}, *chunks] if isinstance(chunks, list) else chunks
+            assert await error_of(client.api_call("chat.appendStream", json={**here, "chunks": sent})) == error
+            assert driver.list_messages(DM_ZHANG)[-1]["blocks"] == []
 
 
 async def test_fifty_blocks_on_the_way_and_fifty_at_the_end(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
@@ -195,11 +182,7 @@ async def test_who_may_go_on(workspace: Workspace, driver: WorkspaceDriver, clie
     assert not workspace.state.streams
 
 
-async def test_nothing_said_is_no_message(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
-    assert await error_of(client.chat_stopStream(**await start(client, driver))) == "no_text"
-
-
-async def test_a_stream_lives_five_minutes(driver: WorkspaceDriver, client: AsyncWebClient, clock: Clock) -> None:
+async def test_a_stream_lives_five_minutes(driver: WorkspaceDriver, client: AsyncWebClient, clock: SetClock) -> None:
     here = await start(client, driver, markdown_text="a")
     clock.now += LIFETIME_S
     await client.chat_appendStream(**here, markdown_text="b")

@@ -89,9 +89,6 @@ async def test_posting(workspace: Workspace, driver: WorkspaceDriver, client: As
     ] == "markdown"
     both = client.chat_postMessage(channel=GENERAL, markdown_text="# Hi", text="x")
     assert await error_of(both) == "markdown_text_conflict"
-
-
-async def test_refused_blocks_say_why(client: AsyncWebClient) -> None:
     with pytest.raises(SlackApiError) as refused:
         await client.chat_postMessage(channel=GENERAL, text="x", blocks=[{"type": "bogus"}])
     assert refused.value.response["error"] == "invalid_blocks"
@@ -203,6 +200,9 @@ async def test_people_and_rooms(client: AsyncWebClient) -> None:
     assert await error_of(client.users_profile_get(user="U0NOBODY")) == "user_not_found"
     assert (await client.team_info())["team"]["id"] == "T0LOCAL"
     assert (await client.bots_info(bot="B0BOT"))["bot"]["user_id"] == "U0BOT"
+    mine = await client.users_conversations(types="public_channel,im", user=ZHANG)
+    assert [one["id"] for one in mine["channels"]] == [GENERAL, DM_ZHANG]
+    assert DM_LI in [one["id"] for one in (await client.users_conversations(types="im"))["channels"]]
 
 
 async def test_reactions_status_permalink(
@@ -269,17 +269,18 @@ async def test_an_app_that_is_no_agent_has_neither() -> None:
         assert await error_of(client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, prompts=[]))
 
 
-async def test_the_rooms_of_a_person(client: AsyncWebClient) -> None:
-    mine = await client.users_conversations(types="public_channel,im", user=ZHANG)
-    assert [one["id"] for one in mine["channels"]] == [GENERAL, DM_ZHANG]
-    assert DM_LI in [one["id"] for one in (await client.users_conversations(types="im"))["channels"]]
-
-
-async def test_files_in_three_steps(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
+async def test_files_in_three_steps_or_by_a_form(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
     await client.files_upload_v2(channel=GENERAL, filename="a.txt", content="hello", initial_comment="see")
     message = driver.list_messages(GENERAL)[0]
     assert (message["text"], message["files"][0]["name"]) == ("see", "a.txt")
     assert message["files"][0]["mimetype"] == "application/octet-stream"
+    given = await client.files_getUploadURLExternal(filename="a.gif", length=6)
+    form = aiohttp.FormData()
+    form.add_field("filename", b"GIF89a", filename="a.gif")
+    async with aiohttp.ClientSession() as http, http.post(given["upload_url"], data=form) as response:
+        assert response.status == 200
+    await client.files_completeUploadExternal(files=[{"id": given["file_id"]}], channel_id=GENERAL)
+    assert driver.list_messages(GENERAL)[-1]["files"][0]["mimetype"] == "image/gif"
 
 
 async def test_only_what_was_announced_is_taken_and_only_once(client: AsyncWebClient) -> None:
@@ -296,16 +297,6 @@ async def test_only_what_was_announced_is_taken_and_only_once(client: AsyncWebCl
     assert await error_of(client.files_getUploadURLExternal(filename="a", length=0)) == "invalid_arguments"
     long = client.files_getUploadURLExternal(filename="a", length=1, alt_txt="x" * 1_001)
     assert await error_of(long) == "alt_txt_too_large"
-
-
-async def test_a_form_is_taken_as_well(driver: WorkspaceDriver, client: AsyncWebClient) -> None:
-    given = await client.files_getUploadURLExternal(filename="a.gif", length=6)
-    form = aiohttp.FormData()
-    form.add_field("filename", b"GIF89a", filename="a.gif")
-    async with aiohttp.ClientSession() as http, http.post(given["upload_url"], data=form) as response:
-        assert response.status == 200
-    await client.files_completeUploadExternal(files=[{"id": given["file_id"]}], channel_id=GENERAL)
-    assert driver.list_messages(GENERAL)[0]["files"][0]["mimetype"] == "image/gif"
 
 
 @pytest.mark.parametrize("outcome", ["channel_not_found", 429, 500])

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.file_stamps import FRESH_NS
@@ -42,9 +42,6 @@ def test_markdown_files_of_all_folders_are_read_hidden_ones_and_others_are_not(t
     for name in ("b.md", "a/c.MD", ".hidden.md", ".git/x.md", "a/.x/y.md", "notes.txt", "md"):
         put(tmp_path / name, "# x\ny")
     assert ids(Handbook(tmp_path).load_snapshot()) == ["a/c.MD#x", "b.md#x"]
-
-
-def test_without_a_folder_it_is_empty() -> None:
     assert Handbook().load_snapshot().search_sections("x") == []
 
 
@@ -80,21 +77,18 @@ def test_a_file_that_becomes_unusable_is_told_and_mended(tmp_path: Path) -> None
     assert ids(handbook.load_snapshot()) == ["a.md#z"]
 
 
-@pytest.mark.parametrize("name", ["link.md", "link", "sub/link.txt"])
-def test_a_link_out_of_the_folder_is_refused_whatever_it_is_called(tmp_path: Path, name: str) -> None:
+def test_a_link_out_of_the_folder_is_refused_whatever_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = put(tmp_path / "secret.md", "# key\n1234")
     put(tmp_path / "book" / "sub" / "a.md", "# x\ny")
-    (tmp_path / "book" / name).symlink_to(secret if name != "link" else tmp_path)
-    assert wrong(tmp_path / "book") == f"{name}: a link that leads out of the folder"
-
-
-def test_without_that_check_it_would_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control."""
-    secret = put(tmp_path / "secret.md", "# key\n1234")
-    (tmp_path / "book").mkdir()
-    (tmp_path / "book" / "link.md").symlink_to(secret)
+    for name in ("link", "sub/link.txt", "link.md"):
+        (tmp_path / "book" / name).symlink_to(secret if name != "link" else tmp_path)
+        assert wrong(tmp_path / "book") == f"{name}: a link that leads out of the folder"
+        if name != "link.md":
+            (tmp_path / "book" / name).unlink()
     monkeypatch.setattr(os.path, "realpath", str)
-    assert ids(Handbook(tmp_path / "book").load_snapshot()) == ["link.md#key"]
+    assert ids(Handbook(tmp_path / "book").load_snapshot()) == ["link.md#key", "sub/a.md#x"], "the negative control"
 
 
 def test_a_link_inside_is_followed_as_mounted_folders_have_them(tmp_path: Path) -> None:
@@ -103,6 +97,17 @@ def test_a_link_inside_is_followed_as_mounted_folders_have_them(tmp_path: Path) 
     (tmp_path / "a.md").symlink_to("..data/a.md")
     (tmp_path / "all").symlink_to(".")
     assert ids(Handbook(tmp_path).load_snapshot()) == ["a.md#x"]
+
+
+def test_a_hard_link_is_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody sees where it leads, e.g. to a file that only the bot may read."""
+    book = tmp_path / "bot" / "book"
+    book.mkdir(parents=True)
+    (tmp_path / "secret").write_text("# a\nb", encoding="utf-8")
+    (book / "a.md").hardlink_to(tmp_path / "secret")
+    assert wrong(book) == "a.md: has another name elsewhere (a hard link); copy it instead"
+    monkeypatch.setattr(folder, "_PROGRAM", tmp_path / "bot")
+    assert Handbook(book).load_snapshot().sections, "the control: an installer links what comes with the program"
 
 
 def test_other_oddities_are_refused_by_name(tmp_path: Path) -> None:
@@ -116,9 +121,6 @@ def test_other_oddities_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "loop.md").unlink()
     put(tmp_path / ("n" * MAX_PATH_LENGTH + ".md"), "x")
     assert "its name should be printable" in wrong(tmp_path)
-
-
-def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n.md")).write_text("x")
     assert "its name should be printable" in wrong(tmp_path)
 
@@ -138,17 +140,12 @@ async def test_what_is_said_about_a_matter_is_bounded_and_whole_sections(tmp_pat
     put(tmp_path / "a.md", f"# Hotel\n600\n# Meals\nhotel {'x' * 500}\n# Trains\nsecond class")
     handbook = Handbook(tmp_path)
     assert await handbook.quote_relevant_sections("hotel", 100) == "[a.md | Hotel]\n# Hotel\n600\n"
-    assert "Meals" in await handbook.quote_relevant_sections(
-        "hotel", 1000
-    ) and "Trains" not in await handbook.quote_relevant_sections("hotel", 1000)
-    assert (
-        await handbook.quote_relevant_sections("", 1000)
-        == await handbook.quote_relevant_sections("nothing of it", 1000)
-        == ""
-    )
+    more = await handbook.quote_relevant_sections("hotel", 1000)
+    assert "Meals" in more and "Trains" not in more
+    for nothing in ("", "nothing of it"):
+        assert await handbook.quote_relevant_sections(nothing, 1000) == ""
 
 
-@settings(deadline=None)
 @given(text=st.text(max_size=200), most=st.integers(0, 300))
 async def test_it_never_says_more_than_asked(tmp_path_factory: pytest.TempPathFactory, text: str, most: int) -> None:
     path = tmp_path_factory.mktemp("book")

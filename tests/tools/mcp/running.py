@@ -8,20 +8,30 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 from tests.harness.loop import ZHANG
+from tests.harness.memory_mailer import MemoryMailer
+from tests.harness.tied import build_tied_command, open_tie
 from tests.tools.mcp.program_server import build_command
+from tests.tools.office import allow_sending
 from tools.mcp import fleet
 from tools.mcp.config import McpServer
 from tools.mcp.fleet import McpToolset
+from tools.outside import Outside
 from tools.spec import Caller, Proposal, ToolOutcome
 from tools.tool import ToolContext, ToolServices
 
 USE = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
+
+
+WIKI_READS = dict.fromkeys(
+    ["search", "echo", "fail", "picture", "huge", "slow", "die", "surroundings", "tell_secret", "noise", "ask_us"],
+    "none",
+)
 
 
 @dataclass
@@ -55,7 +65,8 @@ class World:
         return [about for name, about in self.reports if name == event]
 
     def server(self, kind: str, *, name: str = "", timeout: float = 10, **more: Any) -> McpServer:
-        """By stdio."""
+        """By stdio. What the wiki marks read-only, the file lets run without a press, if no `tools` are given."""
+        more = {"tools": WIKI_READS, **more} if kind == "wiki" else more
         command = build_command(kind, str(self.file))
         return McpServer(name=name or kind, command=command, timeout_seconds=timeout, **more)
 
@@ -63,9 +74,8 @@ class World:
     async def served(self, kind: str, port: int = 0) -> AsyncIterator[int]:
         """A server by streamable HTTP; its port."""
         port = port or free_port()
-        child = await asyncio.create_subprocess_exec(
-            *build_command(kind, str(self.file), "--port", str(port)), stderr=asyncio.subprocess.DEVNULL
-        )
+        command = build_tied_command(*build_command(kind, str(self.file), "--port", str(port)))
+        child = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL, pass_fds=[open_tie()])
         try:
             await until(lambda: child.returncode is not None or _listens(port))
             yield port
@@ -122,4 +132,5 @@ async def plans(opened: Mapping[str, Any], name: str, **args: Any) -> Proposal:
 async def presses(opened: Mapping[str, Any], name: str, plan: Proposal) -> ToolOutcome:
     """What the gate runs."""
     tool = opened[name]
-    return cast(ToolOutcome, await tool.run(USE, tool.stored_args.model_validate(plan.args)))
+    use = replace(USE, outside=Outside(mailer=MemoryMailer(), assert_may_send=allow_sending))
+    return cast(ToolOutcome, await tool.run(use, tool.stored_args.model_validate(plan.args)))

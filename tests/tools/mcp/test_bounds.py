@@ -15,12 +15,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.harness.corpus import corpus
 from tests.tools.mcp.running import World, until
 from tools.mcp import bounds, fleet
 from tools.mcp.bounds import LEFT_OUT, MESSAGE_MAX, register_encoding
 from tools.mcp.config import McpServer
-
-pytestmark = pytest.mark.crowd
 
 ENDLESS = textwrap.dedent(
     """
@@ -104,19 +103,10 @@ async def test_lines_are_read_as_utf_8_however_they_are_cut() -> None:
         assert decoder.decode(b"x" * (MESSAGE_MAX // 2) + b"\n"), "many lines may be longer together"
 
 
-@pytest.mark.parametrize("size", [1 << 16, 1 << 20, MESSAGE_MAX * 3])
+@corpus("size", [1 << 16, 1 << 20, MESSAGE_MAX * 3])
 def test_a_line_that_is_too_long_is_left_out_and_the_next_is_read(size: int) -> None:
     decoder = codecs.getincrementaldecoder(register_encoding())()
     text = b"before\n" + "请".encode() * MESSAGE_MAX + b"\n" + "after 请\n".encode()
     lines = "".join(decoder.decode(text[at : at + size]) for at in range(0, len(text), size)).split("\n")
     assert lines[0] == "before" and lines[-2:] == ["after 请", ""] and lines.count(LEFT_OUT) == 1
     assert sum(map(len, lines)) < MESSAGE_MAX + 1000
-
-
-async def test_a_server_that_is_good_works_as_before(world: World) -> None:
-    async with world.fleet(world.server("wiki")) as opened:
-        await until(lambda: bool(opened.list_tools))
-    async with world.served("wiki") as port:
-        server = McpServer(name="wiki", url=f"http://127.0.0.1:{port}/mcp", timeout_seconds=10)
-        async with world.fleet(server) as opened:
-            await until(lambda: bool(opened.list_tools))

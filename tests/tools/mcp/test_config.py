@@ -10,6 +10,7 @@ import pytest
 from bot.app.mcp_file import load_mcp_servers
 from bot.app.settings import Settings
 from bot.core.errors import SettingsError
+from tests.harness.corpus import corpus
 from tools.mcp.config import read_servers
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "mcp.example.toml"
@@ -34,9 +35,16 @@ def test_both_kinds_of_servers_and_variables_of_the_environment() -> None:
     assert wiki.mask_secrets("it is tulip-seven here") == "it is *** here", "short words of the file are no secrets"
     assert crm.mask_secrets("rose-eight") == "***"
     assert read_servers("", {}) == ()
+    text = EXAMPLE.read_text(encoding="utf-8")  # right, also with its comments taken away
+    assert [one.name for one in read_servers(text, {})] == ["time"]
+    whole = re.sub(r"^#(?=\S)", "", text, flags=re.M)
+    assert [one.name for one in read_servers(whole, {"CRM_TOKEN": "rose-eight"})] == ["time", "crm"]
+    with pytest.raises(SettingsError, match=r"no\.toml cannot be read"):
+        load_mcp_servers(Settings(_env_file=None, mcp_file=Path("no.toml")))  # type: ignore[call-arg]
+    assert load_mcp_servers(Settings(_env_file=None)) == ()  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "said"),
     [
         ("[servers.a", "not TOML"),
@@ -67,16 +75,3 @@ def test_what_is_wrong_is_named(text: str, said: str, tmp_path: Path) -> None:
         load_mcp_servers(Settings(_env_file=None, mcp_file=file))  # type: ignore[call-arg]
     assert str(wrong.value).startswith("MCP_FILE: ") and said in str(wrong.value)
     assert "secret" not in str(wrong.value), "a password is not repeated"
-
-
-def test_a_file_that_is_missing_is_named() -> None:
-    with pytest.raises(SettingsError, match=r"no\.toml cannot be read"):
-        load_mcp_servers(Settings(_env_file=None, mcp_file=Path("no.toml")))  # type: ignore[call-arg]
-    assert load_mcp_servers(Settings(_env_file=None)) == ()  # type: ignore[call-arg]
-
-
-def test_the_example_is_right_also_with_its_comments_taken_away() -> None:
-    text = EXAMPLE.read_text(encoding="utf-8")
-    assert [one.name for one in read_servers(text, {})] == ["time"]
-    whole = re.sub(r"^#(?=\S)", "", text, flags=re.M)
-    assert [one.name for one in read_servers(whole, {"CRM_TOKEN": "rose-eight"})] == ["time", "crm"]

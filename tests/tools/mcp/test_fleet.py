@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from tests.tools.mcp.running import World, alive, calls, plans, presses, until
+from tests.tools.mcp.running import WIKI_READS, World, alive, calls, plans, presses, until
 from tools.mcp import connection, fleet
 from tools.mcp.config import McpServer
 from tools.mcp.results import PAGE_LENGTH
+from tools.mcp.server_log import StderrLog
 from tools.mcp.tool_adapter import NAME_MAX, format_tool_name
 from tools.spec import EffectUnknownError, Gate, ToolError
-
-pytestmark = pytest.mark.crowd
 
 
 @pytest.fixture
@@ -26,17 +26,39 @@ def world(tmp_path: Path) -> World:
 
 async def test_tools_of_a_server_appear_with_their_gates_and_work(world: World) -> None:
     async with world.fleet(world.server("wiki")) as opened:
+        pid = world.pid
         assert opened["wiki__search"].gate is Gate.NONE and opened["wiki__search"].is_cacheable
         assert opened["wiki__write_page"].gate is Gate.CONFIRM, "nothing says that it only reads"
         assert opened["wiki__book"].gate is Gate.CONFIRM and not opened["wiki__book"].is_idempotent
         found = await calls(opened, "wiki__search", query="wlan")
         assert found.data["server"] == "wiki" and "tulip-7" in str(found.data["result"])
-        assert found.receipt_line is None and world.done == ["search wlan"]
+        assert found.receipt_line is not None and world.done == ["search wlan"], "nobody here knows what it did"
+        began = time.monotonic()
+        await asyncio.gather(*(calls(opened, "wiki__slow", seconds=1) for _ in range(8)))
+        assert time.monotonic() - began < 6, "several calls at once"
+        for _ in range(3):
+            noise = (await calls(opened, "wiki__noise")).data["result"]
+            assert noise == {"result": "said"}, "what is no message on standard output disturbs nothing"
+        assert "GOT" not in str((await calls(opened, "wiki__ask_us")).data), "it cannot ask our model or our people"
+        huge = (await calls(opened, "wiki__huge")).data
+        assert len(huge["result"]) <= PAGE_LENGTH and "of 1500000 characters" in huge["cut"]
+        picture = (await calls(opened, "wiki__picture")).data["result"]
+        assert "a cat" in picture and "image/png" in picture and "aGk=" not in picture
+        assert (await calls(opened, "wiki__echo", text="hi", times=2)).data["result"] == {"result": "hi hi"}
+        with pytest.raises(ToolError) as failed:
+            await calls(opened, "wiki__fail", text="x")
+        assert failed.value.code == "server_failed" and alive(pid)
+    assert not alive(pid), "children end with us"
 
 
 async def test_the_same_over_streamable_http_with_headers(world: World) -> None:
     async with world.served("wiki") as port:
-        server = McpServer(name="wiki", url=f"http://127.0.0.1:{port}/mcp", headers={"Authorization": "Bearer tulip-7"})
+        server = McpServer(
+            name="wiki",
+            url=f"http://127.0.0.1:{port}/mcp",
+            headers={"Authorization": "Bearer tulip-7"},
+            tools=WIKI_READS,
+        )
         async with world.fleet(server) as opened:
             found = await calls(opened, "wiki__search", query="wlan")
             assert "tulip-7" not in str(found.data), "what is sent to the server is not repeated: " + str(found.data)
@@ -58,18 +80,6 @@ async def test_settings_win_over_what_a_server_says_of_its_tools(world: World) -
 async def test_approved_is_what_is_executed_argument_for_argument(world: World) -> None:
     guests = [{"name": "李四", "vegetarian": True}, {"name": "Wang"}]
     async with world.fleet(world.server("wiki")) as opened:
-        plan = await plans(opened, "wiki__book", room="Blue", guests=guests)
-        shown = {str(one.label if isinstance(one.label, str) else one.label["en"]): one.value for one in plan.fields}
-        assert shown["room"] == '"Blue"' and shown["server"] == "wiki" and shown["server_tool"] == "book"
-        assert shown["guests › 1 › name"] == '"李四"' and shown["guests › 1 › vegetarian"] == "true"
-        assert "outside" in shown and plan.deciders == ("U1",)
-        assert plan.args["arguments"] == {"room": "Blue", "guests": guests}
-        await presses(opened, "wiki__book", plan)
-        assert world.done == ["book Blue for 李四, Wang"]
-
-
-async def test_arguments_are_checked_before_any_card(world: World) -> None:
-    async with world.fleet(world.server("wiki")) as opened:
         for wrong in ({}, {"room": 5, "guests": []}, {"room": "Blue", "guests": [{"vegetarian": True}]}):
             with pytest.raises(ValidationError):
                 await plans(opened, "wiki__book", **wrong)
@@ -77,35 +87,21 @@ async def test_arguments_are_checked_before_any_card(world: World) -> None:
             await plans(opened, "wiki__write_page", title="A", text="x" * 70_000)
         with pytest.raises(ToolError, match="cannot show"):
             await plans(opened, "wiki__write_page", title="A", text="b", **{"x\u202e": "hidden"})
-    assert world.done == []
-
-
-async def test_an_argument_called_note_is_the_servers_and_not_the_steps(world: World) -> None:
-    async with world.fleet(world.server("wiki")) as opened:
-        assert "note" not in opened["wiki__write_page"].schema["properties"]
+        plan = await plans(opened, "wiki__book", room="Blue", guests=guests)
+        shown = {str(one.label if isinstance(one.label, str) else one.label["en"]): one.value for one in plan.fields}
+        assert shown["room"] == '"Blue"' and shown["server"] == "wiki" and shown["server_tool"] == "book"
+        assert shown["guests › 1 › name"] == '"李四"' and shown["guests › 1 › vegetarian"] == "true"
+        assert "outside" in shown and plan.deciders == ("U1",)
+        assert plan.args["arguments"] == {"room": "Blue", "guests": guests} and world.done == []
+        await presses(opened, "wiki__book", plan)
+        assert world.done == ["book Blue for 李四, Wang"]
+        assert "note" not in opened["wiki__write_page"].schema["properties"], (
+            "the step's; the server's has another name"
+        )
         plan = await plans(opened, "wiki__write_page", title="A", text="b", their_note="asked to")
         assert plan.args["arguments"]["note"] == "asked to"
         await presses(opened, "wiki__write_page", plan)
-    assert world.done == ["write A: b (asked to)"]
-
-
-async def test_several_calls_at_once(world: World) -> None:
-    async with world.fleet(world.server("wiki")) as opened:
-        began = time.monotonic()
-        await asyncio.gather(*(calls(opened, "wiki__slow", seconds=1) for _ in range(8)))
-        assert time.monotonic() - began < 6
-
-
-async def test_results_are_bounded_and_hold_nothing_but_words(world: World) -> None:
-    async with world.fleet(world.server("wiki")) as opened:
-        huge = (await calls(opened, "wiki__huge")).data
-        assert len(huge["result"]) <= PAGE_LENGTH and "of 1500000 characters" in huge["cut"]
-        picture = (await calls(opened, "wiki__picture")).data["result"]
-        assert "a cat" in picture and "image/png" in picture and "aGk=" not in picture
-        assert (await calls(opened, "wiki__echo", text="hi", times=2)).data["result"] == {"result": "hi hi"}
-        with pytest.raises(ToolError) as failed:
-            await calls(opened, "wiki__fail", text="x")
-        assert failed.value.code == "server_failed"
+        assert world.done[1:] == ["write A: b (asked to)"]
 
 
 async def test_a_child_gets_nothing_of_ours_and_keeps_its_own_secrets(
@@ -121,31 +117,13 @@ async def test_a_child_gets_nothing_of_ours_and_keeps_its_own_secrets(
     assert "tulip-secret" not in str(world.reports) and "\x1b" not in str(world.reports)
 
 
-async def test_what_is_not_a_message_on_standard_output_disturbs_nothing(world: World) -> None:
-    async with world.fleet(world.server("wiki")) as opened:
-        for _ in range(3):
-            assert (await calls(opened, "wiki__noise")).data["result"] == {"result": "said"}
-
-
-async def test_a_server_cannot_ask_our_model_or_our_people_for_anything(world: World) -> None:
-    async with world.fleet(world.server("wiki")) as opened:
-        assert "GOT" not in str((await calls(opened, "wiki__ask_us")).data)
-
-
-async def test_a_server_that_dies_in_a_call_costs_this_call_and_comes_back(world: World) -> None:
-    async with world.fleet(world.server("wiki")) as opened:
-        with pytest.raises(ToolError) as lost:
-            await calls(opened, "wiki__die")
-        assert lost.value.code == "server_away"
-        assert (await calls(opened, "wiki__echo", text="again")).data["result"] == {"result": "again"}
-
-
-async def test_a_server_that_hangs_costs_its_timeout(world: World) -> None:
+async def test_a_server_that_dies_or_hangs_in_a_call_costs_this_call_and_comes_back(world: World) -> None:
     async with world.fleet(world.server("wiki", timeout=2)) as opened:
-        with pytest.raises(ToolError) as lost:
-            await calls(opened, "wiki__slow", seconds=600)
-        assert lost.value.code == "server_away"
-        assert (await calls(opened, "wiki__echo", text="still here")).data["result"] == {"result": "still here"}
+        for tool, args in (("wiki__die", {}), ("wiki__slow", {"seconds": 600})):
+            with pytest.raises(ToolError) as lost:
+                await calls(opened, tool, **args)
+            assert lost.value.code == "server_silent" and lost.value.maybe is not None
+            assert (await calls(opened, "wiki__echo", text="again")).data["result"] == {"result": "again"}
 
 
 @pytest.mark.parametrize("tool", ["drop", "stall"])
@@ -185,10 +163,14 @@ async def test_gone_for_good_between_card_and_press_nothing_is_done(world: World
     assert world.done == []
 
 
-@pytest.mark.parametrize("mood", ["schema", "words", "reads", "gone"])
+@pytest.mark.parametrize("mood", ["schema", "words", "reads", "gone", ""])
 async def test_a_tool_that_changed_between_card_and_press_is_not_run(world: World, mood: str) -> None:
     async with world.fleet(world.server("moody")) as opened:
         plan = await plans(opened, "moody__pay", amount=5)
+        if not mood:
+            await presses(opened, "moody__pay", plan)
+            assert world.done == ["pay 5"], "the control"
+            return
         world.mood(mood)
         world.kill()  # it comes back as another one, under the same name
         await until(lambda: not alive(world.pid))
@@ -199,19 +181,19 @@ async def test_a_tool_that_changed_between_card_and_press_is_not_run(world: Worl
     assert world.done == []
 
 
-async def test_control_a_tool_that_has_not_changed_runs(world: World) -> None:
+async def test_only_the_file_opens_a_gate_whatever_a_server_says_of_its_tool_then_or_later(world: World) -> None:
     async with world.fleet(world.server("moody")) as opened:
-        await presses(opened, "moody__pay", await plans(opened, "moody__pay", amount=5))
-    assert world.done == ["pay 5"]
-
-
-async def test_a_tool_that_calls_itself_read_only_later_is_ungated_for_new_calls_only(world: World) -> None:
-    """The hint is what decides where no setting does; with one, nothing that a server says moves the gate."""
-    world.mood("reads")
-    async with world.fleet(world.server("moody")) as opened:
-        assert opened["moody__pay"].gate is Gate.NONE
-    async with world.fleet(world.server("moody", tools={"pay": "confirm"})) as opened:
-        assert opened["moody__pay"].gate is Gate.CONFIRM
+        assert opened["moody__pay"].gate is Gate.CONFIRM and opened.suggest_rows("moody") == ""
+        world.mood("reads")
+        world.kill()  # it comes back, and marks the tool read-only
+        await until(lambda: not alive(world.pid))
+        with suppress(ToolError):  # it may only be found out now that it is away
+            await opened.connections["moody"].refresh_tools()
+        await opened.connections["moody"].refresh_tools()
+        assert opened.list_tools("moody")[0].is_read_only
+        assert opened["moody__pay"].gate is Gate.CONFIRM and opened.suggest_rows("moody") == 'pay = "none"'
+    async with world.fleet(world.server("moody", tools={"pay": "none"})) as opened:
+        assert opened["moody__pay"].gate is Gate.NONE and opened.suggest_rows("moody") == ""
 
 
 async def test_a_hostile_description_is_one_bounded_line_of_somebody_elses_words(world: World) -> None:
@@ -229,7 +211,7 @@ async def test_the_start_does_not_wait_long_and_who_comes_later_is_there_later(
     monkeypatch.setattr(fleet, "START_S", 0.2)
     monkeypatch.setattr(connection, "PATIENCE_S", 0.2)
     began = time.monotonic()
-    async with fleet.open_toolset([world.server("late", timeout=60)], world.report) as opened:
+    async with fleet.open_toolset([world.server("late", timeout=60, tools=WIKI_READS)], world.report) as opened:
         assert time.monotonic() - began < 5 and list(opened) == []
         early = opened["late__search"]
         assert early.gate is Gate.CONFIRM and early.prepare is not None, "who knows what it is: nothing runs ungated"
@@ -255,6 +237,19 @@ async def test_a_server_that_never_speaks_is_only_away(
         assert world.said("server.away")[0]["server"] == kind
 
 
+async def test_a_start_that_is_cancelled_leaves_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang(*pipe: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "connect_read_pipe", hang)
+    log = StderrLog(McpServer(name="wiki", command=("wiki",)), lambda event, **about: None)
+    entering = asyncio.create_task(log.__aenter__())
+    await asyncio.sleep(0)
+    entering.cancel()
+    await asyncio.wait({entering})
+    assert entering.cancelled() and log.file.closed
+
+
 async def test_it_is_tried_again_after_longer_and_longer_pauses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet, "START_S", 0.1)
     slept: list[float] = []
@@ -271,13 +266,6 @@ async def test_it_is_tried_again_after_longer_and_longer_pauses(world: World, mo
     assert len(world.said("server.away")) == 1, "the same trouble is told once"
 
 
-async def test_children_end_with_us(world: World) -> None:
-    async with world.fleet(world.server("wiki")):
-        pid = world.pid
-        assert alive(pid)
-    assert not alive(pid)
-
-
 async def test_children_end_with_us_also_when_we_are_cancelled(world: World) -> None:
     async def bot() -> None:
         async with world.fleet(world.server("wiki")):
@@ -292,13 +280,12 @@ async def test_children_end_with_us_also_when_we_are_cancelled(world: World) -> 
     assert not alive(pid)
 
 
-async def test_names_fit_and_never_meet(world: World) -> None:
+def test_names_fit_and_never_meet() -> None:
     long = format_tool_name("crm", "a" * 200)
     assert len(long) == NAME_MAX and long != format_tool_name("crm", "a" * 199)
     assert format_tool_name("crm", "发票.开具") != format_tool_name("crm", "发票.查验"), "of neither a letter is left"
-    listed = type("Listed", (), {"name": "a.b"}), type("Listed", (), {"name": "a/b"})
-    assert {format_tool_name("x", one.name) for one in listed} == {"x__a_b"}, (
-        "the second of these is left out with a warning"
+    assert format_tool_name("x", "a.b") == format_tool_name("x", "a/b") == "x__a_b", (
+        "the second is left out with a warning"
     )
 
 

@@ -24,25 +24,15 @@ from tools.mcp.results import (
 from tools.mcp.tool_adapter import PAGE_ARGUMENT, McpTool, build_mcp_tool, parse_listed_tool
 from tools.spec import Gate, ToolOutcome
 
-SERVER = McpServer(name="crm", command=("crm",), env={"CRM_TOKEN": "tulip-secret"})
-READS = McpTool(
-    server="crm",
-    name="list",
-    description="Lists.",
-    schema={"type": "object", "properties": {}},
-    is_read_only=True,
-    gate=Gate.NONE,
-    mark="m",
-)
-WRITES = McpTool(
-    server="crm",
-    name="write",
-    description="Writes.",
-    schema={"type": "object", "properties": {}},
-    is_read_only=False,
-    gate=Gate.NONE,
-    mark="m",
-)
+SERVER = McpServer(name="crm", command=("crm",), env={"CRM_TOKEN": "tulip-secret"}, tools={"list": "none"})
+ABOUT: dict[str, Any] = {
+    "server": "crm",
+    "schema": {"type": "object", "properties": {}},
+    "gate": Gate.NONE,
+    "mark": "m",
+}
+READS = McpTool(name="list", description="Lists.", is_read_only=True, **ABOUT)
+WRITES = McpTool(name="write", description="Writes.", is_read_only=False, **ABOUT)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=400),
     lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=10), inner, max_size=10),
@@ -67,21 +57,24 @@ def said(text: str) -> Result:
     return Result([Text(text)])
 
 
-def test_json_in_a_text_is_data_and_not_json_in_json() -> None:
+def test_json_in_a_text_is_data_and_a_long_text_is_told_in_pages_that_make_it_up() -> None:
     rows = {"customers": [{"name": '王五 "Wang"', "id": 7}]}
     found = parse_read_result(SERVER, READS, said(json.dumps(rows)))
     assert found.data == {"server": "crm", "result": rows}
     assert "\\\\" not in format_observation(found), "control: nothing is escaped twice"
     for text in ("{no json}", "[1, 2", "7 rows", '"7"', "", "[" * 3_000):
         assert parse_read_result(SERVER, READS, said(text)).data["result"] == text
+    text = "\n".join(f'line {n} “quoted” "and" \\escaped' for n in range(700))
+    pages = parse_read_result(SERVER, READS, said(text)).data["pages"]
+    assert "".join(parse_read_result(SERVER, READS, said(text), n + 1).data["result"] for n in range(pages)) == text
+    endless = parse_read_result(SERVER, READS, said("x" * 10 * MAX_READ_LENGTH)).data
+    assert endless["pages"] == MAX_PAGES and f"of {10 * MAX_READ_LENGTH} characters" in endless["cut"]
 
 
 def test_long_lists_are_told_in_pages_of_whole_elements() -> None:
     rows = [{"name": f"客户 {n}", "about": "x" * 300} for n in range(60)]
-    for result in (
-        said(json.dumps({"rows": rows, "total": 60})),
-        Result(structured_content={"rows": rows, "total": 60}),
-    ):
+    whole = {"rows": rows, "total": 60}
+    for result in (said(json.dumps(whole)), Result(structured_content=whole)):
         seen, page, pages = list[Any](), 1, 0
         while page:
             found = parse_read_result(SERVER, READS, result, page).data
@@ -94,14 +87,6 @@ def test_long_lists_are_told_in_pages_of_whole_elements() -> None:
             page = page + 1 if "more" in found else 0
         assert seen == rows and pages > 2
     assert parse_read_result(SERVER, READS, said(json.dumps(rows)), 99).data["result"] is None
-
-
-def test_a_long_text_is_told_in_pages_that_make_it_up() -> None:
-    text = "\n".join(f'line {n} “quoted” "and" \\escaped' for n in range(700))
-    pages = parse_read_result(SERVER, READS, said(text)).data["pages"]
-    assert "".join(parse_read_result(SERVER, READS, said(text), n + 1).data["result"] for n in range(pages)) == text
-    endless = parse_read_result(SERVER, READS, said("x" * 10 * MAX_READ_LENGTH)).data
-    assert endless["pages"] == MAX_PAGES and f"of {10 * MAX_READ_LENGTH} characters" in endless["cut"]
 
 
 @given(VALUES)
@@ -118,14 +103,11 @@ def test_no_page_is_longer_than_one_and_nothing_is_lost(value: Any) -> None:
         assert [one for page in pages for one in page] == value
 
 
-def test_no_half_of_a_secret_is_told_wherever_a_page_ends() -> None:
+def test_no_half_of_a_secret_is_told_and_no_writing_tool_is_called_again_for_its_next_page() -> None:
     for before in (PAGE_LENGTH - 5, MAX_PAGES * PAGE_LENGTH - 5, MAX_READ_LENGTH - 5):
         text = "x" * before + "tulip-secret" + "y" * (MAX_READ_LENGTH + PAGE_LENGTH)
         told = [parse_read_result(SERVER, READS, said(text), n + 1).data["result"] or "" for n in range(MAX_PAGES)]
         assert "tulip" not in "".join(told), before
-
-
-def test_what_may_have_changed_something_is_not_called_again_for_its_next_page() -> None:
     found = parse_read_result(SERVER, WRITES, said("x" * 9_000)).data
     assert "more" not in found and "[cut: 4000 of 9000" in found["result"] and len(found["result"]) < PAGE_JSON_LENGTH
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from bot.agent.formats.native_format import build_function_schema as as_function
 from bot.agent.formats.tool_descriptions import describe_tools
+from tests.harness.corpus import corpus
 from tools.characters import has_invisible
 from tools.mcp.schemas import NODES, UnusableToolError, describe_schema_errors, simplify_schema
 from tools.mcp.server_text import clean_server_text
@@ -41,21 +42,18 @@ def tool(schema: dict[str, Any]) -> Tool:
     return build_mcp_tool(one, never, never)
 
 
-def test_references_are_written_out() -> None:
+def test_references_are_written_out_and_a_schema_that_refers_to_itself_ends() -> None:
     schema = {**of(who={"$ref": "#/$defs/Who"}), "$defs": {"Who": of(name={"type": "string"}), "Odd": 5}}
     assert simplify_schema(schema)["properties"]["who"]["properties"] == {"name": {"type": "string"}}
     assert (
         describe_schema_errors(simplify_schema(schema), {"who": {"name": 5}}) == "who.name: 5 is not of type 'string'"
     )
-
-
-def test_a_schema_that_refers_to_itself_ends() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
     made = tool({**of(first={"$ref": "#/$defs/Node"}), "$defs": {"Node": node}})
     assert "next" in describe_tools([made]) and "next" in str(as_function(made))
 
 
-@pytest.mark.parametrize(
+@corpus(
     "schema",
     [
         {"type": "string"},
@@ -96,9 +94,6 @@ def test_a_pattern_that_takes_for_ever_is_not_tried() -> None:
     assert describe_schema_errors(simplify_schema(schema), {"a": "a" * 60 + "!", "b" * 60 + "!": 1}) == ""
     assert time.thread_time() - began < 5
     assert list(Draft202012Validator(schema).iter_errors({"a": "aaa!"}))
-
-
-def test_a_property_called_pattern_stays() -> None:
     assert "pattern" in simplify_schema(of(pattern={"type": "string"}))["properties"]
 
 
@@ -157,8 +152,18 @@ def test_what_endpoints_do_not_take_of_a_schema_is_checked_and_not_told() -> Non
     made.args.model_validate({"b": 1})
     with pytest.raises(ValidationError):
         made.args.model_validate({})
-
-
-def test_a_list_of_different_things_is_for_its_server_to_check() -> None:
+    by_id, by_name = of(id={"type": "string"}, of={"type": "string"}), of(name={"type": "string"}, of={"enum": [1]})
+    alternatives = [{**by_id, "required": ["id"]}, {**by_name, "required": ["name"]}]
+    for schema in ({"type": "object", "anyOf": alternatives}, {"oneOf": alternatives}):
+        made = tool(schema)
+        told = as_function(made)["function"]["parameters"]
+        assert {"id", "name", "of"} <= told["properties"].keys() and "anyOf" not in told, "those of every alternative"
+        assert told["properties"]["of"] == {"anyOf": [{"type": "string"}, {"enum": [1]}]}
+        made.args.model_validate({"name": "x", "of": 1})
+        for wrong in ({}, {"id": 1}, {"name": "x", "of": "y"}):
+            with pytest.raises(ValidationError):
+                made.args.model_validate(wrong)
+    with pytest.raises(UnusableToolError, match="no object"):
+        tool({"anyOf": [by_id, {"type": "string"}]})
     pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}
     assert describe_schema_errors(simplify_schema(of(a=pair)), {"a": ["x", 1]}) == ""

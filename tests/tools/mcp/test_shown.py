@@ -7,7 +7,7 @@ import re
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.approvals import render as words
@@ -18,6 +18,7 @@ from bot.chat.slack.text import unescape_text
 from bot.core.records import Approval
 from bot.local.workspace.validate import VIEW_BYTES, check_view
 from tests.chat.slack.doubles import validate
+from tests.harness.corpus import corpus
 from tests.tools.mcp.running import USE
 from tools.characters import has_invisible
 from tools.mcp import tool_adapter
@@ -64,7 +65,7 @@ async def shown(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     return words.describe_card_fields(plan_.fields, "en")
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("one", "other"),
     [
         (5, "5"), (None, "null"), ([], "[]"), ({}, "{}"), (True, "true"), (1, 1.0), (1, True), ("", " "),
@@ -72,12 +73,15 @@ async def shown(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         ("\u200b", "\\u200b"), ([[]], []), ([None], []), ("é", "e\u0301\u200b"), ("5", '"5"'),
     ],
 )  # fmt: skip
-async def test_what_is_different_looks_different(one: Any, other: Any) -> None:
+async def test_what_is_different_looks_different(one: Any, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert await shown({"a": one}) != await shown({"a": other})
+    monkeypatch.setattr(
+        tool_adapter, "format_json_value", lambda value: value if isinstance(value, str) else json.dumps(value)
+    )
+    assert await shown({"a": 5}) == await shown({"a": "5"}), "the control: as texts were shown before"
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300)
 @given(ARGUMENTS, ARGUMENTS)
 async def test_no_two_arguments_look_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
     try:
@@ -88,24 +92,17 @@ async def test_no_two_arguments_look_alike(one: dict[str, Any], other: dict[str,
     assert not any(has_invisible(text.replace("\n", "")) for fact in first for text in fact)
 
 
-async def test_control_as_texts_were_shown_before_two_of_them_looked_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        tool_adapter, "format_json_value", lambda value: value if isinstance(value, str) else json.dumps(value)
-    )
-    assert await shown({"a": 5}) == await shown({"a": "5"})
-
-
 SIGNS = ["x", "长", "😀", "`", "a\n", "x" * 1499 + "\n", "<!channel> ", "&", "\u200b", '"', "\\"]
 
 
-@pytest.mark.parametrize("text", SIGNS)
-@pytest.mark.parametrize("length", [1, 100, 3_000, 7_000, 12_000, 50_000, 100_000])
+@corpus("text", SIGNS)
+@corpus("length", [1, 100, 3_000, 7_000, 12_000, 50_000, 100_000])
 async def test_everything_that_will_be_sent_can_be_read_before_confirm(text: str, length: int) -> None:
     value = (text * length)[:length]
     assert tool_adapter.format_json_value(value).replace("\n", "") in await everything({"text": value})
 
 
-@pytest.mark.parametrize("text", SIGNS)
+@corpus("text", SIGNS)
 async def test_as_much_as_a_dialog_may_hold_is_taken_by_the_platform(text: str) -> None:
     """In one value, and in as many as a card may name: at the bound nothing is refused by Slack's own limits."""
     at_most = (
@@ -129,6 +126,8 @@ async def test_as_much_as_a_dialog_may_hold_is_taken_by_the_platform(text: str) 
 async def test_what_no_dialog_holds_is_refused_in_words() -> None:
     with pytest.raises(ToolError, match=f"{MAX_DIALOG_BYTES} bytes"):
         await plan({"text": "x" * MAX_DIALOG_BYTES})
+    with pytest.raises(ToolError, match=f"at most {FACTS} values"):
+        await plan({str(number) + "a": number for number in range(FACTS + 1)})
 
 
 async def test_a_long_text_does_not_push_short_ones_off_the_card() -> None:
@@ -138,11 +137,8 @@ async def test_a_long_text_does_not_push_short_ones_off_the_card() -> None:
     confirm = words.find_choice(plan_, "confirm")
     assert confirm is not None and [one.label for one in confirm.fields] == [{"zh": "text", "en": "text"}]
     assert confirm.inputs == ()
-
-
-async def test_control_what_the_card_holds_needs_no_dialog() -> None:
-    confirm = words.find_choice(await plan({"to": "Li", "text": "x" * (SHOWN - 100)}), "confirm")
-    assert confirm is not None and confirm.fields == ()
+    held = words.find_choice(await plan({"to": "Li", "text": "x" * (SHOWN - 100)}), "confirm")
+    assert held is not None and held.fields == (), "the control: what the card holds needs no dialog"
 
 
 async def everything(arguments: dict[str, Any]) -> str:
@@ -189,14 +185,7 @@ def read(blocks: list[dict[str, Any]]) -> str:
     return unescape_text(inside).replace("⟨U+0060⟩", "`").replace("\n", "")
 
 
-async def test_more_values_than_a_card_holds_are_refused_in_words() -> None:
-    with pytest.raises(ToolError, match=f"at most {FACTS} values"):
-        await plan({str(number) + "a": number for number in range(FACTS + 1)})
-
-
-@pytest.mark.parametrize(
-    "name", ["", "a\u200b", "a\u202eb", "a\nb", "a\u3164", "a\u00a0b", "a › b", "x" * 101, "😀" * 51]
-)
+@corpus("name", ["", "a\u200b", "a\u202eb", "a\nb", "a\u3164", "a\u00a0b", "a › b", "x" * 101, "😀" * 51])
 async def test_a_name_that_a_card_cannot_show_is_refused(name: str) -> None:
     with pytest.raises(ToolError) as refused:
         await plan({name: 1})

@@ -7,11 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    initialize,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import initialize, precondition, rule
 
 from tests.tools.office import NOW
 from tests.tools.workflow.cases import Case, of_file, of_nobody

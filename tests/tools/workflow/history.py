@@ -33,7 +33,7 @@ async def lived(store: Store) -> EmbeddedEngine:
     await engine.start_request("leave", LONG, "U1", "a", NOW)
     await decide(engine, "L-0001-1", "U2", YES)
     await decide(engine, "L-0001-2", "U3", YES, "好好休息")
-    await engine.start_request("leave", on(SHORT, "01"), "U1", "b", NOW)
+    await engine.start_request("leave", on(SHORT, "16"), "U1", "b", NOW)
     await engine.start_request("leave", on(SICK, "03", "04"), "U1", "c", NOW)
     await decide(engine, "L-0003-1", "U2", NO, "太忙")
     await decide(engine, "L-0003-2", "U1", Decision.RESUBMIT, form={"end_date": "2026-12-07"})
@@ -51,6 +51,6 @@ async def lived(store: Store) -> EmbeddedEngine:
     await engine.migrate_request("L-0004", other(LEAVE), "system:admin:root", "i", NOW)
     await decide(engine, "L-0004-1", "U2", YES)
     await engine.start_request("leave", on(SICK, "14", "15"), "U1", "j", NOW)
-    for days in (2, 4):  # a word to 李四, then on to 王五
+    for days in (4, 6):  # a word to 李四, then on to 王五
         await engine.run_due_jobs(NOW + timedelta(days=days))
     return engine

@@ -9,10 +9,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from tests.tools.workflow.cases import Case
 from tools.workflow.bpmn.graph import ProcessDefinition, VotingMode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.corpus import corpus
 from tests.harness.memory_store import MemoryStore
 from tests.harness.processes import FILES, TRIP
 from tests.tools.company import LONG, NOW, SICK
@@ -72,9 +73,6 @@ async def outcome(store: MemoryStore, process: Process, *requests: str) -> list[
     return [one.error.code if one.error else "moved" for one in await moved(store, process, *requests)]
 
 
-# Another process
-
-
 async def test_a_process_of_ones_own_works_without_any_code(store: MemoryStore, there: Office) -> None:
     assert "trip" not in {p.key for p in await there.engine.list_processes()}
     await EmbeddedEngine(store, load_shipped_processes(), NOBODY).deploy_process(brought())
@@ -89,21 +87,6 @@ async def test_a_process_of_ones_own_works_without_any_code(store: MemoryStore, 
     await decide(there.engine, "T-0001-2", "U4", YES)
     request = await there.engine.get_request("T-0001")
     assert (request.status, request.cc) == (Status.APPROVED, ("U3",))
-
-
-async def test_its_requests_come_back_to_their_author_when_anybody_refuses(store: MemoryStore, there: Office) -> None:
-    await there.engine.deploy_process(brought())
-    await there.start(TRIP, process="trip")
-    await decide(there.engine, "T-0001-1", "U2", YES)
-    await decide(there.engine, "T-0001-2", "U4", NO, "预算不够")
-    await decide(there.engine, "T-0001-3", "U5", YES)
-    request = await there.engine.get_request("T-0001")
-    assert (request.status, request.waits_for) == (Status.REVISE, ("U1",))
-    await decide(there.engine, "T-0001-4", "U1", Decision.RESUBMIT, form={"destination": "杭州"})
-    assert (await there.engine.get_request("T-0001")).waits_for == ("U2",)
-
-
-async def test_requests_of_two_processes_are_never_numbered_alike(store: MemoryStore) -> None:
     clashing = rewritten(brought(), 'number = "T"', 'number = "L"', form=True)
     with pytest.raises(InvalidDefinitionError, match="leave"):
         reject_number_clash(clashing, await list_process_versions(store, load_shipped_processes()))
@@ -111,10 +94,9 @@ async def test_requests_of_two_processes_are_never_numbered_alike(store: MemoryS
     reject_number_clash(other(LEAVE), await list_process_versions(store, load_shipped_processes()))
 
 
-# Versions
-
-
-async def test_every_version_with_where_it_comes_from_and_how_many_are_under_way(store: MemoryStore) -> None:
+async def test_every_version_with_where_it_comes_from_and_how_many_are_under_way_and_one_that_is_gone_hides_no_other(
+    store: MemoryStore,
+) -> None:
     engine = await lived(store)
     await engine.start_request("leave", on(SICK, "21", "22"), "U1", "x", NOW)
     leave = [v for v in await list_process_versions(store, load_shipped_processes()) if v.key == "leave"]
@@ -124,51 +106,40 @@ async def test_every_version_with_where_it_comes_from_and_how_many_are_under_way
     ]
     (expense,) = [v for v in await list_process_versions(store, load_shipped_processes()) if v.key == "expense"]
     assert (expense.is_shipped, expense.is_deployed, expense.is_current) == (True, False, True)
-
-
-async def test_a_version_that_is_gone_says_so_and_hides_no_other(store: MemoryStore) -> None:
-    await lived(store)
     del store.files[other(LEAVE).definition.version]
     known = {v.version: v for v in await list_process_versions(store, load_shipped_processes())}
     assert known[other(LEAVE).version].process is None and "missing" in known[other(LEAVE).version].error
     assert known[LEAVE.version].process is not None
 
 
-def test_what_another_version_changes_is_told_exactly() -> None:
+def test_what_another_version_changes_is_told_exactly_and_how_a_file_is_laid_out_is_no_change() -> None:
     assert compare_processes(LEAVE, other(LEAVE)) == (
         ProcessDifference("long_leave.routes[long].condition", "${days > 3}", "${days > 30}"),
     )
     longer = rewritten(LEAVE, "max_length = 500", "max_length = 900", form=True)
     assert compare_processes(LEAVE, longer) == (ProcessDifference("field[reason].max_length", "500", "900"),)
     assert compare_processes(LEAVE, LEAVE) == ()
-
-
-def test_how_a_file_is_laid_out_is_no_change() -> None:
     flows = ("      <bpmn:outgoing>long</bpmn:outgoing>\n", "      <bpmn:outgoing>not_long</bpmn:outgoing>\n")
     assert compare_processes(LEAVE, rewritten(LEAVE, flows[0] + flows[1], flows[1] + flows[0])) == ()
 
 
-# Moving
-
-
-async def test_requests_move_with_an_event_and_go_on_in_the_other_version(store: MemoryStore, there: Office) -> None:
+async def test_requests_move_with_an_event_and_go_on_in_the_other_version_also_there_and_back_again(
+    store: MemoryStore, there: Office
+) -> None:
     await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     await there.engine.deploy_process(other(LEAVE))
-    assert await outcome(store, other(LEAVE), "L-0001") == ["moved"]
-    event = (await there.engine.list_events("L-0001"))[-1]
-    assert isinstance(event.command, MigrateCommand) and (event.by, event.via) == (ROOT, "command")
+    for process in (other(LEAVE), LEAVE, other(LEAVE)):
+        assert await outcome(store, process, "L-0001") == ["moved"]
+        assert (await there.engine.get_request("L-0001")).definition == process.definition.version
+        event = (await there.engine.list_events("L-0001"))[-1]
+        assert isinstance(event.command, MigrateCommand) and (event.by, event.via) == (ROOT, "command")
     assert (await decide(there.engine, "L-0001-1", "U2", YES)).status is Status.APPROVED, "one level is enough there"
     assert [finding async for finding in Verification(store).verify_all()] == []
 
 
-async def test_there_and_back_and_there_again(store: MemoryStore, there: Office) -> None:
-    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
-    for process in (other(LEAVE), LEAVE, other(LEAVE)):
-        assert await outcome(store, process, "L-0001") == ["moved"]
-        assert (await there.engine.get_request("L-0001")).definition == process.definition.version
-
-
-async def test_a_rehearsal_tells_the_same_and_changes_nothing(store: MemoryStore, there: Office) -> None:
+async def test_a_rehearsal_tells_the_same_and_changes_nothing_and_can_write_nothing_else(
+    store: MemoryStore, there: Office
+) -> None:
     await there.engine.start_request("leave", LONG, "U1", "a", NOW)
     await there.engine.start_request("leave", on(SICK, "01", "02"), "U1", "b", NOW)
     await decide(there.engine, "L-0002-1", "U2", YES)
@@ -177,25 +148,45 @@ async def test_a_rehearsal_tells_the_same_and_changes_nothing(store: MemoryStore
     assert [one.error.code if one.error else "moved" for one in rehearsed] == ["moved", "not_movable"]
     assert (store.requests, store.records, store.files) == before
     assert await outcome(store, other(LEAVE), "L-0001", "L-0002") == ["moved", "not_movable"]
-
-
-def test_a_rehearsal_can_write_nothing_else(store: MemoryStore) -> None:
     for name in ("deploy", "announce", "sent", "forget_timer", "put_delegation", "end_delegation"):
         with pytest.raises(AttributeError):
             getattr(ReadOnlyStore(store), name)
 
 
-async def test_a_step_that_was_come_through_must_be_the_same(store: MemoryStore, there: Office) -> None:
-    renamed = rewritten(LEAVE, 'name="审批 Approval"', 'name="一级审批 First"')
-    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
-    assert await outcome(store, renamed, "L-0001") == ["not_movable"]
+HARSHER = compile_process(
+    LEAVE.bpmn.decode()
+    .replace("<bpmn:incoming>first_no</bpmn:incoming>", "<bpmn:incoming>harsh_no</bpmn:incoming>")
+    .replace('sourceRef="first_answer" targetRef="revise" />', f'sourceRef="first_answer" targetRef="harsh" />{HARSH}')
+    .encode(),
+    LEAVE.toml.replace(b"[numbers]", b'[numbers]\nlongest = "30"'),
+)
+NUMBERED = rewritten(LEAVE, 'name = "reason"\nkind = "text"', 'name = "reason"\nkind = "number"', form=True)
+
+
+@corpus(
+    ("version", "code", "key", "what"),
+    [
+        (rewritten(LEAVE, 'name="审批 Approval"', 'name="一级审批 First"'), "not_movable", "node", "first_level"),
+        (rewritten(LEAVE, "days &lt;= 1", "days &lt;= 2"), "not_movable", "node", "length"),
+        (HARSHER, "not_ready", "what", "longest"),  # else whoever rejects it could not
+        (rewritten(NUMBERED, "days &gt; 3}", "reason &gt; 3}"), "not_ready", "what",
+         "${reason > 3}: > needs number, not text"),
+        (rewritten(LEAVE, "${second_approver}", "${approver}"), "not_ready", "what", "approver"),
+        (rewritten(LEAVE, "${second_approver}", "${handover}"), "not_ready", "what", "handover"),
+    ],
+)  # fmt: skip
+async def test_what_was_come_through_must_be_the_same_and_what_may_come_must_be_there(
+    version: Process, code: str, key: str, what: str
+) -> None:
+    """Nobody decides two levels of the version, nor is asked again in it."""
+    store = MemoryStore()
+    there = office(store)
+    await there.engine.start_request("leave", {**LONG, "handover": "U5"}, "U1", "a", NOW)
+    if what == "handover":
+        await there.engine.execute_command(TransferCommand(task="L-0001-1", actor="U2", person="U5"), "b", NOW)
+    error = await refused(raising(await moved(store, version, "L-0001")))
+    assert (error.code, error.params[key]) == (code, what)
     assert (await there.engine.get_request("L-0001")).definition == LEAVE.definition.version
-
-
-async def test_a_gateway_that_was_come_through_must_be_the_same(store: MemoryStore, there: Office) -> None:
-    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
-    error = await refused(raising(await moved(store, rewritten(LEAVE, "days &lt;= 1", "days &lt;= 2"), "L-0001")))
-    assert (error.code, error.params["node"]) == ("not_movable", "length")
 
 
 async def test_a_form_that_lacks_what_the_version_asks_for_keeps_the_request_back(
@@ -211,44 +202,17 @@ async def test_a_form_that_lacks_what_the_version_asks_for_keeps_the_request_bac
     assert (error.code, error.params["what"]) == ("not_ready", "reason"), "it could not be resubmitted"
 
 
-async def test_what_a_rejection_would_look_at_has_to_be_there(store: MemoryStore, there: Office) -> None:
-    """Else whoever rejects it could not."""
-    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
-    bpmn, toml = LEAVE.bpmn.decode(), LEAVE.toml.decode().replace("[numbers]", '[numbers]\nlongest = "30"')
-    bpmn = bpmn.replace("<bpmn:incoming>first_no</bpmn:incoming>", "<bpmn:incoming>harsh_no</bpmn:incoming>")
-    answered = 'sourceRef="first_answer" targetRef='
-    bpmn = bpmn.replace(f'{answered}"revise" />', f'{answered}"harsh" />{HARSH}')
-    error = await refused(raising(await moved(store, compile_process(bpmn.encode(), toml.encode()), "L-0001")))
-    assert (error.code, error.params["what"]) == ("not_ready", "longest")
-
-
-async def test_what_is_compared_has_to_be_of_the_right_type(store: MemoryStore, there: Office) -> None:
-    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
-    numbered = rewritten(LEAVE, 'name = "reason"\nkind = "text"', 'name = "reason"\nkind = "number"', form=True)
-    error = await refused(raising(await moved(store, rewritten(numbered, "days &gt; 3}", "reason &gt; 3}"), "L-0001")))
-    assert (error.code, error.params["what"]) == ("not_ready", "${reason > 3}: > needs number, not text")
-
-
-async def test_whoever_agrees_to_a_withdrawal_keeps_no_request_back(store: MemoryStore, there: Office) -> None:
+async def test_whoever_agrees_to_a_withdrawal_keeps_no_request_back_and_one_of_a_version_that_is_gone_stays(
+    store: MemoryStore, there: Office
+) -> None:
     await there.engine.start_request("leave", SICK, "U1", "a", NOW)
     await decide(there.engine, "L-0001-1", "U2", YES)
     await withdraw(there.engine, "L-0001", "U1")
     assert await outcome(store, rewritten(LEAVE, 'name="二级审批', 'name="第二级审批'), "L-0001") == ["moved"]
     assert (await decide(there.engine, "L-0001-2", "U2", YES)).status is Status.WITHDRAWN
-
-
-async def test_nobody_would_decide_two_levels_of_the_version(store: MemoryStore, there: Office) -> None:
-    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
-    error = await refused(raising(await moved(store, rewritten(LEAVE, "${second_approver}", "${approver}"), "L-0001")))
-    assert (error.code, error.params["what"]) == ("not_ready", "approver")
-    assert (await decide(there.engine, "L-0001-1", "U2", YES)).waits_for == ("U3",)
-
-
-async def test_nobody_who_is_asked_now_would_be_asked_again_in_the_version(store: MemoryStore, there: Office) -> None:
-    await there.engine.start_request("leave", {**LONG, "handover": "U5"}, "U1", "a", NOW)
-    await there.engine.execute_command(TransferCommand(task="L-0001-1", actor="U2", person="U5"), "b", NOW)
-    error = await refused(raising(await moved(store, rewritten(LEAVE, "${second_approver}", "${handover}"), "L-0001")))
-    assert (error.code, error.params["what"]) == ("not_ready", "handover")
+    await there.engine.start_request("leave", LONG, "U1", "b", NOW)
+    del store.files[LEAVE.definition.version]
+    assert await outcome(store, other(LEAVE), "L-0002") == ["not_ready"]
 
 
 async def test_a_way_that_only_a_resubmission_takes_has_its_people(store: MemoryStore, there: Office) -> None:
@@ -269,9 +233,3 @@ async def raising(moving: list[MigrationResult]) -> None:
     for one in moving:
         if one.error:
             raise one.error
-
-
-async def test_a_request_of_a_version_that_is_gone_stays(store: MemoryStore, there: Office) -> None:
-    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
-    del store.files[LEAVE.definition.version]
-    assert await outcome(store, other(LEAVE), "L-0001") == ["not_ready"]

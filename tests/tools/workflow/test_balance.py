@@ -5,15 +5,18 @@ from __future__ import annotations
 from datetime import date, timedelta
 from decimal import Decimal
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tools.company import LONG, SHORT, SICK, ZHANG, filled, refused, request
+from bot.core.i18n import render_value
+from tests.harness.corpus import corpus
+from tests.tools.company import LI, LONG, NOW, SHORT, SICK, ZHANG, filled, refused, request
+from tests.tools.office import decide, office
+from tests.tools.office import refused as refused_late
 from tools.day_words import list_day_words
 from tools.spec import ToolError
 from tools.workflow.engine.balance import list_remaining_days
-from tools.workflow.engine.state import OPEN, Request, Status
+from tools.workflow.engine.state import Decision, Request, Status
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.definition import load_shipped_processes
 
@@ -36,39 +39,30 @@ def test_the_balance_is_what_is_left_after_this_request() -> None:
     assert left(ANNUAL, request(LEAVE, on("2026-12-07", "2026-12-11"))) == [("2026", "3", "10")]
     assert left(ANNUAL, annual_days="15") == [("2026", "13", "15")]
     assert left({**ANNUAL, "end_half": "am"}) == [("2026", "8.5", "10")]
-
-
-def test_a_persons_own_allowance_goes_before_everybodys() -> None:
     zhang = ZHANG.model_copy(update={"allowance": Decimal("5.5")})
     assert list(list_remaining_days(LEAVE.form, filled(LEAVE, ANNUAL, zhang, annual_days="20"))) == [
         ("2026", "3.5", "5.5")
     ]
-
-
-def test_only_the_kind_that_has_a_balance_is_counted() -> None:
     assert left(SICK) == []
     assert left(ANNUAL, request(LEAVE, on("2026-12-07", "2026-12-11", kind="sick"))) == [("2026", "8", "10")]
     other = on("2026-12-07", "2026-12-11", kind="sick")
     assert filled(LEAVE, other, annual_days="1").days == "5", "more than the allowance"
 
 
-@pytest.mark.parametrize("status", Status)
-def test_running_and_approved_requests_count_and_no_others(status: Status) -> None:
+@corpus("status", Status)
+def test_waiting_and_approved_requests_count_and_no_others(status: Status) -> None:
     week = request(LEAVE, on("2026-12-07", "2026-12-11"), status=status)
-    counts = status in OPEN or status is Status.APPROVED
+    counts = status in (Status.WAITING, Status.REVOKING, Status.APPROVED)
     assert left(ANNUAL, week) == [("2026", "3" if counts else "8", "10")]
 
 
-def test_too_little_is_refused_with_what_is_left() -> None:
+def test_too_little_is_refused_with_what_is_left_of_each_year() -> None:
     week = request(LEAVE, on("2026-12-07", "2026-12-11"))
     form, more = on("2026-11-30", "2026-12-04", end_half="am"), {"earlier_requests": [week]}
     error = refused(LEAVE, form, more=more, annual_days="9")
     assert (error.code, error.field, error.ask) == ("no_balance", "end_date", True)
     assert {k: error.params[k] for k in ("left", "asked", "year")} == {"left": "4", "asked": "4.5", "year": "2026"}
     assert error.params["label"] == {"zh": "年假", "en": "Annual leave"}
-
-
-def test_a_request_over_new_year_takes_from_both_years() -> None:
     across = on("2026-12-30", "2027-01-05")
     assert left(across) == [("2026", "8", "10"), ("2027", "8", "10")]
     autumn = [request(LEAVE, on("2026-12-07", "2026-12-15"), id="L-0001")]
@@ -76,13 +70,10 @@ def test_a_request_over_new_year_takes_from_both_years() -> None:
     error = refused(LEAVE, across, more={"earlier_requests": [request(LEAVE, on("2026-12-07", "2026-12-17"))]})
     assert (error.params["year"], error.params["left"], error.params["asked"]) == ("2026", "1", "2")
     assert left(on("2027-03-01", "2027-03-08"), request(LEAVE, across)) == [("2027", "2", "10")]
-
-
-def test_last_years_leave_is_not_this_years() -> None:
     assert left(ANNUAL, request(LEAVE, on("2025-12-15", "2025-12-25"))) == [("2026", "8", "10")]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("form", "clashes"),
     [
         (on("2026-11-24", "2026-11-26"), True),
@@ -102,20 +93,14 @@ def test_the_same_half_day_is_never_asked_for_twice(form: dict[str, str], clashe
     error = refused(LEAVE, form, more={"earlier_requests": [other]})
     assert (error.code, error.field, error.params["request"]) == ("overlap", "start_date", "L-0007")
     assert (error.params["start"], error.params["end"]) == (list_day_words("2026-11-23"), list_day_words("2026-11-24"))
+    assert "L-0007" in render_value(error.note, "zh") and "撤回 L-0007" in render_value(error.note, "zh")
+    assert "withdraw L-0007" in render_value(error.note, "en"), "what can be said in answer"
 
 
-@pytest.mark.parametrize("status", [Status.REJECTED, Status.WITHDRAWN])
-def test_what_ended_without_approval_leaves_its_days_free(status: Status) -> None:
-    assert filled(LEAVE, SICK, more={"earlier_requests": [request(LEAVE, LONG, status=status)]})
-
-
-def test_without_itself_a_request_can_be_sent_again() -> None:
-    """The caller leaves it out of `earlier`; this is what would happen otherwise."""
-    assert refused(LEAVE, SICK, more={"earlier_requests": [request(LEAVE, SICK)]}).code == "overlap"
-    assert filled(LEAVE, SICK, more={"earlier_requests": []})
-
-
-def test_a_process_without_days_has_neither() -> None:
+def test_what_ended_without_approval_leaves_its_days_free_and_a_process_without_days_has_none() -> None:
+    for status in (Status.REJECTED, Status.WITHDRAWN, Status.REVISE):
+        assert filled(LEAVE, SICK, more={"earlier_requests": [request(LEAVE, LONG, status=status)]})
+    assert refused(LEAVE, SICK, more={"earlier_requests": [request(LEAVE, SICK)]}).code == "overlap", "with itself"
     taxi = {"amount": "1", "category": "transport", "reason": "x", "approver": "U2"}
     assert filled(EXPENSE, taxi, more={"earlier_requests": [request(EXPENSE, taxi)]})
 
@@ -132,7 +117,6 @@ def halves(request: Request) -> set[tuple[date, str]]:
     return {h for h in all_halves if (first, values["start_half"]) <= h <= (last, values["end_half"])}
 
 
-@settings(deadline=None, max_examples=60)
 @given(SPANS)
 def test_whatever_is_asked_for_no_half_day_is_taken_twice_and_no_year_overdrawn(
     spans: list[tuple[date, int, str, str]],
@@ -150,3 +134,16 @@ def test_whatever_is_asked_for_no_half_day_is_taken_twice_and_no_year_overdrawn(
     assert len(together) == len(set(together))
     for year in (2026, 2027):
         assert sum(WorkCalendar().get_day_status(day)[0] for day, _ in together if day.year == year) <= 2 * 10
+
+
+async def test_a_rejected_leave_holds_its_days_only_once_it_is_handed_in_again() -> None:
+    there = office()
+    week = {**SICK, "leave_type": "annual", "start_date": "2026-12-07", "end_date": "2026-12-11"}
+    await there.engine.start_request("leave", week, ZHANG.id, "one", NOW)
+    await decide(there.engine, "L-0001-1", LI.id, Decision.REJECT, "no", None, "no")
+    [balance] = await there.engine.list_balances(ZHANG.id, 2026)
+    assert (balance.pending, balance.remaining) == (0, 10)
+    day = {**week, "start_date": "2026-12-08", "end_date": "2026-12-09"}
+    await there.engine.start_request("leave", day, ZHANG.id, "two", NOW)
+    error = await refused_late(decide(there.engine, "L-0001-2", ZHANG.id, Decision.RESUBMIT, "", None, "again"))
+    assert (error.code, error.params["request"]) == ("overlap", "L-0002")

@@ -5,14 +5,17 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+import holidays
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.workflow.process.calendar import WorkCalendar, read_calendar
+from bot.core.i18n import translate
+from tests.harness.corpus import corpus
+from tools.workflow.process.calendar import KNOWN_YEARS, WorkCalendar, read_calendar
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("start", "start_half", "end", "end_half", "days", "estimated"),
     [
         ("2026-09-30", "pm", "2026-10-10", "am", "3", False),  # National Day, 10-10 is a make-up day
@@ -34,15 +37,19 @@ def test_lengths(start: str, start_half: str, end: str, end_half: str, days: str
     assert (length.working_days, length.is_estimated) == (Decimal(days), estimated)
 
 
-def test_an_override_wins_and_is_certain() -> None:
-    day = date(2027, 3, 1)
-    assert WorkCalendar().get_day_status(day) == (True, True)
-    assert WorkCalendar(overrides={day: False}).get_day_status(day) == (False, False)
-
-
-def test_other_countries() -> None:
+def test_other_countries_regions_movable_feasts_and_an_overrides_file() -> None:
     assert WorkCalendar("US").get_day_status(date(2026, 11, 26)) == (False, False), "Thanksgiving"
     assert WorkCalendar("US").get_day_status(date(2026, 10, 1)) == (True, False)
+    assert read_calendar("de-by").get_day_status(date(2026, 1, 6)) == (False, False)
+    assert read_calendar("DE").get_day_status(date(2026, 1, 6)) == (True, False)
+    assert read_calendar("SG").get_day_status(date(2030, 5, 16)) == (False, True), (
+        "the library only estimates Vesak Day"
+    )
+    assert read_calendar("SG").get_day_status(date(2030, 8, 9)) == (False, False)
+    text = '[days]\n2027-01-02 = "work"\n2027-01-04 = "off"\n'
+    calendar = read_calendar("CN", text)
+    assert calendar.get_day_status(date(2027, 1, 2)) == (True, False)
+    assert calendar.measure_working_time(date(2027, 1, 2), "am", date(2027, 1, 4), "pm").working_days == 1
 
 
 HALF = st.sampled_from(["am", "pm"])
@@ -55,18 +62,12 @@ def test_the_length_of_two_spans_is_the_sum_of_theirs(start: date, half: str, on
     calendar = WorkCalendar()
     cut, end = start + timedelta(days=one), start + timedelta(days=one + two + 1)
     whole = calendar.measure_working_time(start, half, end, last).working_days
-    next_day = cut + timedelta(days=1)
-    assert (
-        whole
-        == calendar.measure_working_time(start, half, cut, "pm").working_days
-        + calendar.measure_working_time(next_day, "am", end, last).working_days
-    )
+    cuts = [("pm", cut + timedelta(days=1), "am")]
     if (cut, "am") >= (start, half):
-        assert (
-            whole
-            == calendar.measure_working_time(start, half, cut, "am").working_days
-            + calendar.measure_working_time(cut, "pm", end, last).working_days
-        )
+        cuts.append(("am", cut, "pm"))
+    for ends, goes_on, begins in cuts:
+        before = calendar.measure_working_time(start, half, cut, ends).working_days
+        assert whole == before + calendar.measure_working_time(goes_on, begins, end, last).working_days
 
 
 @given(DAYS, HALF, st.integers(1, 366), HALF)
@@ -88,23 +89,7 @@ def test_an_override_wins_in_every_country(day: date, works: bool, country: str)
     assert calendar.measure_working_time(day, "pm", day, "pm").working_days == Decimal("0.5") * works
 
 
-def test_regions_and_movable_feasts() -> None:
-    assert read_calendar("de-by").get_day_status(date(2026, 1, 6)) == (False, False)
-    assert read_calendar("DE").get_day_status(date(2026, 1, 6)) == (True, False)
-    assert read_calendar("SG").get_day_status(date(2030, 5, 16)) == (False, True), (
-        "the library only estimates Vesak Day"
-    )
-    assert read_calendar("SG").get_day_status(date(2030, 8, 9)) == (False, False)
-
-
-def test_an_overrides_file_is_read() -> None:
-    text = '[days]\n2027-01-02 = "work"\n2027-01-04 = "off"\n'
-    calendar = read_calendar("CN", text)
-    assert calendar.get_day_status(date(2027, 1, 2)) == (True, False)
-    assert calendar.measure_working_time(date(2027, 1, 2), "am", date(2027, 1, 4), "pm").working_days == 1
-
-
-@pytest.mark.parametrize(
+@corpus(
     ("country", "text", "reason"),
     [
         ("XX", "", "'XX' is no country that has a calendar"),
@@ -125,10 +110,45 @@ def test_a_calendar_that_cannot_be_read_is_refused(country: str, text: str, reas
         read_calendar(country, text)
 
 
+@corpus(
+    ("country", "day", "is_worked"),
+    [
+        ("US", date(2026, 11, 26), False),
+        ("DE-BY", date(2026, 6, 4), False),  # Corpus Christi, in Bavaria
+        ("DE", date(2026, 6, 4), True),
+        ("JP", date(2026, 5, 6), False),
+        ("GB", date(2026, 12, 28), False),  # in place of a Saturday
+        ("GB", date(2026, 12, 29), True),
+    ],
+)
+def test_golden_days_of_other_countries_whatever_version_of_the_data_is_installed(
+    country: str, day: date, is_worked: bool
+) -> None:
+    assert WorkCalendar(country).get_day_status(day)[0] is is_worked
+
+
+def test_both_sources_agree_on_chinas_last_known_years() -> None:
+    """So that an estimate is right at least where its source knows the notice."""
+    for year in KNOWN_YEARS[-3:]:
+        days = [date(year, 1, 1) + timedelta(days=n) for n in range(365)]
+        by_estimate = holidays.country_holidays("CN", years=year)
+        assert [d for d in days if by_estimate.is_working_day(d) != WorkCalendar().get_day_status(d)[0]] == []
+
+
+def test_a_year_that_is_missing_is_unknown_here_and_nothing_is_said_of_a_notice() -> None:
+    assert [WorkCalendar().get_day_status(date(year, 7, 1))[1] for year in (KNOWN_YEARS[-1], KNOWN_YEARS[-1] + 1)] == [
+        False, True,
+    ]  # fmt: skip
+    for key in ("fact.days_estimated", "result.working_days_estimated", "error.zero_days_estimated"):
+        params = dict.fromkeys(("days", "n", "first", "last", "start", "end"), "1")
+        assert "本版本还不知道当年的放假安排" in translate(key, "zh", **params)
+        assert "this version does not know that year’s public holidays" in translate(key, "en", **params)
+
+
 SHANGHAI, LONDON = ZoneInfo("Asia/Shanghai"), ZoneInfo("Europe/London")
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("moment", "opens"),
     [
         ("2026-11-20 09:00", None),
@@ -147,12 +167,47 @@ def test_working_hours(moment: str, opens: str | None) -> None:
     assert WorkCalendar().find_next_opening(at.astimezone(UTC), SHANGHAI) == expected, (
         "whatever zone the moment is given in"
     )
+    ten = datetime(2026, 11, 20, 10, 0, tzinfo=SHANGHAI)
+    assert WorkCalendar("GB").find_next_opening(ten, SHANGHAI) is None
+    opens_there = datetime(2026, 11, 20, 9, 0, tzinfo=LONDON)
+    assert WorkCalendar("GB").find_next_opening(ten, LONDON) == opens_there, "those of the person's time zone"
 
 
-def test_working_hours_are_those_of_the_persons_time_zone() -> None:
-    at = datetime(2026, 11, 20, 10, 0, tzinfo=SHANGHAI)
-    assert WorkCalendar("GB").find_next_opening(at, SHANGHAI) is None
-    assert WorkCalendar("GB").find_next_opening(at, LONDON) == datetime(2026, 11, 20, 9, 0, tzinfo=LONDON)
+@corpus(
+    ("start", "hours", "ends"),
+    [
+        ("2026-11-20 18:00", 24, "2026-11-24 09:00"),  # Friday evening: Monday has passed
+        ("2026-11-20 18:00", 36, "2026-11-25 09:00"),
+        ("2026-11-20 18:00", 72, "2026-11-26 09:00"),
+        ("2026-11-20 10:00", 24, "2026-11-23 10:00"),
+        ("2026-11-23 10:00", 24, "2026-11-24 10:00"),  # on a working day as by the clock
+        ("2026-11-23 07:00", 24, "2026-11-24 09:00"),
+        ("2026-11-23 10:00", 4, "2026-11-23 14:00"),
+        ("2026-11-23 16:00", 4, "2026-11-24 11:00"),
+        ("2026-11-23 17:59", 0.5, "2026-11-23 18:29"),  # less than an hour passes by the clock
+        ("2026-09-30 17:00", 24, "2026-10-08 17:00"),  # over National Day
+        ("2026-10-09 17:00", 24, "2026-10-10 17:00"),  # a Saturday that is worked
+    ],
+)
+def test_a_length_passes_in_working_hours_its_days_as_working_days(start: str, hours: float, ends: str) -> None:
+    begins, end = (datetime.fromisoformat(at).replace(tzinfo=SHANGHAI) for at in (start, ends))
+    assert WorkCalendar().add_working_time(begins.astimezone(UTC), timedelta(hours=hours), SHANGHAI) == end
+
+
+@given(
+    st.datetimes(datetime(2026, 1, 1), datetime(2027, 12, 1)),
+    st.timedeltas(timedelta(minutes=1), timedelta(days=9)),
+    st.sampled_from(["Asia/Shanghai", "America/New_York"]),
+)
+def test_working_time_is_never_over_before_the_clock_says_so_and_half_of_it_never_after_the_whole(
+    moment: datetime, length: timedelta, zone: str
+) -> None:
+    at, where, calendar = moment.replace(tzinfo=UTC), ZoneInfo(zone), WorkCalendar()
+    end = calendar.add_working_time(at, length, where)
+    assert at <= calendar.add_working_time(at, length, where, share=0.5) <= end
+    assert end >= at + length - timedelta(hours=1), "an hour may be missing when the clocks go forward"
+    if length >= timedelta(hours=1):
+        assert calendar.find_next_opening(end, where) is None
 
 
 @given(

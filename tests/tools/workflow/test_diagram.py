@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.corpus import corpus
 from tests.harness.processes import FILES
 from tools.spec import ToolError
 from tools.workflow.diagram.label_placement import LabelPlacer, build_segment_boxes, list_label_positions
@@ -69,22 +70,11 @@ def refused(bpmn: bytes, font: Path | None = None) -> str:
 
 
 @drawn
-def test_every_node_and_flow_has_its_place(bpmn: bytes) -> None:
+def test_flows_begin_and_end_at_what_they_join_and_nothing_covers_anything(bpmn: bytes) -> None:
     assert has_diagram(bpmn)
     diagram = read_diagram(bpmn)
     ids = [one.id for one in (*diagram.shapes, *diagram.edges)]
-    assert sorted(ids) == sorted(re.findall(r'bpmnElement="(\w+)"', bpmn.decode())[1:])
-
-
-@pytest.mark.parametrize("lost", ["BPMNShape", "BPMNEdge"])
-def test_half_a_picture_is_none(lost: str) -> None:
-    less = re.sub(rf"<bpmndi:{lost} .*?</bpmndi:{lost}>".encode(), b"", LEAVE, count=1, flags=re.DOTALL)
-    assert not has_diagram(less) and refused(less) == "no_diagram"
-
-
-@drawn
-def test_flows_begin_and_end_at_what_they_join_and_cross_nothing_else(bpmn: bytes) -> None:
-    diagram = read_diagram(bpmn)
+    assert sorted(ids) == sorted(re.findall(r'bpmnElement="(\w+)"', bpmn.decode())[1:]), "each has its place"
     found = re.findall(r'<bpmn:sequenceFlow id="(\w+)".*?sourceRef="(\w+)" targetRef="(\w+)"', bpmn.decode())
     ends = {id: (source, target) for id, source, target in found}
     shapes = {shape.id: shape for shape in diagram.shapes}
@@ -94,10 +84,6 @@ def test_flows_begin_and_end_at_what_they_join_and_cross_nothing_else(bpmn: byte
         for shape in shapes.values():
             crossed = sum(line.measure_overlap(shape.box) for line in build_segment_boxes(edge.points))
             assert shape.id in ends[edge.id] or not crossed, (edge.id, shape.id)
-
-
-@drawn
-def test_nothing_covers_anything(bpmn: bytes) -> None:
     outside = [shape for shape in read_diagram(bpmn).shapes if shape.kind != "boundaryEvent"]
     assert not [(a.id, b.id) for a, b in combinations(outside, 2) if a.box.measure_overlap(b.box)]
     names = [(one.text, area(one)) for one in texts(render_svg(bpmn, [], [], "zh"))]
@@ -115,14 +101,8 @@ def test_what_was_taken_is_what_is_current_and_what_is_not_are_told_apart() -> N
     assert (heads.count("done head thin"), heads.count("now head thin")) == (2, 0)
     assert render_svg(LEAVE, (), (), "en").count('class="tick"') == 1
     assert render_svg(LEAVE, ("first_level",), (), "en").count('class="tick"') == 2
-
-
-def test_the_legend_is_in_the_readers_language() -> None:
     assert "当前步骤" in written(render_svg(LEAVE, (), (), "zh"))
     assert "Current step" in written(render_svg(LEAVE, (), (), "en"))
-
-
-def test_several_people_and_timers_have_their_signs() -> None:
     shapes: dict[str, Shape] = {shape.id: shape for shape in read_diagram(SHIPPED["expense"]).shapes}
     assert shapes["finance"].multi_instance == "parallel" and not shapes["approval"].multi_instance
     assert shapes["finance_remind"].kind == "boundaryEvent"
@@ -135,7 +115,7 @@ def test_a_name_never_becomes_markup(name: str) -> None:
     assert f"a{name}".startswith((shown.text or "").rstrip("…"))
 
 
-@pytest.mark.parametrize(
+@corpus(
     "place",
     [
         "",
@@ -145,50 +125,38 @@ def test_a_name_never_becomes_markup(name: str) -> None:
         '<dc:Bounds x="0" y="0" width="80"/>',
     ],
 )
-def test_a_shape_without_a_sensible_size_is_no_picture(place: str) -> None:
+def test_a_shape_without_a_sensible_size_half_a_picture_and_a_file_that_is_none_are_no_picture(place: str) -> None:
     assert refused(small("审批", place)) == "no_diagram"
+    for lost in ("BPMNShape", "BPMNEdge"):
+        less = re.sub(rf"<bpmndi:{lost} .*?</bpmndi:{lost}>".encode(), b"", LEAVE, count=1, flags=re.DOTALL)
+        assert not has_diagram(less) and refused(less) == "no_diagram"
+    for file in (b"", b"<a/>", b"\xff", b'<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>'):
+        assert refused(file) == "no_diagram"
 
 
-@pytest.mark.parametrize("file", [b"", b"<a/>", b"\xff", b'<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>'])
-def test_a_file_that_is_none_is_no_picture(file: bytes) -> None:
-    assert refused(file) == "no_diagram"
-
-
-async def test_chinese_can_be_read() -> None:
+async def test_every_shipped_process_is_painted_and_the_same_picture_once_and_chinese_can_be_read() -> None:
     """Characters that a font does not have all look the same."""
     one, other = await render_picture(small("审"), [], [], "en"), await render_picture(small("批"), [], [], "en")
     assert one.startswith(PNG) and other.startswith(PNG) and one != other
-
-
-def test_a_name_the_font_cannot_write_is_no_picture_and_never_boxes(tmp_path: Path) -> None:
-    assert refused(small("อนุมัติ")) == "no_font"
-    assert refused(small("审批"), tmp_path / "none.otf") == "no_font"
-    assert (
-        FONT
-        and not list_missing_glyphs("请假审批：≤ 1 天，Größe €5…", FONT)
-        and list_missing_glyphs("审😀", FONT) == "😀"
-    )
-
-
-def test_every_shipped_process_can_be_painted() -> None:
     for bpmn in SHIPPED.values():
         assert render_png(bpmn, TAKEN, ["first_level"], "zh").startswith(PNG)
-
-
-def test_the_same_picture_is_painted_once() -> None:
     first = render_png(small("审批"), ["t", "u"], [], "zh")
     assert render_png(small("审批"), ("u", "t"), set(), "zh") is first
     assert render_png(small("审批"), [], ["t"], "zh") != first
-
-
-def test_a_renderer_that_fails_says_so() -> None:
     assert FONT
     with pytest.raises(ToolError) as error:
         rasterize_svg("no picture at all", FONT, 1)
     assert error.value.code == "no_picture"
 
 
-@pytest.mark.parametrize(
+def test_a_name_the_font_cannot_write_is_no_picture_and_never_boxes(tmp_path: Path) -> None:
+    assert refused(small("อนุมัติ")) == "no_font"
+    assert refused(small("审批"), tmp_path / "none.otf") == "no_font"
+    assert FONT and not list_missing_glyphs("请假审批：≤ 1 天，Größe €5…", FONT)
+    assert list_missing_glyphs("审😀", FONT) == "😀"
+
+
+@corpus(
     ("name", "ems", "most", "split", "shown"),
     [
         ("", 8, 3, False, ()),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.harness.corpus import corpus
 from tests.tools.office import LONG, NOW, PEOPLE, SHORT, SICK, TAXI, ZHANG
 from tests.tools.workflow import spiff
 from tests.tools.workflow.flows import AMOUNTS, AUTHOR, CROWD, Flow, flows, written
@@ -109,14 +110,14 @@ def form_of(process: Process, form: dict[str, str]) -> FilledForm:
 def test_shipped_processes_run_alike(process: Process) -> None:
     decisions = 0
     forms = tuple(form_of(process, form) for form in FORMS[process.key])
-    for seed in range(100):
+    for seed in range(40):
         random = Random(seed)
         both = Both(process.definition, process.bpmn, ZHANG.id, random.choice(forms))
         decisions += play(both, forms, random)
-    assert decisions > 150, "or it says little"
+    assert decisions > 60, "or it says little"
 
 
-QUICK = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=200, suppress_health_check=list(HealthCheck))
 
 
 def compiled(flow: Flow) -> ProcessDefinition:
@@ -159,7 +160,7 @@ WRONG: dict[str, tuple[object, str, object]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@corpus("wrong", WRONG)
 def test_an_engine_that_runs_otherwise_is_seen(wrong: str) -> None:
     with patch.object(*WRONG[wrong]), pytest.raises(AssertionError):
-        run_alike(settings(QUICK, phases=[Phase.generate], derandomize=True, database=None))
+        run_alike(settings(QUICK, phases=[Phase.generate]))

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from redis.asyncio import Redis
 
-from tests.harness.memory_store import MemoryStore
+from tests.harness.corpus import corpus
 from tests.tools.company import CHOICE
 from tests.tools.office import NOW, SICK, TAXI, office, withdraw
 from tools.spec import ToolError
@@ -16,16 +16,14 @@ from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.redis_store import RedisStore
-from tools.workflow.engine.store import Store
 from tools.workflow.process.definition import compile_process, load_shipped_processes, parse_form
 
 EXPENSE = next(one for one in load_shipped_processes() if one.key == "expense")
 
 
-@pytest.fixture(params=["memory", "redis"])
-def engine(request: pytest.FixtureRequest) -> EmbeddedEngine:
-    store: Store = MemoryStore() if request.param == "memory" else RedisStore(request.getfixturevalue("redis"))
-    return office(store, policy=CHOICE).engine
+@pytest.fixture
+def engine(redis: Redis) -> EmbeddedEngine:
+    return office(RedisStore(redis), policy=CHOICE).engine
 
 
 async def start(
@@ -43,31 +41,31 @@ async def asked(engine: EmbeddedEngine, key: str, again: str | None = "", **more
     return str(told.value.params["request"])
 
 
-async def test_the_same_is_asked_about_and_started_knowingly(engine: EmbeddedEngine) -> None:
+async def test_the_same_is_asked_about_for_its_time_and_started_knowingly(engine: EmbeddedEngine) -> None:
     assert (await start(engine, "a")).request == "E-0001"
     assert await asked(engine, "b", minutes=2) == "E-0001"
     assert (await start(engine, "a")).request == "E-0001", "the same command is answered, not asked about"
     assert (await start(engine, "b", "E-0001", minutes=2)).request == "E-0002"
     assert await asked(engine, "c", "E-0001", minutes=3) == "E-0002", "what they know of is not all that there is"
+    assert await asked(engine, "c", minutes=11.9) == "E-0002"
+    assert (await start(engine, "c", minutes=12)).request == "E-0003"
 
 
-@pytest.mark.parametrize("change", [{"amount": "87"}, {"reason": "回公司"}, {"category": "meals"}])
-async def test_what_differs_in_anything_is_not_the_same(engine: EmbeddedEngine, change: dict[str, str]) -> None:
+async def test_what_differs_in_anything_or_is_somebody_elses_or_withdrawn_is_not_the_same(
+    engine: EmbeddedEngine,
+) -> None:
     await start(engine, "a")
-    assert (await start(engine, "b", **change)).request == "E-0002"
-
-
-async def test_after_its_time_nobody_is_asked(engine: EmbeddedEngine) -> None:
-    await start(engine, "a")
-    assert await asked(engine, "b", minutes=9.9) == "E-0001"
-    assert (await start(engine, "b", minutes=10)).request == "E-0002"
-
-
-async def test_neither_for_somebody_elses_nor_for_one_that_was_withdrawn(engine: EmbeddedEngine) -> None:
-    await start(engine, "a")
-    assert (await start(engine, "b", author="U4")).request == "E-0002"
+    for n, change in enumerate(({"amount": "87"}, {"reason": "回公司"}, {"category": "meals"}, {"author": "U4"}), 2):
+        assert (await start(engine, f"b{n}", **change)).request == f"E-{n:04d}"
+    for n in range(25):
+        await start(engine, f"k{n}", reason=f"去客户现场 {n}", minutes=1)
+    assert await asked(engine, "c", minutes=2) == "E-0001", "many others since do not hide it"
     await withdraw(engine, "E-0001", "U1")
-    assert (await start(engine, "c")).request == "E-0003"
+    assert (await start(engine, "c", minutes=2)).request == "E-0031"
+    await engine.start_request("leave", SICK, "U1", "d", NOW, again="")
+    with pytest.raises(ToolError) as told:
+        await engine.start_request("leave", SICK, "U1", "e", NOW, again="")
+    assert told.value.code == "overlap", "as ever"
 
 
 async def test_of_many_at_once_one_starts(engine: EmbeddedEngine) -> None:
@@ -77,29 +75,12 @@ async def test_of_many_at_once_one_starts(engine: EmbeddedEngine) -> None:
     assert len(await engine.list_own_requests("U1")) == 1
 
 
-async def test_without_the_question_all_of_them_start(engine: EmbeddedEngine) -> None:
+async def test_without_the_question_all_of_them_start_and_of_one_command_one(engine: EmbeddedEngine) -> None:
     """Negative control: `again` None is a start that nobody can be asked about."""
     done = await asyncio.gather(*(start(engine, f"k{n}", None) for n in range(8)))
     assert len({one.request for one in done}) == 8
-
-
-async def test_the_same_command_twice_at_once_is_one_and_asks_nobody(engine: EmbeddedEngine) -> None:
-    done = await asyncio.gather(*(start(engine, "k") for _ in range(8)))
-    assert {one.request for one in done} == {"E-0001"}
-
-
-async def test_many_others_since_do_not_hide_it(engine: EmbeddedEngine) -> None:
-    await start(engine, "a")
-    for n in range(25):
-        await start(engine, f"k{n}", reason=f"去客户现场 {n}", minutes=1)
-    assert await asked(engine, "b", minutes=2) == "E-0001"
-
-
-async def test_an_overlapping_leave_is_refused_as_ever(engine: EmbeddedEngine) -> None:
-    await engine.start_request("leave", SICK, "U1", "a", NOW, again="")
-    with pytest.raises(ToolError) as told:
-        await engine.start_request("leave", SICK, "U1", "b", NOW, again="")
-    assert told.value.code == "overlap"
+    done = await asyncio.gather(*(start(engine, "same", amount="1") for _ in range(8)))
+    assert {one.request for one in done} == {"E-0009"}
 
 
 def changed(old: str, new: str) -> bytes:
@@ -108,13 +89,7 @@ def changed(old: str, new: str) -> bytes:
     return text.replace(old, new).encode()
 
 
-def test_a_form_without_the_rows_has_the_window_and_no_identical_fields() -> None:
-    rows = [line for line in EXPENSE.toml.decode().splitlines() if not line.startswith(("again_minutes", "identical"))]
-    form = parse_form("\n".join(rows).encode())
-    assert (form.again_minutes, form.identical) == (10, ())
-
-
-@pytest.mark.parametrize(
+@corpus(
     ("old", "new", "says"),
     [
         ("again_minutes = 10", "again_minutes = -1", "again_minutes"),
@@ -127,8 +102,11 @@ def test_rows_that_make_no_sense_are_refused_with_their_name(old: str, new: str,
         parse_form(changed(old, new))
 
 
-async def test_a_window_of_nothing_never_asks(redis: Redis) -> None:
+async def test_a_form_without_the_rows_has_the_window_and_a_window_of_nothing_never_asks(redis: Redis) -> None:
     free = compile_process(EXPENSE.bpmn, changed("again_minutes = 10", "again_minutes = 0"))
     engine = office(RedisStore(redis)).engine
     await engine.deploy_process(free)
     assert [(await start(engine, key)).request for key in "ab"] == ["E-0001", "E-0002"]
+    rows = [line for line in EXPENSE.toml.decode().splitlines() if not line.startswith(("again_minutes", "identical"))]
+    form = parse_form("\n".join(rows).encode())
+    assert (form.again_minutes, form.identical) == (10, ())

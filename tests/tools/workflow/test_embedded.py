@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.harness.corpus import corpus
 from tests.harness.memory_store import MemoryStore
-from tests.tools.office import LI, NOW, SICK, WANG, ZHANG, People
+from tests.tools.office import LI, LIN, NOW, SICK, TAXI, WANG, ZHANG, People
 from tools.spec import ToolError
 from tools.workflow.engine.commands import (
     CcCommand,
@@ -20,7 +21,7 @@ from tools.workflow.engine.commands import (
 )
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.state import Decision, Delegation, Status
-from tools.workflow.engine.store import RequestChange, WriteConflictError
+from tools.workflow.engine.store import RequestChange, StartContext, WriteConflictError
 from tools.workflow.process.definition import load_shipped_processes
 
 GONE = "L-9999" + "9" * 50
@@ -40,7 +41,7 @@ def open_engine() -> EmbeddedEngine:
     return EmbeddedEngine(MemoryStore(), load_shipped_processes(), People())
 
 
-@pytest.mark.parametrize("command", [*OF_REQUESTS, *OF_TASKS])
+@corpus("command", [*OF_REQUESTS, *OF_TASKS])
 async def test_a_command_for_what_is_not_there_says_so(command: Any) -> None:
     engine, code = open_engine(), "no_request" if command in OF_REQUESTS else "no_task"
     for attempt in (engine.preview_command(command, NOW), engine.execute_command(command, "k", NOW)):
@@ -66,7 +67,7 @@ async def test_who_looks_for_what_is_not_there_is_told() -> None:
     assert await engine.list_decided_tasks(LI.id) == () == await engine.list_cc_requests(LI.id)
 
 
-async def test_an_id_is_read_in_any_case_and_with_blanks_around_it() -> None:
+async def test_an_id_is_read_in_any_case_and_with_blanks_around_it_and_a_command_without_a_key_is_a_mistake() -> None:
     engine = open_engine()
     await engine.start_request("leave", SICK, ZHANG.id, "start", NOW)
     assert (await engine.get_request(" l-0001 ")).id == "L-0001"
@@ -75,26 +76,10 @@ async def test_an_id_is_read_in_any_case_and_with_blanks_around_it() -> None:
     withdraw = WithdrawCommand(request=" l-0001 ", actor=ZHANG.id)
     assert (await engine.preview_command(withdraw, NOW)).status is Status.WITHDRAWN
     assert (await engine.get_request("L-0001")).status is Status.WAITING, "a look changes nothing"
-
-
-async def test_a_command_without_a_key_is_a_mistake() -> None:
-    engine = open_engine()
     with pytest.raises(ValueError, match="idempotency key"):
         await engine.start_request("leave", SICK, ZHANG.id, "", NOW)
     with pytest.raises(ValueError, match="idempotency key"):
         await engine.execute_command(OF_REQUESTS[0], "", NOW)
-
-
-async def test_the_same_command_again_has_the_same_answer() -> None:
-    engine = open_engine()
-    first = await engine.start_request("leave", SICK, ZHANG.id, "start", NOW)
-    assert await engine.start_request("leave", {}, ZHANG.id, "start", NOW) == first
-    decide = DecideCommand(task="L-0001-1", actor=LI.id, decision=Decision.APPROVE)
-    done = await engine.execute_command(decide, "decide", NOW)
-    assert await engine.execute_command(decide, "decide", NOW) == done
-    assert len(await engine.list_events("L-0001")) == 2
-    assert [one.task.id for one in await engine.list_decided_tasks(LI.id)] == ["L-0001-1"]
-    assert (await engine.list_todo_tasks(LI.id, NOW)).tasks == ()
 
 
 class Busy(MemoryStore):
@@ -110,7 +95,7 @@ async def test_a_timer_of_what_has_ended_goes_and_one_that_somebody_else_holds_u
     await engine.start_request("leave", SICK, ZHANG.id, "start", NOW)
     timers = dict(await store.list_members("timers"))
     assert timers
-    late = NOW + timedelta(days=99)
+    late = NOW + timedelta(weeks=14)
     busy = Busy(requests=store.requests, records=store.records, files=store.files, lists=store.lists)
     held_up = EmbeddedEngine(busy, load_shipped_processes(), People())
     assert await held_up.run_due_jobs(late) == len(timers)
@@ -122,6 +107,66 @@ async def test_a_timer_of_what_has_ended_goes_and_one_that_somebody_else_holds_u
     store.lists["timers", ""] = {**timers, "L-0001-1|another": 1, f"{GONE}-1|x": 1}
     assert await engine.run_due_jobs(late) == len(timers) + 2
     assert await store.list_members("timers") == ()
+
+
+class OvertakenStore(MemoryStore):
+    """The first look at a start sees the requests that another process has just stored, and not yet the answer."""
+
+    looks = 0
+
+    async def load_start_context(self, key: str, person: str) -> StartContext:
+        self.looks += 1
+        found = await super().load_start_context(key, person)
+        return found._replace(answer=None) if self.looks == 1 else found
+
+
+@pytest.mark.parametrize(
+    ("process", "form", "refusal"), [("leave", SICK, "overlap"), ("expense", TAXI, "started_already")]
+)
+async def test_a_start_that_another_process_has_made_gets_its_answer(
+    process: str, form: dict[str, str], refusal: str
+) -> None:
+    """By now its own days are taken, or the same was started a moment ago: by this very command."""
+    store = MemoryStore()
+    first = await EmbeddedEngine(store, load_shipped_processes(), People()).start_request(
+        process, form, ZHANG.id, "same", NOW, again=""
+    )
+    overtaken = OvertakenStore(**vars(store))
+    engine = EmbeddedEngine(overtaken, load_shipped_processes(), People())
+    assert await engine.start_request(process, form, ZHANG.id, "same", NOW, again="") == first
+    assert overtaken.looks == 2 and [r.id for r in await engine.list_own_requests(ZHANG.id)] == [first.request]
+    with pytest.raises(ToolError) as error:
+        await engine.start_request(process, form, ZHANG.id, "another", NOW, again="")
+    assert error.value.code == refusal, "another command has no answer, and hears why"
+
+
+async def test_what_waits_for_somebody_goes_to_the_deputy_too_when_the_absence_begins() -> None:
+    engine, day = open_engine(), timedelta(days=1)
+    for n, (person, form) in enumerate(
+        [(ZHANG, TAXI), (ZHANG, {**TAXI, "amount": "9"}), (LIN, {**TAXI, "approver": "U3"})]
+    ):
+        await engine.start_request("expense", form, person.id, f"start {n}", NOW)
+    await engine.start_request("leave", SICK, ZHANG.id, "start", NOW)
+    await engine.execute_command(DecideCommand(task="L-0001-1", actor=LI.id, decision=Decision.APPROVE), "yes", NOW)
+    for name, begins in (("soon", NOW + day), ("later", NOW + 2 * day), ("never", NOW + 2.5 * day)):
+        away = Delegation(id=name, person=LI.id, deputy=WANG.id, start=begins, end=begins + day / 4)
+        await engine.add_delegation(away, NOW)
+    await engine.end_delegation(LI.id, "never", NOW)
+
+    async def list_announced() -> list[tuple[str, str, str]]:
+        found = [event for event in await engine.list_outbox(99) if event.kind == "deputy"]
+        await engine.mark_sent([event.id for event in found])
+        return sorted((event.id, event.data["task"], event.data["person"]) for event in found)
+
+    assert (await engine.run_due_jobs(NOW + day / 2), await list_announced()) == (0, [])
+    await engine.run_due_jobs(NOW + day)
+    waiting = ["E-0001-1", "E-0002-1"]
+    assert await list_announced() == [(f"soon:{task}", task, LI.id) for task in waiting], "no other's, no decided one"
+    await engine.run_due_jobs(NOW + day)
+    assert await list_announced() == [], "once"
+    await engine.execute_command(DecideCommand(task="E-0001-1", actor=LI.id, decision=Decision.APPROVE), "too", NOW)
+    await engine.run_due_jobs(NOW + 2.1 * day)
+    assert await list_announced() == [("later:E-0002-1", "E-0002-1", LI.id)]
 
 
 async def test_who_is_told_is_told_the_names_of_who_did_it_and_for_whom() -> None:

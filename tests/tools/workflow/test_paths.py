@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import pytest
-
+from tests.harness.corpus import corpus
 from tests.tools.office import NOW
 from tests.tools.workflow.drawing import compiled, drawn
 from tools.workflow.bpmn.graph import NodeKind, ProcessDefinition
@@ -78,7 +77,7 @@ def ask_everybody(definition: ProcessDefinition) -> tuple[list[str], Request]:
     return [task.node for task in request.tasks], request
 
 
-@pytest.mark.parametrize("way", WAYS)
+@corpus("way", WAYS)
 def test_what_is_foreseen_is_what_happens(way: str) -> None:
     definition = compiled(drawn(WAYS[way], tasks=TASKS))
     asked, ended = ask_everybody(definition)

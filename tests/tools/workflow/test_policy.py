@@ -8,12 +8,15 @@ from decimal import Decimal
 import pytest
 from pydantic import ValidationError
 
+from tests.harness.corpus import corpus
 from tests.tools.company import LI, LIN, PEOPLE, WANG, ZHANG, ZHAO
-from tests.tools.workflow.trip import FORM, trip, user
+from tests.tools.workflow.trip import FORM
 from tools.spec import Person
 from tools.workflow.bpmn.graph import InvalidDefinitionError
+from tools.workflow.engine.assignment import find_dead_ends, find_unserved
 from tools.workflow.process.checks import check_policy
 from tools.workflow.process.definition import load_shipped_processes, parse_form
+from tools.workflow.process.forms import Form
 from tools.workflow.process.policy import AssigneeResolver, PeopleSelector, PolicyRow, parse_policy
 
 ADMIN = Person(id="U9", name="管理员", roles=frozenset({"admin"}))
@@ -27,7 +30,7 @@ def selected(words: str, author: Person = ZHANG) -> list[str]:
     return [p.name for p in found]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("words", "people"),
     [
         ("manager", ["李四"]),
@@ -42,18 +45,18 @@ def selected(words: str, author: Person = ZHANG) -> list[str]:
         ("field cc", ["赵六", "李文光"]),
         ("cc", ["赵六", "李文光"]),
         ("manager of manager of manager", []),
+        *(
+            (odd, None)
+            for odd in ("", "boss of me", "role", "role a b", "person", "manager of", "manager of  ", "李四")
+        ),
     ],
 )
-def test_selectors(words: str, people: list[str]) -> None:
-    assert selected(words) == people
-
-
-@pytest.mark.parametrize(
-    "words", ["", "boss of me", "role", "role a b", "person", "manager of", "manager of  ", "李四"]
-)
-def test_what_is_no_selector_is_refused(words: str) -> None:
-    with pytest.raises(ValidationError, match="names nobody"):
-        PeopleSelector.model_validate(words)
+def test_selectors(words: str, people: list[str] | None) -> None:
+    if people is None:
+        with pytest.raises(ValidationError, match="names nobody"):
+            PeopleSelector.model_validate(words)
+    else:
+        assert selected(words) == people
 
 
 def deciders(*who: str, author: Person = ZHANG, people: tuple[Person, ...] = PEOPLE, taken: str = "") -> list[str]:
@@ -64,28 +67,22 @@ def deciders(*who: str, author: Person = ZHANG, people: tuple[Person, ...] = PEO
     return [p.name for p in found]
 
 
-def test_what_would_be_the_authors_own_goes_up_to_the_next_manager() -> None:
+def test_what_would_be_the_authors_own_goes_up_to_the_next_manager_or_to_an_administrator() -> None:
     assert deciders("field approver", author=LI) == ["王五"]
     assert deciders("field approver", author=LI, taken=WANG.id) == []
     assert deciders("role finance", author=ZHAO) == ["王五"]
     assert deciders("manager of approver", "role finance", author=WANG) == ["赵六"], "nobody above: the next selector"
-
-
-def test_with_nobody_above_it_goes_to_an_administrator_and_only_then() -> None:
     people = (*PEOPLE, ADMIN)
     assert deciders("manager of approver", author=WANG, people=people) == ["管理员"]
     assert deciders("manager of approver", author=WANG) == []
     assert deciders("role unknown", author=WANG, people=people) == [], "nobody was named, not the author"
     assert deciders("role admin", author=ADMIN, people=people) == [], "not even an administrator decides their own"
-
-
-def test_managers_in_a_circle_end() -> None:
     one, two = (Person(id=i, name=i, manager=m) for i, m in (("a", "b"), ("b", "a")))
     assert deciders("person x", "manager", author=one, people=(one, two), taken="b") == []
     assert deciders("manager of manager", author=one, people=(one, two)) == ["b"]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("department", "values", "applies"),
     [
         ("Sales", {"days": 4, "kind": "sick"}, True),
@@ -109,12 +106,36 @@ def test_a_row_holds_for_a_department_and_a_condition(
 FILE = '[[policy]]\nprocess = "leave"\nlevel = "second_approver"\nwho = ["role hr"]\n'
 
 
+def test_who_can_be_decided_for_is_told_of_fields_levels_and_roles_alike() -> None:
+    leave, expense = load_shipped_processes()
+    assert find_unserved(leave.form, leave.definition, (), (*PEOPLE, ADMIN)) == {}, "the control"
+    nobody = (LI.model_copy(update={"manager": None}), LIN)
+    unserved = find_unserved(leave.form, leave.definition, (), nobody)
+    assert sorted(unserved) == ["approver", "second_approver", "third_approver"]
+    assert find_unserved(expense.form, expense.definition, (), (LI, WANG))["finance_approvers"] == [LI, WANG]
+    by_form = parse_policy('[[policy]]\nprocess = "leave"\nlevel = "second_approver"\nwho = ["manager of approver"]')
+    assert "second_approver" not in find_unserved(leave.form, leave.definition, by_form, nobody), "only a form tells"
+
+
+def test_a_task_is_a_dead_end_if_no_row_or_only_roles_without_holders_are_named() -> None:
+    expense = load_shipped_processes()[1]
+    (step,) = [node.id for node in expense.definition.nodes.values() if "finance_approvers" in node.who]
+
+    def ends(roles: frozenset[str] | None, form: Form = expense.form) -> list[tuple[str, frozenset[str]]]:
+        return list(find_dead_ends(form, expense.definition, (), roles))
+
+    assert ends(frozenset()) == [(step, frozenset({"finance"}))], "the approver can also be a manager"
+    assert ends(frozenset({"finance"})) == ends(None) == []
+    bare = expense.form.model_copy(update={"policy": expense.form.policy[:1]})
+    assert ends(frozenset({"finance"}), bare) == ends(None, bare) == [(step, frozenset())]
+
+
 def test_a_policy_file_is_read_and_fits_its_process() -> None:
     check_policy(parse_policy(FILE), [p.form for p in load_shipped_processes()])
     assert parse_policy("") == ()
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("text", "reason"),
     [
         (FILE.replace("role hr", "boss of me"), "policy row 1, who 1: 'boss of me' names nobody"),
@@ -126,16 +147,7 @@ def test_a_policy_file_is_read_and_fits_its_process() -> None:
         ("[policies]", "policies: Extra inputs"),
         ("policy = 3", "policy:"),
         ("[[policy", "at end of document"),
-    ],
-)
-def test_a_malformed_policy_file_is_refused_with_its_row(text: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(reason)):
-        parse_policy(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
+        # well-formed, and it does not fit
         (FILE.replace('"leave"', '"party"'), "policy row 1: there is no process 'party'; known: expense, leave"),
         (FILE.replace("second_approver", "third"), "policy row 1: 'third' is no level"),
         (FILE + 'when = "${amount > 3}"', "policy row 1: when: unknown variable 'amount'"),
@@ -143,13 +155,12 @@ def test_a_malformed_policy_file_is_refused_with_its_row(text: str, reason: str)
         (FILE.replace("role hr", "manager of boss"), "policy row 1: who: 'boss' is no person field and no level"),
     ],
 )
-def test_a_policy_file_that_does_not_fit_is_refused_with_its_row(text: str, reason: str) -> None:
-    rows = parse_policy(text)
+def test_a_policy_file_that_is_malformed_or_does_not_fit_is_refused_with_its_row(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)):
-        check_policy(rows, [p.form for p in load_shipped_processes()])
+        check_policy(parse_policy(text), [p.form for p in load_shipped_processes()])
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("before", "after", "reason"),
     [
         ('level = "second"\nwho', 'level = "secund"\nwho', "policy row 5: 'secund' is no level and no person field"),
@@ -177,8 +188,3 @@ def test_a_form_that_contradicts_itself_is_refused_with_its_row(before: str, aft
         parse_form(FORM.replace(before, after).encode())
     assert wrong.value.element == "form"
     assert reason in wrong.value.reason
-
-
-def test_the_form_of_these_tests_is_fine() -> None:
-    assert trip(user("first", "approver")).deciding_names == {"approver"}
-    assert LIN.email in FORM

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
+from tests.harness.corpus import corpus
 from tests.tools.company import NOW, TAXI
 from tests.tools.office import office
 from tools.workflow.engine.audit import Verification
@@ -13,11 +14,8 @@ from tools.workflow.engine.redis_store import RedisStore
 
 
 async def start_request(store: RedisStore, key: str) -> str:
-    return str(
-        (
-            await office(store).engine.start_request("expense", TAXI | {"amount": str(ord(key[0]))}, "U1", key, NOW)
-        ).request
-    )
+    form = {**TAXI, "amount": str(ord(key[0]))}
+    return (await office(store).engine.start_request("expense", form, "U1", key, NOW)).request
 
 
 async def verify(store: RedisStore) -> set[str]:
@@ -32,6 +30,21 @@ async def test_a_new_store_counts_from_where_no_earlier_one_can_have_come(redis:
     assert await verify(store) == set(), "nothing is missing before the first"
 
 
+async def test_a_store_that_somebody_says_is_the_first_counts_from_one_until_it_is_lost(redis: Redis) -> None:
+    store = RedisStore(redis, compute_number_floor=lambda: 6_930_000)
+    assert await store.number_from_one()
+    assert [await start_request(store, one) for one in "ab"] == ["E-0001", "E-0002"]
+    assert not await store.number_from_one(), "it is not the first use any more"
+    await redis.flushall()
+    later = RedisStore(redis, compute_number_floor=lambda: 6_930_000)
+    assert await start_request(later, "c") == "E-6930001", "whoever has lost the store, has lost what was said of it"
+    assert not await later.number_from_one()
+    await redis.flushall()
+    await RedisStore(redis).skip_numbers(6_930_000)
+    assert not await later.number_from_one(), "nor where numbers were skipped"
+    assert await verify(later) == set()
+
+
 async def test_what_a_process_has_seen_is_not_given_out_again(redis: Redis) -> None:
     """The store lost its last writes, e.g. in a failover."""
     store = RedisStore(redis)
@@ -39,13 +52,9 @@ async def test_what_a_process_has_seen_is_not_given_out_again(redis: Redis) -> N
     await redis.flushall()
     assert await start_request(store, "d") == "E-0004" not in first
     assert await verify(store) == {"gone"}, "the lost ones are missing, and that is said"
-
-
-async def test_a_process_that_has_seen_nothing_would_give_it_out_again(redis: Redis) -> None:
-    """Negative control: why a new store does not count from one."""
-    first = await start_request(RedisStore(redis), "a")
     await redis.flushall()
-    assert await start_request(RedisStore(redis), "b") == first
+    again = await start_request(RedisStore(redis), "b")
+    assert again in first, "the negative control: one that has seen nothing gives it out again"
 
 
 @pytest.mark.parametrize("is_accepted", [True, False])
@@ -66,7 +75,7 @@ async def test_an_accepted_store_counts_beyond_what_was_given_out_in_the_same_mo
     assert await verify(RedisStore(redis)) == set()
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("listed", "omitted", "expected"),
     [
         ([], [], [1, 2, 3]),

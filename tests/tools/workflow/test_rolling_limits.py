@@ -11,19 +11,21 @@ from typing import Any
 import pytest
 
 from bot.core.i18n import render_value
+from tests.harness.corpus import corpus
 from tests.harness.crowd import Crowd
 from tests.harness.memory_store import MemoryStore
-from tests.tools.company import NOW, TAXI, ZHANG, ZHAO, filled
+from tests.tools.company import NOW, SHORT, TAXI, ZHANG, ZHAO, filled, request
 from tests.tools.office import Office, decide, office
 from tools.cards.fields import build_form_card_fields
+from tools.spec import ConfirmAgainError, Identities
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.audit_record import build_audit_lines
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
-from tools.workflow.engine.state import Decision, FilledForm, Request, Status, Task, TaskKind
+from tools.workflow.engine.state import Decision, FilledForm, Request, Status, Task, TaskKind, format_decimal
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 
-EXPENSE = load_shipped_processes()[1]
+LEAVE, EXPENSE = load_shipped_processes()
 MEAL = {**TAXI, "category": "meals", "amount": "600"}
 FORM = EXPENSE.toml.decode()
 _numbers = count(1)
@@ -59,15 +61,12 @@ def sums(found: FilledForm) -> tuple[str, str, bool]:
     return f"{found.numbers['recent']:f}", f"{found.numbers['count_recent']:f}", "recent" in found.exceeded
 
 
-def test_one_claim_is_never_splitting_and_two_that_reach_the_threshold_are() -> None:
+def test_two_that_reach_the_threshold_are_splitting_of_the_same_category_and_currency() -> None:
     assert sums(asked()) == ("600.00", "1", False)
     assert sums(asked(form={**MEAL, "amount": "5000"})) == ("5000.00", "1", False), "goes to finance anyway"
     assert sums(asked(claim({**MEAL, "amount": "399.99"}))) == ("999.99", "2", False)
     assert sums(asked(claim({**MEAL, "amount": "400"}))) == ("1000.00", "2", True), "from the threshold on"
     assert sums(filled(EXPENSE, MEAL, more={"earlier_requests": [claim(MEAL)]}, threshold="5000"))[2] is False
-
-
-def test_only_the_same_category_and_currency_are_put_together() -> None:
     assert sums(asked(claim({**MEAL, "category": "travel"}))) == ("600.00", "1", False)
     assert sums(asked(claim({**MEAL, "currency": "USD"}))) == ("600.00", "1", False)
     dollars = {**MEAL, "currency": "USD"}
@@ -76,23 +75,16 @@ def test_only_the_same_category_and_currency_are_put_together() -> None:
     assert sums(asked(claim(dollars), claim(MEAL), form=dollars, process=any_currency)) == ("1200.00", "2", True)
 
 
-@pytest.mark.parametrize(("days", "counts"), [(0, True), (29, True), (30, False), (300, False)])
-def test_only_the_last_days_count_by_the_authors_calendar(days: int, counts: bool) -> None:
-    assert sums(asked(claim(MEAL, days=days)))[2] is counts
-
-
-@pytest.mark.parametrize("status", Status)
-def test_what_waits_or_was_approved_counts_and_what_came_back_does_not(status: Status) -> None:
-    counts = status in (Status.WAITING, Status.APPROVED, Status.REVOKING)
-    assert sums(asked(claim(MEAL, status)))[2] is counts
-
-
-def test_what_was_handed_in_again_counts_from_then() -> None:
-    """An old claim that was kept back, and resubmitted lately with another amount, does not hide in the past."""
+def test_what_waits_or_was_approved_in_the_last_days_by_the_authors_calendar_counts() -> None:
+    for days, counts in ((0, True), (29, True), (30, False), (300, False)):
+        assert sums(asked(claim(MEAL, days=days)))[2] is counts, days
+    for status in Status:
+        counts = status in (Status.WAITING, Status.APPROVED, Status.REVOKING)
+        assert sums(asked(claim(MEAL, status)))[2] is counts, status
     again = Task(id="E-0001-2", node="revise", kind=TaskKind.REVISE, seat=2, assignee="U1", since=NOW, closed=NOW,
                  outcome=Decision.RESUBMIT.value, by="U1")  # fmt: skip
     assert sums(asked(claim(MEAL, days=40)))[2] is False
-    assert sums(asked(claim(MEAL, days=40, tasks=(again,))))[2] is True
+    assert sums(asked(claim(MEAL, days=40, tasks=(again,))))[2] is True, "handed in again, it counts from then"
 
 
 async def test_the_shipped_default_is_a_flag_on_the_card_and_in_the_record() -> None:
@@ -130,7 +122,7 @@ TO_FINANCE = compile_process(
 """What the README says: the sum sends a claim to finance."""
 
 
-async def test_by_a_word_in_the_process_the_sum_sends_it_to_the_next_level() -> None:
+async def test_by_a_word_in_the_process_the_sum_sends_it_to_the_next_level_also_of_two_at_the_same_moment() -> None:
     there = office(processes=[TO_FINANCE])
     await there.start(another_meal(), "expense")
     assert "finance_approvers" not in (await there.engine.get_request("E-0001")).filled.people
@@ -138,19 +130,10 @@ async def test_by_a_word_in_the_process_the_sum_sends_it_to_the_next_level() -> 
     assert (await there.engine.get_request("E-0002")).filled.people["finance_approvers"] == (ZHAO.id,)
     moved = await decide(there.engine, "E-0002-1", "U2", Decision.APPROVE)
     assert (moved.status, moved.waits_for) == (Status.WAITING, (ZHAO.id,))
-
-
-async def two_at_once(process: Process) -> tuple[int, int]:
-    """(claims that were sent to finance, claims) of two that were handed in at the same moment."""
-    store = Crowd(MemoryStore(), "load_start_context", 2)
-    there = office(store, processes=[process])
+    there = office(Crowd(MemoryStore(), "load_start_context", 2), processes=[TO_FINANCE])
     await asyncio.gather(*(there.engine.start_request("expense", MEAL, ZHANG.id, f"k{n}", NOW) for n in range(2)))
     mine = await there.engine.list_own_requests(ZHANG.id)
-    return sum("finance_approvers" in r.filled.people for r in mine), len(mine)
-
-
-async def test_two_at_the_same_moment_are_seen_together() -> None:
-    assert await two_at_once(TO_FINANCE) == (1, 2)
+    assert sorted("finance_approvers" in r.filled.people for r in mine) == [False, True]
 
 
 async def two_resubmitted_at_once() -> int:
@@ -191,7 +174,106 @@ async def test_a_resubmission_counts_the_others_and_not_itself() -> None:
     assert sums((await there.engine.get_request("E-0001")).filled) == ("1100.00", "2", True)
 
 
-@pytest.mark.parametrize(
+def leave(first: str, last: str = "", start_half: str = "am", end_half: str = "pm") -> dict[str, str]:
+    return {**SHORT, "start_date": first, "start_half": start_half, "end_date": last or first, "end_half": end_half}
+
+
+WEEK = [leave(f"2026-12-{day:02}") for day in range(7, 12)]
+"""Five single days, Monday to Friday."""
+
+
+def length(form: dict[str, str], *earlier: Request) -> tuple[str, str]:
+    """By which rules go, and of the request alone."""
+    found = filled(LEAVE, {"approver": "U2", **form}, more={"earlier_requests": earlier})
+    return format_decimal(found.numbers["days"]), found.days
+
+
+async def test_five_single_days_in_a_row_are_one_leave_of_five_days_for_every_rule() -> None:
+    there = office()
+    first = await there.do(ZHANG, "start_process", process="leave", form=WEEK[0])
+    assert first.data["status"] == "approved"
+    for form in WEEK[1:]:
+        await there.start(form)
+    requests = await there.engine.list_own_requests(ZHANG.id)
+    assert [r.waits_for for r in requests] == [(), *[("U2",)] * 4]
+    assert ["second_approver" in r.filled.people for r in requests] == [False, False, False, True, True]
+    (told,) = [f for f in (await there.card("L-0005-1")).fields if f.label == "notice"]
+    assert render_value(told.value, "zh") == "连同前后相邻的 4 个申请，共 5 个工作日，审批规则按这个天数算"
+    assert render_value(told.value, "en").startswith("Together with the 4 requests next to it: 5 working days")
+    assert [r.filled.days for r in requests] == ["1"] * 5, "each card says its own length"
+
+
+async def test_five_single_days_asked_for_at_the_same_moment_count_together_too() -> None:
+    there = office(Crowd(MemoryStore(), "load_start_context", 5))
+    forms = [{**form, "approver": "U2"} for form in WEEK]
+    starts = [there.engine.start_request("leave", form, ZHANG.id, f"k{n}", NOW) for n, form in enumerate(forms)]
+    passed = [r for r in await asyncio.gather(*starts) if r.status is Status.APPROVED]
+    assert 1 <= len(passed) <= 2, "two of them, if the days between were not asked for yet"
+    requests = await there.engine.list_own_requests(ZHANG.id)
+    assert max(r.filled.numbers["days"] for r in requests) == 5
+
+
+async def test_the_card_of_a_single_day_is_shown_again_with_its_approver_once_the_day_before_was_started() -> None:
+    there = office()
+    monday, tuesday = [await there.plan(ZHANG, "start_process", process="leave", form=form) for form in WEEK[:2]]
+    await there.press(ZHANG, "start_process", monday, "confirm")
+    with pytest.raises(ConfirmAgainError) as asked:
+        await there.press(ZHANG, "start_process", tuesday, "confirm")
+    assert {"审批人", "notice"} <= {
+        f.label if isinstance(f.label, str) else f.label["zh"] for f in asked.value.plan.fields
+    }
+    await there.press(ZHANG, "start_process", asked.value.plan, "confirm")
+    assert (await there.engine.get_request("L-0002")).waits_for == ("U2",)
+
+
+@corpus(
+    ("form", "days"),
+    [
+        (leave("2026-11-30"), "2"),  # the Friday before
+        (leave("2026-12-01"), "2"),  # one working day between
+        (leave("2026-12-02"), "1"),
+        (leave("2026-11-25"), "2"),
+        (leave("2026-11-24", end_half="am"), "0.5"),
+        (leave("2026-11-26", end_half="am"), "1.5"),
+        (leave("2026-11-30", "2026-12-04"), "6"),
+    ],
+)
+def test_what_adjoins_counts_together_over_a_weekend_and_over_one_working_day(form: dict[str, str], days: str) -> None:
+    assert length(form, request(LEAVE, leave("2026-11-27")))[0] == days
+    assert length(form)[0] == length(form)[1], "alone, it is as long as it is"
+
+
+def test_what_adjoins_counts_together_over_holidays_and_through_others_in_both_directions() -> None:
+    new_year = [request(LEAVE, leave("2026-12-31")), request(LEAVE, leave("2027-01-05"))]
+    assert length(leave("2027-01-04"), *new_year) == ("3", "1")
+    week = [request(LEAVE, form) for form in WEEK]
+    assert [length(form, *week[:n], *week[n + 1 :]) for n, form in enumerate(WEEK)] == [("5", "1")] * 5
+    assert length(WEEK[0], *week[2:]) == ("4", "1"), "over a working day"
+    assert length(WEEK[0], *week[3:]) == ("1", "1"), "not over two"
+    only_adjoining = compile_process(LEAVE.bpmn, LEAVE.toml.replace(b"[days]\n", b"[days]\ngap = 0\n"))
+    found = filled(only_adjoining, WEEK[0], more={"earlier_requests": week[2:]})
+    assert format_decimal(found.numbers["days"]) == "1"
+
+
+@corpus("status", Status)
+def test_only_what_waits_or_was_approved_lengthens_another_leave(status: Status) -> None:
+    counts = status in (Status.WAITING, Status.APPROVED, Status.REVOKING)
+    assert length(WEEK[1], request(LEAVE, WEEK[0], status=status)) == ("2" if counts else "1", "1")
+
+
+async def test_the_manager_hears_of_what_passed_by_rule_and_the_author_sees_that_beforehand() -> None:
+    there = office()
+    plan = await there.plan(ZHANG, "start_process", process="leave", form=SHORT)
+    (copied,) = [f for f in plan.fields if f.label == "cc"]
+    assert isinstance(copied.value, Identities) and [p.id for p in copied.value.people] == ["U2"]
+    await there.press(ZHANG, "start_process", plan, "confirm")
+    assert [(e.kind, e.data["person"]) for e in await there.engine.list_outbox(9) if e.kind == "told"] == [
+        ("told", "U2")
+    ]
+    assert "U2" in (await there.engine.get_request("L-0001")).participants
+
+
+@corpus(
     ("before", "after", "reason"),
     [
         ('field = "amount"', 'field = "reason"', "bound row 1: 'reason' is no field with an amount or a number"),
@@ -211,13 +293,10 @@ def test_a_row_that_cannot_be_meant_is_refused(before: str, after: str, reason: 
     assert reason in str(wrong.value)
 
 
-@pytest.mark.parametrize("limit", ['"800"', "800", "800.5", '"threshold"'])
-def test_a_limit_is_a_number_or_the_name_of_one(limit: str) -> None:
-    process = compile_process(EXPENSE.bpmn, FORM.replace('limit = "threshold"', f"limit = {limit}").encode())
-    assert sums(asked(claim(MEAL), process=process))[2] is True
-    assert Decimal(asked(process=process).numbers["recent"]) == 600
-
-
-async def test_only_the_sum_is_told_of_other_claims() -> None:
+async def test_a_limit_is_a_number_or_the_name_of_one_and_only_the_sum_is_told_of_other_claims() -> None:
+    for limit in ('"800"', "800", "800.5", '"threshold"'):
+        process = compile_process(EXPENSE.bpmn, FORM.replace('limit = "threshold"', f"limit = {limit}").encode())
+        assert sums(asked(claim(MEAL), process=process))[2] is True, limit
+        assert Decimal(asked(process=process).numbers["recent"]) == 600
     found = asked(claim({**MEAL, "reason": "secret dinner"}))
     assert "secret" not in str(await build_form_card_fields(office().people, EXPENSE, found))

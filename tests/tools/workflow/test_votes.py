@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import count
 from random import Random
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.corpus import corpus
 from tools.workflow.bpmn.graph import VotingMode
 from tools.workflow.engine.state import Ballot, Seat
 from tools.workflow.engine.votes import (
@@ -25,8 +25,6 @@ YES, NO = "approve", "reject"
 MOST = 25
 """People who are asked in one play."""
 MODES, PEOPLE, SEEDS = st.sampled_from(VotingMode), st.integers(1, 5), st.integers(0, 2**32).map(Random)
-
-RELAXED = settings(deadline=None)
 
 
 def of(mode: VotingMode, people: int) -> Ballot:
@@ -65,7 +63,6 @@ def played(ballot: Ballot, random: Random, no: float) -> list[Ballot]:
     return seen
 
 
-@RELAXED
 @given(MODES, PEOPLE, SEEDS, st.sampled_from([0.0, 0.1, 0.5]))
 def test_somebody_is_asked_as_long_as_there_is_no_verdict(
     mode: VotingMode, people: int, random: Random, no: float
@@ -76,7 +73,6 @@ def test_somebody_is_asked_as_long_as_there_is_no_verdict(
         assert len(turns(ballot)) == len(set(turns(ballot))), "nobody is asked twice at once"
 
 
-@RELAXED
 @given(MODES, PEOPLE, SEEDS)
 def test_nobody_is_asked_who_has_voted_or_has_to_wait(mode: VotingMode, people: int, random: Random) -> None:
     for ballot in played(of(mode, people), random, 0.2):
@@ -91,7 +87,6 @@ def test_nobody_is_asked_who_has_voted_or_has_to_wait(mode: VotingMode, people: 
                 assert not asked & {one.n for one in list_seats(seat.after)}, "after comes last"
 
 
-@RELAXED
 @given(MODES, PEOPLE, SEEDS, st.sampled_from([0.0, 0.1, 0.5]))
 def test_a_no_is_heard_wherever_it_is_said(mode: VotingMode, people: int, random: Random, no: float) -> None:
     """Only where any one decides, somebody else may have been quicker."""
@@ -110,7 +105,6 @@ def inside(ballot: Ballot) -> list[Ballot]:
     return [side for side in sides if side]
 
 
-@RELAXED
 @given(PEOPLE, SEEDS, st.sampled_from([0.0, 0.2, 0.6]))
 def test_all_agree_only_when_everybody_at_the_table_has(people: int, random: Random, no: float) -> None:
     for ballot in played(of(VotingMode.ALL, people), random, no):
@@ -119,7 +113,6 @@ def test_all_agree_only_when_everybody_at_the_table_has(people: int, random: Ran
         assert (compute_verdict(ballot) == NO) is any(compute_seat_verdict(seat) == NO for seat in ballot.seats)
 
 
-@RELAXED
 @given(PEOPLE, SEEDS)
 def test_where_any_one_decides_the_first_word_is_the_verdict(people: int, random: Random) -> None:
     before, last = played(of(VotingMode.ANY, people), random, 0.4)[-2:]
@@ -127,7 +120,6 @@ def test_where_any_one_decides_the_first_word_is_the_verdict(people: int, random
     assert (compute_verdict(before), compute_verdict(last)) == ("", said)
 
 
-@RELAXED
 @given(PEOPLE, SEEDS)
 def test_in_order_one_after_another(people: int, random: Random) -> None:
     for ballot in played(of(VotingMode.ORDER, people), random, 0.2):
@@ -138,7 +130,6 @@ def test_in_order_one_after_another(people: int, random: Random) -> None:
             assert all(find_seat(Ballot(seats=(at,)), n) for n in turns(ballot)), "only the next one, and whom they ask"
 
 
-@RELAXED
 @given(MODES, PEOPLE, SEEDS)
 def test_a_change_is_of_one_seat(mode: VotingMode, people: int, random: Random) -> None:
     situations = played(of(mode, people), random, 0.2)
@@ -151,7 +142,7 @@ def test_a_change_is_of_one_seat(mode: VotingMode, people: int, random: Random) 
     assert find_seat(after, n) is not None and find_seat(after, 10_000) is None
 
 
-@pytest.mark.parametrize("mode", VotingMode)
+@corpus("mode", VotingMode)
 def test_nobody_sits_twice(mode: VotingMode) -> None:
     ballot = build_ballot(mode, ["B", "C", "B"], 7)
     assert [(seat.n, seat.person) for seat in ballot.seats] == [(7, "B"), (8, "C")]
@@ -159,8 +150,7 @@ def test_nobody_sits_twice(mode: VotingMode) -> None:
 
 def test_who_comes_after_waits_for_who_is_beside() -> None:
     beside, after = build_ballot(VotingMode.ALL, ["C"], 2), build_ballot(VotingMode.ALL, ["D"], 3)
-    seat = Seat(n=1, person="B", vote=YES, beside=beside, after=after)
-    ballot = Ballot(mode=VotingMode.ALL, seats=(seat,))
+    ballot = Ballot(mode=VotingMode.ALL, seats=(Seat(n=1, person="B", vote=YES, beside=beside, after=after),))
     assert turns(ballot) == [2]
     ballot = voted(ballot, beside.seats[0], YES)
     assert turns(ballot) == [3]

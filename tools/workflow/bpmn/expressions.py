@@ -83,6 +83,10 @@ def parse_expression(text: str) -> Expression:
     inner = text.strip()
     if len(inner) > MAX_LENGTH:
         raise InvalidExpressionError(f"longer than {MAX_LENGTH} characters")
+    if inner.startswith("="):
+        raise InvalidExpressionError(
+            f"{inner!r} is FEEL, the language of Camunda 8; write it in JUEL, like ${{days > 3}}"
+        )
     if not (inner.startswith("${") and inner.endswith("}")):
         raise InvalidExpressionError(f"{inner!r} should be written as ${{…}}")
     return _ExpressionParser(_tokenize_expression(inner[2:-1])).parse_all()
@@ -193,7 +197,9 @@ def _tokenize_expression(text: str) -> list[tuple[str, str]]:
     while at < len(text):
         match = TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
-            raise InvalidExpressionError(f"cannot read {text[at : at + 20]!r}")
+            rest = text[at : at + 20]
+            hint = "; equality is written ==" if rest.lstrip().startswith("=") else ""
+            raise InvalidExpressionError(f"cannot read {rest!r}{hint}")
         kind, word = match.lastgroup, match[match.lastgroup]
         tokens.append(("sign", SPELLINGS[word]) if word in SPELLINGS and kind == "name" else (kind, word))
         at = match.end()

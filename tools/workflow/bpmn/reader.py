@@ -35,6 +35,7 @@ accepted: the picture (`BPMNDiagram`), `documentation`, `textAnnotation`, `assoc
 
 Also refused:
 
+- files for Camunda 8 (`zeebe:`), pools, lanes, tasks of no kind;
 - DTDs, entities, processing instructions, files over 256 KiB or not in UTF-8, ids that are not plain ASCII;
 - nodes that cannot be reached, loops without a task in them, and whatever may stop, go on for ever, end twice or end
   while something still goes on (`tools.workflow.bpmn.soundness`);
@@ -140,6 +141,19 @@ def compile_bpmn(
     )
 
 
+def check_without_form(source: bytes) -> None:
+    """Checks what needs no names of a form: elements, timers, and how conditions are written. Raises
+    `InvalidDefinitionError`."""
+    elements, errors = parse_bpmn(source), list[InvalidDefinitionError]()
+    with collect_definition_errors(errors):
+        parse_timers(elements)
+    for name, flow in elements.flows.items():
+        if (condition := flow.find(f"{BPMN}conditionExpression")) is not None:
+            with collect_definition_errors(errors):
+                _parse_condition(name, get_element_text(condition), None)
+    raise_definition_errors(errors)
+
+
 def _find_name_errors(names: Iterable[str], *, is_stored: bool) -> Iterator[InvalidDefinitionError]:
     """Names that mean something else to the engine, or to JUEL in any of the engines."""
     for name in names:
@@ -210,9 +224,11 @@ def _compile_route(flow: Element, kind: NodeKind, default: str, types: Mapping[s
     return SequenceFlow(flow=name, to=flow.attrib["targetRef"], condition=written)
 
 
-def _parse_condition(flow: str, text: str, types: Mapping[str, Type]) -> str:
+def _parse_condition(flow: str, text: str, types: Mapping[str, Type] | None) -> str:
+    """`types`: None if it is unknown which variables there are."""
     try:
-        result_type = infer_type(parse_expression(text), types)
+        expression = parse_expression(text)
+        result_type = "truth" if types is None else infer_type(expression, types)
     except InvalidExpressionError as wrong:
         raise InvalidDefinitionError(flow, f"condition: {wrong}") from None
     if result_type != "truth":

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NoReturn
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 from xml.parsers import expat
@@ -40,6 +41,8 @@ NAMESPACES: Mapping[str, str] = {
 }
 """Engine → the namespace of its extension attributes. The names in it that are used here mean the same in all."""
 EXTENSIONS = tuple(f"{{{uri}}}" for uri in NAMESPACES.values())
+ZEEBE = "{http://camunda.org/schema/zeebe/"
+"""The namespace of Camunda 8, whatever its version."""
 EXTERNAL_TYPES = ("external", "external-worker")
 """How engines say that a service task waits for a worker."""
 
@@ -97,6 +100,15 @@ INSIDE: Mapping[str, frozenset[str]] = {
     "timerEventDefinition": frozenset({"timeDuration"}),
 }
 """Element → allowed children besides `documentation` and an empty `extensionElements`."""
+
+PLAIN_TASK = "it does not say what happens; make it a user task or a service task"
+HINTS: Mapping[str, str] = {
+    "collaboration": "a file is one process; delete the pool and keep what is in it",
+    "laneSet": "a lane decides nothing; delete the lanes and say at each user task who decides",
+    "task": PLAIN_TASK,
+    "manualTask": PLAIN_TASK,
+}
+"""Element that is often drawn and never allowed → what to do about it."""
 
 
 @dataclass(frozen=True)
@@ -194,8 +206,13 @@ def _parse_definitions(source: bytes) -> Element:
     root = _parse_xml(source)
     if root.tag != f"{BPMN}definitions":
         raise InvalidDefinitionError("file", "the root element should be BPMN 2.0 <definitions>")
-    raise_definition_errors(_find_subset_errors(root, "file"))
+    raise_definition_errors(chain(_find_other_engine(root), _find_subset_errors(root, "file")))
     return root
+
+
+def _find_other_engine(root: Element) -> Iterator[InvalidDefinitionError]:
+    if any(name.startswith(ZEEBE) for element in root.iter() for name in (str(element.tag), *element.attrib)):
+        yield InvalidDefinitionError("file", "made for Camunda 8 (Zeebe); draw it as a diagram for Camunda 7")
 
 
 def _parse_xml(source: bytes) -> Element:
@@ -231,7 +248,8 @@ def _find_subset_errors(element: Element, owner: str) -> Iterator[InvalidDefinit
         if not child.tag.startswith(BPMN) or inner not in INSIDE.get(get_tag_name(element), ()):
             where = f" inside <{get_tag_name(element)}>" if _has_owned_children(element) else ""
             name = owner if where else _get_element_id(child)
-            yield InvalidDefinitionError(name, f"<{inner}>{where} is outside the supported subset")
+            hint = f": {HINTS[inner]}" if inner in HINTS and not where else ""
+            yield InvalidDefinitionError(name, f"<{inner}>{where} is outside the supported subset{hint}")
             continue
         if _has_owned_children(element) and inner not in MENTIONS and inner in once:
             yield InvalidDefinitionError(owner, f"<{inner}> is given twice")

@@ -6,7 +6,7 @@ whom the table names, unless the matching row lets the author choose."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -19,10 +19,10 @@ from tools.people.names import (
 )
 from tools.spec import Person, ToolError
 from tools.workflow.bpmn.expressions import InvalidExpressionError, Value
-from tools.workflow.bpmn.graph import FlowNode, ProcessDefinition, ServiceTopic
+from tools.workflow.bpmn.graph import INITIATOR, FlowNode, ProcessDefinition
 from tools.workflow.engine.authority import MAX_PEOPLE
 from tools.workflow.engine.paths import find_repeated_decider, list_approval_nodes, trace_happy_paths
-from tools.workflow.engine.state import FilledForm, Request, Task, TaskKind
+from tools.workflow.engine.state import COPY_PREFIX, FilledForm, Request, Task, TaskKind
 from tools.workflow.process.forms import PERSONS, ApprovalLevel, FieldKind, Form, FormField, check_missing_fields
 from tools.workflow.process.policy import AssigneeResolver, PeopleSelector, PolicyRow
 
@@ -152,25 +152,52 @@ def _resolve_ids(field: FormField, text: str, people: Sequence[Person], author: 
 
 def find_unserved(
     form: Form, definition: ProcessDefinition, rows: Sequence[PolicyRow], people: Sequence[Person]
-) -> list[Person]:
-    """Everybody for whom the rules name nobody in a field that decides, and permit no choice: they can request nothing.
-    Conditions of rows are ignored, because there is no form yet: one row that may apply is enough."""
-    decides = list_decider_names(definition)
-    fields = [f.name for f in form.fields if f.kind in PERSONS and f.name in decides]
-
+) -> dict[str, list[Person]]:
+    """Field, level or role that decides → everybody for whom the rules name nobody there, and permit no choice: their
+    requests cannot come that far. Conditions of rows are ignored, because there is no form yet: one row that may apply
+    is enough, and so is one that names somebody by the form."""
     authors = [p for p in people if p.active]
     if not authors:
-        return []
+        return {}
     everybody = AssigneeResolver(people, authors[0])
 
-    def is_served(author: Person, field: str) -> bool:
+    def is_served(author: Person, fitting: Sequence[PolicyRow]) -> bool:
         company = everybody.copy_for_author(author)
-        fitting = [row for row in (*rows, *form.policy) if row.level == field and row.is_for_department(author)]
         return any(
-            row.others == "flagged" or company.choose_assignees(row.who, lambda name: (), many=False) for row in fitting
+            row.others == "flagged"
+            or any(selector.variable_name for selector in row.who)
+            or company.choose_assignees(row.who, lambda name: (), many=False)
+            for row in fitting
+            if row.is_for_department(author)
         )
 
-    return [author for author in authors if not all(is_served(author, one) for one in fields)]
+    unserved = dict[str, list[Person]]()
+    for name in sorted(list_decider_names(definition) - {INITIATOR}):
+        fitting = _list_rows(name, form, rows)
+        if lacking := [author for author in authors if not is_served(author, fitting)]:
+            unserved[name] = lacking
+    return unserved
+
+
+def find_dead_ends(
+    form: Form, definition: ProcessDefinition, rows: Sequence[PolicyRow], roles: Collection[str] | None
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """(user task, roles) of each that nobody can ever decide: no row names anybody, or only holders of these roles,
+    which nobody has. `roles`: those that somebody has; None if that is unknown."""
+    for task, name in ((node.id, name) for node in definition.nodes.values() for name in node.who):
+        fitting = _list_rows(name, form, rows)
+        needed = frozenset(selector.role_name for row in fitting for selector in row.who)
+        if name == INITIATOR or "" in needed or any(row.others == "flagged" for row in fitting):
+            continue
+        if not needed or (roles is not None and needed.isdisjoint(roles)):
+            yield task, needed
+
+
+def _list_rows(name: str, form: Form, rows: Sequence[PolicyRow]) -> list[PolicyRow]:
+    """The rows for a field, a level or a role; the graph itself names the holders of a role."""
+    if name.startswith(ROLE_PREFIX):
+        return [PolicyRow(level=name, who=(_build_role_selector(name),))]
+    return [row for row in (*rows, *form.policy) if row.level == name]
 
 
 class MissingApproverError(ToolError):
@@ -289,13 +316,15 @@ class _SeatAssignment:
             raise ToolError("own_level", message, needs_person=True, field=field)
 
     def choose_recipients(self) -> None:
-        """The recipients of copies and emails, wherever the request may go."""
+        """The recipients of copies and emails, wherever the request may go. The author's manager gets a copy of what
+        passes by rule."""
         told = {row.node: row.who for row in self._form.cc} | {row.node: (row.to,) for row in self._form.mails}
         for node in self._definition.nodes.values():
-            if node.topic in (ServiceTopic.CC, ServiceTopic.MAIL):
-                people = [p for s in told.get(node.id, ()) for p in self._company.select_people(s, self.resolve_people)]
+            if node.topic is not None:
+                who = (PeopleSelector(kind="manager"),) if node.is_rule else told.get(node.id, ())
+                people = [p for s in who for p in self._company.select_people(s, self.resolve_people)]
                 if others := _list_ids(p for p in people if p.id != self._company.author.id):
-                    self.assigned_people[node.id] = others
+                    self.assigned_people[f"{COPY_PREFIX}{node.id}" if node.is_rule else node.id] = others
 
     def _choose_for_level(self, level: ApprovalLevel) -> tuple[str, ...]:
         able = self.list_candidates(level.name)

@@ -16,7 +16,6 @@ from tools.workflow.engine.state import (
     REVOKING,
     Decision,
     Delegation,
-    FilledForm,
     Request,
     Status,
     Task,
@@ -207,9 +206,9 @@ def find_last_approvers(request: Request) -> tuple[str, ...]:
     return tuple(dict.fromkeys(o.on_behalf or o.by for o in approvals if o.node == approvals[-1].node))
 
 
-def reject_unseen_form(filled: FilledForm, seen: str) -> None:
-    """`seen`: the `FilledForm.content_hash` of what was confirmed; empty if no form is shown."""
-    if seen and filled.content_hash != seen:
+def reject_unseen_form(found: str, seen: str) -> None:
+    """The hashes of a form as it is and as it was shown; `seen` is empty if no form is shown."""
+    if seen and found != seen:
         raise ToolError("request_changed", "the form, its days or its approvers are not what was shown; show it again")
 
 

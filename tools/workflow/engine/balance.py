@@ -1,6 +1,6 @@
 """What an author's other requests of the same process leave: free days, and a yearly balance.
 
-Running and approved requests count, by calendar year, with today's calendar."""
+Waiting and approved requests count, by calendar year, with today's calendar."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from decimal import Decimal
 
 from tools.day_words import list_day_words
 from tools.spec import Person, ToolError
-from tools.workflow.engine.state import FilledForm, Request, Status, format_decimal
+from tools.workflow.engine.state import COUNTED, FilledForm, Request, Status, format_decimal
 from tools.workflow.process.calendar import WorkCalendar
 from tools.workflow.process.forms import BalanceRule, DaySpan, Form
 
+Span = tuple[tuple[str, str], tuple[str, str]]
+"""First and last half day, each a day and a half."""
 LEFT_PREFIX = "left_"
 """Prefix of a year in `FilledForm.numbers`: the days left in it after this request."""
 
 
 def reject_overlap(form: Form, values: Mapping[str, str], earlier: Iterable[Request]) -> None:
     """Raises `ToolError` `overlap`, which names the other request, if the same half day is requested twice."""
-    own = _get_span(form.days, values)
+    own = get_span(form.days, values)
     for request in list_counted_requests(earlier):
-        other = _get_span(form.days, request.filled.values)
+        other = get_span(form.days, request.filled.values)
         if own and other and own[0] <= other[1] and other[0] <= own[1]:
             start, end = other[0][0], other[1][0]
             message = f"{request.id} of the same person is from {start} to {end}; other days, or withdraw it first"
@@ -108,7 +110,7 @@ def get_allowance(form: Form, person: Person, number_overrides: Mapping[str, Dec
 
 
 def list_counted_requests(requests: Iterable[Request]) -> Iterator[Request]:
-    return (r for r in requests if r.is_running or r.status is Status.APPROVED)
+    return (r for r in requests if r.status in COUNTED)
 
 
 def get_balance_label(form: Form) -> dict[str, str]:
@@ -142,15 +144,15 @@ def _is_counted(balance: BalanceRule, filled: FilledForm) -> bool:
     return filled.values.get(balance.field) == balance.value
 
 
-def _get_span(days: DaySpan | None, values: Mapping[str, str]) -> tuple[tuple[str, str], tuple[str, str]] | None:
-    """First and last half day; None for a form, or an old version of one, without them."""
+def get_span(days: DaySpan | None, values: Mapping[str, str]) -> Span | None:
+    """None for a form, or an old version of one, without them."""
     if days is None or not all(values.get(n) for n in (days.start, days.start_half, days.end, days.end_half)):
         return None
     return (values[days.start], values[days.start_half]), (values[days.end], values[days.end_half])
 
 
 def _count_days_by_year(days: DaySpan, filled: FilledForm, calendar: WorkCalendar) -> dict[int, Decimal]:
-    span = _get_span(days, filled.values)
+    span = get_span(days, filled.values)
     if span is None:
         return {}
     (start, start_half), (end, end_half) = span

@@ -38,6 +38,7 @@ from tools.workflow.engine.duplicates import reject_repeated_start
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.limits import reject_full_record, require_readable
 from tools.workflow.engine.migration import reject_migration
+from tools.workflow.engine.paths import list_task_timers
 from tools.workflow.engine.port import (
     Act,
     AssignedTask,
@@ -172,14 +173,14 @@ class EmbeddedEngine:
                 await reject_repeated_start(
                     self._store, start_context.own_requests.request_ids, used, filled, now, again
                 )
-                reject_unseen_form(filled, seen)
+                reject_unseen_form(filled.confirmed_hash, seen)
             except ToolError:  # this very command may have started it meanwhile
                 if (answer := (await self._store.load_start_context(key, initiator)).answer) is None:
                     raise
                 return CommandResult.model_validate_json(answer)
-            applied = apply_command(
-                used.definition, None, _build_start_command(used, start_context, initiator, filled), now
-            )
+            gone = await self._enricher.find_gone_people(used, filled, initiator, now)
+            command = _build_start_command(used, start_context, initiator, filled).model_copy(update={"gone": gone})
+            applied = apply_command(used.definition, None, command, now)
             forms = start_context.own_requests.form_count if used.form.needs_earlier_requests else None
             return await self._save_result(key, None, used.definition, applied, forms)
 
@@ -196,19 +197,22 @@ class EmbeddedEngine:
                 process, request, command, now, form, own.request_ids if own else None
             )
             resubmitted = complete.filled if isinstance(complete, DecideCommand) else None
-            reject_unseen_form(resubmitted or request.filled, seen)
-            gone = await self._find_gone_people(process, request, complete)
+            reject_unseen_form(resubmitted.confirmed_hash if resubmitted else request.filled.content_hash, seen)
+            gone = await self._find_gone_people(process, request, complete, now)
             return EnrichedCommand(complete.model_copy(update={"gone": gone}), own.form_count if own else None)
 
         return await self._run_command(_get_request_id(command), key, now, enrich_action, _build_absent_error(command))
 
-    async def _find_gone_people(self, process: Process, request: Request, command: Act) -> dict[str, tuple[str, ...]]:
+    async def _find_gone_people(
+        self, process: Process, request: Request, command: Act, now: datetime
+    ) -> dict[str, tuple[str, ...]]:
         """As `CommandEnricher.find_gone_people`, with the form that the command hands in."""
         if isinstance(command, UrgeCommand | CommentCommand | CcCommand):
             return {}
         filled = command.filled if isinstance(command, DecideCommand) else None
-        judged = request.model_copy(update={"filled": filled}) if filled else request
-        return await self._enricher.find_gone_people(process, judged)
+        return await self._enricher.find_gone_people(
+            process, filled or request.filled, request.initiator, now, request.visits
+        )
 
     async def preview_command(
         self, command: Act, now: datetime, *, form: Mapping[str, str] | None = None
@@ -265,14 +269,22 @@ class EmbeddedEngine:
     async def _handle_due_timer(self, member: str, now: datetime) -> None:
         subject, _, details = member.partition("|")
         if subject == "away":
-            await self._start_absence(member, *details.split("|"))
+            await self._start_absence(member, now, *details.split("|"))
         else:
             await self._fire_timer(member, FireTimerCommand(task=subject, timer=details), now)
 
     async def _fire_timer(self, member: str, command: FireTimerCommand, now: datetime) -> None:
+        """The store counts clock hours, which never end later than working hours: then it is postponed."""
+        request = await self._store.load_request(_get_request_id(command))
+        if request and (due := await self._find_timer_due(request, command, now)) > now:
+            await self._store.postpone_timer(member, to_milliseconds(due))
+            return
+
         async def enrich_timer(process: Process, request: Request) -> EnrichedCommand:
             complete = await self._enricher.enrich_timer(process.definition, request, command)
-            gone = await self._enricher.find_gone_people(process, request)
+            gone = await self._enricher.find_gone_people(
+                process, request.filled, request.initiator, now, request.visits
+            )
             return EnrichedCommand(complete.model_copy(update={"gone": gone}))
 
         try:
@@ -280,6 +292,15 @@ class EmbeddedEngine:
         except ToolError as error:
             if error.code != "busy":  # closed meanwhile, or fired already
                 await self._store.delete_timer(member)
+
+    async def _find_timer_due(self, request: Request, command: FireTimerCommand, now: datetime) -> datetime:
+        """When the timer is due by the working hours of the task's assignee."""
+        definition = (await self.get_process(request)).definition
+        task = request.find_task(command.task)
+        timer = next((t for t in list_task_timers(definition, task) if t.id == command.timer), None) if task else None
+        if task is None or timer is None or not task.is_open:
+            return now
+        return await self._enricher.find_timer_due(task, timedelta(seconds=timer.after_s), now)
 
     async def _run_command(
         self,
@@ -353,14 +374,22 @@ class EmbeddedEngine:
     # Standing in
 
     async def list_deputies(self, person: str, now: datetime) -> tuple[str, ...]:
-        return tuple(
-            dict.fromkeys(d.deputy for d in await self._store.list_delegations_from(person) if d.is_active_at(now))
-        )
+        return tuple(dict.fromkeys(d.deputy for d in await self._enricher.list_standing(person, now)))
 
     async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
         assigned = await self.get_task(task_id)
         deputies = await self.list_deputies(assigned.task.assignee, now)
         return tuple([person for person in deputies if await self._can_stand_in(assigned, person)])
+
+    async def _list_represented(self, person: str, now: datetime) -> list[str]:
+        """Whom they are a deputy for, directly or in place of another deputy."""
+
+        async def list_active(deputy: str) -> list[str]:
+            return [d.person for d in await self._store.list_delegations_to(deputy) if d.is_active_at(now)]
+
+        direct = await list_active(person)
+        people = dict.fromkeys(direct + [further for one in direct for further in await list_active(one)])
+        return [one for one in people if person in await self.list_deputies(one, now)]
 
     async def _can_stand_in(self, assigned: AssignedTask, person: str) -> bool:
         task, request = assigned.task, assigned.request
@@ -395,11 +424,18 @@ class EmbeddedEngine:
     async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
         return tuple(d for d in await self._store.list_delegations_from(person) if d.end > now)
 
-    async def _start_absence(self, member: str, person: str, delegation_id: str) -> None:
-        """Delivers the waiting tasks of the absent person to the deputy as well."""
-        for task_id, _ in await self._store.list_members("todo", person):
-            data = {"task": task_id, "person": person}
-            await self._store.append_outbox([OutboxEvent(id=f"{delegation_id}:{task_id}", kind="deputy", data=data)])
+    async def list_delegations_to(self, person: str, now: datetime) -> tuple[Delegation, ...]:
+        return tuple(d for d in await self._store.list_delegations_to(person) if d.end > now)
+
+    async def _start_absence(self, member: str, now: datetime, person: str, delegation_id: str) -> None:
+        """Delivers the waiting tasks of the absent person to the deputy as well, and those for whom they are a deputy
+        themselves. Nothing is delivered if the absence is over already."""
+        if any(d.id == delegation_id and d.is_active_at(now) for d in await self._store.list_delegations_from(person)):
+            for absent in (person, *await self._list_represented(person, now)):
+                for task_id, _ in await self._store.list_members("todo", absent):
+                    data = {"task": task_id, "person": absent}
+                    event = OutboxEvent(id=f"{delegation_id}:{task_id}", kind="deputy", data=data)
+                    await self._store.append_outbox([event])
         await self._store.delete_timer(member)
 
     # Reads
@@ -408,7 +444,7 @@ class EmbeddedEngine:
         return _require_assigned_task(await self._store.load_request(_split_task_id(task_id)), task_id)
 
     async def list_todo_tasks(self, person: str, now: datetime, most: int | None = None) -> TodoList:
-        people = [person, *(d.person for d in await self._store.list_delegations_to(person) if d.is_active_at(now))]
+        people = [person, *await self._list_represented(person, now)]
         members, total = list[tuple[int, str]](), 0
         for one in dict.fromkeys(people):
             members += [(score, member) for member, score in await self._store.list_members("todo", one, most)]

@@ -4,9 +4,9 @@ Values that a caller put into these fields are replaced."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NoReturn, Protocol, TypeVar
 
@@ -29,9 +29,9 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.port import Act
-from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status, Task
+from tools.workflow.engine.state import Decision, Delegation, FilledForm, Request, Status, Task, Visit
 from tools.workflow.engine.votes import list_seats
-from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.calendar import BY_CLOCK, WorkCalendar
 from tools.workflow.process.definition import FormContext, Process, fill_form
 from tools.workflow.process.form_files import list_named_files
 from tools.workflow.process.form_preview import FormPreview, preview_form
@@ -234,16 +234,58 @@ class CommandEnricher:
                 return command.model_copy(update={"manager": person})
         return command
 
-    async def find_gone_people(self, process: Process, request: Request) -> dict[str, tuple[str, ...]]:
-        """Everybody who is or may be asked and has left → who stands above them, the nearest first."""
-        seated = {seat.person for visit in request.visits for seat in list_seats(visit.ballot)}
+    async def find_timer_due(self, task: Task, length: timedelta, now: datetime) -> datetime:
+        """When this length has passed in the assignee's working hours. Found late, outside of them, a timer waits for
+        the next ones, and the shorter one goes first."""
+        assignee = await self._directory.find_person(task.assignee)
+        if assignee is None or length < BY_CLOCK:
+            return now
+        due = self._calendar.add_working_time(task.clock or task.since, length, assignee.zone)
+        opening = self._calendar.find_next_opening(now, assignee.zone)
+        return max(due, opening + length / 1000) if opening else due
+
+    async def find_gone_people(
+        self, process: Process, filled: FilledForm, initiator: str, now: datetime, visits: Iterable[Visit] = ()
+    ) -> dict[str, tuple[str, ...]]:
+        """Everybody who is or may be asked and has left, or is away like their deputies → who stands above them, the
+        nearest first: of somebody who is away only those who can be reached."""
+        seated = {seat.person for visit in visits for seat in list_seats(visit.ballot)}
         names = [name for node in process.definition.nodes.values() for name in node.who]
-        named = {person for name in names for person in request.filled.resolve_people(name)}
+        named = {person for name in names for person in filled.resolve_people(name)}
         gone: dict[str, tuple[str, ...]] = {}
-        for person in sorted((seated | named) - {request.initiator}):
-            if not await self._is_active(person):
-                gone[person] = tuple([p async for p in self._list_superiors(person)])
+        for person in sorted({*seated, *named} - {initiator}):
+            if not await self._is_reachable(person, initiator, now):
+                above = [p async for p in self._list_superiors(person)]
+                reachable = [p for p in above if await self._is_reachable(p, initiator, now)]
+                gone[person] = tuple(reachable if await self._is_active(person) else dict.fromkeys(reachable + above))
         return gone
+
+    async def _is_reachable(self, person: str, initiator: str, now: datetime) -> bool:
+        """True if they are here, or somebody else than the author is here in their place."""
+        if not await self._is_active(person):
+            return False
+        if not await self._is_away(person, now):
+            return True
+        deputies = [d.deputy for d in await self.list_standing(person, now) if d.deputy != initiator]
+        return any([not await self._is_away(deputy, now) for deputy in deputies])
+
+    async def list_standing(self, person: str, now: datetime) -> list[Delegation]:
+        """The delegations to those who are deputies of a person now and have not left. If a deputy is away as well,
+        their own deputies are the person's too, but nobody after them."""
+        standing = list[Delegation]()
+        for one in await self._list_active_delegations(person, now):
+            standing.append(one)
+            for onward in await self._list_active_delegations(one.deputy, now):
+                period = {"start": max(one.start, onward.start), "end": min(one.end, onward.end)}
+                if onward.deputy != person:
+                    standing.append(onward.model_copy(update={"person": person, **period}))
+        return [one for one in standing if await self._is_active(one.deputy)]
+
+    async def _list_active_delegations(self, person: str, now: datetime) -> list[Delegation]:
+        return [one for one in await self._lists.list_delegations_from(person) if one.is_active_at(now)]
+
+    async def _is_away(self, person: str, now: datetime) -> bool:
+        return bool(await self._list_active_delegations(person, now))
 
     async def _fill_resubmission(
         self,
@@ -273,8 +315,8 @@ class CommandEnricher:
         task = request.find_task(command.task)
         standing: Delegation | None = None
         if task is not None and task.assignee != command.actor:
-            found = await self._lists.list_delegations_from(task.assignee)
-            standing = next((d for d in found if d.deputy == command.actor and d.is_active_at(now)), None)
+            found = await self.list_standing(task.assignee, now)
+            standing = next((d for d in found if d.deputy == command.actor), None)
         return command.model_copy(update={"standing": standing})
 
     async def _require_known_people(self, people: Sequence[str], field: str) -> None:

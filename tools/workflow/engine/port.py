@@ -128,7 +128,7 @@ class Engine(Protocol):
         *,
         again: str | None = None,
     ) -> CommandResult:
-        """`seen`: the `FilledForm.content_hash` of what was confirmed; any other form is refused with
+        """`seen`: the hash of the form that was shown (`FilledForm`); any other form is refused with
         `request_changed`. `again`: the recent request that the author knowingly repeats; empty for none; None if nobody
         can be asked. Raises `started_already` for the same start within the form's `again_minutes`; of two at once, one
         starts."""
@@ -184,7 +184,7 @@ class Engine(Protocol):
         """The request's whole record, oldest first."""
 
     async def list_deputies(self, person: str, now: datetime) -> tuple[str, ...]:
-        """The current deputies of this person."""
+        """The current deputies of this person, and the deputies of those who are away as well."""
 
     async def list_task_deputies(self, task_id: str, now: datetime) -> tuple[str, ...]:
         """Who may decide this task now in place of its assignee: nobody with a say of their own in the request."""
@@ -196,6 +196,9 @@ class Engine(Protocol):
 
     async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
         """A person's present and future delegations."""
+
+    async def list_delegations_to(self, person: str, now: datetime) -> tuple[Delegation, ...]:
+        """Present and future delegations in which they are the deputy."""
 
     async def run_due_jobs(self, now: datetime) -> int:
         """Fires due timers and returns how many."""

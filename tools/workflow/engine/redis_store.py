@@ -67,7 +67,7 @@ class RedisStore:
             answer,
             _parse_deployments(processes),
             self._note_numbers(_parse_last_numbers(numbers)),
-            max(int(floor or 0), self._compute_number_floor()),
+            self._compute_number_floor() if floor is None else int(floor),
             OwnRequests(int(forms or 0), tuple(own)),
         )
 
@@ -225,6 +225,13 @@ class RedisStore:
             prefix, _, first = name.rpartition(":")
             omitted.setdefault(prefix, []).append(range(int(first), int(last) + 1))
         return omitted
+
+    async def number_from_one(self) -> bool:
+        """Requests are numbered from one, because somebody who knows says that none ever had a number here. False if
+        some have, or if numbers were skipped. An emptied store has forgotten it, and is numbered by the date."""
+        if await self.load_last_numbers():
+            return False
+        return bool(await self._redis.set(self._build_key("number_floor"), "0", nx=True))
 
     async def skip_numbers(self, floor: int) -> None:
         """Leaves out all numbers up to `floor`, and `MIN_SKIPPED` more: a store that was emptied, or restored from a

@@ -63,6 +63,9 @@ class Status(StrEnum):
 
 
 OPEN = frozenset({Status.WAITING, Status.REVISE, Status.REVOKING})
+COUNTED = frozenset({Status.WAITING, Status.REVOKING, Status.APPROVED})
+"""Statuses in which a request holds its days and its amount. What came back to its author holds nothing until it is
+handed in again."""
 
 
 class CompactModel(FrozenModel):
@@ -78,6 +81,12 @@ class CompactRecord(CompactModel):
     v: Literal[1] = 1
 
 
+OWN_DAYS, NEIGHBOURS = "days:own", "days:neighbours"
+"""Names in `FilledForm.numbers`, which no field can have: the working days of this request alone, and how many others
+of its author count together with it. Without others there is neither."""
+COPY_PREFIX = "copy:"
+"""Before the id of a rule in `FilledForm.people`: who gets a copy of what the rule passes. No author confirms that,
+since their manager may be looked up only after the form was shown."""
 LATER_FIELDS = ("exceptions", "exceeded", "files")
 """Fields of `FilledForm` that the first version did not have."""
 
@@ -92,7 +101,7 @@ class FilledForm(CompactModel):
     numbers: dict[str, Decimal] = Field(default_factory=dict)
     """What conditions compare: amounts, days, thresholds."""
     estimated: bool = False
-    """True: the working days include a year whose holidays are not published yet."""
+    """True: the working days include a year whose published holidays are not known here."""
     exceptions: dict[str, tuple[str, ...]] | None = None
     """Person field that decides → the people whom the rules name for it, where the author chose somebody else by a row
     that permits it. None: a version without rules for person fields filled it in."""
@@ -108,15 +117,26 @@ class FilledForm(CompactModel):
 
     @property
     def days(self) -> str:
-        """Working days as text; empty for a process without days."""
-        return format_decimal(self.numbers["days"]) if "days" in self.numbers else ""
+        """Working days of this request alone as text; empty for a process without days. Rules go by `numbers["days"]`,
+        in which the requests beside it count as well."""
+        days = self.numbers.get(OWN_DAYS, self.numbers.get("days"))
+        return "" if days is None else format_decimal(days)
 
     @property
     def content_hash(self) -> str:
-        """A hash of this content, to which a card is bound. Fields of later versions count only if they are set, so
-        that a form of an earlier version keeps its hash."""
+        """A hash of this content, to which the cards of its tasks are bound. Fields of later versions count only if
+        they are set, so that a form of an earlier version keeps its hash."""
+        return self._hash(self.people)
+
+    @property
+    def confirmed_hash(self) -> str:
+        """The same of what an author confirms: without who gets copies by a rule."""
+        return self._hash({name: who for name, who in self.people.items() if not name.startswith(COPY_PREFIX)})
+
+    def _hash(self, people: Mapping[str, tuple[str, ...]]) -> str:
         later = {name for name in LATER_FIELDS if getattr(self, name) == type(self).model_fields[name].default}
-        text = json.dumps(self.model_dump(mode="json", exclude=later), sort_keys=True, ensure_ascii=False)
+        content = self.model_dump(mode="json", exclude=later) | {"people": people}
+        text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

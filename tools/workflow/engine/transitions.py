@@ -15,7 +15,19 @@ from tools.workflow.bpmn.graph import INITIATOR, FlowNode, NodeKind, ProcessDefi
 from tools.workflow.engine import authority
 from tools.workflow.engine.commands import Command, FlowStep, RequestEvent, RequestNotice, TaskCommand
 from tools.workflow.engine.paths import build_condition_values, choose_flows
-from tools.workflow.engine.state import RULE, Ballot, Decision, Opinion, Request, Seat, Status, Task, TaskKind, Visit
+from tools.workflow.engine.state import (
+    COPY_PREFIX,
+    RULE,
+    Ballot,
+    Decision,
+    Opinion,
+    Request,
+    Seat,
+    Status,
+    Task,
+    TaskKind,
+    Visit,
+)
 from tools.workflow.engine.votes import build_ballot, compute_verdict, find_seat, list_waiting_seats, replace_seat
 
 ENDS: Mapping[TaskKind, Mapping[str, Status]] = {
@@ -104,6 +116,7 @@ class Transition:
         match node.topic:
             case ServiceTopic.RULE:
                 self.update_request(rule=node.id)
+                self.add_cc_people(self.request.filled.resolve_people(f"{COPY_PREFIX}{node.id}"), RULE)
             case ServiceTopic.CC:
                 self.add_cc_people(self.request.filled.resolve_people(node.id), RULE)
             case ServiceTopic.MAIL:

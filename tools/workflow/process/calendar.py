@@ -1,8 +1,8 @@
 """Working days and hours, with public holidays, China's make-up days and half days.
 
 For China the published list decides (`chinesecalendar`); for years it does not have, and for other countries,
-`holidays` does. China's unpublished years are estimates (make-up days are missing), and so is every day that `holidays`
-itself calls estimated (movable feasts). An override (day → working day or not) wins over both."""
+`holidays` does. China's years that the list does not have are estimates (make-up days are missing), and so is every day
+that `holidays` itself calls estimated (movable feasts). An override (day → working day or not) wins over both."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from functools import lru_cache
 import chinese_calendar
 import holidays
 
+KNOWN_YEARS = range(min(chinese_calendar.holidays).year, max(chinese_calendar.holidays).year + 1)
+"""China's years whose published holidays this version knows."""
 HALF = Decimal("0.5")
 DAY = timedelta(days=1)
 MAX_SPAN = 366
@@ -24,6 +26,9 @@ MAX_SPAN = 366
 DAY_WORDS = {"work": True, "off": False}
 """The words of an overrides file."""
 ANY_YEAR = 2000
+ANY_DAY = date(ANY_YEAR, 1, 1)
+BY_CLOCK = timedelta(hours=1)
+"""A shorter length passes by the clock."""
 ENGLISH = "en_US"
 """The language in which `holidays` marks estimates."""
 LANGUAGES = {"zh": "zh_CN", "en": ENGLISH}
@@ -38,7 +43,7 @@ class WorkingTime:
     working_days: Decimal
     """Working days, a multiple of 0.5."""
     is_estimated: bool
-    """True: the holidays of some day are not published yet."""
+    """True: the published holidays of some day are not known here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,13 @@ class WorkCalendar:
         """Working time from one half day to another (`am`, `pm`), both included, at most `MAX_SPAN` days apart."""
         days = list(self._list_day_shares(start, start_half, end, end_half))
         return WorkingTime(sum((d for _, d, _ in days), Decimal(0)), any(estimated for _, _, estimated in days))
+
+    def measure_gap(self, end: tuple[str, str], start: tuple[str, str]) -> Decimal:
+        """Working time between two half days, neither included: 0 if they overlap."""
+        first, last = date.fromisoformat(end[0]), date.fromisoformat(start[0])
+        first, first_half = (first, "pm") if end[1] == "am" else (first + DAY, "am")
+        last, last_half = (last, "am") if start[1] == "pm" else (last - DAY, "pm")
+        return self.measure_working_time(first, first_half, last, last_half).working_days
 
     def find_end(self, start: date, start_half: str, days: Decimal) -> tuple[date, str] | None:
         """The half day on which working time of this length ends, both included: the inverse of `measure_working_time`.
@@ -157,6 +169,23 @@ class WorkCalendar:
             day += DAY
         return datetime.combine(day, self.opens_at, zone)
 
+    def add_working_time(self, start: datetime, length: timedelta, zone: tzinfo, share: float = 1) -> datetime:
+        """When this length has passed in the working hours of a time zone; with `share`, that part of it. Its days are
+        working days, and its hours are working hours, at most a day's."""
+        if length < BY_CLOCK:
+            return start + length * share
+        hours = datetime.combine(ANY_DAY, self.closes_at) - datetime.combine(ANY_DAY, self.opens_at)
+        left = (length.days * hours + min(length % DAY, hours)) * share
+        local = start.astimezone(zone).replace(tzinfo=None)
+        while True:
+            opens, closes = (datetime.combine(local, at) for at in (self.opens_at, self.closes_at))
+            local = max(local, opens)
+            if self.get_day_status(local.date())[0] and local < closes:
+                if left < closes - local:
+                    return (local + left).replace(tzinfo=zone)
+                left -= closes - local
+            local = datetime.combine(local + DAY, time())
+
     def _list_day_shares(
         self, start: date, start_half: str, end: date, end_half: str
     ) -> Iterator[tuple[date, Decimal, bool]]:
@@ -213,7 +242,7 @@ def _load_holidays(country: str, year: int, language: str = ENGLISH) -> holidays
 
 
 def _name_published_holiday(day: date) -> dict[str, str]:
-    """The holiday of a day in China. Raises `NotImplementedError` for an unpublished year."""
+    """The holiday of a day in China. Raises `NotImplementedError` for a year that the list does not have."""
     is_off, name = chinese_calendar.get_holiday_detail(day)
     known = next((one for one in chinese_calendar.Holiday if one.value == name), None) if is_off else None
     return {"zh": known.chinese, "en": known.value} if known else {}

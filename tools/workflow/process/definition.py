@@ -26,7 +26,7 @@ from tools.workflow.bpmn.graph import (
     collect_definition_errors,
     raise_definition_errors,
 )
-from tools.workflow.bpmn.reader import compile_bpmn
+from tools.workflow.bpmn.reader import check_without_form, compile_bpmn
 from tools.workflow.engine.assignment import assign_people, list_decider_names
 from tools.workflow.engine.balance import apply_balance, get_allowance, reject_overlap
 from tools.workflow.engine.paths import trace_happy_path
@@ -38,7 +38,7 @@ from tools.workflow.process.form_input import compute_length, parse_form_input
 from tools.workflow.process.form_lines import find_form_line
 from tools.workflow.process.forms import DAYS, LENGTH, NUMBERS, PERIOD, DaySpan, FieldKind, Form
 from tools.workflow.process.policy import ConditionalRow, PolicyRow, list_validation_problems
-from tools.workflow.process.rolling_limits import apply_bounds
+from tools.workflow.process.rolling_limits import add_neighbours, apply_bounds
 
 SHIPPED = ("leave", "expense")
 
@@ -86,15 +86,20 @@ class Process:
 
 def compile_process(bpmn: bytes, toml: bytes, *, is_stored: bool = False) -> Process:
     """A process from its two files. `is_stored`: as for `compile_bpmn`. Raises `InvalidDefinitionError`."""
-    form, errors = _read_form(toml), list[InvalidDefinitionError]()
+    errors = list[InvalidDefinitionError]()
+    form: Form | None = None
     definition: ProcessDefinition | None = None
     with collect_definition_errors(errors):
+        form = _read_form(toml)
         check_form(form)
     with collect_definition_errors(errors):
-        definition = compile_bpmn(bpmn, form.variable_types, form.people_variables, is_stored=is_stored)
-        check_nodes(form, definition)
+        if form is None:
+            check_without_form(bpmn)
+        else:
+            definition = compile_bpmn(bpmn, form.variable_types, form.people_variables, is_stored=is_stored)
+            check_nodes(form, definition)
     _raise_with_lines(errors, toml)
-    assert definition is not None
+    assert form is not None and definition is not None
     return Process(definition, form, bpmn, toml)
 
 
@@ -187,6 +192,7 @@ def fill_form(process: Process, values: Mapping[str, str], context: FormContext)
         },
         estimated=bool(length and length.is_estimated),
     )
+    filled = add_neighbours(form, filled, calendar, earlier_requests)
     filled = apply_balance(form, filled, calendar, earlier_requests)
     filled = apply_bounds(form, filled, earlier_requests, context.today, context.initiator.zone)
     if context.files is not None:

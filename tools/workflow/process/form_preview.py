@@ -18,7 +18,7 @@ from tools.workflow.process.definition import FormContext, Process, collect_numb
 from tools.workflow.process.form_files import attach_files, find_file_errors
 from tools.workflow.process.form_input import compute_length, parse_form_input
 from tools.workflow.process.forms import Form
-from tools.workflow.process.rolling_limits import apply_bounds
+from tools.workflow.process.rolling_limits import add_neighbours, apply_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ def preview_form(process: Process, values: Mapping[str, str], context: FormConte
         estimated=bool(length and length.is_estimated),
     )
     if length:
+        filled = add_neighbours(form, filled, calendar, earlier_requests)
         filled = _apply_balance(form, filled, calendar, earlier_requests, errors)
     if all(bound.field in filled.numbers for bound in form.bounds):
         filled = apply_bounds(form, filled, earlier_requests, context.today, context.initiator.zone)

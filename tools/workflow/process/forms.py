@@ -107,6 +107,9 @@ class DaySpan(FrozenModel):
     start_half: str
     end: str
     end_half: str
+    gap: int = Field(1, ge=0, le=20)
+    """One author's requests with at most this many working days between them count together by length. 0: only what
+    adjoins, over weekends and holidays too."""
 
 
 class BalanceRule(FrozenModel):

@@ -29,6 +29,14 @@ from tools.workflow.bpmn.expressions import InvalidExpressionError, Value, evalu
 ADMIN = "admin"
 """The role that decides what would otherwise be the author's own decision."""
 NAME = re.compile(r"[a-z][a-z_]{0,30}")
+SELECTORS = {
+    "manager": "manager",
+    "manager_of": "manager of NAME",
+    "role": "role NAME",
+    "person": "person E-MAIL",
+    "field": "field NAME",
+}
+"""What a selector can be, as it is written."""
 KINDS = ("manager", "role", "person", "field")
 
 PeopleResolver: TypeAlias = Callable[[str], Sequence[str]]
@@ -54,6 +62,11 @@ class PeopleSelector(FrozenModel):
         """The field or level it depends on, or empty."""
         return self.of.variable_name if self.of else self.name if self.kind == "field" else ""
 
+    @property
+    def role_name(self) -> str:
+        """The role it depends on, or empty."""
+        return self.of.role_name if self.of else self.name if self.kind == "role" else ""
+
 
 def _parse_selector(text: str) -> dict[str, Any]:
     match text.split():
@@ -65,8 +78,7 @@ def _parse_selector(text: str) -> dict[str, Any]:
             return {"kind": kind, "name": name}
         case [name] if NAME.fullmatch(name) and name not in KINDS:
             return {"kind": "field", "name": name}
-    known = "manager, manager of NAME, role NAME, person E-MAIL, field NAME"
-    raise ValueError(f"{text[:60]!r} names nobody; it can be: {known}")
+    raise ValueError(f"{text[:60]!r} names nobody; it can be: {', '.join(SELECTORS.values())}")
 
 
 class ConditionalRow(FrozenModel):

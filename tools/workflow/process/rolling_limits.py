@@ -1,8 +1,8 @@
-"""Sums of an author's recent requests, which reveal a request that was split to stay below a limit.
+"""Sums of an author's requests, which reveal a request that was split to stay below a limit.
 
-This request counts, and the author's others of the same process that wait or were approved and were handed in within
-the days of the row, today included. A request that came back to its author counts again once it is handed in again.
-Amounts of different currencies are never added."""
+Only requests of the same process that wait or were approved count; one that came back to its author counts again once
+it is handed in again. Amounts: what was handed in within the days of the row, today included; amounts of different
+currencies are never added. Length: what adjoins, directly or through others."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from datetime import date, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from tools.workflow.engine.state import Decision, FilledForm, Request, Status
-from tools.workflow.process.forms import Form, RollingLimit
+from tools.workflow.engine.balance import Span, get_span, list_counted_requests
+from tools.workflow.engine.state import COUNTED, NEIGHBOURS, OWN_DAYS, Decision, FilledForm, Request
+from tools.workflow.process.calendar import DAY, MAX_BREAK, WorkCalendar
+from tools.workflow.process.forms import DAYS, Form, RollingLimit
 
 COUNT_PREFIX = "count_"
 """Prefix of a bound's name in `FilledForm.numbers`: the number of requests in its sum."""
-COUNTED_STATUSES = frozenset({Status.WAITING, Status.REVOKING, Status.APPROVED})
 
 
 def apply_bounds(form: Form, filled: FilledForm, earlier: Sequence[Request], today: date, zone: ZoneInfo) -> FilledForm:
@@ -31,6 +32,33 @@ def apply_bounds(form: Form, filled: FilledForm, earlier: Sequence[Request], tod
         if len(counted) > 1 and total >= _get_limit(bound, filled.numbers):
             exceeded_names.append(bound.name)
     return filled.model_copy(update={"numbers": {**filled.numbers, **numbers}, "exceeded": tuple(exceeded_names)})
+
+
+def add_neighbours(form: Form, filled: FilledForm, calendar: WorkCalendar, earlier: Sequence[Request]) -> FilledForm:
+    """The form with the length by which rules go: with the author's other requests that count together with it."""
+    if form.days is None or (own := get_span(form.days, filled.values)) is None:
+        return filled
+    others = [get_span(form.days, one.filled.values) for one in list_counted_requests(earlier)]
+    spans = sorted([own, *filter(None, others)])
+    first = last = spans.index(own)
+    while first > 0 and _is_near(spans[first - 1], spans[first], form.days.gap, calendar):
+        first -= 1
+    while last + 1 < len(spans) and _is_near(spans[last], spans[last + 1], form.days.gap, calendar):
+        last += 1
+    if first == last:
+        return filled
+    length = Decimal(0)
+    for (start, start_half), (end, end_half) in spans[first : last + 1]:
+        start_day, end_day = date.fromisoformat(start), date.fromisoformat(end)
+        length += calendar.measure_working_time(start_day, start_half, end_day, end_half).working_days
+    numbers = {DAYS: length, OWN_DAYS: filled.numbers[DAYS], NEIGHBOURS: Decimal(last - first)}
+    return filled.model_copy(update={"numbers": {**filled.numbers, **numbers}})
+
+
+def _is_near(one: Span, later: Span, gap: int, calendar: WorkCalendar) -> bool:
+    end, start = one[1], later[0]
+    apart = date.fromisoformat(start[0]) - date.fromisoformat(end[0])
+    return apart <= MAX_BREAK * DAY and calendar.measure_gap(end, start) <= gap
 
 
 def get_submission_time(request: Request) -> datetime:
@@ -52,7 +80,7 @@ def _list_amounts(
         values, numbers = request.filled.values, request.filled.numbers
         days = (today - get_submission_time(request).astimezone(zone).date()).days
         same = all(values.get(name) == filled.values.get(name) for name in alike)
-        if request.status in COUNTED_STATUSES and days < bound.days and same and bound.field in numbers:
+        if request.status in COUNTED and days < bound.days and same and bound.field in numbers:
             yield numbers[bound.field]
 
 

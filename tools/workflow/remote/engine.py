@@ -194,7 +194,7 @@ class RemoteEngine:
     ) -> ProcessInstance:
         """One after the other for one author, if repeated starts are checked."""
         filled = await self.fill_form(used, form, initiator, now)
-        reject_unseen_form(filled, seen)
+        reject_unseen_form(filled.confirmed_hash, seen)
         if again is None or not used.form.again_minutes:
             return await self._starter.start_request(used, filled, initiator, key, now)
         async with hold_lock(self._store, f"starts:{initiator}", self._sleep):
@@ -222,7 +222,8 @@ class RemoteEngine:
                 )
                 command, result = await self._enrich_and_apply(remote_request, command, now, form)
                 filled = command.filled if isinstance(command, DecideCommand) else None
-                reject_unseen_form(filled or remote_request.request.filled, seen)
+                shown = filled.confirmed_hash if filled else remote_request.request.filled.content_hash
+                reject_unseen_form(shown, seen)
                 record = CommandRecord(key=key, at=now, command=command, round=remote_request.request.round)
                 await self._poller.enqueue_notices(
                     remote_request.request.id, key, _list_direct_notices(command, result), when_recorded=True
@@ -326,6 +327,9 @@ class RemoteEngine:
     async def list_delegations(self, person: str, now: datetime) -> tuple[Delegation, ...]:
         return ()
 
+    async def list_delegations_to(self, person: str, now: datetime) -> tuple[Delegation, ...]:
+        return ()
+
     async def run_due_jobs(self, now: datetime) -> int:
         """Completes service tasks that wait for us. Timers belong to the engine: none fires here."""
         await self._task_worker.run_external_tasks()
@@ -346,7 +350,10 @@ class RemoteEngine:
             return await self._reader.reload_request(found.instance)
 
     async def _stream_hand_ups(self, found: RemoteRequest) -> AsyncIterator[CommandRecord]:
-        gone = await self._build_enricher().find_gone_people(found.process, found.request)
+        request = found.request
+        gone = await self._build_enricher().find_gone_people(
+            found.process, request.filled, request.initiator, request.changed, request.visits
+        )
         async for record in stream_hand_ups(found, gone, self._users):
             yield record
 

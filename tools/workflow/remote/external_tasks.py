@@ -1,6 +1,6 @@
 """Service tasks of the engine, which wait until we have completed them.
 
-`pass_by_rule` only needs completion; `cc` and `mail` notify people; the targets of the engine's timers (`remind`,
+`pass_by_rule`, `cc` and `mail` notify people; the targets of the engine's timers (`remind`,
 `escalate`) remind the assignee, and take nothing away from them."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import ServiceTopic, TimerAction
 from tools.workflow.engine.commands import CcCommand, RequestNotice
-from tools.workflow.engine.state import RULE
+from tools.workflow.engine.state import COPY_PREFIX, RULE
 from tools.workflow.remote.api import EngineApi, ExternalTask
 from tools.workflow.remote.change_poller import ChangePoller
 from tools.workflow.remote.command_records import CommandRecord, build_record_variables
@@ -54,10 +54,7 @@ class ExternalTaskWorker:
         return True
 
     async def _run_task(self, job: ExternalTask) -> None:
-        if (
-            job.topic != ServiceTopic.RULE
-            and (found := await self._reader.find_request_of_instance(job.instance)) is not None
-        ):
+        if (found := await self._reader.find_request_of_instance(job.instance)) is not None:
             await self._announcer.enqueue_notices(
                 found.request.id, _build_task_key(job), await self._build_notices(job, found)
             )
@@ -66,7 +63,7 @@ class ExternalTaskWorker:
     async def _build_notices(self, job: ExternalTask, remote_request: RemoteRequest) -> list[RequestNotice]:
         request = remote_request.request
         match job.topic:
-            case ServiceTopic.CC:
+            case ServiceTopic.CC | ServiceTopic.RULE:
                 return [
                     _build_notice("told", remote_request, person=p, by=RULE)
                     for p in await self._record_cc_people(job, remote_request)
@@ -85,7 +82,8 @@ class ExternalTaskWorker:
         for earlier in remote_request.action_records:
             if earlier.key == _build_task_key(job) and isinstance(earlier.command, CcCommand):
                 return earlier.command.people
-        people = [p for p in request.filled.resolve_people(job.node) if p not in (*request.cc, request.initiator)]
+        name = f"{COPY_PREFIX}{job.node}" if job.topic == ServiceTopic.RULE else job.node
+        people = [p for p in request.filled.resolve_people(name) if p not in (*request.cc, request.initiator)]
         command = CcCommand(request=request.id, actor=RULE, people=tuple(dict.fromkeys(people)))
         record = CommandRecord(key=_build_task_key(job), at=request.changed, command=command, round=request.round)
         if people:

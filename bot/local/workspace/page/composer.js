@@ -114,7 +114,9 @@ export function composer({ place, placeholder, sent }) {
       button.title = t("send_hint");
       attach.setAttribute("aria-label", t("attach"));
       attach.title = t("attach");
-      field.value = drafts.get(place().key) ?? "";
+      const draft = drafts.get(place().key) ?? "";
+      if (field.value === draft) return; // who is choosing from the offers goes on
+      field.value = draft;
       grow(field);
       offers.close();
     },

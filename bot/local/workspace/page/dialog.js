@@ -12,6 +12,7 @@ import { t } from "./words.js";
 const frame = document.getElementById("modal");
 const kept = new Map();
 let shown = { id: null, print: "", face: "" };
+let leaving = false;
 
 /** Shows, redraws or closes the dialog, after what the server says is open. Of one that is open already only what has
  * changed is drawn anew, so that nobody is interrupted in a field. */
@@ -123,10 +124,20 @@ function complain(errors) {
 
 async function leave() {
   const view = model.view;
-  if (view) await attempt(() => post("close", { person: model.person, view_id: view.id }));
+  if (!view || leaving) return;
+  leaving = true;
+  await attempt(() => post("close", { person: model.person, view_id: view.id }));
   await refresh.view();
+  leaving = false;
 }
 
+// A browser lets a page hold a dialog open only once for each click of its person: a second Escape would close the
+// frame at once, while the view is still open for the bot. So the key is taken here; a gesture ends in `cancel`.
+frame.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || event.isComposing || event.defaultPrevented) return;
+  event.preventDefault();
+  leave();
+});
 frame.addEventListener("cancel", (event) => {
   event.preventDefault();
   leave();

@@ -125,16 +125,17 @@ function choices(kind, part, { id, kept }) {
   return { node, group: true, picked: () => boxes.filter((box) => box.checked).map((box) => box.option) };
 }
 
-/** Files: each is uploaded when it is chosen, and can be taken off again. */
+/** Files: each is uploaded when it is chosen, and can be taken off again. The form may be drawn anew while one is on its
+ * way: the list is the same, and knows what shows it now. */
 function files(part, { id, kept }) {
-  let chosen = [...(kept?.files ?? [])];
+  const chosen = kept?.files ?? [];
   const most = part.max_files ?? 10;
   const control = h("input", { id, type: "file", multiple: most > 1, hidden: true, tabindex: -1 });
   const list = h("ul", { class: "chosen-files" });
   const attach = h("button", { type: "button", class: "button", onclick: () => control.click() }, h("span", {}, t("attach")));
   const node = h("div", { class: "file-input", role: "group", "aria-labelledby": `${id}-label` }, attach, control, list);
   const show = () => list.replaceChildren(...chosen.map((one) => chosenFile(one, () => {
-    chosen = chosen.filter((other) => other !== one);
+    chosen.splice(chosen.indexOf(one), 1);
     show();
     control.dispatchEvent(new Event("change", { bubbles: true }));
   })));
@@ -143,11 +144,12 @@ function files(part, { id, kept }) {
     event.stopImmediatePropagation();
     const picked = [...control.files].slice(0, most - chosen.length);
     node.setAttribute("aria-busy", "true");
-    chosen = [...chosen, ...(await uploadAll(picked))];
+    chosen.push(...(await uploadAll(picked)));
     control.value = "";
     node.removeAttribute("aria-busy");
-    show();
+    chosen.show();
   });
+  chosen.show = show;
   show();
   return { node, group: true, read: () => ({ files: chosen }) };
 }

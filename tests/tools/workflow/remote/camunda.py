@@ -48,6 +48,10 @@ class CamundaFace(Face):
     def unauthorised(self) -> web.Response:
         return web.Response(status=401)
 
+    def gone(self, request: web.Request) -> web.Response:
+        text = f"No matching task with id {request.match_info['id']}"
+        return wrong(404, "InvalidRequestException", text, None)
+
     def broken(self, request: web.Request, what: Broken) -> web.Response:
         name = str(what).strip("${}")
         text = f"Unknown property used in expression: {what}. Cause: Cannot resolve identifier '{name}'"
@@ -58,12 +62,7 @@ class CamundaFace(Face):
         return json_text({"id": "10", "name": "trip", "source": "countersign", "deployedProcessDefinitions": {}})
 
     async def definitions(self, request: web.Request) -> web.Response:
-        keys = (
-            [request.query["key"]]
-            if "key" in request.query
-            else list(dict.fromkeys(d.key for d in self.runner.deployed))
-        )
-        found = [d for d in map(self.runner.latest, keys) if d]
+        found = self.runner.list_latest(request.query.get("key"))
         return listed(
             [
                 {"id": d.id, "key": d.key, "name": d.name, "version": 1, "suspended": False, "tenantId": None,
@@ -97,20 +96,20 @@ class CamundaFace(Face):
         return web.Response(status=204)
 
     async def remove(self, request: web.Request) -> web.Response:
-        if (run := self._running(request)) is None:
+        if (run := self.find_running(request)) is None:
             return no_instance(request)
         self.runner.remove(run, "deleted")
         return web.Response(status=204)
 
     async def put(self, request: web.Request) -> web.Response:
-        if (run := self._running(request)) is None:
+        if (run := self.find_running(request)) is None:
             text = f"Cannot set variables: execution {request.match_info['id']} doesn't exist: execution is null"
             return wrong(500, "RestException", text)
         run.variables |= values((await request.json())["modifications"])
         return web.Response(status=204)
 
     async def move(self, request: web.Request) -> web.Response:
-        if (run := self._running(request)) is None:
+        if (run := self.find_running(request)) is None:
             return wrong(500, "RestException", f"Process instance '{request.match_info['id']}' cannot be modified")
         body = (await request.json())["instructions"]
         starts = [i["activityId"] for i in body if i["type"] == "startBeforeActivity"]
@@ -119,15 +118,11 @@ class CamundaFace(Face):
         return web.Response(status=204)
 
     async def tasks(self, request: web.Request) -> web.Response:
-        works = [w for w in self.runner.state.works.values() if not w.ended and asked(w, request.query)]
+        works = self.runner.list_works(request.query)
         return listed([task_row(w) for w in works], request)
 
     async def task(self, request: web.Request) -> web.Response:
-        try:
-            return json_text(task_row(self.runner.work(request.match_info["id"])))
-        except Gone:
-            text = f"No matching task with id {request.match_info['id']}"
-            return wrong(404, "InvalidRequestException", text, None)
+        return json_text(task_row(self.runner.work(request.match_info["id"])))
 
     async def complete(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -177,7 +172,7 @@ class CamundaFace(Face):
         return listed(rows, request)
 
     async def past_tasks(self, request: web.Request) -> web.Response:
-        works = [w for w in self.runner.state.works.values() if asked(w, request.query)]
+        works = self.runner.list_works(request.query, past=True)
         rows = []
         for work in works:
             row = task_row(work)
@@ -221,10 +216,6 @@ class CamundaFace(Face):
         self.runner.finish(job)
         return web.Response(status=204)
 
-    def _running(self, request: web.Request) -> Run | None:
-        run = self.runner.state.runs.get(request.match_info["id"])
-        return run if run and not run.ended else None
-
 
 def values(variables: dict[str, dict[str, Any]]) -> dict[str, Any]:
     for named in variables.values():
@@ -235,17 +226,6 @@ def values(variables: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def typed(value: Any) -> dict[str, Any]:
     names = {bool: "Boolean", str: "String", int: "Integer", float: "Double", type(None): "Null"}
     return {"type": names[type(value)], "value": value, "valueInfo": {}}
-
-
-def asked(work: Work, query: Any) -> bool:
-    facts = {
-        "assignee": work.assignee,
-        "taskAssignee": work.assignee,
-        "processInstanceId": work.run.id,
-        "processDefinitionKey": work.run.deployed.key,
-        "finished": "true" if work.ended else "false",
-    }
-    return all(facts[name] == value for name, value in query.items() if name in facts)
 
 
 def listed(rows: list[dict[str, Any]], request: web.Request) -> web.Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,10 +17,11 @@ from aiohttp import ClientSession
 from pydantic import SecretStr
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
+from tests.tools.office import People
 from tests.tools.workflow.remote.camunda import CamundaFace
 from tests.tools.workflow.remote.face import LOGIN, PASSWORD, Face, Fault
 from tests.tools.workflow.remote.flowable import FlowableFace
-from tests.tools.workflow.remote.proxy import Proxy, open_proxy
+from tests.tools.workflow.remote.runner import Run
 from tools.spec import AttachedFile, Person, ToolError
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.enrich import CommandEnricher
@@ -64,37 +65,31 @@ DESK = {"amount": "86.5", "approver": "U2"}
 SOFA = {"amount": "1,200.50", "approver": "U2"}
 """Also goes to finance."""
 HERE = Path(__file__).parent
-SPEND = compile_process((HERE / "spend.bpmn").read_bytes(), (HERE / "spend.toml").read_bytes())
 
 
-def _alike(key: str, number: str) -> Process:
-    """A process with the form of `spend`."""
+def build_alike(file: str, key: str, number: str) -> Process:
+    """A process with the form of `spend`, and the graph of a file."""
+    bpmn = (HERE / f"{file}.bpmn").read_text(encoding="utf-8").replace(f'process id="{file}"', f'process id="{key}"')
     form = (HERE / "spend.toml").read_text(encoding="utf-8").replace('key = "spend"', f'key = "{key}"')
-    form = form.replace('number = "S"', f'number = "{number}"')
-    return compile_process((HERE / f"{key}.bpmn").read_bytes(), form.encode())
+    return compile_process(bpmn.encode(), form.replace('number = "S"', f'number = "{number}"').encode())
 
 
-PAIR = _alike("pair", "P")
+SPEND = build_alike("spend", "spend", "S")
+PAIR = build_alike("pair", "pair", "P")
 """Two decide at the same time."""
-TURN = _alike("turn", "T")
+TURN = build_alike("turn", "turn", "T")
 """Two decide one after the other, and the last way is open only if both agreed."""
 PROCESSES = (*load_shipped_processes(), SPEND, PAIR, TURN)
 
+WRITES = {
+    "start": {"flowable": "/runtime/process-instances", "camunda": "start"},
+    "move": {"flowable": "/change-state", "camunda": "/modification"},
+    "jobs": {"flowable": "/acquire/jobs", "camunda": "/fetchAndLock"},
+    "record": {"flowable": "/variables", "camunda": "/variables"},
+    "deploy": {"flowable": "/repository/deployments", "camunda": "/deployment/create"},
+}
+"""How the paths of writes end."""
 ENGINES = {"flowable": (FlowableFace, FlowableApi), "camunda": (CamundaFace, CamundaApi)}
-
-
-@dataclass
-class People:
-    known: list[Person] = field(default_factory=lambda: list(PEOPLE))
-
-    async def find_person(self, person: str) -> Person | None:
-        return next((p for p in self.known if p.id == person), None)
-
-    async def list_people(self) -> tuple[Person, ...]:
-        return tuple(self.known)
-
-    async def refresh_people(self, people: Iterable[str]) -> None:
-        """Nothing is remembered here: it is as fresh as can be."""
 
 
 @dataclass
@@ -116,7 +111,7 @@ class World:
     session: ClientSession
     url: str
     marks: MemoryKeyValueStore = field(default_factory=MemoryKeyValueStore)
-    people: People = field(default_factory=People)
+    people: People = field(default_factory=lambda: People(list(PEOPLE)))
     files: Files = field(default_factory=Files)
     seconds: float = 0.0
     keys: Any = field(default_factory=lambda: count(1))
@@ -151,16 +146,18 @@ class World:
         self.slept.append(seconds)
         await asyncio.sleep(min(seconds, 0.001))
 
-    @asynccontextmanager
-    async def behind_proxy(self) -> AsyncIterator[Proxy]:
-        """Engines made from now on are reached through a proxy."""
-        direct = self.url
-        async with open_proxy(direct, self.session) as (proxy, self.url):
-            yield proxy
-        self.url = direct
+    def fail(self, what: str, fault: Fault, times: int = 1) -> None:
+        """What becomes of the next writes of this kind."""
+        self.face.faults += [(WRITES[what][self.kind], fault)] * times
 
-    def fault(self, name: str) -> Fault:
-        return Fault[name]
+    @property
+    def repeats(self) -> int:
+        """How often Flowable's PUT of variables is sent when connections break; Camunda's POST once."""
+        return 2 if self.kind == "flowable" else 1
+
+    @property
+    def runs(self) -> list[Run]:
+        return list(self.face.runner.state.runs.values())
 
     def key(self) -> str:
         return f"k{next(self.keys)}"
@@ -173,9 +170,22 @@ class World:
         (task,) = (await self.engine.get_request(request)).open_tasks
         return task.id
 
+    async def do(self, command: Any, key: str = "", now: datetime = NOW) -> CommandResult:
+        return await self.engine.execute_command(command, key or self.key(), now)
+
+    async def told(self, pause: float = 0) -> list[str]:
+        """What is announced, until nothing is left: kind, person, and what is said of it."""
+        found = list[str]()
+        while events := await self.engine.list_outbox(2):
+            said = [(e.kind, e.data["person"], e.data.get("why") or e.data.get("status") or "") for e in events]
+            found += [" ".join(filter(None, one)) for one in said]
+            await self.engine.mark_sent([e.id for e in events])
+            self.seconds += pause
+        return found
+
     def spoil(self, request: str) -> None:
         """The version that it was started with cannot be had any more."""
-        (run,) = (r for r in self.face.runner.state.runs.values() if r.business_key == request)
+        (run,) = (r for r in self.runs if r.business_key == request)
         record = find_start_record(run.variables)
         assert record
         gone = record.command.model_copy(update={"definition": "0" * 64})

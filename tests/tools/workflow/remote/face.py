@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from aiohttp import encode_basic_auth, web
 from aiohttp.test_utils import TestServer
 
-from tests.tools.workflow.remote.runner import Broken, Runner
+from tests.tools.workflow.remote.runner import Broken, Gone, Run, Runner
 from tools.workflow.process.definition import compile_process
 
 LOGIN, PASSWORD = "rest-admin", "s3cret-pässword"
@@ -26,6 +26,7 @@ class Fault(Enum):
     SWALLOWED = "the connection breaks before it is done"
     SILENT = "it is done, and no answer ever comes"
     LATE = "it is done after the connection broke"
+    GIVEN_UP = "it is done after something in between, which gives up first, answered 504"
     REFUSED = "the engine itself answers 500, and nothing is done"
     TOO_SLOW = "it is done, and something in between answers 504"
     HUNG_UP = "it is done, and something in between answers 502"
@@ -47,7 +48,6 @@ class Face:
     """True: writers read, and only then write, as threads of the real engine do."""
 
     base = ""
-    above = ""
 
     def routes(self) -> list[web.RouteDef]:
         raise NotImplementedError
@@ -57,6 +57,13 @@ class Face:
 
     def broken(self, request: web.Request, what: Broken) -> web.Response:
         raise NotImplementedError
+
+    def gone(self, request: web.Request) -> web.Response:
+        raise NotImplementedError
+
+    def find_running(self, request: web.Request) -> Run | None:
+        run = self.runner.state.runs.get(request.match_info["id"])
+        return run if run and not run.ended else None
 
     async def take_file(self, request: web.Request) -> None:
         """A file that was uploaded."""
@@ -88,10 +95,10 @@ class Face:
             return in_between(503)
         if fault is Fault.SWALLOWED:
             return self._cut(request)
-        if fault is Fault.LATE:
+        if fault in (Fault.LATE, Fault.GIVEN_UP):
             body = await request.read()
             self.late.append(lambda: (body, handler(request)))
-            return self._cut(request)
+            return self._cut(request) if fault is Fault.LATE else in_between(504)
         answer = await self._handled(request, handler)
         if fault is Fault.SILENT:
             await asyncio.Event().wait()
@@ -104,6 +111,8 @@ class Face:
             answer: web.StreamResponse = await handler(request)
         except Broken as broken:
             return self.broken(request, broken)
+        except Gone:
+            return self.gone(request)
         return answer
 
     def _fault(self, request: web.Request) -> Fault | None:
@@ -135,3 +144,13 @@ def in_between(status: int) -> web.Response:
 
 def json_text(data: Any, status: int = 200) -> web.Response:
     return web.json_response(data, status=status)
+
+
+@asynccontextmanager
+async def serving(answer: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[TestServer]:
+    """A server of which every path is answered by one function."""
+    app = web.Application()
+    app.router.add_route("*", "/{any:.*}", answer)
+    server = TestServer(app, shutdown_timeout=0.01)
+    async with server:
+        yield server

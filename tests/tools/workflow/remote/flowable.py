@@ -54,6 +54,9 @@ class FlowableFace(Face):
     def unauthorised(self) -> web.Response:
         return web.Response(status=401, text=HTML, content_type="text/html")
 
+    def gone(self, request: web.Request) -> web.Response:
+        return wrong(404, f"Could not find a task with id '{request.match_info['id']}'.")
+
     def broken(self, request: web.Request, what: Broken) -> web.Response:
         return wrong(500, f"Unknown property used in expression: {what}")
 
@@ -65,12 +68,7 @@ class FlowableFace(Face):
         return json_text({"id": "10", "name": "trip", "category": None, "tenantId": ""}, 201)
 
     async def definitions(self, request: web.Request) -> web.Response:
-        keys = (
-            [request.query["key"]]
-            if "key" in request.query
-            else list(dict.fromkeys(d.key for d in self.runner.deployed))
-        )
-        found = [d for d in map(self.runner.latest, keys) if d]
+        found = self.runner.list_latest(request.query.get("key"))
         rows = [
             {"id": d.id, "key": d.key, "version": 1, "name": d.name, "suspended": False, "startFormDefined": False}
             for d in found
@@ -97,16 +95,14 @@ class FlowableFace(Face):
                           "variables": shown}, 201)  # fmt: skip
 
     async def remove(self, request: web.Request) -> web.Response:
-        run = self.runner.state.runs.get(request.match_info["id"])
-        if run is None or run.ended:
-            return wrong(404, f"Could not find a process instance with id '{request.match_info['id']}'.")
+        if (run := self.find_running(request)) is None:
+            return no_instance(request)
         self.runner.remove(run, request.query.get("deleteReason", "DELETED"))
         return web.Response(status=204)
 
     async def put(self, request: web.Request) -> web.Response:
-        run = self.runner.state.runs.get(request.match_info["id"])
-        if run is None or run.ended:
-            return wrong(404, f"Could not find a process instance with id '{request.match_info['id']}'.")
+        if (run := self.find_running(request)) is None:
+            return no_instance(request)
         run.variables |= values(await request.json())
         return json_text([], 201)
 
@@ -122,21 +118,15 @@ class FlowableFace(Face):
         return web.Response(status=200)
 
     async def tasks(self, request: web.Request) -> web.Response:
-        works = [w for w in self.runner.state.works.values() if not w.ended and asked(w, request.query)]
+        works = self.runner.list_works(request.query)
         return page([task_row(w) for w in works], request.query, "id")
 
     async def task(self, request: web.Request) -> web.Response:
-        try:
-            return json_text(task_row(self.runner.work(request.match_info["id"])))
-        except Gone:
-            return no_task(request)
+        return json_text(task_row(self.runner.work(request.match_info["id"])))
 
     async def action(self, request: web.Request) -> web.Response:
         body = await request.json()
-        try:
-            work = self.runner.work(request.match_info["id"])
-        except Gone:
-            return no_task(request)
+        work = self.runner.work(request.match_info["id"])
         if body["action"] not in ("complete", "claim", "delegate", "resolve"):
             return wrong(400, f"Invalid action: '{body['action']}'.", "Bad request")
         if body["action"] == "delegate":
@@ -153,10 +143,7 @@ class FlowableFace(Face):
 
     async def update(self, request: web.Request) -> web.Response:
         body = await request.json()
-        try:
-            work = self.runner.work(request.match_info["id"])
-        except Gone:
-            return no_task(request)
+        work = self.runner.work(request.match_info["id"])
         work.assignee = body["assignee"]
         return json_text(task_row(work))
 
@@ -167,9 +154,7 @@ class FlowableFace(Face):
 
     async def instance(self, request: web.Request) -> web.Response:
         run = self.runner.state.runs.get(request.match_info["id"])
-        if run is None:
-            return wrong(404, f"Could not find a process instance with id '{request.match_info['id']}'.")
-        return json_text(instance_row(run))
+        return json_text(instance_row(run)) if run else no_instance(request)
 
     async def queried(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -192,7 +177,7 @@ class FlowableFace(Face):
         return page(rows, request.query, "variableName")
 
     async def past_tasks(self, request: web.Request) -> web.Response:
-        works = [w for w in self.runner.state.works.values() if asked(w, request.query)]
+        works = self.runner.list_works(request.query, past=True)
         rows = [{**task_row(w), "startTime": moment(w.created), "endTime": moment(w.ended), "deleteReason": w.reason}
                 for w in works]  # fmt: skip
         for row in rows:
@@ -244,17 +229,6 @@ def typed(value: Any) -> dict[str, Any]:
     return {"value": None} if value is None else {"type": names[type(value)], "value": value}
 
 
-def asked(work: Work, query: Any) -> bool:
-    facts = {
-        "assignee": work.assignee,
-        "taskAssignee": work.assignee,
-        "processInstanceId": work.run.id,
-        "processDefinitionKey": work.run.deployed.key,
-        "finished": "true" if work.ended else "false",
-    }
-    return all(facts[name] == value for name, value in query.items() if name in facts)
-
-
 def page(rows: list[dict[str, Any]], query: Any, sort: str) -> web.Response:
     """Ten rows unless told otherwise; `total` says how many there are."""
     start, size = int(query.get("start", 0)), int(query.get("size", 10))
@@ -299,8 +273,8 @@ def moment(at: datetime | None) -> str | None:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z") if at else None
 
 
-def no_task(request: web.Request) -> web.Response:
-    return wrong(404, f"Could not find a task with id '{request.match_info['id']}'.")
+def no_instance(request: web.Request) -> web.Response:
+    return wrong(404, f"Could not find a process instance with id '{request.match_info['id']}'.")
 
 
 def wrong(status: int, exception: str, message: str = "") -> web.Response:

@@ -66,6 +66,17 @@ class Work:
     reason: str | None = None
     delegated: bool = False
 
+    def is_asked_for(self, query: Mapping[str, str]) -> bool:
+        """Whether it is what a query of either engine names."""
+        facts = {
+            "assignee": self.assignee,
+            "taskAssignee": self.assignee,
+            "processInstanceId": self.run.id,
+            "processDefinitionKey": self.run.deployed.key,
+            "finished": "true" if self.ended else "false",
+        }
+        return all(facts[name] == value for name, value in query.items() if name in facts)
+
 
 @dataclass
 class Job:
@@ -108,6 +119,13 @@ class Runner:
 
     def latest(self, key: str) -> Deployed | None:
         return next((d for d in reversed(self.deployed) if d.key == key), None)
+
+    def list_latest(self, key: str | None) -> list[Deployed]:
+        keys = [key] if key is not None else list(dict.fromkeys(d.key for d in self.deployed))
+        return [d for d in map(self.latest, keys) if d]
+
+    def list_works(self, query: Mapping[str, str], *, past: bool = False) -> list[Work]:
+        return [w for w in self.state.works.values() if (past or not w.ended) and w.is_asked_for(query)]
 
     def id(self) -> str:
         return str(next(self._ids))

@@ -5,20 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
-from tests.tools.workflow.remote.company import HERE, LI, NOW, SICK, ZHANG, World, refused
+from tests.tools.workflow.remote.company import LI, NOW, SICK, WRITES, ZHANG, World, build_alike, refused
 from tests.tools.workflow.remote.face import Fault
 from tools.workflow.engine.state import Status
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 
-DEPLOY = {"flowable": "/repository/deployments", "camunda": "/deployment/create"}
 LEAVE = load_shipped_processes()[0]
-OWN = compile_process(
-    (HERE / "spend.bpmn").read_bytes().replace(b'process id="spend"', b'process id="desk"'),
-    (HERE / "spend.toml")
-    .read_bytes()
-    .replace(b'key = "spend"', b'key = "desk"')
-    .replace(b'number = "S"', b'number = "D"'),
-)
+OWN = build_alike("spend", "desk", "D")
 STRICTER = compile_process(LEAVE.bpmn.replace(b"${days &lt;= 1}", b"${days &lt;= 0.5}"), LEAVE.toml)
 DAY = {**SICK, "start_date": "2026-12-01", "end_date": "2026-12-01", "leave_type": "personal"}
 
@@ -41,34 +34,28 @@ async def test_a_process_of_one_s_own_is_deployed_and_runs_in_every_bot(world: W
 
 async def test_a_changed_process_counts_for_new_requests_and_running_ones_keep_theirs(world: World) -> None:
     await world.start(SICK)
-    assert (await world.start(DAY)).status is Status.APPROVED, "a day passes by rule"
+    world.fail("deploy", Fault.REFUSED)
+    assert (await refused(deploy(world, STRICTER))).code == "not_deployed"
+    assert (await world.start(DAY)).status is Status.APPROVED, "nothing is changed: a day passes by rule"
     await deploy(world, STRICTER)
     assert (await world.start({**DAY, "start_date": "2026-12-02", "end_date": "2026-12-02"})).waits_for == (LI.id,)
     assert (await world.decide(await world.task("L-0001"), LI, "approve")).status is Status.APPROVED
 
 
-async def test_what_is_not_deployed_here_is_not_used(world: World) -> None:
-    """The control: whoever deploys to the engine alone changes no rule of ours."""
-    world.face.runner.deploy(STRICTER)
-    assert (await refused(world.start(DAY))).code == "not_deployed"
-    bot_without_our_store = world.another(MemoryKeyValueStore())
-    assert OWN.key not in [process.key for process in await bot_without_our_store.list_processes()]
-
-
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.TOO_SLOW])
 async def test_a_deployment_that_nobody_answered_is_looked_up(world: World, fault: Fault) -> None:
-    world.face.faults += [(DEPLOY[world.kind], fault)]
+    world.fail("deploy", fault)
     await deploy(world, OWN)
     assert (await world.start({"amount": "20", "approver": LI.id}, "desk")).request == "D-0001"
 
 
-async def test_a_deployment_that_the_engine_refused_changes_nothing(world: World) -> None:
-    world.face.faults += [(DEPLOY[world.kind], Fault.REFUSED)]
-    assert (await refused(deploy(world, STRICTER))).code == "not_deployed"
-    assert (await world.start(DAY)).status is Status.APPROVED
-
-
-async def test_what_cannot_run_there_is_not_deployed_there(world: World) -> None:
+async def test_what_is_not_deployed_here_is_not_used_and_what_cannot_run_there_is_not_deployed_there(
+    world: World,
+) -> None:
     expense = load_shipped_processes()[1]
     assert (await refused(deploy(world, expense))).code == "not_remote"
-    assert not [path for _, path in world.face.calls if path.endswith(DEPLOY[world.kind])]
+    assert not [path for _, path in world.face.calls if path.endswith(WRITES["deploy"][world.kind])]
+    world.face.runner.deploy(STRICTER)
+    assert (await refused(world.start(DAY))).code == "not_deployed"
+    bot_without_our_store = world.another(MemoryKeyValueStore())
+    assert OWN.key not in [process.key for process in await bot_without_our_store.list_processes()]

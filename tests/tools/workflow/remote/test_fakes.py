@@ -6,9 +6,9 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
 from aiohttp import ClientSession, encode_basic_auth
 
 from tests.tools.workflow.remote.company import World, world_of
@@ -35,15 +35,9 @@ class Caller:
             return answer.status, text
 
 
-@pytest.fixture
-async def flowable() -> AsyncIterator[Caller]:
-    async with world_of("flowable") as world:
-        yield Caller(world, world.session)
-
-
-@pytest.fixture
-async def camunda() -> AsyncIterator[Caller]:
-    async with world_of("camunda") as world:
+@asynccontextmanager
+async def calling(kind: str) -> AsyncIterator[Caller]:
+    async with world_of(kind) as world:
         yield Caller(world, world.session)
 
 
@@ -67,111 +61,79 @@ async def camunda_task(call: Caller) -> str:
     return str(tasks[0]["id"])
 
 
-async def test_flowable_completes_with_an_empty_body_and_then_the_task_is_missing(flowable: Caller) -> None:
-    task = await flowable_task(flowable)
-    done = {"action": "complete", "variables": [{"name": "decision", "value": "approve"}]}
-    assert await flowable("POST", f"/runtime/tasks/{task}", done) == (200, "")
-    gone = {"message": "Not found", "exception": f"Could not find a task with id '{task}'."}
-    assert await flowable("POST", f"/runtime/tasks/{task}", done) == (404, gone)
-    assert await flowable("GET", f"/runtime/tasks/{task}") == (404, gone)
+async def test_flowable_answers_as_it_was_recorded() -> None:
+    async with calling("flowable") as call:
+        task = await flowable_task(call)
+        _, page = await call("GET", "/runtime/tasks")
+        row = page["data"][0]
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["createTime"])
+        assert row["name"].startswith("审批") and row["delegationState"] is None and row["dueDate"] is None
+        _, past = await call("GET", "/history/historic-process-instances?businessKey=WF-1")
+        assert past["data"][0]["endTime"] is None and past["data"][0]["deleteReason"] is None
+        missing = {"processDefinitionKey": "leave", "variables": [{"name": "days", "value": 5}]}
+        for path, body, status, message, exception in (
+            (f"/runtime/tasks/{task}", {"action": "frobnicate"}, 400, "Bad request", "Invalid action: 'frobnicate'."),
+            ("/runtime/process-instances", {"processDefinitionKey": "nope"}, 400, "Bad request",
+             "No process definition found for key 'nope'"),
+            ("/runtime/process-instances", missing, 500, "Internal server error",
+             "Unknown property used in expression: ${approver}"),
+        ):  # fmt: skip
+            assert await call("POST", path, body) == (status, {"message": message, "exception": exception})
+        status, said = await call("GET", "/runtime/tasks", login="bad")
+        assert status == 401 and said.startswith("<html>")
+        done = {"action": "complete", "variables": [{"name": "decision", "value": "approve"}]}
+        assert await call("POST", f"/runtime/tasks/{task}", done) == (200, "")
+        gone = {"message": "Not found", "exception": f"Could not find a task with id '{task}'."}
+        assert await call("POST", f"/runtime/tasks/{task}", done) == (404, gone)
+        assert await call("GET", f"/runtime/tasks/{task}") == (404, gone)
+        tasks = [await flowable_task(call) for _ in range(12)]
+        _, page = await call("GET", "/runtime/tasks?assignee=user_2")
+        assert (len(page["data"]), page["total"], page["start"], page["size"]) == (10, 12, 0, 10)
+        assert len((await call("GET", "/runtime/tasks?assignee=user_2&start=10&size=100"))[1]["data"]) == 2
+        assert await call("POST", f"/runtime/tasks/{tasks[0]}", {"action": "delegate", "assignee": "x"}) == (200, "")
+        status, wrong = await call("POST", f"/runtime/tasks/{tasks[0]}", {"action": "complete"})
+        assert status == 500 and "should be resolved instead" in wrong["exception"]
+        call.world.face.crowded = True
+        answers = await asyncio.gather(*(call("POST", f"/runtime/tasks/{tasks[1]}", done) for _ in range(20)))
+        assert [s for s, _ in answers].count(200) == 1 and {s for s, _ in answers} <= {200, 404, 500}
+        run = call.world.runs[-1].id
+        assert (await call("DELETE", f"/runtime/process-instances/{run}?deleteReason=withdraw"))[0] == 204
+        assert (await call("GET", f"/runtime/tasks/{tasks[-1]}"))[0] == 404, "nobody checks who removes or completes"
 
 
-async def test_flowable_s_errors(flowable: Caller) -> None:
-    task = await flowable_task(flowable)
-    assert await flowable("POST", f"/runtime/tasks/{task}", {"action": "frobnicate"}) == (
-        400,
-        {"message": "Bad request", "exception": "Invalid action: 'frobnicate'."},
-    )
-    assert await flowable("POST", "/runtime/process-instances", {"processDefinitionKey": "nope"}) == (
-        400,
-        {"message": "Bad request", "exception": "No process definition found for key 'nope'"},
-    )
-    missing = {"processDefinitionKey": "leave", "variables": [{"name": "days", "value": 5}]}
-    assert await flowable("POST", "/runtime/process-instances", missing) == (
-        500,
-        {"message": "Internal server error", "exception": "Unknown property used in expression: ${approver}"},
-    )
-    status, page = await flowable("GET", "/runtime/tasks", login="bad")
-    assert status == 401 and page.startswith("<html>")
-    assert await flowable("POST", f"/runtime/tasks/{task}", {"action": "delegate", "assignee": "x"}) == (200, "")
-    status, wrong = await flowable("POST", f"/runtime/tasks/{task}", {"action": "complete"})
-    assert status == 500 and "should be resolved instead" in wrong["exception"]
-
-
-async def test_flowable_gives_ten_rows_and_says_how_many_there_are(flowable: Caller) -> None:
-    for _ in range(12):
-        await flowable_task(flowable)
-    _, page = await flowable("GET", "/runtime/tasks?assignee=user_2")
-    assert (len(page["data"]), page["total"], page["start"], page["size"]) == (10, 12, 0, 10)
-    _, rest = await flowable("GET", "/runtime/tasks?assignee=user_2&start=10&size=100")
-    assert len(rest["data"]) == 2
-
-
-async def test_flowable_s_dates_and_names(flowable: Caller) -> None:
-    await flowable_task(flowable)
-    _, page = await flowable("GET", "/runtime/tasks")
-    row = page["data"][0]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["createTime"])
-    assert row["name"].startswith("审批") and row["delegationState"] is None and row["dueDate"] is None
-    _, past = await flowable("GET", "/history/historic-process-instances?businessKey=WF-1")
-    assert past["data"][0]["endTime"] is None and past["data"][0]["deleteReason"] is None
-
-
-async def test_camunda_completes_with_nothing_and_then_answers_500(camunda: Caller) -> None:
-    task = await camunda_task(camunda)
-    body = {"variables": {"decision": {"value": "approve"}}}
-    assert await camunda("POST", f"/task/{task}/complete", body) == (204, "")
-    text = f"Cannot complete task {task}: Cannot find task with id {task}: task is null"
-    gone = {"type": "RestException", "message": text, "code": 0}
-    assert await camunda("POST", f"/task/{task}/complete", body) == (500, gone)
-    text = f"Cannot find task with id {task}: task is null"
-    moved = await camunda("POST", f"/task/{task}/assignee", {"userId": "x"})
-    assert moved == (500, {"type": "NullValueException", "message": text, "code": 0})
-    missing = {"type": "InvalidRequestException", "message": "No matching task with id nope", "code": None}
-    assert await camunda("GET", "/task/nope") == (404, missing)
-
-
-async def test_camunda_s_errors(camunda: Caller) -> None:
-    status, wrong = await camunda("POST", "/process-definition/key/nope/start", {})
-    assert status == 404 and wrong["message"] == "No matching process definition with key: nope and no tenant-id"
-    status, wrong = await camunda("POST", "/process-definition/key/leave/start", {"variables": {"days": {"value": 5}}})
-    assert status == 500 and "Unknown property used in expression: ${approver}" in wrong["message"]
-    assert await camunda("GET", "/task", login="bad") == (401, "")
-    status, wrong = await camunda("GET", "/history/process-instance/999")
-    assert status == 404 and wrong["code"] is None
-
-
-@pytest.mark.parametrize(("name", "status"), [("user1", 204), ("camunda-admin", 204), ("user_1", 500), ("ou_abc", 500)])
-async def test_camunda_s_users_are_letters_and_digits(camunda: Caller, name: str, status: int) -> None:
-    assert (await camunda("POST", "/user/create", {"profile": {"id": name}}))[0] == status
-
-
-async def test_camunda_gives_everything_and_writes_dates_in_its_own_way(camunda: Caller) -> None:
-    for _ in range(12):
-        await camunda_task(camunda)
-    _, rows = await camunda("GET", "/task?assignee=user_2")
-    assert len(rows) == 12 and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+0000", rows[0]["created"])
-
-
-async def test_of_twenty_who_complete_at_once_one_succeeds_and_the_losers_hear_different_things(
-    flowable: Caller, camunda: Caller
-) -> None:
-    task, other = await flowable_task(flowable), await camunda_task(camunda)
-    flowable.world.face.crowded = camunda.world.face.crowded = True
-    done = {"action": "complete", "variables": [{"name": "decision", "value": "approve"}]}
-    answers = await asyncio.gather(*(flowable("POST", f"/runtime/tasks/{task}", done) for _ in range(20)))
-    assert [s for s, _ in answers].count(200) == 1 and {s for s, _ in answers} <= {200, 404, 500}
-    answers = await asyncio.gather(*(camunda("POST", f"/task/{other}/complete", {}) for _ in range(20)))
-    assert sorted(s for s, _ in answers) == [204] + [500] * 19
-
-
-async def test_neither_checks_who_completes_or_removes(flowable: Caller, camunda: Caller) -> None:
-    task = await flowable_task(flowable)
-    (run,) = flowable.world.face.runner.state.runs
-    assert (await flowable("DELETE", f"/runtime/process-instances/{run}?deleteReason=withdraw"))[0] == 204
-    assert (await flowable("GET", f"/runtime/tasks/{task}"))[0] == 404
-    await camunda_task(camunda)
-    (run,) = camunda.world.face.runner.state.runs
-    assert (await camunda("DELETE", f"/process-instance/{run}"))[0] == 204
-    _, past = await camunda("GET", f"/history/process-instance/{run}")
-    assert past["state"] == "EXTERNALLY_TERMINATED"
+async def test_camunda_answers_as_it_was_recorded() -> None:
+    async with calling("camunda") as call:
+        task = await camunda_task(call)
+        for path, body, status, said in (
+            ("/process-definition/key/nope/start", {}, 404,
+             "No matching process definition with key: nope and no tenant-id"),
+            ("/process-definition/key/leave/start", {"variables": {"days": {"value": 5}}}, 500,
+             "Unknown property used in expression: ${approver}"),
+        ):  # fmt: skip
+            code, wrong = await call("POST", path, body)
+            assert code == status and said in wrong["message"]
+        assert await call("GET", "/task", login="bad") == (401, "")
+        status, wrong = await call("GET", "/history/process-instance/999")
+        assert status == 404 and wrong["code"] is None
+        for name, status in (("user1", 204), ("camunda-admin", 204), ("user_1", 500), ("ou_abc", 500)):
+            assert (await call("POST", "/user/create", {"profile": {"id": name}}))[0] == status
+        done = {"variables": {"decision": {"value": "approve"}}}
+        assert await call("POST", f"/task/{task}/complete", done) == (204, "")
+        text = f"Cannot complete task {task}: Cannot find task with id {task}: task is null"
+        gone = {"type": "RestException", "message": text, "code": 0}
+        assert await call("POST", f"/task/{task}/complete", done) == (500, gone)
+        text = f"Cannot find task with id {task}: task is null"
+        moved = await call("POST", f"/task/{task}/assignee", {"userId": "x"})
+        assert moved == (500, {"type": "NullValueException", "message": text, "code": 0})
+        missing = {"type": "InvalidRequestException", "message": "No matching task with id nope", "code": None}
+        assert await call("GET", "/task/nope") == (404, missing)
+        tasks = [await camunda_task(call) for _ in range(12)]
+        _, rows = await call("GET", "/task?assignee=user_2")
+        assert len(rows) == 12 and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+0000", rows[0]["created"])
+        call.world.face.crowded = True
+        answers = await asyncio.gather(*(call("POST", f"/task/{tasks[0]}/complete", {}) for _ in range(20)))
+        assert sorted(s for s, _ in answers) == [204] + [500] * 19
+        run = call.world.runs[-1].id
+        assert (await call("DELETE", f"/process-instance/{run}"))[0] == 204
+        _, past = await call("GET", f"/history/process-instance/{run}")
+        assert past["state"] == "EXTERNALLY_TERMINATED", "nobody checks who removes or completes"

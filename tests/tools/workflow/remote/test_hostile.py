@@ -23,11 +23,11 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
-from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 from yarl import URL
 
 from bot.core.i18n import render_value
+from tests.harness.corpus import corpus
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.tools.workflow.remote.company import (
     ENGINES,
@@ -42,7 +42,7 @@ from tests.tools.workflow.remote.company import (
     People,
     World,
 )
-from tests.tools.workflow.remote.face import LOGIN, PASSWORD
+from tests.tools.workflow.remote.face import LOGIN, PASSWORD, serving
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.enrich import CommandEnricher
@@ -54,8 +54,6 @@ from tools.workflow.remote.api import MAX_PAGES
 from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.request_reader import MAX_CONCURRENT_READS
 from tools.workflow.remote.rest_client import ANSWER_MAX, EngineNoAnswerError, RestClient
-
-pytestmark = pytest.mark.crowd
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TIMEOUT_S = 1.0
@@ -71,7 +69,6 @@ class Hostile:
     answer: Answer
     paths: list[str] = field(default_factory=list)
     logins: list[str] = field(default_factory=list)
-    sent: int = 0
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         self.paths.append(request.path)
@@ -192,9 +189,7 @@ ATTACKS: dict[str, Answer] = {
 @asynccontextmanager
 async def attacked(kind: str, answer: Answer) -> AsyncIterator[tuple[RemoteEngine, Hostile, RestClient]]:
     hostile = Hostile(answer)
-    app = web.Application()
-    app.router.add_route("*", "/{any:.*}", hostile.serve)
-    async with TestServer(app, shutdown_timeout=0.01) as server, ClientSession() as session:
+    async with serving(hostile.serve) as server, ClientSession() as session:
         base = "flowable-rest/service" if kind == "flowable" else "engine-rest"
         rest = RestClient(session, f"http://127.0.0.1:{server.port}/{base}", LOGIN, SecretStr(PASSWORD), TIMEOUT_S)
         engine = RemoteEngine(
@@ -224,7 +219,7 @@ def works(engine: RemoteEngine) -> dict[str, Callable[[], Awaitable[Any]]]:
 
 
 @pytest.mark.parametrize("kind", sorted(ENGINES))
-@pytest.mark.parametrize("attack", ATTACKS)
+@corpus("attack", ATTACKS)
 async def test_every_attack_ends_in_an_honest_sentence(
     kind: str, attack: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -249,10 +244,8 @@ async def test_every_attack_ends_in_an_honest_sentence(
     assert PASSWORD not in caplog.text
 
 
-@pytest.mark.parametrize(
-    "attack", ["a body without end", "a packed gigabyte", "a long body", "the same page without end"]
-)
-@pytest.mark.parametrize("kind", sorted(ENGINES))
+@corpus("attack", ["a body without end", "a packed gigabyte", "a long body", "the same page without end"])
+@corpus("kind", sorted(ENGINES))
 async def test_what_is_read_is_bounded(kind: str, attack: str) -> None:
     async with attacked(kind, ATTACKS[attack]) as (engine, _, _):
         tracemalloc.start()
@@ -265,27 +258,21 @@ async def test_what_is_read_is_bounded(kind: str, attack: str) -> None:
         assert peak < 8 * bounds.LIST_MAX, f"{peak / 1e6:.0f} MB"
 
 
-async def test_without_a_bound_it_would_not_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control."""
-    monkeypatch.setattr(bounds, "ANSWER_MAX", 1 << 40)
-    async with attacked("camunda", body(b'["' + b"x" * (4 * ANSWER_MAX) + b'"]')) as (_, _, rest):
-        assert len(str(await rest.read_json("task"))) > 4 * ANSWER_MAX
-
-
-async def test_a_write_that_was_done_is_done_whatever_is_said_about_it() -> None:
+async def test_a_write_that_was_done_is_done_whatever_is_said_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with attacked("camunda", body(b"x" * (ANSWER_MAX + 1))) as (_, hostile, rest):
         await rest.write("POST", "task", "1", "complete")
         assert len(hostile.paths) == 1
     async with attacked("camunda", drip) as (_, _, rest):
         with pytest.raises(EngineNoAnswerError):
             await rest.write("POST", "task", "1", "complete")
+    monkeypatch.setattr(bounds, "ANSWER_MAX", 1 << 40)
+    async with attacked("camunda", body(b'["' + b"x" * (4 * ANSWER_MAX) + b'"]')) as (_, _, rest):
+        assert len(str(await rest.read_json("task"))) > 4 * ANSWER_MAX, "the negative control of what is bounded"
 
 
 async def test_a_redirect_is_not_followed_and_the_login_stays() -> None:
     elsewhere = Hostile(said([]))
-    app = web.Application()
-    app.router.add_route("*", "/{any:.*}", elsewhere.serve)
-    async with TestServer(app) as other:
+    async with serving(elsewhere.serve) as other:
         for status in (301, 302, 303, 307, 308):
             location = f"http://127.0.0.1:{other.port}/engine-rest/task"
             async with attacked("camunda", body(b"", status, Location=location)) as (engine, _, _):
@@ -316,22 +303,13 @@ async def test_ever_new_rows_end_some_day(kind: str, monkeypatch: pytest.MonkeyP
         assert len(hostile.paths) <= calls + MAX_CONCURRENT_READS, "and nothing goes on behind"
 
 
-@pytest.mark.parametrize("kind", sorted(ENGINES))
-async def test_instances_that_are_not_ours_are_nobodys(kind: str) -> None:
-    """Whatever they are called, and whoever they are said to be for."""
-    async with attacked(kind, page(ROW)) as (engine, _, _):
-        assert not (await engine.list_todo_tasks(LI.id, NOW)).tasks
-        assert not await engine.list_own_requests(ZHANG.id)
-        assert not await engine.list_decided_tasks(LI.id)
-
-
-async def test_an_engine_that_gives_everybody_everything_shows_nobody_what_is_not_theirs(
-    world: World,
-) -> None:
+async def test_an_engine_that_gives_everybody_everything_shows_nobody_what_is_not_theirs(world: World) -> None:
     """Whoever is asked for, it answers with everybody's tasks and requests."""
+    async with attacked(world.kind, page(ROW)) as (engine, _, _):
+        assert not (await engine.list_todo_tasks(LI.id, NOW)).tasks, "instances that are not ours are nobody's"
+        assert not await engine.list_own_requests(ZHANG.id) and not await engine.list_decided_tasks(LI.id)
     await world.start(SICK)
     assert len((await world.engine.list_todo_tasks(LI.id, NOW)).tasks) == 1
-
     behind = world.url
 
     async def generous(request: web.Request) -> web.StreamResponse:
@@ -345,9 +323,7 @@ async def test_an_engine_that_gives_everybody_everything_shows_nobody_what_is_no
         async with world.session.request(request.method, url, data=asked, headers=headers) as answer:
             return web.Response(body=await answer.read(), status=answer.status, content_type=answer.content_type)
 
-    app = web.Application()
-    app.router.add_route("*", "/{any:.*}", generous)
-    async with TestServer(app) as between:
+    async with serving(generous) as between:
         world.url = str(URL(world.url).with_port(between.port))
         engine = world.another(world.marks)
         assert len((await engine.list_todo_tasks(LI.id, NOW)).tasks) == 1, "the control: it answers"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.corpus import corpus
 from tests.tools.workflow.remote.company import NOW
 from tools.workflow.engine.commands import CommentCommand, DecideCommand
 from tools.workflow.engine.state import Decision
@@ -35,32 +35,20 @@ def test_a_record_of_any_length_is_read_back_also_over_a_longer_one(before: str,
     assert all(len(str(v)) <= PIECE_LENGTH + 4 for v in variables.values())
 
 
-def test_a_decision_belongs_to_its_task() -> None:
+def test_a_decision_belongs_to_its_task_and_a_record_that_is_no_start_starts_nothing() -> None:
     command = DecideCommand(task="L-0001-28", actor="U2", decision=Decision.APPROVE)
     variables = build_record_variables(CommandRecord(key="k", at=NOW, command=command), "28")
     assert list(variables) == ["countersign_task_28"]
     found = find_decision_record(variables, "28")
-    assert (
-        found
-        and found.command == command
-        and find_decision_record(variables, "29") is None
-        and not list_action_records(variables)
-    )
+    assert found and found.command == command and find_decision_record(variables, "29") is None
+    assert not list_action_records(variables)
+    (text,) = build_record_variables(comment("x")).values()
+    assert find_start_record({"countersign_start": text}) is None
+    assert find_decision_record({"countersign_task_28": text}, "28") is None
 
 
-@pytest.mark.parametrize("value", [None, "", "x", "1|", "1|{}", "99999999999|x", "-1|x", 7, {"a": 1}, "²|x"])
+@corpus("value", [None, "", "x", "1|", "1|{}", "99999999999|x", "-1|x", 7, {"a": 1}, "²|x"])
 def test_what_others_wrote_is_no_record(value: object) -> None:
     variables = {"countersign_start": value, "countersign_task_28": value, "countersign_act_1": value}
-    assert (
-        find_start_record(variables) is None
-        and find_decision_record(variables, "28") is None
-        and list_action_records(variables) == ()
-    )
-
-
-def test_a_record_that_is_no_start_starts_nothing() -> None:
-    (text,) = build_record_variables(comment("x")).values()
-    assert (
-        find_start_record({"countersign_start": text}) is None
-        and find_decision_record({"countersign_task_28": text}, "28") is None
-    )
+    assert find_start_record(variables) is find_decision_record(variables, "28") is None
+    assert list_action_records(variables) == ()

@@ -1,0 +1,102 @@
+"""Opens Slack."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
+from aiohttp import web
+from slack_bolt.async_app import AsyncApp
+
+from bot.app.health import IsConnected, is_listening
+from bot.app.resources import Platform, Stores, Timing
+from bot.app.services import Services
+from bot.app.settings import Settings
+from bot.chat.directory_file import DirectoryFile
+from bot.chat.ingress_gate import IngressGate
+from bot.chat.messages import Ingress
+from bot.chat.slack import app as slack
+from bot.chat.slack.channel import SlackChannel
+from bot.chat.slack.channel_readers import SlackReaderClassifier
+from bot.chat.slack.directory import SlackDirectory
+from bot.chat.slack.files import SlackFileSource
+from bot.chat.slack.home_listeners import SlackHome
+from bot.chat.slack.listeners import SlackListeners
+from bot.chat.slack.missed_messages import MissedMessages
+from bot.chat.slack.web_client import identify_bot, open_web_client
+from bot.core.errors import SettingsError
+from bot.queue.rate_limits import RateLimiter
+from bot.storage.last_seen import LastSeenStore
+from bot.storage.members import RedisMemberStore
+
+
+@asynccontextmanager
+async def open_slack(settings: Settings, services: Services, stores: Stores, timing: Timing) -> AsyncIterator[Platform]:
+    """Raises `ChatError` or `SettingsError`."""
+    async with open_web_client(services.bot_token, services.slack_api_url) as client:
+        me = await identify_bot(client)
+        limits, last_seen = RateLimiter(stores.redis, stores.keys), LastSeenStore(stores.redis, stores.keys)
+        channel = SlackChannel(client, limits, team=me.team, bot=me.user, spacing_ms=settings.post_spacing_ms)
+        directory = SlackDirectory(
+            client,
+            DirectoryFile(services.directory_file),
+            team=me.team,
+            store=RedisMemberStore(stores.redis, stores.keys, me.team),
+            languages=stores.preferences,
+            fresh_s=timing.person_max_age_s,
+        )
+
+        def connect(ingress: Ingress, gate: IngressGate) -> AbstractAsyncContextManager[IsConnected]:
+            listeners = SlackListeners(client, me, ingress, channel, directory)
+            missed_messages = MissedMessages(client, listeners, last_seen, timing.clock)
+            bolt_app = slack.build_bolt_app(
+                client,
+                me,
+                ingress,
+                channel,
+                directory,
+                signing_secret=services.signing_secret,
+                note_changed_person=directory.note_changed_person,
+                note_activity=missed_messages.note_activity,
+            )
+            return _receive_events(settings, services, bolt_app, missed_messages, gate)
+
+        try:
+            yield Platform(
+                team=me.team,
+                channel=channel,
+                directory=directory,
+                reader_classifier=SlackReaderClassifier(client, directory),
+                file_source=SlackFileSource(client),
+                publish_home=SlackHome(client, channel, directory).publish_home,
+                connect=connect,
+            )
+        finally:
+            await channel.stop_statuses()
+
+
+@asynccontextmanager
+async def _receive_events(
+    settings: Settings, services: Services, bolt_app: AsyncApp, missed_messages: MissedMessages, gate: IngressGate
+) -> AsyncIterator[IsConnected]:
+    """By Socket Mode, or by signed HTTP if the settings say so."""
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(slack.finish_listeners, bolt_app)
+        if settings.slack_mode == "socket":
+            handler = await stack.enter_async_context(slack.open_socket_mode(bolt_app, services.app_token, gate))
+            is_connected: IsConnected = handler.client.is_connected
+        else:
+            runner = slack.build_http_runner(bolt_app, services.signing_secret, gate)
+            stack.push_async_callback(runner.cleanup)
+            await runner.setup()
+            await _start_http_listener(runner, settings.http_host, settings.http_port)
+            is_connected = is_listening
+        await stack.enter_async_context(missed_messages.watched(is_connected))
+        yield is_connected
+
+
+async def _start_http_listener(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {host}:{port} ({error.strerror}); set HTTP_HOST or HTTP_PORT") from error

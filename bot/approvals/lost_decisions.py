@@ -1,0 +1,94 @@
+"""A store that was restored, or taken over by another server, may lack what was written last: a card is open there, and
+whoever has decided it sees *Approved by you* and no buttons.
+
+Every open card is compared with what its readers see. Where the two differ, the card is shown as the store has it, and
+its reader and whoever asked for the decision are told."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from bot.approvals.delivery import CardDelivery
+from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.chat.messages import ChatDirectory
+from bot.core.records import Approval, ApprovalState
+from bot.core.work_items import FindLostDecisions, NotifyPerson
+from bot.queue.lanes import Lease
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_watch import StoreWatch, forget_takeover
+from bot.queue.writes import EnqueueItem, Write, apply_writes
+from bot.storage.approvals import ApprovalStore
+from tools.spec import TextRef
+
+AT_ONCE = 20
+"""Cards that one item compares, and one message names."""
+
+
+async def find_lost_decisions_later(scripts: ScriptRunner, cause: str, partitions: Sequence[int] = ()) -> None:
+    """Has the open cards of these partitions compared; none: of all. `cause`: the same one has it done once. Raises
+    StoreUnavailableError."""
+    keys, by_reader = scripts.keys, defaultdict[str, list[str]](list)
+    approvals = ApprovalStore(scripts.redis, keys)
+    for id in [id for one in partitions or range(keys.partitions) for id in await approvals.list_open_ids(one)]:
+        approval = await approvals.find_readable_approval(id)
+        for reader in dict(approval.copies) if approval else ():
+            by_reader[reader].append(id)
+    for reader, cards in by_reader.items():
+        lane = f"notice:{reader}"
+        for first in range(0, len(cards), AT_ONCE):
+            work = FindLostDecisions(person=reader, approvals=tuple(cards[first : first + AT_ONCE]))
+            put = EnqueueItem(lane, f"lost:{cause}:{reader}:{cards[first]}", work.model_dump_json())
+            await apply_writes(scripts.redis, keys, keys.get_partition(lane), [put])
+
+
+def build_takeover_job(watch: StoreWatch) -> Callable[[], Awaitable[None]]:
+    """A job of the worker, for partitions that another server has taken over."""
+
+    async def find_lost_decisions() -> None:
+        for partition, since in watch.takeovers.items():
+            await find_lost_decisions_later(watch.scripts, since, [partition])
+            await forget_takeover(watch.scripts, partition)
+        watch.takeovers = {}
+
+    return find_lost_decisions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostDecisionHandler:
+    approvals: ApprovalStore
+    card_delivery: CardDelivery
+    lifecycle: ApprovalLifecycle
+    directory: ChatDirectory
+
+    async def find_lost_decisions(self, lease: Lease, work: FindLostDecisions) -> Sequence[Write]:
+        """Compares the cards with what this person sees."""
+        lost, id = await self._list_lost(work), lease.item.id
+        refreshes = [self.lifecycle.request_refresh(one, f"{id}:{one.id}") for one in lost]
+        titles = tuple(one.proposal.title for one in lost)
+        told = [_build_notice(work.person, "restored.open_again", titles, id)] if lost else []
+        asked = [
+            _build_notice(author, "restored.undecided_again", (one.proposal.title,), f"{id}:{one.id}")
+            for one in lost
+            if (author := one.proposal.requester) and author != work.person
+        ]
+        return [*refreshes, *told, *asked]
+
+    async def _list_lost(self, work: FindLostDecisions) -> list[Approval]:
+        person = await self.directory.find_person(work.person)
+        if person is None:
+            return []
+        records = [await self.approvals.find_readable_approval(one) for one in work.approvals]
+        return [
+            one
+            for one in records
+            if one is not None
+            and one.state is ApprovalState.OPEN
+            and not await self.card_delivery.shows_record(one, person)
+        ]
+
+
+def _build_notice(person: str, key: str, titles: tuple[TextRef, ...], id: str) -> Write:
+    notice = NotifyPerson(person=person, text=TextRef(key=key), more=titles)
+    return EnqueueItem(f"notice:{person}", f"{id}:told", notice.model_dump_json())

@@ -1,0 +1,92 @@
+"""What a message carries besides its own words: forwarded messages and tables. It is quoted, with its author.
+
+Slack sends a forwarded message as an attachment with `is_share`, and a pasted table as a block of type `table`. The
+previews of links are attachments too; nobody wrote them to us, and they are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bot.chat.messages import SentFile
+from bot.chat.slack.files import parse_sent_files
+from bot.chat.slack.text import parse_message_text
+from bot.core.i18n import translate
+from tools.characters import show_invisible
+
+MAX_QUOTES, MAX_QUOTE, MAX_AUTHOR = 10, 4_000, 80
+"""Most quotes that are read, and most characters of one and of the name of its author."""
+MAX_ROWS, MAX_CELLS = 100, 20
+"""Slack's own limits for a table."""
+MAX_DEPTH = 4
+"""Of rich text: sections in lists in quotes."""
+
+
+def read_quotes(event: Mapping[str, Any], bot: str, language: str) -> str:
+    """All of it as text, each quote under a line that says what it is; what is not read is named. `bot`: our own id."""
+    forwarded = _list_forwarded(event)
+    quotes = [_quote_forwarded(one, bot, language) for one in forwarded[:MAX_QUOTES]]
+    quotes += _quote_tables(event, bot, language)
+    left = len(forwarded) - MAX_QUOTES
+    return "\n\n".join((*quotes, *([translate("slack.quotes_unread", language, n=left)] if left > 0 else [])))
+
+
+def list_forwarded_files(event: Mapping[str, Any]) -> tuple[SentFile, ...]:
+    return tuple(file for one in _list_forwarded(event)[:MAX_QUOTES] for file in parse_sent_files(one.get("files")))
+
+
+def _list_forwarded(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [one for one in _list_mappings(event.get("attachments")) if one.get("is_share") is True]
+
+
+def _quote_forwarded(forwarded: Mapping[str, Any], bot: str, language: str) -> str:
+    named = forwarded.get("author_name") or forwarded.get("author_subname")
+    author = show_invisible(" ".join(named[:MAX_AUTHOR].split())) if isinstance(named, str) else "?"
+    parts = [_read_text(forwarded.get("text"), bot), *_quote_tables(forwarded, bot, language)]
+    text = "\n".join(filter(None, parts))
+    title = translate("slack.forwarded" if text else "slack.forwarded_empty", language, author=author)
+    return _quote(title, text)
+
+
+def _quote_tables(holder: Mapping[str, Any], bot: str, language: str) -> list[str]:
+    tables = [one for one in _list_mappings(holder.get("blocks")) if one.get("type") == "table"]
+    return [_quote(translate("slack.table", language), _read_table(one, bot)) for one in tables[:MAX_QUOTES]]
+
+
+def _read_table(table: Mapping[str, Any], bot: str) -> str:
+    """A line a row, as far as there is room."""
+    rows, lines, room = table.get("rows"), list[str](), MAX_QUOTE
+    for row in rows[:MAX_ROWS] if isinstance(rows, list) else []:
+        cells = row[:MAX_CELLS] if isinstance(row, list) else []
+        line = " | ".join(" ".join(_read_cell(cell, bot).split()) for cell in cells)
+        room -= len(line)
+        if room < 0:
+            return "\n".join((*lines, "…"))
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _read_cell(cell: object, bot: str, depth: int = 0) -> str:
+    """The text of a cell: raw, or rich text with parts in parts."""
+    if not isinstance(cell, Mapping) or depth > MAX_DEPTH:
+        return ""
+    own = cell.get("text")
+    if isinstance(own, str):
+        return _read_text(own, bot)
+    return "".join(_read_cell(part, bot, depth + 1) for part in _list_mappings(cell.get("elements"))[:MAX_CELLS])
+
+
+def _read_text(text: object, bot: str) -> str:
+    """Bounded before it is parsed."""
+    if not isinstance(text, str):
+        return ""
+    shown = parse_message_text(text[:MAX_QUOTE], bot)
+    return shown + "…" if len(text) > MAX_QUOTE else shown
+
+
+def _quote(title: str, text: str) -> str:
+    return "\n".join((title, *(f"> {line}" for line in text.splitlines())))
+
+
+def _list_mappings(value: object) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

@@ -1,0 +1,68 @@
+"""Run a server that ends when nobody uses it any more: `python watchdog.py TIE PROGRAM ARGUMENTS…`.
+
+The process becomes the program. A child of it waits until the tie is released, which the kernel does however the users
+end, SIGKILL included; then it ends the program, and its process group if the program leads one. A tie is either the
+path of a file whose lock the users hold, or the number of an inherited file descriptor: a pipe whose other end the
+users hold open.
+
+It needs nothing but the standard library, and starts in ten milliseconds. Linux and macOS.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+_PATIENCE_S = 10.0
+"""How long a program may take to end after SIGTERM, until it is killed."""
+
+
+def build_watched_command(tie: str | int, command: Sequence[str]) -> list[str]:
+    """The command that runs `command` as long as somebody holds the tie."""
+    return [sys.executable, "-I", "-S", __file__, str(tie), *command]
+
+
+def main() -> None:
+    """Start the child that waits, and become the program."""
+    tie, command, program = sys.argv[1], sys.argv[2:], os.getpid()
+    ended, alive = os.pipe()
+    if os.fork() == 0:
+        os.close(alive)
+        _watch(program, ended, tie)
+    os.set_inheritable(alive, True)  # closed by the kernel when the program has ended: so the child knows
+    if tie.isdigit():
+        os.set_inheritable(int(tie), False)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python
+        signal.signal(number, signal.SIG_DFL)
+    os.execvp(command[0], command)  # noqa: S606 - the caller's own program
+
+
+def _watch(program: int, ended: int, tie: str) -> None:
+    """End with the program, or end it when the tie is released. A signal to the whole group is for the program."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_when_released, args=(program, tie), daemon=True).start()
+    os.read(ended, 1)
+    os._exit(0)
+
+
+def _end_when_released(program: int, tie: str) -> None:
+    if tie.isdigit():
+        os.read(int(tie), 1)
+    else:
+        fcntl.flock(os.open(tie, os.O_RDWR), fcntl.LOCK_EX)  # and nobody begins to use it until it has ended
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if os.getppid() == program:
+            leads = os.getpgid(program) == program
+            (os.killpg if leads else os.kill)(program, number)
+            time.sleep(_PATIENCE_S)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,299 @@
+"""What Slack is sent: the blocks of each kind of message, dialog and page; and the calls of one leave from the message
+to the answer, in Chinese and in English."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.app.settings import Settings
+from bot.chat.messages import (
+    Button,
+    Card,
+    Dialog,
+    FeedbackButtons,
+    FormDialog,
+    FormInput,
+    HomeButton,
+    HomeDialog,
+    HomeEntry,
+    HomeSection,
+    HomeView,
+    MessageRef,
+    Moment,
+    NamedPeople,
+    NamedPerson,
+    PersonPicker,
+    Place,
+    Post,
+    StepLine,
+    StepList,
+    StepState,
+    TickList,
+    TickOption,
+)
+from bot.chat.slack.blocks import render_post
+from bot.chat.slack.dialogs import render_modal
+from bot.chat.slack.forms import render_form
+from bot.chat.slack.home import render_home_dialog, render_home_view
+from tests.golden.golden_files import compare_sections, format_json, hide_changing
+from tests.golden.rendering import format_line
+from tests.golden.stored import Shapes
+from tests.harness.office import ANN, LI, ZHANG, Office, office
+from tools.spec import DialogField
+
+AT = Moment(1_795_140_000_000, "2026-11-20 10:00")
+WHO = NamedPeople(
+    (NamedPerson("U1", "张三", "zhang@example.com", ("研发部",), ("名字与别人相同",)), NamedPerson("U2", "李四")),
+    "两位",
+)
+BUTTONS = (Button("同意", "approve", "A1", 2, "primary", "5ea1"), Button("驳回", "reject", "A1", 2, seal="5ea1"))
+CARD = Card(
+    title="发起请假申请？",
+    facts=(("事由", "去看父母"), ("说明", "*粗体* <@U9>"), ("天数", "2"), ("审批人", WHO), ("空", "")),
+    body="原文\n第二行",
+    buttons=BUTTONS,
+    footer=(AT, " 前有效"),
+    lead="先前的意见",
+    ticks=TickList("A1", 2, (TickOption("0", "张三 86.50", "打车"), TickOption("1", "李四 20", is_ticked=False))),
+)
+POSTS = {
+    "text with receipt and ratings": Post(
+        "**好的**。", receipt="系统记录：没有做任何改动", feedback=FeedbackButtons("R1", "好", "不好")
+    ),
+    "somebody's own words": Post("*不是粗体*", plain=True),
+    "words, people and a moment": Post("张三同意", rich=(NamedPerson("U1", "张三"), " 同意于 ", AT)),
+    "a question with people, a button and a picker": Post(
+        "是哪一位？", people=WHO, buttons=BUTTONS[1:], picker=PersonPicker("选择", "manager", "R1", 1)
+    ),
+    "card": Post("通知", card=CARD),
+    "card that is over": Post("通知", card=replace(CARD, buttons=(), ticks=None, when=AT, footer="")),
+    "card that is void": Post("通知", card=replace(CARD, buttons=(), ticks=None, is_void=True)),
+    "steps": Post("步骤", steps=StepList("用时 1 秒", tuple(StepLine(one.value, "为什么", one) for one in StepState))),
+}
+PLACE = Place(team="T1", channel="D1", direct=True)
+FIELDS = tuple(
+    DialogField(
+        name=kind,
+        label=kind,
+        kind=kind,
+        value=value,
+        required=kind == "text",
+        choices=(("a", {"zh": "甲", "en": "A"}),),
+    )
+    for kind, value in (
+        ("text", "x"),
+        ("long", "x\ny"),
+        ("date", "2026-11-20"),
+        ("choice", "a"),
+        ("number", "1.5"),
+        ("person", "U1"),
+        ("people", "U1,U2"),
+        ("file", "F1"),
+        ("shown", "read *this*"),
+    )
+)
+OPTIONS = (("a", "甲"),)
+DIALOG = Dialog(
+    title="驳回 L-0001",
+    submit="驳回",
+    cancel="关闭",
+    approval="A1",
+    version=2,
+    choice="reject",
+    place=PLACE,
+    fields=FIELDS,
+    labels=tuple(one.name for one in FIELDS),
+    options=(OPTIONS,) * len(FIELDS),
+    card=MessageRef(channel="D1", ts="1.0"),
+    lead="缺发票",
+    matter="张三的请假申请",
+    about=(("事由", "去看父母"), ("审批人", WHO)),
+    hints=("提示",) * len(FIELDS),
+    more="更多",
+    kept=(("name", "value"),),
+    seal="5ea1",
+)
+INPUT = FormInput(FIELDS[0], "事由", hint="提示", is_watched=True)
+FORM = FormDialog(
+    title="请假",
+    submit="核对",
+    cancel="关闭",
+    process="leave",
+    page=1,
+    inputs=(INPUT, FormInput(FIELDS[3], "种类", OPTIONS)),
+    values=(("start_date", "2026-11-20"),),
+    notes=("2 天",),
+    warnings=("太长",),
+    more="更多",
+    choices=(("leave", "请假"),),
+    kept=("F1",),
+)
+SECTION = HomeSection(
+    "等我处理",
+    (HomeEntry(replace(CARD, ticks=None), (HomeButton("查看", "open", "A1.2"),)),),
+    note="还有 3 项",
+    buttons=(HomeButton("下一页", "turn", "tasks.5"),),
+)
+HOME = HomeView(
+    "我的审批", (SECTION, HomeSection("我的申请", empty="没有")), request="发起…", freshness="截至 10:00", start="开始"
+)
+HOME_DIALOG = HomeDialog(
+    title="催办",
+    cancel="关闭",
+    submit="催办",
+    action="urge",
+    value="L-0001",
+    card=replace(CARD, ticks=None),
+    notice="变了",
+    inputs=(INPUT,),
+    form=(("text", "y"),),
+    seal="5ea1",
+    buttons=(HomeButton("查看", "open", "A1.2"),),
+)
+
+
+def format_blocks(blocks: Sequence[Any]) -> list[str]:
+    return [line for block in blocks for line in format_json(block).split("\n")]
+
+
+def format_view(view: dict[str, Any]) -> list[str]:
+    """A view: its blocks, then everything else of it."""
+    rest = {name: _open(value) for name, value in view.items() if name != "blocks"}
+    return [*format_blocks(view["blocks"]), format_json(rest)]
+
+
+def _open(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) and value.startswith("{") else value
+
+
+def test_the_blocks_of_each_kind() -> None:
+    found: dict[str, list[str]] = {}
+    for title, post in POSTS.items():
+        for number, shown in enumerate(render_post(post), 1):
+            found[f"{title}{f', part {number}' if number > 1 else ''}"] = [
+                f"text: {shown.text}",
+                *format_blocks(shown.blocks),
+            ]
+    form = render_form(FORM)
+    assert form is not None
+    views = {
+        "dialog": render_modal(DIALOG),
+        "its second page": render_modal(DIALOG, 1, {"text": "x"}),
+        "form": form,
+        "home": render_home_view(HOME, "zh", "D1"),
+        "dialog of home": render_home_dialog(HOME_DIALOG, "zh", "D1"),
+    }
+    compare_sections("slack/blocks.txt", found | {title: format_view(view) for title, view in views.items()})
+
+
+SAYING = ("chat.", "views.", "files.", "reactions.")
+"""Methods of the Web API by which people see something."""
+FLEETING = ("{people}", ":seen:", ":home_changed", ":processes", ":once:")
+"""In keys of what is there or not by chance: a copy of Slack's list, what is renewed every few seconds."""
+BEGINS = datetime(2099, 1, 5, 2, 0, tzinfo=UTC)
+"""What the bot's clock shows when a story begins: no date of it is that of the day on which it is told."""
+
+
+def describe_call(method: str, args: dict[str, Any]) -> Iterator[str]:
+    """Everything that is sent but what stands in the blocks: of them, the kinds."""
+    rest, blocks, view = dict(args), args.get("blocks"), args.get("view")
+    yield f"{method} {' '.join(_find_place(rest))}".rstrip()
+    if "metadata" in rest:
+        yield from format_line(
+            "key", hide_changing("{key}, part {part}".format(**_open(rest["metadata"])["event_payload"]))
+        )
+    for name in sorted(rest.keys() - {"blocks", "view", "metadata"}):
+        yield from format_line(name, hide_changing(_format(rest[name])))
+    for shown in filter(None, (blocks, view and _open(view)["blocks"])):
+        yield from format_line("blocks", " ".join(one["type"] for one in _open(shown)))
+    if view:
+        about = {
+            name: _open(value)
+            for name, value in _open(view).items()
+            if name not in ("blocks", "title", "submit", "close")
+        }
+        yield from format_line("view", hide_changing(format_json(about)))
+
+
+def _find_place(args: dict[str, Any]) -> list[str]:
+    return [str(args.pop(name)) for name in ("channel", "user", "user_id") if name in args]
+
+
+def _format(value: Any) -> str:
+    return value if isinstance(value, str) else format_json(value)
+
+
+def shows_steps(args: dict[str, Any]) -> bool:
+    """Messages of steps are rewritten as often as there is time: they are left out."""
+    return any(one["type"] in ("plan", "task_card") for one in _open(args.get("blocks")) or [])
+
+
+def describe_calls(desk: Office) -> list[str]:
+    """What the workspace was sent, and how presses and dialogs were acknowledged: each once, without an order."""
+    calls = [one for one in desk.driver.calls if one.method.startswith(SAYING) and one.error != "ratelimited"]
+    found = {tuple(describe_call(one.method, one.args)) for one in calls if not shows_steps(one.args)}
+    for one in desk.driver.acks:
+        if one.payload:
+            found.add(("answer", *format_line("", hide_changing(format_json(one.payload)))))
+    return [line for block in sorted(found) for line in (*block, "")]
+
+
+@asynccontextmanager
+async def open_story(redis_url: str, patch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    """An office with the bot at work in it, whose clock shows always the same moment when it begins."""
+    for setting in Settings.model_fields:
+        patch.delenv(setting.upper(), raising=False)  # those of this machine are none of the story's
+    async with office(redis_url) as desk:
+        desk.clock.offset = BEGINS - datetime.now(UTC)
+        async with desk.opened():
+            yield desk
+
+
+async def tell_story(desk: Office, person: str, words: str, *, opinion: str) -> None:
+    """A leave that is asked for, edited, confirmed, rejected, handed in again and approved."""
+    here, there = desk.dm(person), desk.dm(LI)
+    await desk.says(person, words)
+    await desk.press(person, await desk.card(here), "edit")
+    await desk.fill(person, field_reason="visiting my parents in Suzhou")
+    await desk.press(person, await desk.card(here, "Suzhou"), "confirm")
+    card = await desk.card(there, "L-0001")
+    await desk.until(lambda: desk.finals(here))
+    await desk.quiet()
+    await desk.press(LI, card, "reject")
+    await desk.fill(LI, opinion=" ")
+    await desk.fill(LI, opinion=opinion)
+    card = await desk.card(here, opinion)
+    await desk.quiet()
+    await desk.press(person, card, "resubmit")
+    await desk.fill(person, field_reason="my mother’s birthday")
+    card = await desk.card(there, "birthday")
+    await desk.quiet()
+    await desk.press(LI, card, "approve")
+    await desk.until(lambda: any(one in desk.said(here) for one in ("L-0001 已通过", "L-0001 is approved")))
+    await desk.quiet()
+
+
+async def test_the_calls_of_a_leave(valkey: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, list[str]] = {}
+    redis, keys = Redis.from_url(valkey), Shapes()
+    for language, person, words in (
+        ("zh", ZHANG, "明天起请2天年假，去看父母，审批人李四"),
+        ("en", ANN.id, "I need 2 days off from tomorrow, visiting my parents, approver Li Si"),
+    ):
+        await redis.flushall()
+        async with open_story(valkey, monkeypatch) as desk:
+            await tell_story(desk, person, words, opinion="月底")
+            found[language] = describe_calls(desk)
+            await keys.add_keys(redis)
+    await redis.aclose()
+    compare_sections("slack/calls.txt", found)
+    lasting = [one for one in keys.list_sections() if not any(each in one for each in FLEETING)]
+    compare_sections("stored/keys_of_a_bot.txt", {"what a whole bot leaves": lasting})

@@ -1,0 +1,64 @@
+"""A corpus: a table of cases as one test, which tells every case that fails."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+
+def corpus(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Like `pytest.mark.parametrize`, but one test: each row is a subtest, named by its values, with an emptied `redis`
+    and a `monkeypatch` of its own. Other fixtures are shared by all rows. A corpus without rows is an error."""
+    keys = [one.strip() for one in names.split(",")] if isinstance(names, str) else list(names)
+    table = [dict(zip(keys, [row] if len(keys) == 1 else row, strict=True)) for row in rows]
+    if not table:
+        raise ValueError(f"there is nothing in the corpus of {names}")
+
+    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+        fixtures = [one for name, one in inspect.signature(test).parameters.items() if name not in keys]
+        wants_subtests = any(one.name == "subtests" for one in fixtures)  # a corpus of corpora
+
+        def bind(row: dict[str, Any], given: dict[str, Any], subtests: pytest.Subtests) -> dict[str, Any]:
+            return {**given, **row, **({"subtests": subtests} if wants_subtests else {})}
+
+        if inspect.iscoroutinefunction(test):
+
+            @functools.wraps(test)
+            async def play(*, subtests: pytest.Subtests, **given: Any) -> None:
+                for row in table:
+                    if "redis" in given:
+                        await given["redis"].flushall()
+                    with subtests.test(_describe_row(row)), _patch_anew(given) as fresh:
+                        await test(**bind(row, fresh, subtests))
+        else:
+
+            @functools.wraps(test)
+            def play(*, subtests: pytest.Subtests, **given: Any) -> None:
+                for row in table:
+                    with subtests.test(_describe_row(row)), _patch_anew(given) as fresh:
+                        test(**bind(row, fresh, subtests))
+
+        asked = inspect.Parameter("subtests", inspect.Parameter.KEYWORD_ONLY)
+        others = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in fixtures if one.name != "subtests"]
+        play.__signature__ = inspect.Signature([asked, *others])  # type: ignore[attr-defined]
+        return play
+
+    return decorate
+
+
+@contextmanager
+def _patch_anew(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "monkeypatch" not in given:
+        yield given
+        return
+    with given["monkeypatch"].context() as fresh:
+        yield {**given, "monkeypatch": fresh}
+
+
+def _describe_row(row: dict[str, Any]) -> str:
+    return " | ".join(getattr(value, "__name__", None) or ascii(value)[:80] for value in row.values())

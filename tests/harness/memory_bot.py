@@ -1,0 +1,347 @@
+"""One bot: the product's own composition on a platform and a directory in memory, with a scripted model, real
+Redis and real lanes, and a hand that ends the process between any two things that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+
+from bot.agent import suggester, summary
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.loop import AgentLoop
+from bot.agent.model import Model, ModelReply
+from bot.agent.prices import PriceTable
+from bot.agent.reply_format import ReplyFormat
+from bot.app.build import build_core
+from bot.app.resources import Resources, Timing, build_stores
+from bot.app.services import Services
+from bot.app.settings import Settings
+from bot.app.work_kinds import WorkHandlers
+from bot.chat.messages import Button, Card, Click, HomeView, Message, MessageRef, Place, SentFile
+from bot.core.clock import Clock
+from bot.core.held_lease import assert_may_send
+from bot.core.history_entries import PausedRun
+from bot.core.records import Approval, Run
+from bot.core.work_items import ButtonPressed, MessageReceived
+from bot.evaluation.environment import IsolatedSettings
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lanes, Lease, RetryLater
+from bot.queue.worker import GIVE_UP_TRIES
+from bot.queue.writes import Write
+from bot.storage.dead_letters import DeadLetterStore
+from bot.storage.file_bytes import FileBytes
+from bot.storage.files import FileStore
+from tests.harness.memory_mailer import MemoryMailer
+from tests.harness.memory_platform import (
+    DM,
+    Edges,
+    Killed,
+    MemoryChannel,
+    MemoryDirectory,
+    MemoryFileBytes,
+    MemoryFileSource,
+    MemoryReaders,
+    build_platform,
+)
+from tests.harness.memory_store import MemoryStore
+from tests.harness.scripted_model import Scripted, ScriptedModel
+from tools.catalog import TOOLS
+from tools.outside import Outside
+from tools.spec import FrozenModel
+from tools.tool import Tool
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.port import Engine
+from tools.workflow.engine.store import Store
+from tools.workflow.process.definition import load_shipped_processes
+
+TODAY = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
+HANDBOOK = Path(__file__).parents[2] / "bot" / "local" / "demo" / "handbook"
+MAX_ROUNDS = 200
+"""More deliveries than any story needs."""
+OUTSIDE = Services(
+    redis_url="", slack_api_url="http://127.0.0.1", bot_token="", model_url="", model_key="", model_name="scripted",
+    smtp_url="",
+)  # fmt: skip
+
+
+@cache
+def build_settings(**values: Any) -> Settings:
+    """Reading settings takes longer than all the rest of an installation."""
+    return IsolatedSettings(allow_non_durable=True, **values)
+
+
+class EdgedLanes(Lanes):
+    """Lanes whose writes are edges too."""
+
+    edge: Edges
+
+    async def run_lane_script(self, script: str, lane: str, *args: str | int) -> Any:
+        edged = script in ("checkpoint", "commit")
+        if edged:
+            self.edge()
+        answer = await super().run_lane_script(script, lane, *args)
+        if edged:
+            self.edge()
+        return answer
+
+
+@dataclass
+class ModelByPurpose:
+    """One endpoint, which is asked for answers, for suggestions and for summaries."""
+
+    answers: Model
+    suggestions: Model
+    summaries: Model
+
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+        purposes = {suggester.RULES: self.suggestions, summary.RULES: self.summaries}
+        asked = (model for rules, model in purposes.items() if rules.partition("\n")[0] in messages[0])
+        return await next(asked, self.answers).request_reply(messages, extra, timeout_s=timeout_s)
+
+
+async def describe_diagram(bpmn: bytes, done: Collection[str], active: Collection[str], language: str) -> bytes:
+    """A picture as text: where the request is."""
+    return f"{language}: {','.join(active)}".encode()
+
+
+class Bot:
+    """`work` plays every process there is, one item after another."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        script: Iterable[Scripted] = (),
+        *,
+        suggestions: Sequence[Scripted] | None = None,
+        summaries: Iterable[Scripted] = (),
+        tools: Sequence[Tool] = TOOLS,
+        mcp_tools: Mapping[str, Tool] | None = None,
+        formats: Sequence[ReplyFormat] = (NativeFormat(),),
+        company_rules: str = "",
+        prices: PriceTable | None = None,
+        handbook: Path | None = None,
+        channel: type[MemoryChannel] = MemoryChannel,
+        store: Store | None = None,
+        engine: Engine | None = None,
+        file_bytes: FileBytes | None = None,
+        **settings: Any,
+    ) -> None:
+        """`script`: what the model answers to people; `suggestions`: what it thinks of requests, if it is asked;
+        `summaries`: how it puts older turns in short; `store`: where the engine keeps its requests; `settings`: as in
+        `Settings`."""
+        self.redis, self.keys = redis, Keys(partitions=2)
+        self.edges = Edges()
+        self.chat, self.directory, self.readers = channel(self.edges), MemoryDirectory(), MemoryReaders()
+        self.file_source, self.mailer = MemoryFileSource(self.edges), MemoryMailer()
+        self.outside = Outside(mailer=self.mailer, assert_may_send=assert_may_send)
+        self.now_offset, self.today_offset = timedelta(), timedelta()
+        self.clock = Clock(read_now=self.now, read_today=self.today)
+        self.ended_runs: list[Run] = []
+        self.homes: dict[str, HomeView] = {}
+        self.model = ScriptedModel(list(script))
+        self.suggestion_model = ScriptedModel(list(suggestions or ()))
+        self.summary_model = ScriptedModel(list(summaries))
+        timing = Timing(clock=self.clock, outage_retry_s=0, summary_pause_s=0)
+        values = {"steps": "replies", "morning_list": "09:00", "advice": "off" if suggestions is None else "on"}
+        services = replace(OUTSIDE, handbook_dir=handbook)
+        file_bytes = file_bytes or MemoryFileBytes(self.edges)
+        made = build_settings(**{**values, **settings})
+        stores = build_stores(made, services, timing, redis, self.keys, file_bytes)
+        self.lanes = EdgedLanes(redis, self.keys, lease_ms=1)
+        self.lanes.edge = self.edges
+        self.runs, self.approvals, self.history = stores.runs, stores.approvals, stores.history
+        self.journal, self.usage = stores.journal, stores.usage
+        self.store: Any = store or MemoryStore()
+        self.files = FileStore(redis, self.keys, DM.team, file_bytes)
+        self.engine = engine or EmbeddedEngine(self.store, load_shipped_processes(), self.directory, files=self.files)
+        self.app = build_core(
+            Resources(
+                settings=made,
+                services=services,
+                timing=timing,
+                stores=replace(stores, lanes=self.lanes),
+                platform=build_platform(
+                    self.chat, self.directory, readers=self.readers, file_source=self.file_source, homes=self.homes
+                ),
+                files=self.files,
+                engine=self.engine,
+                outside=self.outside,
+                model=ModelByPurpose(self.model, self.suggestion_model, self.summary_model),
+                formats=formats,
+                prices=prices or PriceTable(),
+                company_rules=company_rules,
+                mcp_tools={} if mcp_tools is None else mcp_tools,
+                on_run_ended=self.ended_runs.append,
+                tools=tools,
+            )
+        )
+        self.tool_services, self.ingress = self.app.tool_services, self.app.ingress
+        self.dispatcher = replace(self.app.dispatcher, clock=Clock())  # of the same time as Redis
+        self.replace_handlers(diagram_poster=replace(self.handlers.diagram_poster, paint=describe_diagram))
+
+    @property
+    def handlers(self) -> WorkHandlers:
+        return self.dispatcher.handlers
+
+    def replace_handlers(self, **handlers: Any) -> None:
+        """From here on, work is handled by these."""
+        self.dispatcher = replace(self.dispatcher, handlers=replace(self.handlers, **handlers))
+
+    def use_loop(self, loop: AgentLoop) -> None:
+        """From here on, runs go through another loop."""
+        turns = self.handlers.turn_handler
+        loader, heads = replace(turns.run_loader, loop=loop), replace(turns.prompt_heads, loop=loop)
+        self.replace_handlers(turn_handler=replace(turns, loop=loop, run_loader=loader, prompt_heads=heads))
+
+    def end_at(self, edges: Edges) -> None:
+        """From here on, the process ends where `edges` says."""
+        self.edges = self.chat.edge = self.lanes.edge = self.file_source.edge = edges
+
+    def now(self) -> datetime:
+        """What cards expire by."""
+        return TODAY + self.now_offset
+
+    def today(self) -> datetime:
+        """What requests are stamped with."""
+        return TODAY + self.today_offset
+
+    # What people do, and all that follows from it
+
+    async def send(self, text: str, *message: Any, **more: Any) -> None:
+        """As `put_message`."""
+        await self.put_message(text, *message, **more)
+        await self.work()
+
+    async def press(self, card: Card, choice: str, *click: Any, **more: Any) -> None:
+        """As `put_press`."""
+        await self.put_press(card, choice, *click, **more)
+        await self.work()
+
+    async def press_retry(self, button: Button, *click: Any, **more: Any) -> None:
+        """As `put_retry`."""
+        await self.put_retry(button, *click, **more)
+        await self.work()
+
+    async def start_request(self, process: str, form: Mapping[str, str], author: str, key: str) -> str:
+        """Straight at the engine, as if it came from elsewhere. The request's number."""
+        started = await self.engine.start_request(process, form, author, key, self.today())
+        await self.work()
+        return started.request
+
+    async def handle_work(self, lane: str, id: str, work: FrozenModel | str) -> None:
+        """An item of this lane. `work`: or its stored form."""
+        await self.lanes.enqueue(lane, id, work if isinstance(work, str) else work.model_dump_json())
+        await self.work()
+
+    # What people do, put into its lane
+
+    async def put_message(
+        self, text: str, person: str = "U1", id: str = "Ev1", place: Place = DM, files: Sequence[SentFile] = ()
+    ) -> None:
+        message = Message(id=id, place=place, person=person, text=text, at=f"1.{id}", files=tuple(files))
+        await self.lanes.enqueue(place.conversation, id, MessageReceived(message=message).model_dump_json())
+
+    async def put_press(
+        self, card: Card, choice: str, person: str = "U1", id: str = "", form: dict[str, str] | None = None,
+        at: MessageRef | None = None,
+    ) -> None:  # fmt: skip
+        """A press on a button that the card shows. `at`: the message that it is pressed on."""
+        button = next(one for one in card.buttons if one.choice == choice)
+        id = id or f"{button.approval}.{button.version}.{choice}"
+        await self.put_button_press(button, person, id, form=form, at=at)
+
+    async def put_retry(self, button: Button, person: str = "U1", id: str = "again", place: Place = DM) -> None:
+        """A press on *Try again* of a stop."""
+        shown = [n for n, one in enumerate(self.chat.posts) if button in one.post.buttons]
+        at = MessageRef(channel=place.channel, ts=str(shown[0])) if shown else None
+        await self.put_button_press(button, person, id, place=place, at=at)
+
+    async def put_button_press(
+        self, button: Button, person: str, id: str, *, place: Place = DM, form: dict[str, str] | None = None,
+        at: MessageRef | None = None,
+    ) -> None:  # fmt: skip
+        click = Click(
+            id=id, approval=button.approval, version=button.version, choice=button.choice, person=person, place=place,
+            form=form, card=at, seal=button.seal,
+        )  # fmt: skip
+        await self.lanes.enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
+
+    # What processes do
+
+    async def work(self) -> None:
+        """Until nothing is left to do. Who is killed is followed by another; what fails is tried again."""
+        for _ in range(MAX_ROUNDS):
+            await self.handlers.outbox.relay_events()
+            leases = await self.claim("p")
+            for lease in leases:
+                await self.work_on(lease)
+            if not leases and not any([await self.redis.zcard(self.keys.build_key(n, "z")) for n in range(2)]):
+                return
+        raise AssertionError("there is always something left to do")
+
+    async def work_beside(self) -> None:
+        """What another process does while an item is being handled."""
+        for lease in await self.claim("q"):
+            await self.work_on(lease)
+
+    async def claim(self, process: str) -> list[Lease]:
+        return [one for n in range(self.keys.partitions) for one in await self.lanes.claim(process, n, 1)]
+
+    async def work_on(self, lease: Lease) -> None:
+        """One item of a lane, as the worker serves it."""
+        try:
+            await lease.commit(*await self._handle_or_give_up(lease), more=False)
+        except Killed:
+            pass
+        except RetryLater as later:
+            await lease.retry(later.delay_ms, str(later), count=later.counted)
+        except Exception as error:
+            await lease.retry(0, repr(error))
+
+    async def _handle_or_give_up(self, lease: Lease) -> Sequence[Write]:
+        item, most = lease.item, self.lanes.max_tries
+        if item.tries <= most:
+            return await self.dispatcher.handle_item(lease)
+        buried = DeadLetterStore(self.redis, self.keys).build_bury_writes(item, item.error)
+        if item.tries > most + GIVE_UP_TRIES:
+            return [*await self.dispatcher.bury_item(lease), *buried]
+        return [*await self.dispatcher.give_up_item(item, item.error), *buried]
+
+    # What there is now
+
+    async def list_journal_kinds(self) -> list[str]:
+        return [record.kind async for record in self.journal.stream_records()]
+
+    async def load_approval(self, which: Card | str = "") -> Approval | None:
+        """Of this card or id; by default, the only one there is."""
+        if isinstance(which, Card):
+            which = which.buttons[0].approval
+        if not which:
+            found = [key async for key in self.redis.scan_iter("*:apr:*")]
+            assert len(found) == 1, found
+            which = str(found[0]).rpartition(":")[2]
+        return await self.approvals.load_approval(which)
+
+    async def list_paused_runs(self) -> tuple[PausedRun, ...]:
+        """Runs of the conversation that wait for a button."""
+        return (await self.runs.load_conversation(DM.conversation, self.history)).waiting
+
+    async def list_history(self) -> list[str]:
+        return [one.content for one in (await self.history.load_history(DM.conversation)).entries]
+
+
+async def every_edge(play: Callable[[Edges], Awaitable[None]]) -> int:
+    """Plays the same story once for each place at which its process can end; how many there are."""
+    at = 1
+    while True:
+        edges = Edges(at=at)
+        await play(edges)
+        if edges.passed < at:
+            return at - 1
+        at += 1

@@ -1,0 +1,150 @@
+"""Processes beside the measured one: the mock endpoint, the workspace, the Redis server. All end with the context."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from bot.local.embedded import EmbeddedRedis
+from tests.harness.command_server import INHERITED
+from tests.qa.bench.job import Job, Result
+
+ROOT = Path(__file__).parents[3]
+PYTHON = sys.executable
+PATIENCE_S = 900.0
+"""No program takes longer; one that does could not be measured."""
+
+
+class NotMeasured(Exception):
+    """A program did not give a result. `words`: its last ones."""
+
+    def __init__(self, why: str, words: str = "") -> None:
+        super().__init__(why)
+        self.words = words
+
+
+def environment() -> dict[str, str]:
+    """What a child sees: nothing of ours that could change what it does but the time, and no proxy."""
+    kept = ("HOME", "LANG", "TMPDIR", "SSL_CERT_FILE")
+    return {name: os.environ[name] for name in kept if name in os.environ} | INHERITED | {"PYTHONPATH": str(ROOT)}
+
+
+@contextmanager
+def child(
+    module: str, *args: str, python: str = PYTHON, more: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A process of ours with open input and output, gone when the context is left. `more`: of its environment."""
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [python, "-m", module, *args],
+            cwd=ROOT,
+            env=environment() | (more or {}),
+            text=True,
+            start_new_session=True,  # Ctrl-C is for us; what we have started is ended by us
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+        )
+        try:
+            yield process
+        except NotMeasured as error:
+            words = error.words or last_words(said)
+            last = words.splitlines()[-1:] if not error.words else []
+            raise NotMeasured(": ".join([str(error), *last])[:300], words) from None
+        finally:
+            ended(process)
+
+
+def last_words(said: IO[str]) -> str:
+    said.seek(0)
+    return said.read()[-4000:].strip()
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    """Its input ends, then it has a moment, then it is killed."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
+    try:
+        process.wait(3)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def service(
+    module: str, *args: str, python: str = PYTHON, more: dict[str, str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """A child that says where it is, or what it found, as JSON on its first line."""
+    with child(module, *args, python=python, more=more) as process:
+        yield heard(process)
+
+
+def heard(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """The next line of a child. Raises `NotMeasured` when it has ended instead."""
+    line = process.stdout.readline() if process.stdout else ""
+    if not line:
+        raise NotMeasured("ended early")
+    return dict(json.loads(line))
+
+
+def tell(process: subprocess.Popen[str], **order: Any) -> dict[str, Any]:
+    """Tells a child to do something; its answer."""
+    if process.stdin is not None:
+        process.stdin.write(json.dumps(order) + "\n")
+        process.stdin.flush()
+    return heard(process)
+
+
+def measured(module: str, job: Job, python: str = PYTHON) -> Result:
+    """Runs a program to its end. Raises `NotMeasured`."""
+    with child(module, json.dumps(asdict(job)), python=python) as process:
+        too_long = threading.Timer(PATIENCE_S, process.kill)
+        too_long.start()
+        try:
+            out = process.stdout.read() if process.stdout else ""  # its input stays open: the end of that ends it
+        finally:
+            too_long.cancel()
+        if process.wait() != 0 or not out.strip():
+            raise NotMeasured(f"{module} ended with {process.returncode}")
+        return Result(**json.loads(out.strip().splitlines()[-1]))
+
+
+@contextmanager
+def redis(program: str = "") -> Iterator[str]:
+    """An embedded server with the flags we ship: every write is on disk before it is confirmed. `program`: another
+    server than the bundled one."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        embedded = EmbeddedRedis(Path(folder), binary=program)
+        url = asyncio.run(embedded.ensure_running())
+        try:
+            yield url
+        finally:
+            asyncio.run(embedded.close())
+
+
+@contextmanager
+def mock() -> Iterator[str]:
+    with service("tests.qa.bench.mock") as where:
+        yield str(where["url"])
+
+
+def count_served(url: str) -> int:
+    """How many model calls the mock has answered."""
+    with closing(HTTPConnection(urlsplit(url).netloc)) as line:  # knows no proxy, which may be set for pip
+        line.request("GET", "/served")
+        return int(json.load(line.getresponse())["served"])

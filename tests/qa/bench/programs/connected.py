@@ -1,0 +1,28 @@
+"""The whole bot on its real connection, Socket Mode. Says `linked` when it stands, ends when its input ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+
+from bot.app.lifecycle import freeze_garbage_collector
+from tests.qa.bench.job import Job
+from tests.qa.bench.programs.ours import working
+from tests.qa.process import read_lines
+
+
+async def linked(job: Job) -> None:
+    async with working(job) as bot, bot.connect():
+        freeze_garbage_collector()
+        print(json.dumps({"linked": True}), flush=True)
+        async for _ in read_lines():
+            pass
+
+
+if __name__ == "__main__":
+    job = Job(**json.loads(sys.argv[1]))
+    if job.core is not None:
+        os.sched_setaffinity(0, {job.core})
+    asyncio.run(linked(job))

@@ -1,0 +1,191 @@
+"""`deploy/qa chaos`: a run on this machine, its figures and its findings. Ends with 1 when something was found, with 2
+when the harness itself failed or was asked for what there is not, with 130 when it was told to end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import math
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from bot.core.errors import CountersignError
+from tests.qa.chaos import check
+from tests.qa.chaos.facts import Facts
+from tests.qa.chaos.plan import FAULTS, RATE, Wanted
+from tests.qa.chaos.run import ran
+from tests.qa.chaos.scenes import SCENES
+from tests.qa.chaos.store import KINDS, Absent
+from tests.qa.chaos.table import table
+from tests.qa.command import INTERRUPTED, WRONG, Parser, draw_seed, read_whole_number
+
+T = TypeVar("T")
+
+
+def span(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a span of time: a number from 0 on, such as 1.5")
+    return value
+
+
+def times(text: str) -> float:
+    value = span(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not how many times faster: a number from 1 on, such as 5")
+    return value
+
+
+def redis(text: str) -> str:
+    if text not in KINDS and "://" not in text:
+        raise argparse.ArgumentTypeError(f"there is no Redis {text!r}: say {', '.join(KINDS)}, or a URL")
+    return text
+
+
+def faults(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if unknown := sorted(set(names) - set(FAULTS)):
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(FAULTS)}")
+    return names
+
+
+OPTIONS: tuple[tuple[str, Callable[[str], object], object, str, str], ...] = (
+    ("--conversations", read_whole_number(1), 500, "N", "conversations, half of them direct, half threads in channels"),
+    ("--messages", read_whole_number(1), 20, "N", "messages of each conversation"),
+    ("--processes", read_whole_number(1), 4, "N", "bot processes, each started again whenever it ends"),
+    ("--seed", read_whole_number(0), 0, "N", "number that everything is drawn from; 0: any; it is printed first"),
+    ("--redis", redis, "embedded", "KIND", "embedded (Valkey), server, cluster (of three), or the URL of an empty one"),
+    ("--minutes", span, 0.0, "MINUTES", f"minutes over which the messages are spread; 0: at {RATE} messages a second"),
+    ("--faults", faults, ",".join(FAULTS), "NAMES", "what may happen, with commas between; empty: nothing"),
+    ("--speed", times, 5.0, "TIMES", "how many times faster than production all of the bot goes that takes time"),
+    (
+        "--versions",
+        read_whole_number(1),
+        1,
+        "N",
+        "2: every other process is of the version before (tests/former_version)",
+    ),
+)
+"""Name, how it is read, default, how its value is called, help."""
+
+
+def options(words: list[str] | None = None) -> argparse.Namespace:
+    """What is asked for. Exits with one sentence when there is no such thing."""
+    parser = Parser(
+        prog="deploy/qa chaos",
+        description="Break everything; see that nothing is lost or doubled.",
+        epilog="Exit codes: 0 nothing found, 1 something found, 2 the harness itself failed, 130 told to end.",
+    )
+    for name, read, default, called, text in OPTIONS:
+        parser.add_argument(name, type=read, default=default, metavar=called, help=f"{text} (default: %(default)s)")
+    scene = "instead of a run, the one moment that this safety is for (default: a run)"
+    parser.add_argument("--scene", choices=SCENES, help=scene)
+    without = "with --scene: that safety is switched off, and something must be found (default: it is on)"
+    parser.add_argument("--without", action="store_true", help=without)
+    told = parser.parse_args(words)
+    if told.without and not told.scene:
+        parser.error("--without says nothing without --scene")
+    return told
+
+
+def wanted(told: argparse.Namespace) -> Wanted:
+    return Wanted(
+        seed=told.seed or draw_seed(),
+        conversations=told.conversations,
+        messages=told.messages,
+        processes=told.processes,
+        seconds=told.minutes * 60,
+        faults=told.faults,
+        speed=told.speed,
+        versions=told.versions,
+    )
+
+
+def report(facts: Facts, seconds: float) -> int:
+    """The table, and what was found; the exit code."""
+    print(table(facts, seconds))
+    findings = check.everything(facts)
+    for finding in findings[:50]:
+        print(f"FOUND  {finding}")
+    if len(findings) > 50:
+        print(f"… and {len(findings) - 50} more")
+    print(f"{len(findings)} findings" if findings else "Nothing lost, nothing twice, nothing stuck.")
+    return int(bool(findings))
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Runs to the end; SIGTERM ends it like Ctrl-C: everything that was started is ended first."""
+
+    async def until_told() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await work
+
+    return asyncio.run(until_told())
+
+
+def played(told: argparse.Namespace, seed: int) -> int:
+    """One scene; the exit code. The safety switched off, it is 1, or the checks are worth nothing."""
+    scene = SCENES[told.scene].play(is_off=told.without, seed=seed, redis=told.redis)
+    findings = check.wrong(run(scene))
+    print("\n".join(f"FOUND  {finding}" for finding in findings) or "Nothing lost, nothing twice, nothing stuck.")
+    return int(bool(findings))
+
+
+def failed(error: Exception) -> str:
+    """What to say when nothing could be judged; with where it happened, unless the cause is a known one."""
+    causes = list(_causes(error))
+    for cause in causes:
+        if not isinstance(cause, CountersignError):
+            traceback.print_exception(cause)
+    named = "; ".join(f"{type(cause).__name__}: {cause}" for cause in causes)
+    return f"deploy/qa chaos: the harness itself failed: {named}"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _causes(one)
+    else:
+        yield error
+
+
+def judged(told: argparse.Namespace) -> int:
+    """The run or the scene that is asked for; the exit code."""
+    asked = wanted(told)
+    print(f"seed {asked.seed}", flush=True)
+    began = time.monotonic()
+
+    def tell(text: str) -> None:
+        print(f"{time.monotonic() - began:6.0f} s  {text}", flush=True)
+
+    if told.scene:
+        return played(told, asked.seed)
+    return report(run(ran(asked, told.redis, tell=tell)), time.monotonic() - began)
+
+
+def main() -> None:
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # it tells of every connection that we break on purpose
+    told = options()
+    try:
+        sys.exit(judged(told))
+    except Absent as absent:
+        print(f"skipped: {absent}")
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        print(failed(error), file=sys.stderr)
+        sys.exit(WRONG)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,367 @@
+"""The bot of a chaos run: the production composition with short times, and a note of every delivery that is not the
+first one. With `CHAOS_WITHOUT` one of its safeties is taken out: then the checks must find what that safety prevents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, tzinfo
+from functools import wraps
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from bot.app import resources
+from bot.app.build import build_app
+from bot.app.ingress import LaneIngress
+from bot.app.resources import Timing
+from bot.app.services import open_services
+from bot.app.settings import Settings
+from bot.approvals.effect_runner import EffectRunner
+from bot.approvals.morning_lists import MorningLists
+from bot.chat.messages import Message, Place
+from bot.chat.slack import channel
+from bot.core import clock, logs
+from bot.core.errors import CountersignError
+from bot.core.records import Approval
+from bot.queue import scripts, store_watch
+from bot.queue.lanes import Lanes, Lease
+from bot.queue.store_watch import PauseReason, StoreWatch
+from bot.queue.writes import Write
+from bot.redis import connect
+from bot.storage.file_bytes import FolderBytes
+from bot.storage.files import FileStore
+from tests.qa.process import end_when_orphaned
+from tools.spec import AttachedFile
+from tools.workflow.bpmn import timers
+from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.store import CommandContext, RequestChange, StartContext, compute_number_floor
+
+log = logs.get_logger(__name__)
+
+NO_TOKEN = """
+local function holds(lane, token, id) return true end
+local known = unpack_item
+local function unpack_item(raw) if raw then return known(raw) end return '0', '', '' end
+"""
+"""Lua behind `common.lua`: whoever says so holds the lane, also when its item is gone."""
+NOTHING_LOST = "do return {{}, {}} end\n"
+"""Lua in front of the heartbeat: nobody is told that a lane is lost."""
+
+
+HELD = "chaos.held"
+
+
+SOCKET_TIMEOUT_MIN_S = 3.0
+"""More than any blocking read of ours asks for."""
+LATE = "chaos.late"
+LATE_LOOK_S = 0.1
+"""How often a process looks whether it was held up."""
+SHORTENED = (
+    "poll_s", "grace_s", "relay_pause_s", "timer_pause_s", "watch_pause_s", "outage_retry_s", "file_patience_s",
+    "morning_pause_s", "summary_pause_s",
+)  # fmt: skip
+"""Times of production that are divided by the speed."""
+
+
+def get_speed() -> float:
+    return float(os.environ.get("CHAOS_SPEED", "1"))
+
+
+def tuning() -> Timing:
+    """Production's own, faster; every limit that is no time is production's."""
+    own, speed = Timing(), get_speed()
+    shorter: dict[str, Any] = {name: getattr(own, name) / speed for name in SHORTENED}
+    return replace(own, **shorter, backoff_ms=round(own.backoff_ms / speed))
+
+
+async def tell_when_late() -> None:
+    """Logs when this process was held up for as long as a lease: whatever it says right then, another one may have
+    said."""
+    lease_s = float(os.environ["LEASE_SECONDS"])
+    while True:
+        before_s = time.time()
+        await asyncio.sleep(LATE_LOOK_S)
+        if time.time() - before_s > lease_s:
+            log.info(LATE, since_s=before_s, until_s=time.time())
+
+
+async def serve(settings: Settings) -> None:
+    logs.configure_logging("INFO", json=True)
+    async with open_services(settings) as outside, build_app(settings, outside, timing=tuning()) as bot:
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, bot.worker.stop)
+        async with bot.connect():
+            log.info("chaos.ready")
+            looking = loop.create_task(tell_when_late())
+            await bot.worker.run()
+            looking.cancel()
+        log.info("chaos.ended", held=bot.worker.active_lane_count)
+
+
+def watch_deliveries() -> None:
+    """Logs what is handed out again, and why: every such item passes a claim."""
+    claim = Lanes.claim
+
+    @wraps(claim)
+    async def noted(self: Lanes, owner: str, partition: int, room: int) -> list[Lease]:
+        leases = await claim(self, owner, partition, room)
+        for lease in leases:
+            if lease.item.is_redelivery:
+                item = lease.item
+                log.info("chaos.again", lane=item.lane, item=item.id, tries=item.tries, why=item.error[:80])
+        return leases
+
+    Lanes.claim = noted  # type: ignore[method-assign]
+
+
+def change_lua(change: Callable[[str, str], str]) -> None:
+    """Every script is what this makes of its name and text."""
+    read = scripts.read_lua_file
+    scripts.read_lua_file = lambda name: change(name, read(name))  # type: ignore[assignment]
+
+
+def no_fencing() -> None:
+    """The scripts believe every token."""
+    change_lua(lambda name, text: {"common": text + NO_TOKEN, "extend": NOTHING_LOST + text}.get(name, text))
+
+
+def no_idempotency() -> None:
+    """The engine does not know a command again."""
+    save = RedisStore.save_change
+
+    recall, opening = RedisStore.load_command_context, RedisStore.load_start_context
+
+    async def unknown(self: RedisStore, key: str, request: str) -> CommandContext:
+        return (await recall(self, key, request))._replace(answer=None)
+
+    async def opened(self: RedisStore, key: str, person: str) -> StartContext:
+        return (await opening(self, key, person))._replace(answer=None)
+
+    async def kept(self: RedisStore, change: RequestChange) -> str:
+        return await save(self, replace(change, idempotency_key=f"{change.idempotency_key}{secrets.token_hex(4)}"))
+
+    RedisStore.load_command_context, RedisStore.load_start_context = unknown, opened  # type: ignore[method-assign]
+    RedisStore.save_change = kept  # type: ignore[method-assign]
+
+
+def no_dedupe() -> None:
+    """Every delivery of an event is taken for a new one."""
+    take = LaneIngress.accept_message
+
+    async def anew(self: LaneIngress, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+        await take(self, message.model_copy(update={"id": f"{message.id}{secrets.token_hex(4)}"}))
+
+    LaneIngress.accept_message = anew  # type: ignore[method-assign]
+
+
+def no_bytes_first() -> None:
+    """The record of a file is there before its bytes."""
+    keep = FileStore.keep_file
+
+    async def record_first(self: FileStore, person: str, file: AttachedFile, content: bytes, *rest: Any, **more: Any):  # type: ignore[no-untyped-def]
+        kept = await keep(replace(self, file_bytes=Nowhere()), person, file, content, *rest, **more)
+        await self.file_bytes.save_bytes(kept.sha256, content)
+        return kept
+
+    FileStore.keep_file = record_first  # type: ignore[method-assign]
+
+
+class Nowhere(FolderBytes):
+    """Keeps nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+
+    async def save_bytes(self, sha256: str, content: bytes) -> None: ...
+
+
+def no_look_for_copies() -> None:
+    """Nobody looks whether a file was shown already."""
+
+    async def never(self: channel.SlackChannel, place: Place, name: str) -> bool:
+        return False
+
+    channel.SlackChannel._has_posted_file = never  # type: ignore[method-assign]
+
+
+def no_outages() -> None:
+    """A Redis that refuses to write is taken for a mistake of ours."""
+    away = (connect.exceptions.ConnectionError, connect.exceptions.TimeoutError)
+    connect._AWAY = connect._DOWN = away  # type: ignore[assignment]
+    connect._REFUSAL = re.compile(r"(?!)")
+
+
+def no_checkpoint_memory() -> None:
+    """A checkpoint that is asked for again, because its answer was lost, is written again."""
+    change_lua(lambda _, text: text.replace("redis.call('SISMEMBER', done, seq) == 0", "true"))
+
+
+def no_look_for_posts() -> None:
+    """Nobody looks whether a text was posted already."""
+
+    async def none(self: channel.SlackChannel, place: Place, key: str) -> dict[int, str]:
+        return {}
+
+    channel.SlackChannel._find_posted_parts = none  # type: ignore[method-assign]
+
+
+def no_timers() -> None:
+    """No timer ever comes."""
+    change_lua(lambda name, text: ("do return {0, ''} end\n" if name == "pump" else "") + text)
+
+
+def no_engine_timers() -> None:
+    """No timer of a task ever comes."""
+
+    async def none(self: EmbeddedEngine, now: datetime) -> int:
+        return 0
+
+    EmbeddedEngine.run_due_jobs = none  # type: ignore[method-assign]
+
+
+def no_watch() -> None:
+    """Nobody looks whether the store is the one that was here before, and numbers begin anew."""
+
+    async def looks_away(self: StoreWatch, reason: PauseReason) -> None: ...
+
+    StoreWatch._change_reason = looks_away  # type: ignore[method-assign]
+    resources._choose_number_floor = lambda services, clock: lambda: 0
+
+
+def no_number_memory() -> None:
+    """A process believes the store which number was the last."""
+
+    def forgets(self: RedisStore, stored: Mapping[str, int]) -> Mapping[str, int]:
+        return stored
+
+    RedisStore._note_numbers = forgets  # type: ignore[method-assign]
+
+
+def no_common_time() -> None:
+    """Every process believes its own clock."""
+    store_watch.MAX_OFFSET_MS = 2**52
+    store_watch.MIN_CORRECTED_MS = 2**52
+
+
+WITHOUT: dict[str, Callable[[], None]] = {
+    "": lambda: None,
+    "fencing": no_fencing,
+    "idempotency": no_idempotency,
+    "dedupe": no_dedupe,
+    "files": no_bytes_first,
+    "copies": no_look_for_copies,
+    "posts": no_look_for_posts,
+    "expiry": no_timers,
+    "escalation": no_engine_timers,
+    "outages": no_outages,
+    "answers": no_checkpoint_memory,
+    "emptied": no_watch,
+    "restored": no_watch,
+    "failover": no_number_memory,
+    "clock": no_common_time,
+}
+
+
+def read_wrong_clock(ahead_s: float) -> None:
+    """This process's clock is so much ahead: everything that reads the time of the machine reads that."""
+    right, right_ns = time.time, time.time_ns
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.now(tz) + timedelta(seconds=ahead_s)
+
+    time.time, time.time_ns = lambda: right() + ahead_s, lambda: right_ns() + round(ahead_s * 1e9)
+    clock.datetime = Ahead  # type: ignore[misc]
+
+
+def hasten_engine_timers(times: int) -> None:
+    """Timers of tasks come so many times faster than their process says."""
+    parse = timers._parse_duration
+
+    def parse_faster(event: Element) -> int:
+        return round(parse(event) / times)
+
+    timers._parse_duration = parse_faster
+
+
+def count_from_floor() -> None:
+    """Numbers begin where they do in production: not with one."""
+    resources._choose_number_floor = lambda services, clock: lambda: compute_number_floor(clock.today())
+
+
+def held_before_an_effect() -> None:
+    """Stops the process (SIGSTOP) when a button is decided and its effect not begun, unless another one was there
+    before. From outside this moment cannot be seen: a quick effect rewrites its card once, when it has ended."""
+    start = EffectRunner._start_effect
+
+    async def held(self: EffectRunner, lease: Lease, approval: Approval) -> Sequence[Write]:
+        if not lease.item.is_redelivery:
+            log.info(HELD)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return await start(self, lease, approval)
+
+    EffectRunner._start_effect = held  # type: ignore[method-assign]
+
+
+def killed_beside_bytes() -> None:
+    """The process ends (SIGKILL) with the first file that it keeps, between its bytes and its record."""
+    save, is_first = FolderBytes.save_bytes, os.environ.get("CHAOS_WITHOUT") != "files"
+
+    async def killed(self: FolderBytes, sha256: str, content: bytes) -> None:
+        if is_first:
+            await save(self, sha256, content)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    FolderBytes.save_bytes = killed  # type: ignore[method-assign]
+
+
+def mornings_when_told(sign: Path) -> None:
+    """The morning begins when there is such a file, whatever the clock says."""
+
+    def is_due(self: MorningLists, now: datetime) -> bool:
+        return sign.exists()
+
+    MorningLists._is_due = is_due  # type: ignore[method-assign]
+
+
+CHANGES: dict[str, Callable[[str], None]] = {
+    "CHAOS_HELD": lambda _: held_before_an_effect(),
+    "CHAOS_KILLED_BESIDE_BYTES": lambda _: killed_beside_bytes(),
+    "CHAOS_MORNING": lambda sign: mornings_when_told(Path(sign)),
+    "CHAOS_FLOOR": lambda _: count_from_floor(),
+    "CHAOS_ENGINE_FASTER": lambda times: hasten_engine_timers(int(times)),
+    "CHAOS_CLOCK_S": lambda ahead_s: read_wrong_clock(float(ahead_s)),
+}
+"""By a variable of the environment."""
+
+
+def main() -> None:
+    channel.UPDATE_MS = round(channel.UPDATE_MS / get_speed())
+    connect.SOCKET_TIMEOUT_S = max(SOCKET_TIMEOUT_MIN_S, connect.SOCKET_TIMEOUT_S / get_speed())
+    store_watch.TOLERANCE_MS = round(store_watch.TOLERANCE_MS / get_speed())
+    watch_deliveries()
+    for name, change in CHANGES.items():
+        if value := os.environ.get(name):
+            change(value)
+    WITHOUT[os.environ.get("CHAOS_WITHOUT", "")]()
+    end_when_orphaned()
+    try:
+        asyncio.run(serve(Settings(_env_file=None)))
+    except CountersignError as error:
+        sys.exit(f"countersign: {error}")
+
+
+if __name__ == "__main__":
+    main()

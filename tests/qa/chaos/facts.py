@@ -1,0 +1,313 @@
+"""What is true at the end of a run, collected from everywhere it can be seen: Redis, the workspace, the mail server,
+the bots' logs, and what the people remember."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+
+from bot.chat.messages import Place
+from bot.core.history_entries import HistoryEntry
+from bot.core.records import Approval, Run
+from bot.local.mailbox import Mail
+from bot.local.workspace.world import WorkspaceApp
+from bot.queue.keys import Keys
+from bot.redis.connect import connect_redis
+from bot.storage.approvals import ApprovalStore
+from bot.storage.dead_letters import DeadLetter, DeadLetterStore
+from bot.storage.history import ConversationHistory, HistoryStore
+from bot.storage.journal import Journal, JournalRecord
+from bot.storage.runs import RunStore
+from tests.qa.chaos.outside import BOT_TOKEN, Outside
+from tests.qa.chaos.people import Button, People, Spoken, buttons_of, text_of
+from tests.qa.chaos.plan import Wanted
+from tests.qa.chaos.town import Town
+from tests.qa.chaos.witness import Witnessed, witness
+from tests.qa.company import read_payload
+from tools.workflow.engine.commands import RequestEvent
+from tools.workflow.engine.redis_store import RedisStore
+from tools.workflow.engine.state import Request
+
+EVERYBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """A bot, or all of them by a fault of Redis, could not go on."""
+
+    bot: int
+    since_s: float
+    until_s: float
+
+    def explains(self, ts: str, by: int) -> bool:
+        """Such a message may have been on its way while its bot was held up."""
+        mine = EVERYBODY in (self.bot, by) or self.bot == by
+        return mine and self.since_s <= float(ts) <= self.until_s
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A message of the bot."""
+
+    channel: str
+    ts: str
+    key: str
+    part: int
+    text: str
+    buttons: tuple[Button, ...] = ()
+    by: int = EVERYBODY
+    """The bot that has posted it, as far as it was told so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """A file that the bot has shown under a message. `sha256` is empty where the workspace has its bytes no more."""
+
+    channel: str
+    thread: str
+    title: str
+    sha256: str
+    ts: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that the checks look at."""
+
+    wanted: Wanted
+    spoken: Sequence[Spoken]
+    posts: Sequence[Posted]
+    runs: Sequence[Run]
+    approvals: Sequence[Approval]
+    open_index: Sequence[str] = ()
+    """Ids in the index of open approvals."""
+    timers: Sequence[str] = ()
+    requests: Sequence[Request] = ()
+    record: Sequence[RequestEvent] = ()
+    """What the engine has on record of all requests."""
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    """The engine's last number of each kind."""
+    mails: Sequence[Mail] = ()
+    journal: Sequence[JournalRecord] = ()
+    histories: Mapping[str, Sequence[HistoryEntry]] = field(default_factory=dict)
+    """By conversation."""
+    compacted: frozenset[str] = frozenset()
+    """Conversations whose earliest turns are a summary by now, or over: their history was full."""
+    left: Sequence[str] = ()
+    """Keys of work that is not done."""
+    dead: Sequence[DeadLetter] = ()
+    logged: Counter[str] = field(default_factory=Counter)
+    """Events in the bots' logs."""
+    failures: Sequence[str] = ()
+    """What bots logged of handlers that failed, and ends of bots that nobody caused."""
+    tries: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """(lane, item) of everything that was handed out more than once → the most tries counted."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What happened: faults, presses, and whatever else was counted."""
+    kept: frozenset[str] = frozenset()
+    """SHA-256 of the files whose bytes are kept, and are what they should be."""
+    shown: Sequence[ShownFile] = ()
+    morning_ms: int = 0
+    """When the morning began; 0: never."""
+    given_up: frozenset[str] = frozenset()
+    """Lines of which the platform has given up an event: the bot may never have heard of them."""
+    judged: tuple[str, ...] = ()
+    """The checks that can be made, e.g. when a store has lost everything. Empty: all."""
+    seen: tuple[str, ...] = ()
+    """What was seen to be wrong meanwhile."""
+    impossible: tuple[str, ...] = ()
+    """Faults that this Redis could not have."""
+    held_up: Sequence[HeldUp] = ()
+    witnessed: Witnessed | None = None
+    """What was counted from outside."""
+    ended_ms: int = 0
+    """When all of this was looked at."""
+    unrest: str = ""
+    """Why the run was ended before everything was at rest."""
+
+
+KEYS = Keys()
+FAILED = ("handler failed", "job failed", "giving up", "outbox.not_brought")
+
+
+async def collected(
+    wanted: Wanted, url: str, out: Outside, people: People, town: Town, counts: Mapping[str, int], unrest: str,
+    held_up: Sequence[HeldUp] = (),
+) -> Facts:  # fmt: skip
+    """Looks everywhere. The bots may still run, at rest."""
+    redis = await connect_redis(url)
+    try:
+        approvals = ApprovalStore(redis, KEYS)
+        journal = [one async for one in Journal(redis, KEYS).stream_records(follow=False)]
+        runs = [await RunStore(redis, KEYS).load_run(id) for id in _run_ids(people.spoken, journal)]
+        cards = [await approvals.load_approval(key.split(":", 3)[3]) for key in await _named(redis, "cs:{q*}:apr:*")]
+        found = [one for one in runs if one is not None]
+        store = RedisStore(redis)
+        requests = [
+            await store.load_request(key.rpartition(":")[2]) for key in await _named(redis, "cs:{wf}:request:*")
+        ]
+        kept = [one for one in requests if one is not None]
+        lines = [line for one in kept for line in await store.load_events(one.id)]
+        told = await _histories(redis, found)
+        return Facts(
+            wanted=wanted,
+            spoken=tuple(people.spoken),
+            posts=_posts(out),
+            runs=found,
+            approvals=[one for one in cards if one is not None],
+            open_index=await _members(redis, "open"),
+            timers=await _members(redis, "t"),
+            requests=kept,
+            record=[RequestEvent.model_validate_json(line) for line in lines],
+            numbers=await redis.hgetall("cs:{wf}:numbers"),  # type: ignore[arg-type]
+            mails=tuple(out.mailbox.kept),
+            journal=journal,
+            histories={lane: one.entries for lane, one in told.items()},
+            compacted=frozenset(lane for lane, one in told.items() if _is_compacted(one)),
+            left=await left(redis),
+            dead=await DeadLetterStore(redis, KEYS).list_dead_letters(),
+            kept=_list_kept(town.folder / "files"),
+            shown=_list_shown(out),
+            **_logs(town),
+            counts=dict(counts),
+            witnessed=await witness(url, out.address, BOT_TOKEN, out.mailbox.kept, sorted(out.ws.state.rooms)),
+            given_up=_list_given_up(out, people.spoken),
+            ended_ms=int(time.time() * 1000),
+            held_up=[*held_up, *_list_late(town, wanted.lease_s)],
+            unrest=unrest,
+        )
+    finally:
+        await redis.aclose()
+
+
+def lane_of(spoken: Spoken) -> str:
+    """The conversation a line belongs to."""
+    direct = spoken.channel.startswith("D")
+    return Place(team=WorkspaceApp().team, channel=spoken.channel, thread=spoken.thread, direct=direct).conversation
+
+
+def _list_given_up(out: Outside, spoken: Sequence[Spoken]) -> frozenset[str]:
+    lost = {str(one["event_id"]) for one in out.ws.delivery.abandoned_events}
+    return frozenset(one.line.tag for one in spoken if lost.intersection(one.events))
+
+
+def _run_ids(spoken: Sequence[Spoken], journal: Sequence[JournalRecord]) -> list[str]:
+    """Runs that messages should have, and those that are told of."""
+    derived = {KEYS.derive_id("R", KEYS.get_partition(lane_of(one)), event) for one in spoken for event in one.events}
+    return sorted(derived | {record.run for record in journal if record.run})
+
+
+def _posts(out: Outside) -> list[Posted]:
+    found: list[Posted] = []
+    for channel, one in out.posts():
+        about = read_payload(one)
+        key, part = str(about.get("key", "")), int(about.get("part", 1))
+        by = out.callers.posters.get((channel, one["ts"]), EVERYBODY)
+        found.append(Posted(channel, one["ts"], key, part, text_of(one), buttons_of(one), by))
+    return sorted(found, key=lambda post: post.ts)
+
+
+def _list_kept(folder: Path) -> frozenset[str]:
+    found = [path for path in folder.glob("??/*") if not path.name.endswith(".part")]
+    return frozenset(path.name for path in found if hashlib.sha256(path.read_bytes()).hexdigest() == path.name)
+
+
+def _list_shown(out: Outside) -> list[ShownFile]:
+    found = list[ShownFile]()
+    for channel, one in out.posts():
+        for file in one.get("files") or ():
+            known = out.ws.files.get(str(file["id"]))
+            sha256 = hashlib.sha256(known.content).hexdigest() if known and known.content else ""
+            found.append(
+                ShownFile(channel, str(one.get("thread_ts", "")), str(file.get("title", "")), sha256, str(one["ts"]))
+            )
+    return found
+
+
+async def _named(redis: Redis, pattern: str) -> list[str]:
+    return sorted({str(key) async for key in redis.scan_iter(match=pattern, count=1000)})
+
+
+async def _members(redis: Redis, name: str) -> list[str]:
+    found: list[str] = []
+    for partition in range(KEYS.partitions):
+        found += map(str, await redis.zrange(KEYS.build_key(partition, name), 0, -1))
+    return found
+
+
+async def _histories(redis: Redis, runs: Sequence[Run]) -> dict[str, ConversationHistory]:
+    history = HistoryStore(redis, KEYS)
+    lanes = {run.message.place.conversation for run in runs}
+    return {lane: await history.load_history(lane) for lane in sorted(lanes)}
+
+
+def _is_compacted(history: ConversationHistory) -> bool:
+    """The first entry tells how much there ever was before it (`tokens:sum of all until its end|…`)."""
+    tokens, _, total = (history.stored_entries[0].partition("|")[0] if history.stored_entries else "0:0").partition(":")
+    return bool(history.stored_summary) or int(total) > int(tokens)
+
+
+async def left(redis: Redis) -> list[str]:
+    """Work that is not done: lanes in a schedule, news of the engine; when there is none, lanes with items, and lanes
+    that are held (to find these, all keys are looked through)."""
+    found: list[str] = []
+    for partition in range(KEYS.partitions):
+        key = KEYS.build_key(partition, "z")
+        found += [f"{key} {lane}" for lane in map(str, await redis.zrange(key, 0, -1))]
+    found += [f"outbox {event}" for event in map(str, await redis.zrange("cs:{wf}:outbox", 0, -1))]
+    return found or await _stranded(redis)
+
+
+async def list_due_timers(redis: Redis, ahead_ms: float, engine_ahead_ms: float) -> list[str]:
+    """Timers that come within this time, those of tasks within another."""
+    now_ms, places = time.time() * 1000, [KEYS.build_key(partition, "t") for partition in range(KEYS.partitions)]
+    until = dict.fromkeys(places, now_ms + ahead_ms) | {"cs:{wf}:timers": now_ms + engine_ahead_ms}
+    return [f"timer {one}" for key, ms in until.items() for one in await redis.zrangebyscore(key, "-inf", int(ms))]
+
+
+async def _stranded(redis: Redis) -> list[str]:
+    """Items in a lane that no schedule knows, and lanes that somebody holds without."""
+    held = [key for key in await _named(redis, "cs:{q*}:st:*") if await redis.hexists(key, "token")]
+    return [*await _named(redis, "cs:{q*}:in:*"), *(f"{key} is held" for key in held)]
+
+
+def _list_late(town: Town, slack_s: float) -> list[HeldUp]:
+    """When bots were held up, as they noticed themselves. `slack_s`: how long what they had begun may take then."""
+    return [
+        HeldUp(bot.number, float(line["since_s"]), float(line["until_s"]) + slack_s)
+        for bot in town.bots
+        for line in bot.lines()
+        if line.get("event") == "chaos.late"
+    ]
+
+
+def _is_mended_since(event: str, error: str) -> bool:
+    """Failures of the version before which this version has mended: a server restarted between loading a script and
+    running it."""
+    return event == "job failed" or error.endswith("NoScriptError: No matching script.")
+
+
+def _logs(town: Town) -> dict[str, Any]:
+    logged: Counter[str] = Counter()
+    tries: dict[tuple[str, str], int] = {}
+    failures = town.odd_ends()
+    for bot, line in ((one, line) for one in town.bots for line in one.lines()):
+        event = str(line.get("event", ""))
+        logged[event if line.get("level") != "text" else "text"] += 1
+        if event == "chaos.again":
+            about = (str(line["lane"]), str(line["item"]))
+            tries[about] = max(tries.get(about, 0), int(line["tries"]))
+        elif event in FAILED:
+            error = str(line.get("exception", line.get("error", "")))[-600:]
+            if not (bot.is_former and _is_mended_since(event, error)):
+                failures.append(f"{event}: {line.get('lane', '')} {error}")
+        elif line.get("level") == "text" and "Traceback" in event:
+            failures.append(f"text in a log: {event}")
+    return {"logged": logged, "tries": tries, "failures": tuple(failures)}

@@ -1,0 +1,192 @@
+"""The scripted model: a chat-completions server in a process of its own. It keeps no state: its reply follows from the
+tag in the last message of a person and from the tool results after it. What goes wrong is drawn from a seed.
+
+`python -m tests.qa.chaos.model --seed 1 --rate 5` prints its address as JSON; `GET /counts` tells what it has done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import sys
+from collections import Counter
+from datetime import date, timedelta
+from typing import Any
+from zlib import crc32
+
+from aiohttp import web
+
+from tests.qa.company import list_full_weeks
+from tests.qa.process import end_when_orphaned
+from tests.qa.serving import serve_routes
+
+ORDER = re.compile(r"#(c\d+-\d+) (\w+)(?: (\w+))?(?: (\w+))?")
+TROUBLES = (("error", 25), ("busy", 20), ("slow", 10), ("cut", 25), ("broken", 20))
+SUMMING_UP = "You keep the notes of a conversation"
+"""How the rules for summing up older turns begin."""
+NOTES = json.dumps({"lines": ["It was asked what can be requested, and what had been requested so far."] * 5})
+NOT_USED = "Your last reply could not be used"
+"""How the note begins by which a reply is answered that could not be used."""
+
+Json = dict[str, Any]
+
+
+class Brain:
+    """What the model says."""
+
+    def reply(self, messages: list[Json]) -> Json:
+        """The next message of the assistant."""
+        if str(messages[0]["content"]).startswith(SUMMING_UP):
+            return _said(NOTES)
+        start = max(n for n, one in enumerate(messages) if _asks(one))
+        order = ORDER.search(str(messages[start]["content"]))
+        if order is None:
+            return _said("I only know tags.")
+        results = [json.loads(one["content"]) for one in messages[start:] if one["role"] == "tool"]
+        return self._next(order, results)
+
+    def _next(self, order: re.Match[str], results: list[Json]) -> Json:
+        tag, kind = order[1], order[2]
+        steps: dict[str, list[Any]] = {
+            "look": [self._look],
+            "leave": [self._leave],
+            "expense": [self._expense],
+            "mail": [self._mail],
+            "decide": [self._todo, self._decide],
+        }
+        todo = steps.get(kind, [])
+        if len(results) < len(todo) and not any("error" in one for one in results):
+            wanted = todo[len(results)](order, results)
+            if wanted is not None:
+                tool, arguments = wanted
+                return _called(tool, {"reason": f"#{tag}", **arguments})
+        return _said(f"answer #{tag}" + "".join(f" {one['error']}" for one in results if "error" in one))
+
+    def _look(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
+        return ("my_requests", {}) if order[1].endswith(("1", "3", "5")) else ("list_processes", {})
+
+    def _leave(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
+        monday = week_of(order[1])
+        form = {
+            "leave_type": "personal",
+            "start_date": str(monday),
+            "end_date": str(monday + timedelta(days=int(order[4]) - 1)),
+            "reason": f"#{order[1]}",
+            "approver": order[3],
+        }
+        return "start_process", {"process": "leave", "form": form}
+
+    def _expense(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
+        form = {"amount": order[4], "category": "transport", "reason": f"#{order[1]}", "approver": order[3]}
+        return "start_process", {"process": "expense", "form": form}
+
+    def _mail(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
+        return "send_email", {
+            "to": order[3],
+            "subject": f"About #{order[1]}",
+            "body": f"Please have a look at #{order[1]}.",
+        }
+
+    def _todo(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
+        return "query_todo_tasks", {}
+
+    def _decide(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json] | None:
+        tasks = [one for one in results[-1].get("tasks", ()) if one["kind"] == "approve"]
+        return ("decide_task", {"task_id": tasks[0]["task"]}) if tasks else None
+
+
+def week_of(tag: str) -> date:
+    """The Monday of a week that is worked from end to end: leaves of one person hardly ever overlap."""
+    full = list_full_weeks(date.today())
+    return full[crc32(tag.encode()) % len(full)]
+
+
+def _asks(message: Json) -> bool:
+    return message["role"] == "user"
+
+
+def _said(text: str) -> Json:
+    return {"role": "assistant", "content": text}
+
+
+def _called(tool: str, arguments: Json) -> Json:
+    call = {"id": "call_0", "type": "function", "function": {"name": tool, "arguments": json.dumps(arguments)}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+class Server:
+    """The endpoint, with its troubles. `rate`: how many of a hundred calls go wrong."""
+
+    def __init__(self, seed: int, rate: float, slow_s: float) -> None:
+        self.rng, self.rate, self.slow_s = random.Random(f"{seed}:model"), rate, slow_s
+        self.counts: Counter[str] = Counter()
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        messages: list[Json] = json.loads(await request.read())["messages"]
+        trouble = self._trouble(messages)
+        self.counts[trouble or "replies"] += 1
+        if trouble == "slow":
+            await asyncio.sleep(self.slow_s)
+        if trouble in ("error", "busy"):
+            status = 500 if trouble == "error" else 429
+            return web.json_response({"error": {"message": trouble}}, status=status, headers={"Retry-After": "0.2"})
+        reply = Brain().reply(messages)
+        return await self._answered(request, _completion(reply, cut=trouble == "cut"), broken=trouble == "broken")
+
+    def _trouble(self, messages: list[Json]) -> str:
+        """A reply that could not be used once is not cut again: the bot gives up after three."""
+        if self.rng.uniform(0, 100) >= self.rate:
+            return ""
+        trouble = self.rng.choices([name for name, _ in TROUBLES], [weight for _, weight in TROUBLES])[0]
+        told = str(messages[-1].get("content")).startswith(NOT_USED)
+        return "" if trouble == "cut" and told else trouble
+
+    async def _answered(self, request: web.Request, body: Json, *, broken: bool) -> web.StreamResponse:
+        if not broken:
+            return web.json_response(body)
+        data = json.dumps(body).encode()
+        half = web.StreamResponse(headers={"Content-Length": str(len(data)), "Content-Type": "application/json"})
+        await half.prepare(request)
+        await half.write(data[: len(data) // 2])
+        if request.transport is not None:
+            request.transport.abort()
+        return half
+
+    async def told(self, request: web.Request) -> web.Response:
+        return web.json_response(dict(self.counts))
+
+
+def _completion(message: Json, *, cut: bool) -> Json:
+    finish = "length" if cut else "tool_calls" if "tool_calls" in message else "stop"
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return {"object": "chat.completion", "choices": [choice], "usage": {"prompt_tokens": 700, "completion_tokens": 30}}
+
+
+async def serve(options: argparse.Namespace) -> None:
+    server = Server(options.seed, options.rate, options.slow)
+    routes = [
+        web.post("/v1/chat/completions", server.complete),
+        web.get("/counts", server.told),
+    ]
+    async with serve_routes(routes) as address:
+        print(json.dumps({"url": address}), flush=True)
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.qa.chaos.model")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rate", type=float, default=0.0, help="how many of a hundred calls go wrong")
+    parser.add_argument("--slow", type=float, default=10.0, help="seconds that a slow reply takes")
+    end_when_orphaned()
+    try:
+        asyncio.run(serve(parser.parse_args()))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

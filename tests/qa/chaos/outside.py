@@ -1,0 +1,271 @@
+"""What is outside the bot, with its troubles: the workspace and the mail server, in this process, on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from bot.local.mailbox import Fault, Mail, Mailbox
+from bot.local.workspace.delivery import (
+    AppDelivery,
+    AppTransport,
+    DeliveryAttempt,
+    DeliveryTiming,
+    NotAcknowledgedError,
+)
+from bot.local.workspace.driver import WorkspaceDriver
+from bot.local.workspace.faults import Outcome, PlannedFaults
+from bot.local.workspace.webapi import WebApi
+from bot.local.workspace.workspace import Workspace, WorkspaceSetup
+from bot.local.workspace.world import Json
+from tests.qa.chaos.plan import Plan, Rates, dice
+from tests.qa.serving import serve_workspace
+
+BOT_TOKEN, APP_TOKEN = "xoxb-local-chaos", "xapp-local-chaos"
+REDELIVERY_S = (0.3, 0.5, *(1.0 for _ in range(600)))
+"""An event is brought again until somebody takes it: whatever is lost then, the bot has lost."""
+LATE_S = 1.0
+"""How late a payload may come: a dialog opens no later than three seconds after its button."""
+OUTCOMES: tuple[Outcome, ...] = (429, 500, "drop", "drop_after")
+SMTP: dict[str, float] = {"down": 0.4, "refuse_data": 0.1, "drop_before_data": 0.25, "drop_after_data": 0.25}
+"""What goes wrong with a mail, as parts of the whole."""
+
+
+class Troubles:
+    """Small faults, as often as asked for, until it is calm. Shared by everything outside."""
+
+    def __init__(self, seed: int, rates: Rates) -> None:
+        self.rng, self.rates, self.calm = dice(seed, "troubles"), rates, False
+        self.counts: Counter[str] = Counter()
+        self.missed: defaultdict[str, float] = defaultdict(float)
+        self.had: set[str] = set()
+        self.away_until = 0.0
+
+    def happens(self, what: str, percent: float) -> bool:
+        """True as often as this, and not much later than it should be; then it is counted. Once it is calm, only what
+        was due and has never happened."""
+        kind = what.partition(" ")[0]
+        self.missed[kind] += percent
+        due = self.missed[kind] >= 100 and not (self.calm and kind in self.had)
+        if not due and (self.calm or self.rng.uniform(0, 100) >= percent):
+            return False
+        self.missed[kind] = 0.0
+        self.had.add(kind)
+        self.counts[what] += 1
+        return True
+
+
+class ApiFaults(PlannedFaults):
+    """Faults of the Web API and lost acknowledgements, drawn instead of ordered."""
+
+    __slots__ = ("troubles",)
+
+    def __init__(self, troubles: Troubles) -> None:
+        super().__init__()
+        self.troubles = troubles
+
+    def take_fault(self, method: str) -> Outcome | None:
+        if not self.troubles.calm and asyncio.get_running_loop().time() < self.troubles.away_until:
+            self.troubles.counts["api away"] += 1
+            return 500
+        if self.troubles.happens("api", self.troubles.rates.api):
+            return self.troubles.rng.choice(OUTCOMES)
+        return super().take_fault(method)
+
+    def take_ack_hold(self) -> bool:
+        return self.troubles.happens("unheard", self.troubles.rates.unheard) or super().take_ack_hold()
+
+
+class Careless:
+    """A carrier that keeps an envelope back, or brings it twice."""
+
+    def __init__(self, carrier: AppTransport, troubles: Troubles, ack_s: float) -> None:
+        self._carrier, self._troubles, self._ack_s = carrier, troubles, ack_s
+        self.again: set[asyncio.Task[None]] = set()
+        """Second deliveries under way."""
+
+    def is_ready(self) -> bool:
+        return self._carrier.is_ready()
+
+    async def wait_until_ready(self) -> None:
+        await self._carrier.wait_until_ready()
+
+    async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
+        if self._troubles.happens("withheld", self._troubles.rates.withheld):
+            await asyncio.sleep(self._ack_s)
+            raise NotAcknowledgedError("timeout")
+        if parcel.kind == "events_api" and self._troubles.happens("lost", self._troubles.rates.lost):
+            raise NotAcknowledgedError("timeout", final=True)
+        if self._troubles.happens("late", self._troubles.rates.late):
+            await asyncio.sleep(self._troubles.rng.uniform(0.05, LATE_S))
+        if parcel.attempt:
+            self._troubles.counts["redelivered"] += 1
+        if self._troubles.happens("twice", self._troubles.rates.twice):
+            task = asyncio.create_task(self._once_more(parcel))
+            self.again.add(task)
+            task.add_done_callback(self.again.discard)
+        return await self._carrier.deliver_payload(parcel)
+
+    async def _once_more(self, parcel: DeliveryAttempt) -> None:
+        await asyncio.sleep(self._troubles.rng.choice((0.0, 0.01, 0.5)))
+        try:
+            await self._carrier.deliver_payload(parcel)
+        except NotAcknowledgedError:
+            self._troubles.counts["twice, unanswered"] += 1
+
+    async def close(self) -> None:
+        for task in list(self.again):
+            task.cancel()
+        await self._carrier.close()
+
+
+class Telling(AppDelivery):
+    """A delivery that can be waited for."""
+
+    def __init__(
+        self, carrier: AppTransport, timing: DeliveryTiming, waiting: dict[str, Json], changed: Callable[[], None]
+    ) -> None:
+        super().__init__(carrier, timing, waiting, changed)
+        self.ends: dict[str, asyncio.Future[None]] = {}
+
+    def taken(self, event: str) -> asyncio.Future[None]:
+        """Done once an app has acknowledged the event."""
+        end = self.ends.setdefault(event, asyncio.get_running_loop().create_future())
+        if event not in self.waiting and not end.done():
+            end.set_result(None)
+        return end
+
+    async def _run_delivery(self, payload: Json) -> None:
+        await super()._run_delivery(payload)
+        self.taken(payload["event_id"])
+
+
+class BadMailbox(Mailbox):
+    """A mail server that refuses, and breaks before and after the text. Keeps everything."""
+
+    def __init__(self, troubles: Troubles) -> None:
+        super().__init__()
+        self.troubles, self.kept = troubles, list[Mail]()
+        self.on_change = self.kept.append
+
+    def consume_fault(self, fault: Fault) -> bool:
+        part = SMTP.get(fault, 0.0)
+        return self.troubles.happens(f"smtp {fault}", self.troubles.rates.smtp * part) or super().consume_fault(fault)
+
+
+class Callers:
+    """Knows which bot makes a call, since each has an address of its own (`/bot2/api/…`), and can meet the next one in
+    the middle of it: before it is carried out, or after it, the answer not yet sent."""
+
+    def __init__(self) -> None:
+        self.posters: dict[tuple[str, str], int] = {}
+        """(channel, message) → the bot that has posted it."""
+        self._traps: list[tuple[bool, Callable[[int], None]]] = []
+
+    async def caught(self, *, after: bool, seconds: float, act: Callable[[int], None]) -> bool:
+        """Acts on the next bot that posts, in the middle of that; False if none does in time."""
+        done = asyncio.Event()
+
+        def spring(bot: int) -> None:
+            act(bot)
+            done.set()
+
+        trap = (after, spring)
+        self._traps.append(trap)
+        try:
+            await asyncio.wait_for(done.wait(), seconds)
+        except TimeoutError:
+            if trap in self._traps:
+                self._traps.remove(trap)
+        return done.is_set()
+
+    def watching(self) -> Middleware:
+        """What stands around every request to the workspace."""
+
+        @web.middleware
+        async def watch(request: web.Request, handler: Handler) -> web.StreamResponse:
+            bot = int(request.match_info.get("bot", -1))
+            posts = bot >= 0 and request.match_info.get("method") == "chat.postMessage"
+            if posts:
+                self._spring(bot, after=False)
+            response = await handler(request)
+            if posts:
+                self._note(bot, response)
+                self._spring(bot, after=True)
+            return response
+
+        return watch
+
+    def _note(self, bot: int, response: web.StreamResponse) -> None:
+        told = json.loads(response.body) if isinstance(response, web.Response) and response.body else {}  # type: ignore[arg-type]
+        if told.get("ok"):
+            self.posters[str(told["channel"]), str(told["ts"])] = bot
+
+    def _spring(self, bot: int, *, after: bool) -> None:
+        for trap in [trap for trap in self._traps if trap[0] == after][:1]:
+            self._traps.remove(trap)
+            trap[1](bot)
+
+
+@dataclass
+class Outside:
+    """The workspace with people's hands in it, and the mail server."""
+
+    driver: WorkspaceDriver
+    carrier: Careless
+    callers: Callers
+    troubles: Troubles
+    mailbox: BadMailbox
+    address: str
+    smtp_url: str
+
+    @property
+    def ws(self) -> Workspace:
+        return self.driver.ws
+
+    def taken(self, event: str) -> asyncio.Future[None]:
+        assert isinstance(self.ws.delivery, Telling)
+        return self.ws.delivery.taken(event)
+
+    @property
+    def under_way(self) -> int:
+        """Deliveries that no bot has acknowledged yet."""
+        return len(self.ws.delivery.waiting) + len(self.carrier.again)
+
+    def away(self, seconds: float) -> None:
+        """The Web API answers nothing but 500 for so long."""
+        self.troubles.away_until = asyncio.get_running_loop().time() + seconds
+
+    def posts(self) -> list[tuple[str, dict[str, Any]]]:
+        """(channel, message) of everything the bot has said."""
+        rooms, bot = self.ws.state.rooms.values(), self.ws.app.user
+        return [(room.id, one) for room in rooms for one in room.messages.values() if one.get("user") == bot]
+
+
+@asynccontextmanager
+async def outside(plan: Plan, *, ack_s: float = DeliveryTiming().ack) -> AsyncIterator[Outside]:
+    """Opens the workspace of a plan and the mail server."""
+    troubles = Troubles(plan.wanted.seed, plan.wanted.rates.only(plan.wanted.faults))
+    timing = DeliveryTiming(ack=ack_s, redelivery=REDELIVERY_S)
+    workspace = Workspace(WorkspaceSetup(BOT_TOKEN, APP_TOKEN, timing=timing), world=plan.world)
+    workspace.faults = workspace.sockets.faults = ApiFaults(troubles)
+    carrier = Careless(workspace.sockets, troubles, ack_s)
+    workspace.delivery = Telling(carrier, timing, workspace.state.waiting, workspace._notify_acks)
+    mailbox = BadMailbox(troubles)
+    port = await mailbox.start()
+    callers = Callers()
+    bots = web.route("*", "/bot{bot}/api/{method}", WebApi(workspace).handle_request)
+    smtp_url, driver = f"smtp://127.0.0.1:{port}", WorkspaceDriver(workspace, recheck_s=0.1)
+    try:
+        async with serve_workspace(workspace, callers.watching(), more=[bots]) as address:
+            yield Outside(driver, carrier, callers, troubles, mailbox, address, smtp_url)
+    finally:
+        await mailbox.close()

@@ -1,0 +1,92 @@
+"""The command: prints its seed first, ends when told to, and leaves nothing running."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.core.errors import StoreUnavailableError
+from tests.qa.chaos.__main__ import failed, options
+from tests.qa.chaos.plan import FAULTS
+from tests.qa.chaos.town import ROOT
+from tests.qa.process import list_processes_in
+
+PATIENCE_S = 100.0
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """With a name that leaves room for those of sockets, which may not be long."""
+    with tempfile.TemporaryDirectory(prefix="cs-") as name:
+        yield Path(name)
+
+
+async def command(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder)}
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.qa.chaos", *arguments,
+        cwd=ROOT,
+        env=env,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="looks into /proc")
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+async def test_told_to_end_it_leaves_no_process_and_no_file(folder: Path, told: signal.Signals) -> None:
+    child = await command(folder, "--conversations", "4", "--messages", "4", "--processes", "2", "--seed", "5")
+    assert child.stdout is not None
+    async with asyncio.timeout(PATIENCE_S):
+        assert (await child.stdout.readline()).decode() == "seed 5\n"
+        assert "bots at work" in (await child.stdout.readline()).decode()
+        assert len(list_processes_in(folder)) >= 4, "two bots, the model, Redis"
+        os.killpg(child.pid, told)
+        said = (await child.stdout.read()).decode()
+        assert await child.wait() == 130, said
+    assert list_processes_in(folder) == {} and list(folder.iterdir()) == [] and "Traceback" not in said
+
+
+SAID = {
+    "--processes 0": "argument --processes: '0' is not a whole number from 1 on",
+    "--seed -1": "argument --seed: '-1' is not a whole number from 0 on",
+    "--minutes nan": "argument --minutes: 'nan' is not a span of time: a number from 0 on, such as 1.5",
+    "--redis clutser": "argument --redis: there is no Redis 'clutser': say embedded, server, cluster, or a URL",
+    "--faults kill,earthquake": f"argument --faults: unknown: earthquake; there are {', '.join(FAULTS)}",
+    "--without": "--without says nothing without --scene",
+}
+
+
+def test_what_there_is_not_is_said_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in SAID.items():
+        with pytest.raises(SystemExit) as end:
+            options(words.split())
+        assert (end.value.code, capsys.readouterr().err) == (2, f"deploy/qa chaos: {said}\n")
+
+
+def test_a_harness_that_fails_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    both = ExceptionGroup(
+        "one", [StoreUnavailableError("no such file"), ExceptionGroup("two", [ValueError("a mistake")])]
+    )
+    assert (
+        failed(both)
+        == "deploy/qa chaos: the harness itself failed: StoreUnavailableError: no such file; ValueError: a mistake"
+    )
+    assert capsys.readouterr().err.startswith("ValueError"), "where a mistake of ours happened"
+
+
+@pytest.mark.slow
+async def test_it_ends_at_once_with_a_code_of_its_own(folder: Path) -> None:
+    child = await command(folder, "--redis", f"unix://{folder}/nobody.sock", "--seed", "5")
+    out, _ = await asyncio.wait_for(child.communicate(), PATIENCE_S)
+    assert child.returncode == 2 and "the harness itself failed: StoreUnavailableError" in out.decode()
+    assert list(folder.iterdir()) == [] and "Traceback" not in out.decode()

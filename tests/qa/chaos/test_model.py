@@ -1,0 +1,21 @@
+"""What the scripted model says can be used: otherwise a run would only prove what happens when it cannot."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from bot.agent.model import Messages, ModelReply
+from bot.agent.summary import EarlierTurns, Summarizer
+from bot.core.history_entries import HistoryEntry
+from tests.harness.scripted_model import ScriptedModel
+from tests.qa.chaos.model import Brain
+
+
+async def answer(messages: Messages) -> ModelReply:
+    return ModelReply(text=str(Brain().reply(messages)["content"]))
+
+
+async def test_it_sums_up_older_turns() -> None:
+    turns = [HistoryEntry.from_content("user", "#c1-0 plain"), HistoryEntry.from_content("assistant", "answer #c1-0")]
+    draft = await Summarizer(ScriptedModel([answer])).draft_summary(EarlierTurns(turns, UTC), 600)
+    assert draft.lines and not draft.failure and not draft.dropped

@@ -1,0 +1,85 @@
+"""The people of a company that is made up: who they are, who leads whom, and what they see of the bot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from functools import cache
+
+from bot.local.workspace.world import Json, WorkspaceMember
+from tools.workflow.process.calendar import WorkCalendar
+
+DIRECTORS, TEAM = 3, 8
+"""The first people are directors; then every eighth one leads a team."""
+ROLES = ("director", "finance")
+AHEAD, WEEKS = timedelta(weeks=3), 80
+
+
+def get_person_id(number: int) -> str:
+    return f"U0P{number:05d}"
+
+
+def get_dm(person: str) -> str:
+    return f"D{person[1:]}"
+
+
+def get_email(number: int) -> str:
+    return f"p{number}@example.com"
+
+
+def is_leader(number: int) -> bool:
+    """Directors and team leads: people whom others name as approver."""
+    return number < DIRECTORS or number % TEAM == DIRECTORS
+
+
+def get_manager(number: int) -> int:
+    """Leaders have a director, everybody else their team's lead."""
+    return (number + 1) % DIRECTORS if is_leader(number) else (number - DIRECTORS) // TEAM * TEAM + DIRECTORS
+
+
+def build_members(count: int) -> tuple[WorkspaceMember, ...]:
+    return tuple(
+        WorkspaceMember(
+            get_person_id(n), f"p{n}", f"Person {n}", email=get_email(n), locale="zh-CN" if n % 3 else "en-US",
+            tz="Asia/Shanghai",
+        )
+        for n in range(count)
+    )  # fmt: skip
+
+
+def build_directory_file(count: int) -> str:
+    """Who leads whom."""
+    return "\n".join(map(_describe_person, range(count)))
+
+
+def _describe_person(number: int) -> str:
+    roles = list(ROLES) if number < DIRECTORS else []
+    mail, manager = get_email(number), get_email(get_manager(number))
+    return f'[[person]]\nemail = "{mail}"\nmanager = "{manager}"\nroles = {roles}'
+
+
+@cache
+def list_full_weeks(today: date) -> tuple[date, ...]:
+    """The Mondays of weeks that are worked from end to end, some weeks from now on: leaves in them count the same
+    number of days whenever this runs."""
+    first = today + AHEAD + timedelta(days=-today.weekday() % 7)
+    calendar, mondays = WorkCalendar(), (first + timedelta(weeks=n) for n in range(WEEKS))
+    return tuple(day for day in mondays if all(calendar.get_day_status(day + timedelta(days=n))[0] for n in range(5)))
+
+
+def read_key(message: Json) -> str:
+    """What the bot calls a message of its own; empty for those of others."""
+    return str(read_payload(message).get("key", ""))
+
+
+def read_payload(message: Json) -> Json:
+    payload: Json = (message.get("metadata") or {}).get("event_payload", {})
+    return payload
+
+
+def list_buttons(message: Json) -> Iterator[Json]:
+    """The bot's own buttons on a message."""
+    for block in message.get("blocks") or ():
+        for element in block.get("elements", ()):
+            if element.get("type") == "button" and str(element.get("action_id", "")).startswith("cs:"):
+                yield element

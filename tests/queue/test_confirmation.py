@@ -1,0 +1,264 @@
+"""What is acknowledged, begun outside or called done is on a replica: a failover loses none of it, and repeats none.
+
+A server and its replica stand behind proxies: one holds back what the replica is sent, the other is the address that
+the bot knows, whichever of the two is the master."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from bot.app.doctor import describe_replicas
+from bot.core.errors import LeaseLost, StoreUnconfirmedError
+from bot.core.records import EffectState
+from bot.queue import confirmation
+from bot.queue.confirmation import Confirmation, ConfirmedBy
+from bot.queue.keys import Keys
+from bot.queue.lanes import EnqueueResult, Lanes, Lease
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_watch import StoreWatch
+from bot.redis.connect import connect_redis
+from tests.harness.cluster import HOST, Node, server, server_program
+from tests.harness.memory_mailer import MemoryMailer
+from tests.harness.presses import LEAVE, proposed
+from tests.qa.chaos.proxy import Proxy, open_proxy
+from tools.spec import Person
+from tools.workflow.engine.port import CommandResult
+from tools.workflow.engine.redis_store import RedisStore
+
+KEYS = Keys()
+
+
+@dataclass
+class Pair:
+    master: Node
+    replica: Node
+    link: Proxy
+    """What the replica is sent goes through it."""
+    front: Proxy
+    """Its address is the store's."""
+
+    def hold(self) -> None:
+        """From now on the replica gets nothing."""
+        self.link.flowing.clear()
+
+    def go_on(self) -> None:
+        self.link.flowing.set()
+
+    async def fail_over(self) -> None:
+        """The master dies with what it has not sent; the replica takes over."""
+        await self.master.kill()
+        self.link.cut_all()
+        await self.replica.until("REPLICAOF NO ONE", "+OK")
+        self.master, self.replica = self.replica, self.master
+        self.front.cut_all()
+
+    async def get_replica_back(self) -> None:
+        await self.replica.start()
+        await self.replica.until(f"REPLICAOF {HOST} {self.master.port}", "+OK")
+        await self.replica.until("INFO replication", "master_link_status:up")
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pair]:
+    if not server_program():
+        pytest.skip("no server program of version 7 or later")
+    monkeypatch.setattr(confirmation, "TIMEOUT_MS", 200)
+    async with open_pair(tmp_path) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def open_pair(folder: Path) -> AsyncIterator[Pair]:
+    at_once = {"repl-diskless-sync-delay": "0"}
+    async with server(folder / "one", at_once) as one, server(folder / "two", at_once) as two:
+        found = list[Pair]()
+
+        async def reach_master() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            return await asyncio.open_connection(HOST, found[0].master.port)
+
+        async def reach_first() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            return await asyncio.open_connection(HOST, one.port)
+
+        async with open_proxy(reach_first) as link, open_proxy(reach_master) as front:
+            found.append(Pair(one, two, link, front))
+            await two.until(f"REPLICAOF {HOST} {link.port}", "+OK")
+            await two.until("INFO replication", "master_link_status:up")
+            yield found[0]
+
+
+@asynccontextmanager
+async def connected(pair: Pair) -> AsyncIterator[Redis]:
+    client = await connect_redis(pair.front.url)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+# What is accepted
+
+
+async def test_an_item_that_no_replica_has_is_not_acknowledged_and_is_accepted_once(pair: Pair) -> None:
+    async with connected(pair) as redis:
+        lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
+        assert await lanes.enqueue("D1", "E0", "{}") is EnqueueResult.NEW
+        pair.hold()
+        for _ in range(2):  # the second time it is a duplicate, and no replica has the first one yet
+            with pytest.raises(StoreUnconfirmedError):
+                await lanes.enqueue_or_claim("me", "D2", "E1", "{}")
+        assert await Lanes(redis, KEYS).enqueue("D3", "E2", "{}") is EnqueueResult.NEW, "control"
+        pair.go_on()
+        assert await lanes.enqueue("D2", "E1", "{}") is EnqueueResult.DUPLICATE
+        [lease] = await lanes.claim("other", KEYS.get_partition("D2"), 1)
+        assert (lease.lane, lease.item.tries) == ("D2", 1), "nobody holds it who has given it up"
+
+
+@pytest.mark.parametrize("by", [ConfirmedBy.REPLICA, ConfirmedBy.SERVER])
+async def test_what_was_acknowledged_survives_a_failover(pair: Pair, by: ConfirmedBy) -> None:
+    async with connected(pair) as redis:
+        lanes, acknowledged = Lanes(redis, KEYS, confirmation=Confirmation(by)), list[str]()
+        for number in range(6):
+            if number == 3:
+                pair.hold()
+            with suppress(StoreUnconfirmedError):
+                await lanes.enqueue(f"D{number}", f"E{number}", "{}")
+                acknowledged.append(f"D{number}")
+        await pair.fail_over()
+        lost = [lane for lane in acknowledged if not await lanes.has_pending_items(lane)]
+        assert lost == ([] if by is ConfirmedBy.REPLICA else ["D3", "D4", "D5"])
+
+
+async def test_by_itself_it_waits_for_a_replica_as_long_as_there_is_one(pair: Pair) -> None:
+    async with connected(pair) as redis:
+        by_itself = Confirmation(ConfirmedBy.AUTO)
+        lanes = Lanes(redis, KEYS, confirmation=by_itself)
+        watch = StoreWatch(scripts=ScriptRunner.from_redis(redis, KEYS), keys=KEYS, confirmation=by_itself)
+        assert not lanes.find_confirm_command("D1")
+        await watch.watch_store()
+        assert lanes.find_confirm_command("D1") == ("WAIT", 1, 200)
+        assert "1 at least" in await describe_replicas(redis), "doctor says so"
+        assert await lanes.enqueue("D1", "E1", "{}") is EnqueueResult.NEW
+        await pair.replica.kill()
+        await pair.master.until("INFO replication", "connected_slaves:0")
+        await watch.watch_store()
+        assert await lanes.enqueue("D1", "E2", "{}") is EnqueueResult.NEW
+        assert "no replica" in await describe_replicas(redis)
+
+
+async def test_the_disk_confirms_where_that_is_asked_for(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confirmation, "TIMEOUT_MS", 5_000)
+    async with connected(pair) as redis:
+        await redis.config_set("appendfsync", "everysec")
+        lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.DISK))
+        assert await lanes.enqueue("D1", "E1", "{}") is EnqueueResult.NEW
+        await redis.config_set("appendonly", "no")
+        with pytest.raises(ResponseError):  # it cannot be had there, and that is no outage
+            await lanes.enqueue("D1", "E2", "{}")
+
+
+# What is done
+
+
+@pytest.mark.parametrize("by", [ConfirmedBy.REPLICA, ConfirmedBy.SERVER])
+async def test_a_failover_that_loses_the_begin_of_a_mail_sends_it_once(pair: Pair, by: ConfirmedBy) -> None:
+    async with connected(pair) as redis:
+        bot = await proposed(redis)
+        bot.lanes._confirmation = Confirmation(by)
+        await bot.put_press(bot.chat.cards()[0], "send")
+        await wait_for_replica(redis)
+
+        async def work() -> None:
+            with suppress(LeaseLost):
+                await bot.work()
+
+        pair.hold()
+        if by is ConfirmedBy.SERVER:  # control: it is out before the replica knows that it begins
+            object.__setattr__(bot.outside, "mailer", FailingOver(pair))
+            await work()
+            await work()
+            assert len(bot.outside.mailer.mails) == 2
+            return
+        working = asyncio.create_task(work())
+        async with asyncio.timeout(20):
+            while (await bot.load_approval()).effect is not EffectState.STARTED:
+                await asyncio.sleep(0.001)
+        await pair.fail_over()
+        await pair.get_replica_back()
+        await asyncio.wait_for(working, 20)
+        await work()
+        assert len(bot.mailer.mails) == 1
+        assert (await bot.load_approval()).effect is EffectState.DONE
+
+
+class FailingOver(MemoryMailer):
+    """The replica has heard nothing of this mail, and takes over when it is out for the first time."""
+
+    def __init__(self, pair: Pair) -> None:
+        super().__init__()
+        self.pair = pair
+
+    async def send_mail(self, to: Person, *rest: str) -> None:
+        await super().send_mail(to, *rest)
+        if len(self.mails) == 1:
+            await self.pair.fail_over()
+
+
+@pytest.mark.parametrize("by", [ConfirmedBy.REPLICA, ConfirmedBy.SERVER])
+async def test_a_failover_that_loses_what_the_engine_saved_has_it_saved_again(pair: Pair, by: ConfirmedBy) -> None:
+    async with connected(pair) as redis:
+        bot = await proposed(redis, LEAVE)
+        engine, calls, card = bot.tool_services.engine, list[str](), (await bot.load_approval()).id
+        engine._store = RedisStore(redis)
+        bot.lanes._confirmation = Confirmation(by)
+
+        class LosingEngine:
+            async def start_request(self, *given: Any, **more: Any) -> CommandResult:
+                if not calls:
+                    await wait_for_replica(redis)
+                    pair.hold()
+                result = await engine.start_request(*given, **more)
+                calls.append(result.request)
+                if len(calls) == 1:
+                    await pair.fail_over()
+                    await pair.get_replica_back()
+                return result
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(engine, name)
+
+        object.__setattr__(bot.tool_services, "engine", LosingEngine())
+        await bot.press(bot.chat.cards()[0], "confirm")
+        requests = [one.id for one in await engine.list_own_requests("U1")]
+        if by is ConfirmedBy.SERVER:  # control: nobody has the request
+            assert requests == []
+        else:
+            assert (await bot.load_approval(card)).effect is EffectState.DONE
+            assert (calls, requests) == (["L-0001", "L-0002"], ["L-0002"]), "no number is given twice"
+
+
+async def test_a_replica_that_goes_just_before_an_effect_keeps_nothing_from_being_done(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The effect is to be confirmed, and there is nobody left to confirm it: no server names itself."""
+    monkeypatch.setattr(Lease, "is_confirmation_needed", True)
+    bot = await proposed(redis, LEAVE)
+    card = (await bot.load_approval()).id
+    await bot.press(bot.chat.cards()[0], "confirm")
+    assert (await bot.load_approval(card)).effect is EffectState.DONE
+    assert [one.id for one in await bot.engine.list_own_requests("U1")] == ["L-0001"]
+
+
+async def wait_for_replica(redis: Redis) -> None:
+    async with redis.pipeline(transaction=False) as both:
+        both.set("seen", "1")
+        both.execute_command("WAIT", 1, 10_000)
+        assert (await both.execute())[1] == 1
