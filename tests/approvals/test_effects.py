@@ -78,11 +78,14 @@ class GreyMailer(MemoryMailer):
 
     refusals: int = 1
     bot: Bot | None = None
+    minutes_pass: bool = False
     leads: list[str] = field(default_factory=list)
     """What the card says when a try begins."""
 
     async def send_mail(self, to: Person, *rest: str) -> None:
         assert self.bot is not None
+        if self.minutes_pass:
+            await self.bot.work_beside()  # the card is rewritten
         card = self.bot.chat.list_posts()[-1].post.card
         self.leads.append(card.lead if card else "")
         if len(self.leads) <= self.refusals:
@@ -92,7 +95,8 @@ class GreyMailer(MemoryMailer):
 
 async def proposed_to_grey(redis: Redis, refusals: int) -> tuple[Bot, GreyMailer]:
     bot = await proposed(redis)
-    mailer = GreyMailer(bot=bot, refusals=refusals)
+    mailer = GreyMailer(bot=bot, refusals=refusals, minutes_pass=True)
+    bot.lanes.lease_ms = 60_000  # the other process leaves this lane alone
     object.__setattr__(bot.outside, "mailer", mailer)
     runner = bot.handlers.press_handler.effect_runner
     object.__setattr__(runner, "try_again_s", (0.0, 0.0))
@@ -177,8 +181,9 @@ async def test_a_press_that_no_process_survives_ends_as_unknown_and_its_person_i
     bot = await proposed(redis)
     object.__setattr__(bot.outside, "mailer", DyingMailer())
     await bot.put_press(bot.chat.cards()[0], "send")
-    for lease in await bot.claim("p"):
-        await bot.work_on(lease)
+    partition = bot.keys.get_partition((await bot.load_approval()).id)
+    [lease] = await bot.lanes.claim("p", partition, 1)
+    await bot.work_on(lease)
     assert (await bot.load_approval()).effect is EffectState.STARTED
     tries = bot.lanes.max_tries + GIVE_UP_TRIES
     await redis.hset(bot.keys.build_key(bot.keys.get_partition(lease.lane), "st", lease.lane), "tries", str(tries))

@@ -278,20 +278,20 @@ class Bot:
         """Until nothing is left to do. Who is killed is followed by another; what fails is tried again."""
         for _ in range(MAX_ROUNDS):
             await self.handlers.outbox.relay_events()
-            leases = await self.claim("p")
-            for lease in leases:
-                await self.work_on(lease)
-            if not leases and not any([await self.redis.zcard(self.keys.build_key(n, "z")) for n in range(2)]):
+            worked = False
+            for partition in range(self.keys.partitions):  # nothing is held that another process might want meanwhile
+                for lease in await self.lanes.claim("p", partition, 1):
+                    await self.work_on(lease)
+                    worked = True
+            if not worked and not any([await self.redis.zcard(self.keys.build_key(n, "z")) for n in range(2)]):
                 return
         raise AssertionError("there is always something left to do")
 
     async def work_beside(self) -> None:
         """What another process does while an item is being handled."""
-        for lease in await self.claim("q"):
-            await self.work_on(lease)
-
-    async def claim(self, process: str) -> list[Lease]:
-        return [one for n in range(self.keys.partitions) for one in await self.lanes.claim(process, n, 1)]
+        for partition in range(self.keys.partitions):
+            for lease in await self.lanes.claim("q", partition, 1):
+                await self.work_on(lease)
 
     async def work_on(self, lease: Lease) -> None:
         """One item of a lane, as the worker serves it."""
