@@ -25,6 +25,8 @@ class ToolCalls:
     calls: tuple[ToolCallRequest, ...]
     provider_details: str = ""
     """Details that the model's endpoint may want back with the results (`bot.agent.provider_details`)."""
+    is_leak: bool = False
+    """The model wrote them as text, as another program does, and did not call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,13 @@ class MalformedReply:
 
     problem: str
     prose: str = ""
-    """The text, if the reply is nothing but words. A model that has been told the format and again replies in words
-    means them as the answer."""
+    """The text, if the reply is nothing but words and names no tool. A model that has been told the format and again
+    replies in such words means them as the answer."""
+    is_leak: bool = False
+    """A call stood in it as text, as another program writes it."""
     reply: str = ""
-    """What the model wrote, up to `REPLY_MAX` characters: the next request shows it before its error."""
+    """What the model wrote, up to `REPLY_MAX` characters: the next request shows it before its error. Empty if it holds
+    a call or a mark that the model would imitate."""
 
 
 @dataclass(frozen=True, slots=True)

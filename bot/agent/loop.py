@@ -16,6 +16,9 @@ from typing import Any
 from bot.agent.decision import REPLY_MAX, ContentFiltered, Decision, FinalAnswer, MalformedReply, ToolCalls
 from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished, build_step
 from bot.agent.formats.native_format import NativeFormat
+from bot.agent.formats.reply_text import strip_thinking
+from bot.agent.formats.text_format import rewrite_native_messages
+from bot.agent.formats.written_calls import has_marks
 from bot.agent.grounding.correction import (
     UnsupportedParts,
     build_correction_request,
@@ -29,6 +32,7 @@ from bot.agent.limits import RemainingBudget, RunHalted, RunLimits, StopReason
 from bot.agent.model import Model, ModelReply
 from bot.agent.model_request import request_reply_within_context
 from bot.agent.prices import PriceTable
+from bot.agent.prompt import build_tools_message, dump_messages
 from bot.agent.provider_details import attach_all_details
 from bot.agent.reply_format import ReplyFormat
 from bot.agent.tool_executor import (
@@ -45,7 +49,7 @@ from bot.core import logs
 from bot.core.cancellation import StopEvent, WorkInterruptedError, interrupt_work
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
-from bot.core.run_state import ACTION_DOUBTS, CallRecord, CallStatus, RunState, fingerprint_call
+from bot.core.run_state import ACTION_DOUBTS, LEAKS, CallRecord, CallStatus, RunState, fingerprint_call
 from tools.characters import show_invisible
 from tools.privacy import classify_result
 from tools.requests.start_tools import StartTools
@@ -66,6 +70,14 @@ DOUBT = (
     "Part of that answer is not borne out, and the person has not got it yet. Call the tool that is missing, or answer "
     "without it. "
 )
+
+
+MAX_LEAKS = 2
+"""After so many calls that were written as text a run changes to the text format."""
+
+
+async def ignore_leaks(model: str) -> None:
+    """Remembers nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +116,8 @@ class AgentLoop:
     """Further tools by name, of servers: they come and go while the bot runs."""
     max_offered_tools: int = 30
     """Most tools offered to a run. If there are more, those that fit the conversation best."""
+    remember_leaks: Callable[[str], Awaitable[None]] = ignore_leaks
+    """Is given the name of a model that has written several calls of one run as text."""
     start_tools: StartTools = field(default_factory=StartTools)
     """The start tools of the processes, refreshed by whoever starts a run."""
     executor: ToolExecutor = field(init=False, repr=False)
@@ -268,21 +282,44 @@ class AgentLoop:
         """The decision in the next reply. `more`: messages after all of the run's own."""
         state = context.state
         style = self.get_reply_format(state)
+        has_text = any(one.name == "text" for one in self.formats)
+        if has_text and style.name == "native" and state.result_counts.get(LEAKS, 0) >= MAX_LEAKS:
+            style = self._change_to_text(context)
         sheet = self.selector.get_tool_prompt(style, state.offered_tools)
-        own = [*attach_all_details(state.messages, state.provider_details), *more]
+        if style.name == "text":
+            own = [*rewrite_native_messages(state.messages), *more]
+        else:
+            own = [*attach_all_details(state.messages, state.provider_details), *more]
         reply, at_ms, ms = await self._request_timed_reply(context, context.head, own, sheet.extra_body)
         state.style = style.name
         decision = _remove_imitations(
             self._refuse_guessed_calls(style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply))
         )
-        if isinstance(decision, MalformedReply):
+        if isinstance(decision, MalformedReply) and not decision.is_leak:
             decision = replace(decision, reply=_format_unusable_reply(reply))
+        if isinstance(decision, MalformedReply | ToolCalls) and decision.is_leak and style.name == "native":
+            state.result_counts[LEAKS] = state.result_counts.get(LEAKS, 0) + 1
+            if state.result_counts[LEAKS] == MAX_LEAKS:
+                await self.remember_leaks(reply.model)
         state.record_model_call(self.prices.compute_usage(reply), at_ms, ms, decision.did)
         return (
             replace(decision, provider_details=reply.provider_details)
             if isinstance(decision, ToolCalls) and reply.provider_details
             else decision
         )
+
+    def _change_to_text(self, context: StepContext) -> ReplyFormat:
+        """From now on the run is in the text format: also its head, until the next turn makes it anew."""
+        context.state.style = "text"
+        style = self.get_reply_format(context.state)
+        messages = dump_messages([one for text in context.head for one in json.loads(f"[{text}]")])
+        server_tools = self.describe_server_tools(context.state)
+        context.head[:] = [
+            *rewrite_native_messages(map(style.format_history_message, messages)),
+            _build_loop_note(self.render_instructions(context.state)),
+            *(dump_messages([build_tools_message(server_tools)]) if server_tools else []),
+        ]
+        return style
 
     async def _request_timed_reply(
         self, context: StepContext, head: list[str], own: Sequence[str], body: str
@@ -441,9 +478,9 @@ def _remove_imitations(decision: Decision) -> Decision:
 
 
 def _format_unusable_reply(reply: ModelReply) -> str:
-    """The model's own reply, for it to read again: its words, and its calls as text, which no endpoint validates."""
-    calls = (f"{call.name}({call.arguments})" for call in reply.calls)
-    return show_invisible("\n".join(filter(None, (reply.text.strip(), *calls)))[:REPLY_MAX])
+    """The model's own words, for it to read again; empty if there are marks in them, which it would imitate."""
+    text = strip_thinking(reply.text) or ""
+    return "" if has_marks(text) else show_invisible(text[:REPLY_MAX])
 
 
 def _build_loop_note(text: str) -> str:

@@ -102,6 +102,8 @@ LATE_REPLIES = "late"
 """The key of `RunState.result_counts` for replies that came too late. Fingerprints are longer."""
 ACTION_DOUBTS = "deeds"
 """The key there for an answer that was held up because it claimed an action."""
+LEAKS = "leaks"
+"""The key there for native replies with a call that was written as text."""
 
 
 class RunState(BaseModel):
@@ -171,7 +173,9 @@ class RunState(BaseModel):
     @property
     def repeated_calls(self) -> int:
         """Calls that were made before and gave the same result."""
-        return sum(times - 1 for made, times in self.result_counts.items() if made not in (LATE_REPLIES, ACTION_DOUBTS))
+        return sum(
+            times - 1 for made, times in self.result_counts.items() if made not in (LATE_REPLIES, ACTION_DOUBTS, LEAKS)
+        )
 
     @property
     def is_uncounted_run(self) -> bool:

@@ -52,10 +52,10 @@ async def test_a_refused_reply_stands_before_what_was_wrong_with_it_and_is_not_k
     events, _, trace, model = await play([wrong, ModelReply(text="Which amount?")])
     assert events == [RunFinished("Which amount?")]
     refused, note = model.requests[1][-2:]
-    assert refused == {"role": "assistant", "content": 'I pay.\npay({"amount": 5, "amount": 50})'}
+    assert refused == {"role": "assistant", "content": "I pay."}, "no call as text, which it would imitate"
     assert "'pay'" in note["content"] and "'amount' is in it twice" in note["content"]
     assert not any("I pay." in message for message in trace.messages)
-    wrong = ModelReply(calls=(RawToolCall("1", "pay", "{" + "x" * 90_000),))
+    wrong = ModelReply("I pay." + "x" * 90_000, calls=(RawToolCall("1", "pay", "{"),))
     _, _, _, model = await play([wrong, ModelReply(text="Well.")])
     assert len(model.requests[1][-2]["content"]) == REPLY_MAX
 

@@ -148,7 +148,7 @@ def fit_value_to_tool(tool: Tool | None, value: Any, is_repaired: bool) -> Parse
         return ParsedArguments(value, is_repaired)
     if isinstance(value, list):
         name, sole = _find_lone_argument(tool)
-        if tool is not None and _get_argument_type(tool, name) == "array":
+        if tool is not None and get_argument_type(tool, name) == "array":
             return ParsedArguments({name: value}, is_repaired or not sole)
         if len(value) == 1 and isinstance(value[0], dict):
             return ParsedArguments(value[0], repaired=True)
@@ -192,5 +192,5 @@ def get_argument_schemas(tool: Tool) -> Mapping[str, Any]:
     return found
 
 
-def _get_argument_type(tool: Tool, name: str) -> str:
+def get_argument_type(tool: Tool, name: str) -> str:
     return str(get_argument_schemas(tool).get(name, {}).get("type", ""))

@@ -10,10 +10,9 @@ from typing import Any
 
 from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
 from bot.agent.formats.arguments import find_spelled_tool, take_note
-from bot.agent.formats.json_format import find_object_answer, has_call_object
-from bot.agent.formats.labels import split_by_labels
 from bot.agent.formats.payload import JsonPayload, PayloadError, parse_payload
-from bot.agent.formats.reply_text import EMPTY, MAX_SENTENCE, UNCLOSED, check_unusable_reply, strip_thinking
+from bot.agent.formats.reply_text import MAX_SENTENCE, check_unusable_reply, strip_thinking
+from bot.agent.formats.written_calls import check_answer, find_object_answer
 from bot.agent.model import ModelReply, RawToolCall
 from tools.tool import Tool
 
@@ -23,15 +22,6 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Tool names that endpoints accept when the conversation is sent back."""
 ID_MAX = 64
 """Longest call id that endpoints take back, in characters."""
-_FIRST = re.compile(r"[*_`\"']*+(?P<name>[^\W\d][\w-]*+)")
-_LINE = re.compile(r"^[ \t]*+[*`>-]*+[ \t]*+(?P<name>[^\W\d][\w-]{2,63}+)`?[ \t]*+[({]", re.MULTILINE)
-_JOINED = re.compile(r"(?<![A-Za-z0-9_.-])[a-z]++(?:_[a-z]++)++(?![A-Za-z0-9_])")
-"""Words joined like tool names: `start_process`."""
-WRITTEN_CALL = re.compile(
-    r"<tool_call>|<function[=_]|<invoke |<\|(?:tool|python_tag|plugin)|<｜tool|\[TOOL_CALLS\]"
-    r"|\bto=functions\.|```tool_code"
-)
-"""The written form of a call that the server did not recognize."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +48,10 @@ class NativeFormat:
             return decision
         if len(reply.calls) > most:
             return MalformedReply(f"You asked for {len(reply.calls)} tool calls at once; at most {most} are taken.")
-        return _parse_tool_calls(reply.calls, tools) if reply.calls else _parse_plain_answer(reply.text, tools)
+        if reply.calls:
+            return _parse_tool_calls(reply.calls, tools)
+        plain = strip_thinking(reply.text) or ""
+        return check_answer(FinalAnswer(find_object_answer(plain) or reply.text), tools, most)
 
     def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
         """The assistant message of an action, as it goes back to the model."""
@@ -92,49 +85,6 @@ def build_function_schema(tool: Tool) -> dict[str, Any]:
         "type": "function",
         "function": {"name": tool.name, "description": tool.description, "parameters": parameters},
     }
-
-
-def _parse_plain_answer(text: str, tools: Sequence[Tool]) -> Decision:
-    """An answer for the person. A call that was only written as text is not executed, and not shown as an answer."""
-    plain = strip_thinking(text)
-    if not plain:
-        return UNCLOSED if plain is None else EMPTY
-    if (
-        WRITTEN_CALL.search(plain)
-        or _has_labelled_call(plain, tools)
-        or _has_call_line(plain, tools)
-        or has_call_object(plain)
-    ):
-        return MalformedReply("You wrote a tool call as text. Call the tool itself.")
-    if (name := _find_named_tool(plain, tools)) is not None:
-        problem = f"You named the tool {name} and did not call it. Call it, or answer without the names of tools."
-        return MalformedReply(problem, prose=plain)
-    return FinalAnswer(find_object_answer(plain) or plain)
-
-
-def _has_labelled_call(text: str, tools: Sequence[Tool]) -> bool:
-    """True if the text contains a call in the text format: an input, or an action that names a tool."""
-    found = split_by_labels(text, lambda text, start: 0)
-    return any(
-        part.kind == "input" or (part.kind == "action" and _has_leading_tool_name(part.text, tools)) for part in found
-    )
-
-
-def _has_call_line(text: str, tools: Sequence[Tool]) -> bool:
-    """True if a line begins with a tool's name and brackets: `look(name="Li")`, `look {"name": "Li"}`."""
-    names = {tool.name for tool in tools}
-    return any(line["name"] in names for line in _LINE.finditer(text))
-
-
-def _find_named_tool(text: str, tools: Sequence[Tool]) -> str | None:
-    """The first tool named in a text. Names that are ordinary words do not count."""
-    names = {tool.name for tool in tools}
-    return next((found[0] for found in _JOINED.finditer(text) if found[0] in names), None)
-
-
-def _has_leading_tool_name(text: str, tools: Sequence[Tool]) -> bool:
-    name = _FIRST.match(text)
-    return name is not None and find_spelled_tool(tools, name["name"])[0] is not None
 
 
 def _parse_tool_calls(calls: Sequence[RawToolCall], tools: Sequence[Tool]) -> Decision:

@@ -17,14 +17,43 @@ MAX_REPLY_LENGTH = 100_000
 """Characters of a reply that are read: several times what a person may be told, or an email may hold."""
 ANSWER_START = '{"role": "assistant"'
 """The beginning of a model's message, as JSON."""
-_TAGS = "think|thinking|thought|reasoning"
-_OPENED, _CLOSING = re.compile(rf"<({_TAGS})>", re.IGNORECASE), re.compile(rf"</(?:{_TAGS})>", re.IGNORECASE)
-_CLEAR = re.compile(r"[^{\[\"\n]*+")
+_NAMES = (
+    r"think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?|analysis|(?:reasoning_)?scratch_?pad|(?:inner_)?monologue"
+)
+_TAG = rf"(?:\w{{1,16}}[:_])?(?:{_NAMES})"
+THINKING = (
+    (rf"<{_TAG}(?:\s[^<>\n]*+)?>", rf"</{_TAG}>"),
+    (r"◁think▷", r"◁/think▷"),
+    (r"\[THINK\]", r"\[/THINK\]"),
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+    (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
+    (r"<\|channel>thought\b", r"<channel\|>"),
+    (r"<\|open\|>think<\|sep\|>", r"<\|close\|>think<\|sep\|>"),
+    (r"Here(?: is|'s) my thought process:", r"Here(?: is|'s) my response:"),
+)
+"""How models mark the beginning and the end of their thinking. Any end closes any beginning: models mix them up."""
+ANSWER = (
+    r"^<(?:final_)?answer>|^<response>|<\|START_RESPONSE\|>|<\|begin_of_solution\|>|<\|open\|>response<\|sep\|>",
+    r"</(?:final_)?answer>|</response>|<\|END_RESPONSE\|>|<\|end_of_solution\|>|<\|close\|>response\b",
+)
+"""How models mark the answer after it."""
+_OPENED, _CLOSING = (re.compile("|".join(marks), re.IGNORECASE) for marks in zip(*THINKING, strict=True))
+_ANSWER, _ANSWERED = re.compile(ANSWER[0], re.MULTILINE), re.compile(ANSWER[1])
+_UNKNOWN = re.compile(r"\s*+<(?!\w*(?:call|tool|func|invoke))([A-Za-z]\w*+)>", re.IGNORECASE)
+"""A tag that begins a reply and is no call: a thought in the tag of an unknown family."""
+_CLEAR = re.compile(r"(?:[^{\[\"\n]|\[THINK\])*+")
 """After a bracket or a quote, a tag may be part of a payload, which stays intact."""
-_CHANNEL = re.compile(r"\s*+(?:<\|start\|>assistant)?<\|channel\|>")
-_FINAL = "<|channel|>final<|message|>"
-"""How gpt-oss marks thinking and answer; some servers leave it there."""
-_LAST = re.compile(r"(?:\s*+(?:>\|[\w▁-]++\|<|>s/<))++\s*+")
+_CHANNEL = re.compile(
+    r"\s*+(?:<\|start\|>\s*+)?(?:assistant)?[^<\n]{0,80}<\|channel\|>|(?:analysis|commentary)(?=[^\W_a-z]| to=)"
+)
+MAX_HEADER = 200
+_HEADER = re.compile(
+    r"(?:<\|start\|>assistant[^<\n]{0,80})?<\|channel\|>\s*+(?P<marked>\w++)"
+    r"|assistant(?P<joined>analysis|commentary|final)|\A(?P<first>analysis|commentary)"
+)
+"""How gpt-oss begins a part of its reply: with tokens, or joined to the words before if a server has removed them."""
+_LAST = re.compile(r"(?:\s*+(?:>[|｜][\w▁-]++[|｜]<|>s/<|>(?:nrut_fo_dne|soe)<))++\s*+")
 """Tokens that end a model's turn and that its server left there; read from the end."""
 _END = re.compile(r"(?<=[。！？!?])|(?<=\.)\s|\n")
 EMPTY = MalformedReply("Your reply was empty.")
@@ -47,35 +76,54 @@ def check_unusable_reply(reply: ModelReply) -> Decision | None:
 
 
 def strip_thinking(text: str, ends: re.Pattern[str] | None = None) -> str | None:
-    """The reply without thinking in tags; None if nobody can say where that ends. Nothing is read from `ends` on:
-    whether that part is thinking is clear only if the tags are both opened and closed."""
-    if _CHANNEL.match(text):
-        _, final, text = text.rpartition(_FINAL)
-        if not final:
-            return None
-    text = _strip_thinking_tags(text[: -len(ending[0])] if (ending := _LAST.match(text[::-1])) else text)
+    """The reply without thinking; None if nobody can say where that ends. Nothing is read from `ends` on: whether that
+    part is thinking is clear only if the marks are both opened and closed."""
+    channel = _choose_channel(text)
+    if channel is None:
+        return None
+    text = channel[: -len(ending[0])] if (ending := _LAST.match(channel[::-1])) else channel
+    text = _strip_thinking_marks(text)
     if ends is not None and (end := ends.search(text)) is not None:
         text, after = text[: end.start()], text[end.start() :]
         if _CLOSING.search(after):
             return None
     *_, text = _CLOSING.split(text)
-    return None if _OPENED.search(text) else text.strip()
+    return None if _OPENED.search(text) else _unwrap_answer(text).strip()
 
 
-def _strip_thinking_tags(text: str) -> str:
-    """Removes the text between a tag and its closing tag, for the last such pair that begins in a line."""
-    closings = [(match.start(), match.end(), match[0][2:-1].casefold()) for match in _CLOSING.finditer(text)]
-    last = {tag: start for start, _, tag in closings}
+def _choose_channel(text: str) -> str | None:
+    """The last part of a reply in channels: a call with its header, or the answer without it. None for thinking."""
+    if not _CHANNEL.match(text):
+        return text
+    *_, header = _HEADER.finditer(text)
+    if "final" not in header.groups():
+        is_call = " to=" in text[header.start() :].partition("<|message|>")[0][:MAX_HEADER]
+        return text[header.start() :] if is_call else None
+    _, mark, answer = text[header.end() :].partition("<|message|>")
+    return answer if mark else text[header.end() :]
+
+
+def _unwrap_answer(text: str) -> str:
+    """The part that is marked as the answer, or that stands behind a tag which begins the text."""
+    if (opened := _ANSWER.search(text)) is not None:
+        closed = _ANSWERED.search(text, opened.end())
+        return text[opened.end() : closed.start() if closed else len(text)]
+    if (unknown := _UNKNOWN.match(text)) is not None:
+        return text.rpartition(f"</{unknown[1]}>")[2].strip() or text
+    return text
+
+
+def _strip_thinking_marks(text: str) -> str:
+    """Removes the text between a mark and the next closing one, for the last such pair that begins in a line."""
+    closings = [(match.start(), match.end()) for match in _CLOSING.finditer(text)]
     pieces, kept_until, line = list[str](), 0, 0
-    while closings and line <= len(text):
+    while closings and line <= closings[-1][0]:
         clear = _CLEAR.match(text, line)
         opened = _OPENED.finditer(text, line, clear.end() if clear else line)
-        closed = [match for match in opened if last.get(match[1].casefold(), -1) >= match.end()]
-        if closed:
-            begin, tag = closed[-1], closed[-1][1].casefold()
-            at = bisect_left(closings, (begin.end(),))
-            end = next(closings[n][1] for n in range(at, len(closings)) if closings[n][2] == tag)
-            pieces.append(text[kept_until : begin.start()])
+        before = [match for match in opened if match.end() <= closings[-1][0]]
+        if before:
+            end = closings[bisect_left(closings, (before[-1].end(),))][1]
+            pieces.append(text[kept_until : before[-1].start()])
             kept_until = line = end
         newline = text.find("\n", line)
         line = newline + 1 if newline >= 0 else len(text) + 1

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCalls
+from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
 from bot.agent.formats.arguments import (
     NAME_MAX,
     ParsedArguments,
@@ -22,12 +22,13 @@ from bot.agent.formats.arguments import (
     parse_arguments,
     strip_fence,
     strip_quotes,
+    take_note,
 )
-from bot.agent.formats.json_format import parse_decision
 from bot.agent.formats.labels import LABEL, OBSERVATION_START, LabelledPart, split_by_labels
 from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
 from bot.agent.formats.reply_text import cut_first_sentence, read_reply_text, rewrite_answer_message
 from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
+from bot.agent.formats.written_calls import MAX_CALLS, check_answer, has_marks, parse_decision, read_written_calls
 from bot.agent.model import ModelReply
 from tools.tool import Tool
 
@@ -99,9 +100,10 @@ class TextFormat:
         if not isinstance(text, str):
             return text
         try:
-            return _parse_labelled_reply(_strip_whole_fence(_cut_stop_sequence(text)), tools)
+            decision = _parse_labelled_reply(_strip_whole_fence(_cut_stop_sequence(text)), tools)
         except PayloadError as error:
             return MalformedReply(f"The input of your Action cannot be used: {error}. Write it as one JSON object.")
+        return check_answer(decision, tools, most=1)
 
     def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
         """The canonical form of an action, on three lines. The rest of the reply is dropped."""
@@ -118,6 +120,26 @@ class TextFormat:
 
     def format_history_message(self, message: str) -> str:
         return rewrite_answer_message(message, "Final Answer: {}".format)
+
+
+def rewrite_native_messages(messages: Iterable[str]) -> list[str]:
+    """Messages as JSON; native calls and their results in this format, each result after its call."""
+    style, calls, rewritten = TextFormat(), dict[str, ToolCallRequest](), list[str]()
+    for text in messages:
+        message = json.loads(text) if '"tool_call' in text else {}
+        for one in message.get("tool_calls", ()):
+            args = json.loads(one["function"]["arguments"])
+            call = ToolCallRequest(
+                model_id=one["id"], tool=one["function"]["name"], args=args, reason=take_note(args, None)
+            )
+            calls[call.model_id] = call
+        if "tool_call_id" in message:
+            act = ToolCalls((calls[message["tool_call_id"]],))
+            pair = style.build_assistant_message(act), style.build_tool_message("", message["content"])
+            rewritten += [json.dumps(one, ensure_ascii=False) for one in pair]
+        elif "tool_calls" not in message:
+            rewritten.append(text)
+    return rewritten
 
 
 def _cut_stop_sequence(text: str) -> str:
@@ -159,7 +181,7 @@ def _parse_labelled_reply(text: str, tools: Sequence[Tool]) -> Decision:
         if final < len(kinds) and not _has_known_tool(parts[action], tools):
             return _parse_final_answer(text, parts[final:])
         decision = _parse_action(parts[: action + 2], tools)
-        return _mark_calls_as_guesses(decision) if is_fenced else decision
+        return _mark_calls_as_guesses(decision) if is_fenced or has_marks(text[: parts[action].label]) else decision
     if final < len(kinds):
         return _parse_final_answer(text, parts[final:])
     return NO_TOOL if "action" in kinds or "input" in kinds else _parse_unlabelled_reply(text, parts[0], tools)
@@ -196,11 +218,8 @@ def _parse_unlabelled_reply(text: str, only: LabelledPart, tools: Sequence[Tool]
     call = _CALL.match(text)
     if call is not None and _FINISH.fullmatch(call["name"]):
         return _parse_finish_call(text, call)
-    inner, around = strip_fence(text)
-    if inner.startswith("{") and not around and measure_brackets(inner) == len(inner):
-        value = parse_payload(inner).value
-        calls = isinstance(value, dict) and not value.keys().isdisjoint(("action_input", "tool"))
-        return parse_decision(value, tools, is_repaired=True) if calls else NO_LABEL
+    if (written := read_written_calls(text, tools, most=MAX_CALLS)) is not None:
+        return replace(written, calls=written.calls[:1]) if isinstance(written, ToolCalls) else written
     plain = only.start == 0 and "```" not in text and text[0] not in "{[<"
     return MalformedReply(NO_LABEL.problem, prose=text) if plain else NO_LABEL
 

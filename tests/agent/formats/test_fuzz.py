@@ -25,6 +25,7 @@ from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import ModelReply
 from bot.agent.reply_format import ReplyFormat
 from tests.agent.formats.small import TOOLS
+from tools.spec import Gate
 
 FRAGMENTS = [
     *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Question:", "Answer:"),
@@ -35,6 +36,9 @@ FRAGMENTS = [
     *('{"amount": 5}', '{"name": "Li"}', '{"name": "Li', "{'name': 'Li',}", '["Li"]', "{", "}", '"', "'", "5"),
     *('{"action": "pay", "action_input": "5"}', '{"type": "tool_call", "tool": "pay", "args": {"amount": 5}}'),
     *('{"type": "final", "answer": "yes"}', '{"tool": "look", "args": "Li"}', "[", ",", '"args":', '"tool": "pay"'),
+    *('<tool_call>{"name": "pay", "arguments": {"amount": 5}}</tool_call>', "pay(amount=5)", 'pay {"amount": 5}'),
+    *("<tool_call>", "</tool_call>", "[TOOL_CALLS]", '<invoke name="look">', "<name>Li</name>", "</invoke>"),
+    *("<|channel|>final<|message|>", " to=functions.look ", "functions.look:0", "<brainstorm>", "</brainstorm>"),
     *("```", "```json", "<think>", "</think>", "\n", "\n", "\n", "\n\n", " ", "# ", "- ", "> ", "// no", "\\"),
 ]
 written = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=6), max_size=24).map("".join)
@@ -45,6 +49,7 @@ SEEN = re.compile(
     r"^[ \t]*[#*_` \t]*(?:observations?|观察)[ \t\d]*[*_`]*[ \t]*(?:[:：=→{\[]|[-–—] |$)", re.MULTILINE | re.IGNORECASE
 )
 """The word alone on its line, or with a result behind it; in a sentence it is a word like any other."""
+READS = {tool.name for tool in TOOLS if tool.gate is Gate.NONE}
 ASKED = re.compile(r"^[ \t]*[#*_` \t]*(?:action|行动)", re.MULTILINE | re.IGNORECASE)
 
 
@@ -83,7 +88,8 @@ def check(style: ReplyFormat, decision: Decision, text: str) -> None:
         assert letters(one.tool) in letters(before[begins:])
         for leaf in leaves(one.args):
             assert letters(leaf) in letters(before), (leaf, before)
-    assert asked is not None or "{" in before, "somebody asked for it"
+    is_read = all(one.is_guess and one.tool in READS for one in decision.calls)
+    assert asked is not None or "{" in before or is_read, "somebody asked for it"
     told = style.build_assistant_message(decision)
     assert SEEN.search(told["content"]) is None, "no history holds an observation that nobody made"
     json.dumps(told, ensure_ascii=False).encode()
@@ -96,10 +102,11 @@ def test_text_and_json_never_call_what_was_not_asked_for(text: str) -> None:
 
 
 @given(replies)
-def test_native_never_calls_what_is_only_written(text: str) -> None:
-    """A call is what the endpoint says is one."""
+def test_native_makes_no_more_than_a_guess_of_a_read_from_what_is_only_written(text: str) -> None:
     decision = NativeFormat().parse_reply(ModelReply(text=text), TOOLS, most=8)
-    assert not isinstance(decision, ToolCalls)
+    if isinstance(decision, ToolCalls):
+        assert all(one.is_guess and one.tool in READS for one in decision.calls)
+        assert all(letters(leaf) in letters(text) for one in decision.calls for leaf in (one.tool, *leaves(one.args)))
     if isinstance(decision, FinalAnswer):
         rest = iter(letters(text))
         assert all(letter in rest for letter in letters(decision.text)), "what it thought aloud is left out"

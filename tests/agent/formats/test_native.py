@@ -98,23 +98,26 @@ CASES: dict[str, tuple[Any, Expected]] = {
         answer("Li is here."),
     ),
     "thought in a channel and no answer": (message(content="<|channel|>analysis<|message|>Li is"), MALFORMED),
-    "a call in a channel": (message(content=' to=functions.look json{"name":"Li"}'), MALFORMED),
+    "a call in a channel": (message(content=' to=functions.look json{"name":"Li"}'), guess("look", name="Li")),
     "a call in tags": (
         message(content='<invoke name="look"><parameter name="name">Li</parameter></invoke>'),
-        MALFORMED,
+        guess("look", name="Li"),
     ),
-    "a call in a block": (message(content='```tool_code\nprint(look(name="Li"))\n```'), MALFORMED),
+    "a call in a block": (message(content='```tool_code\nprint(look(name="Li"))\n```'), guess("look", name="Li")),
     "a call written as text": (message(content='<tool_call>{"name": "pay"}</tool_call>'), MALFORMED),
     "the same, another server": (message(content='[TOOL_CALLS][{"name": "pay"}]'), MALFORMED),
     "a call in another style": (message(content="Action: pay\nAction Input: 5"), MALFORMED),
     "an action without an input": (message(content="Thought: t\nAction: look"), MALFORMED),
     "an action in Chinese": (message(content="行动：look\n行动输入：Li"), MALFORMED),
-    "a call in a line": (message(content='I look.\nlook(name="Li")'), MALFORMED),
-    "a call with an object in a line": (message(content='look {"name": "Li"}'), MALFORMED),
-    "an object that calls": (message(content='{"name": "look", "arguments": {"name": "Li"}}'), MALFORMED),
+    "a call in a line": (message(content='I look.\nlook(name="Li")'), guess("look", name="Li")),
+    "a call with an object in a line": (message(content='look {"name": "Li"}'), guess("look", name="Li")),
+    "an object that calls": (
+        message(content='{"name": "look", "arguments": {"name": "Li"}}'),
+        guess("look", name="Li"),
+    ),
     "an object that calls, in a fence": (
         message(content='I look.\n```json\n{"tool": "look", "args": {"name": "Li"}}\n```'),
-        MALFORMED,
+        guess("look", name="Li"),
     ),
     "an object that calls as endpoints write it": (
         message(content='[{"type": "function", "function": {"name": "look", "arguments": "{}"}}]'),
@@ -176,6 +179,4 @@ def test_who_names_a_tool_to_a_person_means_to_call_it(subtests: pytest.Subtests
         with subtests.test(said=said):
             decision = NativeFormat().parse_reply(ModelReply(text=said), CATALOG, most=8)
             assert isinstance(decision, FinalAnswer) is is_answer
-            assert is_answer or (isinstance(decision, MalformedReply) and decision.prose == said), (
-                "said again, it is the answer"
-            )
+            assert is_answer or (isinstance(decision, MalformedReply) and not decision.prose), "however often"

@@ -1,0 +1,341 @@
+"""Calls in a model's text, for every reply format: objects, and calls in the syntaxes of other programs.
+
+Models write calls as text in some hundred syntaxes. Without its marks each of them is an object with a name and
+arguments, or a name before arguments in an object, in brackets or in tags. If it is certain, a call of
+a tool that only reads is taken, as a guess. Everything else with such marks is refused, so that nobody is shown it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
+from bot.agent.formats.arguments import (
+    NAME_MAX,
+    ParsedArguments,
+    build_call_request,
+    find_spelled_tool,
+    fit_value_to_tool,
+    get_argument_schemas,
+    get_argument_type,
+    is_none_word,
+    parse_arguments,
+    strip_fence,
+)
+from bot.agent.formats.labels import LABEL, OBSERVATION_START
+from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
+from bot.agent.formats.reply_text import EMPTY, UNCLOSED, cut_first_sentence, strip_thinking
+from tools.spec import Gate
+from tools.tool import Tool
+
+CALL, FINAL = ("tool_call", "tool", "action", "function", "call"), ("final", "final_answer", "answer")
+TOOL = ("tool", "action", "tool_name", "name")
+ARGS = ("args", "arguments", "action_input", "tool_input", "parameters", "input")
+ANSWER = ("answer", "final_answer")
+REASON = ("reason_summary", "note", "reason", "thought", "thoughts")
+_FINISH = re.compile(r"finish|final[ _-]?answer", re.IGNORECASE)
+FORM = "Reply with exactly one JSON object, of the form you were shown."
+EITHER = "It was both a tool call and a final answer. " + FORM
+MAX_CALLS = 50
+"""Most starts of calls in one reply that are read."""
+MAX_UNFINISHED_LENGTH = 2_000
+"""Characters of an unfinished object that are searched."""
+_DSML = re.compile(r"(</?+)\s*+[|｜‖]{1,2}\s*+DSML\s*+[|｜‖]{1,2}\s*+")
+_NAMED = re.compile(r"<(?:tool_)?name>\s*+([\w.-]++)\s*+</(?:tool_)?name>(?=\s*+<(?:arguments|parameters)>)")
+SPELLINGS = {"]<]minimax[>[": "", "<|open|>": "<", "<|close|>": "</", "<|sep|>": ">", '<|"|>': '"', "<escape>": '"'}
+"""Parts of tags and quotes as some families write them, and plainly."""
+_TAGS = (
+    r"(?:tool|function)(?:_?calls?|_sep|_use|_code|_response)?|invoke|call|tools|arguments|parameters"
+    r"|(?:start|end)_function_call|bot_end|end_code"
+)
+MARKS = re.compile(
+    rf"</?(?:[\w-]{{1,20}}[:_])?(?:{_TAGS})(?:(?:\s++name)?\s*+=\s*+[\"']?(?P<name>[\w.-]++)[\"']?)?(?:\s[^<>\n]*+)?\|?>"
+    r"|<[|｜][^|｜<>\n]{1,40}[|｜]?>|\[/?(?:TOOL_CALLS|ARGS|(?:END_)?TOOL_REQUEST|TOOL_RESULTS)\]|\[CALL_ID\]\w*+"
+    r"|\bto=functions?\.|\bfunctions\.(?=\w++:\d)|\bfunctools(?=\[)|\bfunctioncall(?=\{)|✿\w++✿:?|^>>>(?=\w)"
+    r"|```tool_code\n|\bdefault_api\.|assistant(?:analysis|commentary|final)",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""What stands around calls and their parts in the syntaxes of other programs, and the tokens of any family."""
+_TAG_LINE = re.compile(r"^[ \t]*+</?[A-Za-z][\w:]*+>", re.MULTILINE)
+"""A tag at the beginning of a line: people are answered without, so it is a mark of an unknown family."""
+_FIRST = re.compile(r"[\s*_`\"']*+([A-Za-z_][\w-]*+)")
+_OWN_TAG = re.compile(r"<(/?+)([A-Za-z][\w-]*+)>")
+_ARGUMENT = re.compile(
+    r"\s*+<(?P<tag>[\w:]++)(?:(?:\s++name)?\s*+=\s*+[\"']?(?P<name>[\w.-]++)[\"']?[^<>\n]*+)?>"
+    r"(?P<value>(?:[^<]++|<(?!/))*+)</(?P=tag)>"
+)
+_OPEN_TAG = re.compile(r"\s*+<\w")
+_START = re.compile(
+    r"^[ \t\[(`*>-]*+(?:(?:call:|print\()[ \t]*+)?(?P<name>[A-Za-z_][\w-]*+)(?:\.call|:\d++)?`?"
+    r"(?:\s++(?:commentary\b|json\b|code\b|```\w*+))*+\s*+(?=(?P<kind>[{(]|<\w|))"
+    r"|^[ \t]*+(?:(?:```|~~~)[\w-]*+\s*+)?(?=[{\[])",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""The start of a call: a name and the kind of its arguments, or an object."""
+_COMMA = re.compile(r"\s*+,\s*+")
+_KEYED = re.compile(r"\s*+(?:\w++\s*+=|[\"'{]|\Z)")
+_JOINED = re.compile(r"(?<![A-Za-z0-9_.-])[a-z]++(?:_[a-z]++)++(?![A-Za-z0-9_])")
+"""Words joined like tool names: `start_process`."""
+WRITTEN = MalformedReply(
+    "There was a tool call, or a mark around one, as another program writes it. Make the call in the form that you "
+    "were told, or answer in plain words without tags.",
+    is_leak=True,
+)
+
+
+def check_answer(decision: Decision, tools: Sequence[Tool], most: int) -> Decision:
+    """The decision; an answer with a call or a thought in it, or with the name of a tool, is none."""
+    text = decision.text if isinstance(decision, FinalAnswer) else getattr(decision, "prose", None)
+    if text is None or not (text or isinstance(decision, FinalAnswer)):
+        return decision
+    plain = strip_thinking(text)
+    if not plain:
+        return UNCLOSED if plain is None else EMPTY
+    if (written := read_written_calls(plain, tools, most)) is not None:
+        return written
+    if (name := _find_named_tool(plain, tools)) is not None:
+        return MalformedReply(
+            f"You named the tool {name} and did not call it. Call it, or answer without the names of tools."
+        )
+    return FinalAnswer(plain) if isinstance(decision, FinalAnswer) else decision
+
+
+def _find_named_tool(text: str, tools: Sequence[Tool]) -> str | None:
+    """The first tool named in a text. Names that are ordinary words do not count."""
+    names = {tool.name for tool in tools}
+    return next((found[0] for found in _JOINED.finditer(text) if found[0] in names), None)
+
+
+def has_marks(text: str) -> bool:
+    """True for a mark of another program, or a tag at the beginning of a line."""
+    return any(marks.search(_spell_plainly(text)) for marks in (MARKS, _TAG_LINE))
+
+
+def read_written_calls(text: str, tools: Sequence[Tool], most: int) -> Decision | None:
+    """The calls in a text as guesses, or a refusal if one is not certain. None for a text without."""
+    plain, is_marked = _replace_marks(text, tools)
+    try:
+        calls = list(_read_calls(plain, tools, is_marked))
+    except PayloadError:
+        return WRITTEN
+    if calls and len(calls) <= most:
+        return ToolCalls(tuple(replace(call, model_id=f"call_{n}") for n, call in enumerate(calls)), is_leak=True)
+    return WRITTEN if calls or is_marked or _TAG_LINE.search(text) else None
+
+
+def _spell_plainly(text: str) -> str:
+    for spelling, plain in SPELLINGS.items():
+        text = text.replace(spelling, plain)
+    return _NAMED.sub(r"<call name=\1>", _DSML.sub(r"\1", text))
+
+
+def _replace_marks(text: str, tools: Sequence[Tool]) -> tuple[str, bool]:
+    """The text with a line break for each mark, and each name in a mark on its own line; and whether there were any."""
+    observation = OBSERVATION_START.search(text)
+    text = _spell_plainly(text[: observation.start()] if observation else text)
+    text, marks = MARKS.subn(lambda mark: f"\n{mark['name'] or ''}\n", text)
+    found = [one for one in LABEL.finditer(text) if one["input"] or one["action"]]
+    asked = any(one["input"] or _find_tool_after(text, one.end(), tools) for one in found)
+    text = LABEL.sub(lambda one: "\n" if one["input"] or one["action"] else one[0], text)
+    names = {tool.name for tool in tools}
+    text = _OWN_TAG.sub(lambda tag: f"\n{'' if tag[1] else tag[2]}\n" if tag[2] in names else tag[0], text)
+    return text, marks > 0 or asked
+
+
+def _find_tool_after(text: str, at: int, tools: Sequence[Tool]) -> Tool | None:
+    name = _FIRST.match(text, at)
+    return find_spelled_tool(tools, name[1])[0] if name else None
+
+
+def _read_calls(text: str, tools: Sequence[Tool], is_marked: bool) -> Iterator[ToolCallRequest]:
+    """The calls in a text without marks. Raises `PayloadError` for one that is not certain."""
+    names, at, tries = {tool.name: tool for tool in tools}, 0, 0
+    while tries < MAX_CALLS and (start := _START.search(text, at)) is not None:
+        tool, kind = names.get(start["name"] or ""), start["kind"]
+        at = start.end() if start["name"] is None else start.end("name")
+        if start["name"] is None or (tool and kind == "{" and _read_objects(text, start.end(), tools)[1]):
+            at, calls = _read_objects(text, start.end(), tools)
+        elif tool and (kind or (is_marked and not text[at : text.find("\n", at) % (len(text) + 1)].strip("` "))):
+            at, arguments = _read_arguments(text, start, tool)
+            calls = [build_call_request(1, tool.name, tools, ParsedArguments(arguments, repaired=True), "")]
+            if kind == "(" and (comma := _COMMA.match(text, at)):
+                text, at = f"\n{text[comma.end() :]}", 0
+        else:
+            continue
+        for call in calls:
+            _require_certain_read(call, tools)
+            yield call
+        tries += 1
+
+
+def _require_certain_read(call: ToolCallRequest, tools: Sequence[Tool]) -> None:
+    """Raises `PayloadError` for a tool with a gate, and if the tool or an argument does not exist or is missing."""
+    tool, _ = find_spelled_tool(tools, call.tool)
+    known = get_argument_schemas(tool) if tool else {}
+    if tool is None or tool.gate is not Gate.NONE or call.args.keys() - known.keys():
+        raise PayloadError("only a tool that reads is called so")
+    if set(tool.schema.get("required", ())) - call.args.keys():
+        raise PayloadError("an argument is missing")
+
+
+def _read_arguments(text: str, start: re.Match[str], tool: Tool) -> tuple[int, dict[str, Any]]:
+    """Where the call after a tool's name ends, and its arguments. Raises `PayloadError`."""
+    at, kind = start.end(), start["kind"]
+    if kind.startswith("<"):
+        return _read_tagged_arguments(text, at, tool)
+    length = measure_brackets(text, at) if kind else 0
+    if length is None or (kind == "(" and not _KEYED.match(text, at + 1, at + length - 1)):
+        raise PayloadError("its brackets are not closed, or contain no arguments")
+    inside = text[at + 1 : at + length - 1] if kind == "(" else text[at : at + length]
+    return at + length, parse_arguments(tool, inside).args
+
+
+def _read_tagged_arguments(text: str, at: int, tool: Tool) -> tuple[int, dict[str, Any]]:
+    """Where the tags end, and the arguments in them. Raises `PayloadError`."""
+    arguments, key = dict[str, Any](), ""
+    while (found := _ARGUMENT.match(text, at)) is not None:
+        tag, value, at = found["tag"], found["value"].strip(), found.end()
+        if tag.endswith("arg_key"):
+            key = value
+            continue
+        name = found["name"] or (key if tag.endswith("arg_value") else tag)
+        if name in arguments:
+            raise PayloadError("an argument is in it twice")
+        arguments[name] = value
+        if get_argument_type(tool, name) != "string":
+            with suppress(ValueError, RecursionError):
+                arguments[name] = json.loads(value)
+    if not arguments or _OPEN_TAG.match(text, at):
+        raise PayloadError("a tag is not closed")
+    return at, arguments
+
+
+def _read_objects(text: str, at: int, tools: Sequence[Tool]) -> tuple[int, list[ToolCallRequest]]:
+    """Where the object or the array ends that begins there, and the calls in it. Raises `PayloadError` for an
+    unfinished call."""
+    length = measure_brackets(text, at)
+    if length is None:
+        written = text[at : at + MAX_UNFINISHED_LENGTH]
+        if all(any(f'"{name}"' in written for name in some) for some in ((*TOOL, *CALL), ARGS)):
+            raise PayloadError("it is cut off, or a bracket or a quote in it is not closed")
+        return at + 1, []
+    try:
+        objects = list(_find_call_objects(parse_payload(text[at : at + length]).value, tools))
+    except PayloadError:
+        return at + length, []
+    decisions = [parse_decision(one, tools, is_repaired=True) for one in objects]
+    return at + length, [call for one in decisions if isinstance(one, ToolCalls) for call in one.calls]
+
+
+def _find_call_objects(value: Any, tools: Sequence[Tool]) -> Iterator[Mapping[str, Any]]:
+    """The objects with a name and arguments, in the forms of all APIs."""
+    if isinstance(value, list):
+        found = [list(_find_call_objects(one, tools)) for one in value]
+        yield from chain(*found) if all(found) else ()
+    elif isinstance(value, dict):
+        inner = next((value[name] for name in ("tool_calls", "function_call", "function") if name in value), None)
+        [name, arguments], *more = value.items() or [("", None)]
+        if isinstance(inner, dict | list):
+            yield from _find_call_objects(inner, tools)
+        elif not more and isinstance(arguments, dict) and find_spelled_tool(tools, name)[0]:
+            yield {"name": name, "arguments": arguments}
+        elif _find_first_text(value, TOOL) and any(one in value for one in ARGS):
+            yield {name: one for name, one in value.items() if name != "type"}
+
+
+def find_object_answer(text: str) -> str:
+    """The answer inside an object that is the whole reply, as in the JSON format; otherwise empty."""
+    inner, around = strip_fence(text)
+    if around or not inner.startswith("{") or measure_brackets(inner) != len(inner):
+        return ""
+    try:
+        value = parse_payload(inner).value
+    except PayloadError:
+        return ""
+    form = {"type", *ANSWER, *REASON}
+    return _find_answer_text(value) if isinstance(value, dict) and value.keys() <= form else ""
+
+
+def parse_decision(
+    value: Any, tools: Sequence[Tool], *, most: int = 1, is_repaired: bool = False, reason: str = ""
+) -> Decision:
+    """The decision in one object, or in an array of calls. `reason`: the text before it. Raises `PayloadError`."""
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        return _parse_call_array(value, tools, most, is_repaired)
+    if not isinstance(value, dict):
+        raise PayloadError("it is no object")
+    thought, tool, answer = (
+        str(value.get("type") or "").strip().casefold(),
+        _find_first_text(value, TOOL),
+        _find_answer_text(value),
+    )
+    tool = "" if is_none_word(tool) else tool
+    if _FINISH.fullmatch(tool) and find_spelled_tool(tools, tool)[0] is None:
+        thought, tool, answer = "final", "", answer or _find_first_text(value, ARGS)
+    if thought in FINAL or (not thought and not tool):
+        return _build_final_answer(answer, tool)
+    if thought and thought not in CALL:
+        raise PayloadError('its "type" is neither "tool_call" nor "final"')
+    return ToolCalls((_parse_call_object(1, value, tool, tools, is_repaired or not thought or bool(answer), reason),))
+
+
+def _build_final_answer(answer: str, tool: str) -> Decision:
+    if tool:
+        return MalformedReply(EITHER)
+    return FinalAnswer(answer) if answer else MalformedReply(f'"answer" was missing or empty. {FORM}')
+
+
+def _parse_call_array(
+    values: Sequence[Mapping[str, Any]], tools: Sequence[Tool], most: int, is_repaired: bool
+) -> Decision:
+    if len(values) > most:
+        return MalformedReply(f"You asked for {len(values)} tool calls at once; at most {most} are taken.")
+    calls = [parse_decision(one, tools, is_repaired=is_repaired) for one in values]
+    if len(calls) == 1:
+        return calls[0]
+    acts = [call for one in calls if isinstance(one, ToolCalls) for call in one.calls]
+    if len(acts) < len(calls):
+        return MalformedReply("An array may hold nothing but tool calls.")
+    return ToolCalls(tuple(replace(call, model_id=str(n)) for n, call in enumerate(acts, 1)))
+
+
+def _parse_call_object(
+    number: int, value: Mapping[str, Any], name: str, tools: Sequence[Tool], is_repaired: bool, thought: str
+) -> ToolCallRequest:
+    if not name or "\n" in name or len(name) > NAME_MAX:
+        raise PayloadError('"tool" does not name a tool')
+    tool, _ = find_spelled_tool(tools, name)
+    reason = thought or cut_first_sentence(_find_first_text(value, REASON))
+    return build_call_request(
+        number, name, tools, _parse_call_arguments(tool, value).mark_as_guess(is_repaired), reason
+    )
+
+
+def _parse_call_arguments(tool: Tool | None, value: Mapping[str, Any]) -> ParsedArguments:
+    key = next((key for key in ARGS if key in value), None)
+    if key is None:
+        if value.keys() - {"type", *TOOL, *ANSWER, *REASON}:
+            raise PayloadError('its arguments are not in "args"')
+        return ParsedArguments({}, repaired=True)
+    args = value[key]
+    if args is None:
+        return ParsedArguments({})
+    if isinstance(args, dict | list):
+        return fit_value_to_tool(tool, args, is_repaired=False)
+    return parse_arguments(tool, args if isinstance(args, str) else json.dumps(args))
+
+
+def _find_answer_text(value: Mapping[str, Any]) -> str:
+    found = value.get("answer")
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return str(found) if is_number else _find_first_text(value, ANSWER)
+
+
+def _find_first_text(value: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The first of these members that is a text."""
+    return next((text.strip() for name in names if isinstance(text := value.get(name), str) and text.strip()), "")

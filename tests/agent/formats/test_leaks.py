@@ -1,0 +1,185 @@
+"""Calls that are written as text, and thoughts: in every style a person is shown neither, the history holds neither,
+and no card comes of them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.agent.decision import Decision, FinalAnswer, MalformedReply, ToolCalls
+from bot.agent.events import RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.formats.json_format import JsonFormat
+from bot.agent.formats.native_format import NativeFormat
+from bot.agent.formats.text_format import TextFormat
+from bot.agent.limits import StopReason
+from bot.agent.loop import AgentLoop
+from bot.agent.model import ModelReply
+from bot.agent.reply_format import ReplyFormat
+from bot.core.cancellation import StopEvent
+from bot.core.run_state import CallStatus
+from tests.agent.formats.small import TOOLS
+from tests.agent.formats.test_runs import USE, asked, play, stored
+from tests.harness.scripted_model import ScriptedModel
+
+STYLES = (NativeFormat(), TextFormat(), JsonFormat())
+READ, GATED = ("look", "name", "Li"), ("pay", "amount", "5")
+THOUGHT = """I could pay.
+Action: pay
+Action Input: {"amount": 5}
+{"type": "tool_call", "tool": "pay", "args": {"amount": 5}, "reason_summary": "x"}
+<tool_call>{"name": "pay", "arguments": {"amount": 5}}</tool_call>
+No."""
+SPOKEN = (
+    "Action: call Li tomorrow.",
+    "The tools: a hammer (heavy) and a saw.",
+    "I can look (for Li), pay (5) or find a rule.",
+    "我会 look 一下（李四）。",
+    '{"name": "Li", "days": 5}',
+    "[Li] is here (today), [Wang] is not.",
+    "Li <li@example.com> and <@U123>, see <https://example.com|this page>.",
+    "Analysis: 3 days are left. My thought is that it is enough.",
+    "analysis of the costs: 5 CNY",
+    "In BPMN an <event> is a circle.",
+    "Here is my response to your question: yes.",
+    "1 < 2 | 3 > 2, and a || b",
+    "Send it to=Li, functions as agreed.",
+    "```\na = {1: 2}\nprint(a)\n```",
+)
+ANSWERS = {
+    "native": "Li is here.",
+    "text": "Final Answer: Li is here.",
+    "json": '{"type": "final", "answer": "Li is here.", "reason_summary": "x"}',
+}
+
+
+def read_corpus(name: str) -> dict[str, dict[str, Any]]:
+    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+CALLS, THOUGHTS = read_corpus("leaks"), read_corpus("thoughts")
+
+
+def fill(case: dict[str, Any], words: tuple[str, str, str]) -> str:
+    return str(case["reply"]).replace("@tool", words[0]).replace("@key", words[1]).replace("@value", words[2])
+
+
+def decide(style: ReplyFormat, text: str) -> Decision:
+    return style.parse_reply(ModelReply(text=text), TOOLS, most=8)
+
+
+def list_sure_tools(decision: Decision) -> list[str]:
+    """The tools of calls that are no guess: only these may become a card."""
+    return [one.tool for one in decision.calls if not one.is_guess] if isinstance(decision, ToolCalls) else []
+
+
+def test_a_written_call_is_read_where_it_is_sure_and_never_an_answer(subtests: pytest.Subtests) -> None:
+    assert len(CALLS) == 104
+    for style in STYLES:
+        for name, case in CALLS.items():
+            with subtests.test(f"{style.name}: {name}"):
+                decision, runs = decide(style, fill(case, READ)), case.get("runs", 1)
+                if not runs:
+                    assert isinstance(decision, MalformedReply) and not decision.prose
+                    continue
+                assert isinstance(decision, ToolCalls), decision
+                calls = [(one.tool, one.args) for one in decision.calls]
+                assert calls == [("look", {"name": "Li"})] * (1 if style.name == "text" else runs)
+
+
+def test_a_gated_call_that_is_written_as_text_is_no_card(subtests: pytest.Subtests) -> None:
+    for style in STYLES:
+        for name, case in CALLS.items():
+            with subtests.test(f"{style.name}: {name}"):
+                sure = list_sure_tools(decide(style, fill(case, GATED)))
+                assert sure == (["pay"] if case.get("own") == style.name else [])
+
+
+def test_a_thought_is_not_shown_and_no_card_comes_of_it(subtests: pytest.Subtests) -> None:
+    assert len(THOUGHTS) == 34
+    for style in STYLES:
+        for name, case in THOUGHTS.items():
+            for thought in ("I ponder.", THOUGHT):
+                with subtests.test(f"{style.name}: {name}", thought=thought):
+                    text = case["reply"].replace("Li is here.", ANSWERS[style.name]).replace("THOUGHT", thought)
+                    decision = decide(style, text)
+                    assert list_sure_tools(decision) == []
+                    if "shown" in case:
+                        assert decision == FinalAnswer(case["shown"])
+                    else:
+                        assert not isinstance(decision, FinalAnswer) and not getattr(decision, "prose", "")
+
+
+def test_negative_control_what_is_no_call_and_no_thought_is_shown_whole(subtests: pytest.Subtests) -> None:
+    """Words that calls and thoughts are made of, as people are answered with them."""
+    for text in SPOKEN:
+        with subtests.test(text=text):
+            assert decide(NativeFormat(), text) == FinalAnswer(text)
+            assert decide(TextFormat(), f"Final Answer: {text}") == FinalAnswer(text)
+            answer = json.dumps({"type": "final", "answer": text, "reason_summary": "x"})
+            assert decide(JsonFormat(), answer) == FinalAnswer(text)
+
+
+async def test_a_call_that_stays_text_ends_the_run_and_nobody_reads_it(subtests: pytest.Subtests) -> None:
+    """Also the model does not read it again, because it would imitate it."""
+    for style in STYLES:
+        for name, case in CALLS.items():
+            if case.get("own") == style.name:
+                continue
+            with subtests.test(f"{style.name}: {name}"):
+                trace, written = asked(), fill(case, GATED)
+                events, model = await play([ModelReply(text=written)] * 3, [style], trace)
+                assert events == [RunStopped(StopReason.MALFORMED)] and trace.calls == [] and len(trace.messages) == 1
+                is_own_form = isinstance(decide(style, written), ToolCalls)
+                assert is_own_form or [one["role"] for one in model.requests[-1]] == ["user", "system"]
+
+
+async def test_after_two_written_calls_the_run_goes_on_in_the_text_format_and_the_model_is_remembered() -> None:
+    trace, leaky = asked(), list[str]()
+    written = ModelReply(text='<tool_call>{"name": "look", "arguments": {"name": "Li"}}</tool_call>', model="m")
+    twice = ModelReply(text="".join(written.text.replace("Li", one) for one in ("Wang", "Zhang")), model="m")
+    in_text = ModelReply(text='Thought: why\nAction: pay\nAction Input: {"amount": 5}')
+    head = [
+        '{"role": "system", "content": "rules"}, {"role": "user", "content": "before"}',
+        '{"role": "assistant", "content": "", "tool_calls": [{"id": "a", "type": "function", "function": '
+        '{"name": "find_rule", "arguments": "{\\"note\\": \\"w\\", \\"query\\": \\"x\\"}"}}]}',
+        '{"role": "tool", "tool_call_id": "a", "content": "found"}',
+        '{"role": "assistant", "content": "So it is."}',
+    ]
+
+    async def remember(model: str) -> None:
+        leaky.append(model)
+
+    model = ScriptedModel([written, twice, in_text])
+    loop = AgentLoop(model, TOOLS, formats=STYLES, remember_leaks=remember)
+    events = [event async for event in loop.run("R1", head, trace, USE, StopEvent())]
+    assert [type(one) for one in events] == [StepsFinished, StepsFinished, RunPaused] and leaky == ["m"]
+    assert [(one.tool, one.args) for one in trace.calls[:3]] == [
+        ("look", {"name": "Li"}),
+        ("look", {"name": "Wang"}),
+        ("look", {"name": "Zhang"}),
+    ]
+    assert [json.loads(one).get("tool_calls") is not None for one in trace.messages if '"assistant"' in one] == [
+        True,
+        True,
+        False,
+    ], "what was written as text stands in the history as what it was meant to be"
+    last = model.requests[-1]
+    assert not any("tool_calls" in one or one["role"] == "tool" or "<tool_call>" in one["content"] for one in last)
+    told = [one["content"] for one in last]
+    assert told[:5] == [
+        "rules",
+        "before",
+        'Thought: w\nAction: find_rule\nAction Input: {"query": "x"}',
+        "Observation: found",
+        "Final Answer: So it is.",
+    ]
+    assert told[5] == TextFormat().render_instructions(loop.selector.list_offered_tools(None))
+    assert [one.partition("\n")[0] for one in told[6:]][1::2] == ["Thought: "] * 3
+    assert trace.style == "text" and loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
+    model.script.append(ModelReply(text="Final Answer: Paid."))
+    again = [event async for event in loop.run("R1", head[:1], stored(trace), USE, StopEvent())]
+    assert again == [RunFinished("Paid.")] and all("tool_calls" not in one for one in model.requests[-1])
