@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
+from bot.agent.formats.written_calls import has_marks
 from bot.agent.model import Model, ModelReply, TextStore
 from bot.agent.provider_details import attach_details
 from bot.agent.reply_format import ReplyFormat
 from bot.core import logs
-from bot.core.errors import ModelRejectedError, ModelUnavailableError
+from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
+from bot.core.i18n import shorten_text
+from tools.characters import show_invisible
 
 log = logs.get_logger(__name__)
 
@@ -22,6 +26,12 @@ FormatSetting = Literal["auto", "native", "text", "json"]
 WEEK_MS = 7 * 24 * 3_600_000
 """How long a result is remembered."""
 PROBE_TIMEOUT_S = 30.0
+MAX_QUOTE = 100
+"""Characters of a reply that are quoted."""
+LEAKS = (
+    "it writes calls of tools as text; new runs use the text format for a week; check the tool parser and the chat "
+    "template of its server, or set REACT_STYLE"
+)
 NO_REPLY = "refused"
 """The `finish` of a reply that does not exist."""
 ECHO = {
@@ -45,7 +55,29 @@ class ModelCapabilities:
     json: bool
 
 
-async def choose_formats(wish: FormatSetting, model: Model, memory: TextStore, name: str) -> tuple[ReplyFormat, ...]:
+@dataclass(frozen=True, slots=True)
+class LeakRecorder:
+    """Remembers for a week that a model writes its calls as text: new runs of this process, and of every process that
+    starts from then on, use the text format."""
+
+    formats: list[ReplyFormat]
+    """Every reply format, the one for new runs first."""
+    memory: TextStore
+    name: str
+    """Endpoint and model, under which it is stored."""
+    model: str
+    """The first model, by its name in the settings: a fallback model does not choose the format."""
+
+    async def record_leaks(self, model: str) -> None:
+        if model != self.model or self.formats[0].name != "native":
+            return
+        self.formats.sort(key=lambda style: style.name != "text")
+        log.error("model.needs_administrator", model=model, cause="leaks", error=LEAKS)
+        with suppress(CountersignError):
+            await self.memory.save_text(f"leaks {self.name}", LEAKS, WEEK_MS)
+
+
+async def choose_formats(wish: FormatSetting, model: Model, memory: TextStore, name: str) -> list[ReplyFormat]:
     """Every reply format, the one for new runs first. `name`: endpoint and model, under which the result is stored."""
     able = (
         await _load_or_probe(model, memory, name)
@@ -53,9 +85,12 @@ async def choose_formats(wish: FormatSetting, model: Model, memory: TextStore, n
         else ModelCapabilities(tools=True, json=False)
     )
     first = choose_format_name(wish, able)
+    with suppress(CountersignError):
+        if first == "native" and await memory.load_text(f"leaks {name}") is not None:
+            first = "text"
     log.info("model.style", style=first, wish=wish)
     known: tuple[ReplyFormat, ...] = (NativeFormat(), JsonFormat(mode=able.json), TextFormat())
-    return tuple(sorted(known, key=lambda style: style.name != first))
+    return sorted(known, key=lambda style: style.name != first)
 
 
 def choose_format_name(wish: FormatSetting, able: ModelCapabilities) -> str:
@@ -79,16 +114,17 @@ async def _load_or_probe(model: Model, memory: TextStore, name: str) -> ModelCap
 
 async def probe_model(model: Model) -> ModelCapabilities:
     """Raises `ModelUnavailableError`."""
-    return ModelCapabilities(tools=await can_call_tools(model), json=await _can_write_json(model))
+    return ModelCapabilities(tools=not await find_call_problem(model), json=await _can_write_json(model))
 
 
-async def can_call_tools(model: Model) -> bool:
-    """True if it calls a tool and takes the result. The second step is needed to see which details must come back with
-    a call, and what its chat template does with a later system note. Raises `ModelUnavailableError`."""
+async def find_call_problem(model: Model) -> str:
+    """What came back instead, if it does not call a tool or does not take the result; empty if it does. The second step
+    is needed to see which details must come back with a call, and what its chat template does with a later system note.
+    Raises `ModelUnavailableError`."""
     tools, question = f'"tools":{json.dumps([ECHO])}', json.dumps({"role": "user", "content": WORD})
     reply = await _request_probe_reply(model, [question], tools)
     if not any(call.name == "echo" for call in reply.calls):
-        return False
+        return _describe_missing_call(reply)
     calls = [
         {"id": one.id or f"call_{n}", "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
         for n, one in enumerate(reply.calls)
@@ -96,11 +132,18 @@ async def can_call_tools(model: Model) -> bool:
     message = json.dumps({"role": "assistant", "content": "", "tool_calls": calls})
     results = [json.dumps({"role": "tool", "tool_call_id": one["id"], "content": "hello"}) for one in calls]
     note = json.dumps({"role": "system", "content": NOTE})
-    return (
-        await _request_probe_reply(
-            model, [question, attach_details(message, reply.provider_details), *results, note], tools
-        )
-    ).finish != NO_REPLY
+    reply = await _request_probe_reply(
+        model, [question, attach_details(message, reply.provider_details), *results, note], tools
+    )
+    return "it refused the result of the call" if reply.finish == NO_REPLY else ""
+
+
+def _describe_missing_call(reply: ModelReply) -> str:
+    if reply.finish == NO_REPLY:
+        return "it refused the request"
+    text = shorten_text(show_invisible(" ".join(reply.text.split())), MAX_QUOTE)
+    is_written = "echo" in reply.text and (has_marks(reply.text) or "hello" in reply.text)
+    return f"it {'wrote the call as text' if is_written else 'answered'}: {text}" if text else "its answer was empty"
 
 
 async def _can_write_json(model: Model) -> bool:

@@ -213,6 +213,7 @@ def _build_agent_loop(parts: Foundation) -> AgentLoop:
         ),
         clock=base.timing.clock,
         formats=base.formats,
+        remember_leaks=base.remember_leaks,
         reraised=(CountersignError, RedisError),
         prices=base.prices,
         server_tools=base.mcp_tools,

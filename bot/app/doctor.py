@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.agent.models.model_profile import ModelProfile
-from bot.agent.probe import FormatSetting, can_call_tools, choose_format_name, probe_model
+from bot.agent.probe import FormatSetting, choose_format_name, find_call_problem, probe_model
 from bot.app.company_files import (
     load_calendar,
     load_persona,
@@ -357,8 +357,8 @@ async def _probe_endpoint(wish: FormatSetting, label: str, endpoint: ModelEndpoi
         endpoint.url, endpoint.key, endpoint.name, retries=0, api=endpoint.api, effort=endpoint.effort
     ) as model:
         if wish == "native":
-            calls = await can_call_tools(model)
-            yield _build_tool_calls_finding(label, endpoint.name, calls, model.profile)
+            problem = await find_call_problem(model)
+            yield _build_tool_calls_finding(label, endpoint.name, problem, model.profile)
         else:
             able = await probe_model(model)
             tools, json = _format_yes_or_no(able.tools), _format_yes_or_no(able.json)
@@ -370,16 +370,16 @@ async def _probe_endpoint(wish: FormatSetting, label: str, endpoint: ModelEndpoi
             yield _build_shutdown_finding(label, endpoint.name, (day - datetime.now(UTC).date()).days, day)
 
 
-def _build_tool_calls_finding(label: str, name: str, calls: bool, profile: ModelProfile) -> DoctorFinding:
+def _build_tool_calls_finding(label: str, name: str, problem: str, profile: ModelProfile) -> DoctorFinding:
     """An endpoint that only chats cannot drive the bot by tool calls."""
-    if calls:
+    if not problem:
         return DoctorFinding(
             "ok",
             label,
             f"{name} answers and calls tools, in two steps; style: native; {_describe_model_profile(profile)}",
         )
     cure = "choose a model that does, or set REACT_STYLE=auto"
-    return DoctorFinding("fail", label, f"{name} answers but does not call tools; {cure}")
+    return DoctorFinding("fail", label, f"{name} does not call tools when asked to: {problem}; {cure}")
 
 
 def _describe_model_profile(profile: ModelProfile) -> str:

@@ -15,9 +15,10 @@ from redis.asyncio import Redis
 from bot.agent import prompt
 from bot.agent.approval_rules import describe_policies
 from bot.agent.fallback import FallbackModel
+from bot.agent.loop import ignore_leaks
 from bot.agent.model import MeasuredModel, MeteredModel, Model
 from bot.agent.prices import PriceTable
-from bot.agent.probe import choose_formats
+from bot.agent.probe import LeakRecorder, choose_formats
 from bot.agent.reply_format import ReplyFormat
 from bot.app.company_files import load_persona, load_policy, load_prices
 from bot.app.engine import open_engine_from_settings
@@ -155,6 +156,8 @@ class Resources:
     """Tools of MCP servers by name, as they come and go."""
     on_run_ended: Callable[[Run], object]
     """Gets every run that ends (`bot.tracing`)."""
+    remember_leaks: Callable[[str], Awaitable[None]] = ignore_leaks
+    """Gets the name of a model that writes its calls as text."""
 
 
 @asynccontextmanager
@@ -190,6 +193,7 @@ async def open_resources(
         )
         mailer = SmtpMailer(services.smtp_url, settings.mail_from, assert_may_send=assert_may_send)
         prices = load_prices(settings)
+        leaks = await _choose_reply_formats(settings, services, stores, model, prices)
         yield Resources(
             settings=settings,
             services=services,
@@ -200,7 +204,8 @@ async def open_resources(
             engine=engine,
             outside=Outside(mailer=MeasuredMailer(mailer), assert_may_send=assert_may_send),
             model=model,
-            formats=await _choose_reply_formats(settings, services, stores, model, prices),
+            formats=leaks.formats,
+            remember_leaks=leaks.record_leaks,
             prices=prices,
             company_rules=await _build_company_rules(settings, engine),
             tools=tools,
@@ -329,7 +334,7 @@ async def _open_run_listener(
 
 async def _choose_reply_formats(
     settings: Settings, services: Services, stores: Stores, model: Model, prices: PriceTable
-) -> Sequence[ReplyFormat]:
+) -> LeakRecorder:
     """The reply formats of the first model; the rehearsal model knows one. The cost of testing the model is counted."""
     metered = MeteredModel(model.first if isinstance(model, FallbackModel) else model)
     wish = "native" if "model" in services.standins else settings.react_style
@@ -337,7 +342,7 @@ async def _choose_reply_formats(
     name = f"two steps {services.model_url} {services.model_name}"  # an earlier version tested with one step
     formats = await choose_formats(wish, metered, memory, name)
     await stores.usage.record_usage(SYSTEM, [prices.compute_usage(reply) for reply in metered.replies])
-    return formats
+    return LeakRecorder(formats, memory, name, services.model_name)
 
 
 async def _build_company_rules(settings: Settings, engine: Engine) -> str:

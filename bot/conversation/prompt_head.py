@@ -32,6 +32,7 @@ class PromptHeadBuilder:
         run, person, situation = context.run, context.caller.person, self._build_situation(context)
         manager = await self.directory.find_person(person.manager) if person.manager else None
         fields, reply_format = prompt.build_facts_message(person, manager), self.loop.get_reply_format(run.state)
+        run.state.style = reply_format.name
         messages = context.conversation.history.list_messages_with_calls(without=run.id)
         history = format_history(messages, reply_format)
         server_tools = self.loop.describe_server_tools(run.state)

@@ -112,7 +112,7 @@ class RunState(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     style: str = ""
-    """The reply format of its messages; empty before the first reply."""
+    """The reply format of its messages; empty before the first request."""
     offered_tools: list[str] | None = None
     """Names of the tools on offer, in order; None: our own. Chosen once, so that the run has the same tools wherever it
     goes on."""

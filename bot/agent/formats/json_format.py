@@ -71,10 +71,14 @@ class JsonFormat:
         begin = _BEGIN.search(text)
         if begin is None or has_marks(text[: begin.end()]):
             return read_written_calls(text, tools, most) or check_answer(_refuse_words(text), tools, most)
+        payloads = list[JsonPayload]()
         try:
-            decision = check_answer(_choose_first_decision(list(_read_payloads(text)), tools, most), tools, most)
+            payloads += _read_payloads(text)
+            decision = check_answer(_choose_first_decision(payloads, tools, most), tools, most)
         except PayloadError as error:
             decision = MalformedReply(f"Your reply cannot be used: {error}. {FORM}")
+            if not payloads and text[begin.end()] == "{":  # in this form, with an error
+                return decision
         calls = decision.calls if isinstance(decision, ToolCalls) else ()
         if isinstance(decision, FinalAnswer) or any(find_spelled_tool(tools, call.tool)[0] for call in calls):
             return decision
