@@ -21,7 +21,7 @@ _NAMES = (
     r"think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?|analysis|(?:reasoning_)?scratch_?pad|(?:inner_)?monologue"
 )
 _TAG = rf"(?:\w{{1,16}}[:_])?(?:{_NAMES})"
-THINKING = (
+THINKING_MARKS = (
     (rf"<{_TAG}(?:\s[^<>\n]*+)?>", rf"</{_TAG}>"),
     (r"◁think▷", r"◁/think▷"),
     (r"\[THINK\]", r"\[/THINK\]"),
@@ -30,29 +30,32 @@ THINKING = (
     (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),
     (r"<\|channel>thought\b", r"<channel\|>"),
     (r"<\|open\|>think<\|sep\|>", r"<\|close\|>think<\|sep\|>"),
-    (r"Here(?: is|'s) my thought process:", r"Here(?: is|'s) my response:"),
 )
 """How models mark the beginning and the end of their thinking. Any end closes any beginning: models mix them up."""
-ANSWER = (
+ANSWER_MARKS = (
     r"^<(?:final_)?answer>|^<response>|<\|START_RESPONSE\|>|<\|begin_of_solution\|>|<\|open\|>response<\|sep\|>",
     r"</(?:final_)?answer>|</response>|<\|END_RESPONSE\|>|<\|end_of_solution\|>|<\|close\|>response\b",
 )
 """How models mark the answer after it."""
-_OPENED, _CLOSING = (re.compile("|".join(marks), re.IGNORECASE) for marks in zip(*THINKING, strict=True))
-_ANSWER, _ANSWERED = re.compile(ANSWER[0], re.MULTILINE), re.compile(ANSWER[1])
+_OPENED, _CLOSING = (re.compile("|".join(marks), re.IGNORECASE) for marks in zip(*THINKING_MARKS, strict=True))
+_ANSWER, _ANSWERED = re.compile(ANSWER_MARKS[0], re.MULTILINE), re.compile(ANSWER_MARKS[1])
 _UNKNOWN = re.compile(r"\s*+<(?!\w*(?:call|tool|func|invoke))([A-Za-z]\w*+)>", re.IGNORECASE)
 """A tag that begins a reply and is no call: a thought in the tag of an unknown family."""
 _CLEAR = re.compile(r"(?:[^{\[\"\n]|\[THINK\])*+")
 """After a bracket or a quote, a tag may be part of a payload, which stays intact."""
 _CHANNEL = re.compile(
     r"\s*+(?:<\|start\|>\s*+)?(?:assistant)?[^<\n]{0,80}<\|channel\|>|(?:analysis|commentary)(?=[^\W_a-z]| to=)"
+    r"|\s*+Here(?: is|'s) my thought process:"
 )
-MAX_HEADER = 200
 _HEADER = re.compile(
-    r"(?:<\|start\|>assistant[^<\n]{0,80})?<\|channel\|>\s*+(?P<marked>\w++)"
+    r"(?:<\|start\|>assistant[^<\n]{0,80})?<\|channel\|>\s*+(?P<marked>\w*+)"
     r"|assistant(?P<joined>analysis|commentary|final)|\A(?P<first>analysis|commentary)"
+    r"|Here(?: is|'s) my (?P<spoken>thought process|response):"
 )
-"""How gpt-oss begins a part of its reply: with tokens, or joined to the words before if a server has removed them."""
+"""How gpt-oss begins a part of its reply: with tokens, or joined to the words before if a server has removed them; and
+how Granite does."""
+MAX_HEADER = 200
+"""Characters in which a header names the recipient of a call."""
 _LAST = re.compile(r"(?:\s*+(?:>[|｜][\w▁-]++[|｜]<|>s/<|>(?:nrut_fo_dne|soe)<))++\s*+")
 """Tokens that end a model's turn and that its server left there; read from the end."""
 _END = re.compile(r"(?<=[。！？!?])|(?<=\.)\s|\n")
@@ -96,7 +99,7 @@ def _choose_channel(text: str) -> str | None:
     if not _CHANNEL.match(text):
         return text
     *_, header = _HEADER.finditer(text)
-    if "final" not in header.groups():
+    if {"final", "response"}.isdisjoint(header.groups()):
         is_call = " to=" in text[header.start() :].partition("<|message|>")[0][:MAX_HEADER]
         return text[header.start() :] if is_call else None
     _, mark, answer = text[header.end() :].partition("<|message|>")

@@ -1,8 +1,8 @@
 """Calls in a model's text, for every reply format: objects, and calls in the syntaxes of other programs.
 
 Models write calls as text in some hundred syntaxes. Without its marks each of them is an object with a name and
-arguments, or a name before arguments in an object, in brackets or in tags. If it is certain, a call of
-a tool that only reads is taken, as a guess. Everything else with such marks is refused, so that nobody is shown it."""
+arguments, or a name before arguments in an object, in brackets or in tags. A call that is certain is taken, as a guess,
+if its tool only reads. Everything else with such marks is refused, so that nobody is shown it."""
 
 from __future__ import annotations
 
@@ -54,11 +54,12 @@ _TAGS = (
     r"|(?:start|end)_function_call|bot_end|end_code"
 )
 MARKS = re.compile(
-    rf"</?(?:[\w-]{{1,20}}[:_])?(?:{_TAGS})(?:(?:\s++name)?\s*+=\s*+[\"']?(?P<name>[\w.-]++)[\"']?)?(?:\s[^<>\n]*+)?\|?>"
-    r"|<[|｜][^|｜<>\n]{1,40}[|｜]?>|\[/?(?:TOOL_CALLS|ARGS|(?:END_)?TOOL_REQUEST|TOOL_RESULTS)\]|\[CALL_ID\]\w*+"
+    rf"</?(?:[\w-]{{1,20}}[:_])?(?i:{_TAGS})(?:(?:\s++name)?\s*+=\s*+[\"']?(?P<name>[\w.-]++)[\"']?)?"
+    r"(?:\s[^<>\n]*+)?\|?>|<[|｜][^|｜<>\n]{1,40}[|｜]?>"
+    r"|\[/?(?:TOOL_CALLS|ARGS|(?:END_)?TOOL_REQUEST|TOOL_RESULTS)\]|\[CALL_ID\]\w*+"
     r"|\bto=functions?\.|\bfunctions\.(?=\w++:\d)|\bfunctools(?=\[)|\bfunctioncall(?=\{)|✿\w++✿:?|^>>>(?=\w)"
     r"|```tool_code\n|\bdefault_api\.|assistant(?:analysis|commentary|final)",
-    re.MULTILINE | re.IGNORECASE,
+    re.MULTILINE,
 )
 """What stands around calls and their parts in the syntaxes of other programs, and the tokens of any family."""
 _TAG_LINE = re.compile(r"^[ \t]*+</?[A-Za-z][\w:]*+>", re.MULTILINE)
@@ -72,11 +73,12 @@ _ARGUMENT = re.compile(
 _OPEN_TAG = re.compile(r"\s*+<\w")
 _START = re.compile(
     r"^[ \t\[(`*>-]*+(?:(?:call:|print\()[ \t]*+)?(?P<name>[A-Za-z_][\w-]*+)(?:\.call|:\d++)?`?"
+    r"(?P<alone>(?=[ \t]*+$))?+"
     r"(?:\s++(?:commentary\b|json\b|code\b|```\w*+))*+\s*+(?=(?P<kind>[{(]|<\w|))"
     r"|^[ \t]*+(?:(?:```|~~~)[\w-]*+\s*+)?(?=[{\[])",
     re.MULTILINE | re.IGNORECASE,
 )
-"""The start of a call: a name and the kind of its arguments, or an object."""
+"""The start of a call: a name (`alone` on its line) and the kind of its arguments, or an object."""
 _COMMA = re.compile(r"\s*+,\s*+")
 _KEYED = re.compile(r"\s*+(?:\w++\s*+=|[\"'{]|\Z)")
 _JOINED = re.compile(r"(?<![A-Za-z0-9_.-])[a-z]++(?:_[a-z]++)++(?![A-Za-z0-9_])")
@@ -90,10 +92,12 @@ WRITTEN = MalformedReply(
 
 def check_answer(decision: Decision, tools: Sequence[Tool], most: int) -> Decision:
     """The decision; an answer with a call or a thought in it, or with the name of a tool, is none."""
-    text = decision.text if isinstance(decision, FinalAnswer) else getattr(decision, "prose", None)
-    if text is None or not (text or isinstance(decision, FinalAnswer)):
+    if isinstance(decision, MalformedReply) and decision.prose:
+        plain = strip_thinking(decision.prose)
+    elif isinstance(decision, FinalAnswer):
+        plain = strip_thinking(decision.text)
+    else:
         return decision
-    plain = strip_thinking(text)
     if not plain:
         return UNCLOSED if plain is None else EMPTY
     if (written := read_written_calls(plain, tools, most)) is not None:
@@ -160,7 +164,7 @@ def _read_calls(text: str, tools: Sequence[Tool], is_marked: bool) -> Iterator[T
         at = start.end() if start["name"] is None else start.end("name")
         if start["name"] is None or (tool and kind == "{" and _read_objects(text, start.end(), tools)[1]):
             at, calls = _read_objects(text, start.end(), tools)
-        elif tool and (kind or (is_marked and not text[at : text.find("\n", at) % (len(text) + 1)].strip("` "))):
+        elif tool and (kind or (is_marked and start["alone"] is not None)):
             at, arguments = _read_arguments(text, start, tool)
             calls = [build_call_request(1, tool.name, tools, ParsedArguments(arguments, repaired=True), "")]
             if kind == "(" and (comma := _COMMA.match(text, at)):

@@ -38,7 +38,8 @@ FRAGMENTS = [
     *('{"type": "final", "answer": "yes"}', '{"tool": "look", "args": "Li"}', "[", ",", '"args":', '"tool": "pay"'),
     *('<tool_call>{"name": "pay", "arguments": {"amount": 5}}</tool_call>', "pay(amount=5)", 'pay {"amount": 5}'),
     *("<tool_call>", "</tool_call>", "[TOOL_CALLS]", '<invoke name="look">', "<name>Li</name>", "</invoke>"),
-    *("<|channel|>final<|message|>", " to=functions.look ", "functions.look:0", "<brainstorm>", "</brainstorm>"),
+    *("<|channel|>", "<|channel|>final<|message|>", "assistantfinal", " to=functions.look ", "functions.look:0"),
+    *("<brainstorm>", "</brainstorm>"),
     *("```", "```json", "<think>", "</think>", "\n", "\n", "\n", "\n\n", " ", "# ", "- ", "> ", "// no", "\\"),
 ]
 written = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=6), max_size=24).map("".join)

@@ -44,7 +44,7 @@ SPOKEN = (
     "Analysis: 3 days are left. My thought is that it is enough.",
     "analysis of the costs: 5 CNY",
     "In BPMN an <event> is a circle.",
-    "Here is my response to your question: yes.",
+    "Here is my response: yes. And see [args].",
     "1 < 2 | 3 > 2, and a || b",
     "Send it to=Li, functions as agreed.",
     "```\na = {1: 2}\nprint(a)\n```",
@@ -111,6 +111,11 @@ def test_a_thought_is_not_shown_and_no_card_comes_of_it(subtests: pytest.Subtest
                         assert decision == FinalAnswer(case["shown"])
                     else:
                         assert not isinstance(decision, FinalAnswer) and not getattr(decision, "prose", "")
+
+
+def test_negative_control_the_same_words_outside_of_a_thought_are_a_card() -> None:
+    assert list_sure_tools(decide(TextFormat(), THOUGHT)) == ["pay"]
+    assert list_sure_tools(decide(JsonFormat(), THOUGHT.split("\n")[3])) == ["pay"]
 
 
 def test_negative_control_what_is_no_call_and_no_thought_is_shown_whole(subtests: pytest.Subtests) -> None:
