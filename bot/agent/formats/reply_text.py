@@ -44,7 +44,7 @@ _UNKNOWN = re.compile(r"\s*+<(?!\w*(?:call|tool|func|invoke))([A-Za-z]\w*+)>", r
 _CLEAR = re.compile(r"(?:[^{\[\"\n]|\[THINK\])*+")
 """After a bracket or a quote, a tag may be part of a payload, which stays intact."""
 _CHANNEL = re.compile(
-    r"\s*+(?:<\|start\|>\s*+)?(?:assistant)?[^<\n]{0,80}<\|channel\|>|(?:analysis|commentary)(?=[^\W_a-z]| to=)"
+    r"\s*+(?:<\|start\|>\s*+)?(?:assistant)?[^<\n]{0,80}<\|channel\|>|(?:analysis|commentary)(?=[^\W_a-z]| to=|[{<\n])"
     r"|\s*+Here(?: is|'s) my thought process:"
 )
 _HEADER = re.compile(

@@ -27,12 +27,11 @@ from tests.harness.scripted_model import ScriptedModel
 
 STYLES = (NativeFormat(), TextFormat(), JsonFormat())
 READ, GATED = ("look", "name", "Li"), ("pay", "amount", "5")
-THOUGHT = """I could pay.
-Action: pay
-Action Input: {"amount": 5}
-{"type": "tool_call", "tool": "pay", "args": {"amount": 5}, "reason_summary": "x"}
-<tool_call>{"name": "pay", "arguments": {"amount": 5}}</tool_call>
-No."""
+THOUGHT_CALLS = {
+    "native": '<tool_call>{"name": "pay", "arguments": {"amount": 5}}</tool_call>',
+    "text": 'Thought: I could pay.\nAction: pay\nAction Input: {"amount": 5}',
+    "json": '{"type": "tool_call", "tool": "pay", "args": {"amount": 5}, "reason_summary": "x"}',
+}
 SPOKEN = (
     "Action: call Li tomorrow.",
     "The tools: a hammer (heavy) and a saw.",
@@ -102,7 +101,7 @@ def test_a_thought_is_not_shown_and_no_card_comes_of_it(subtests: pytest.Subtest
     assert len(THOUGHTS) == 34
     for style in STYLES:
         for name, case in THOUGHTS.items():
-            for thought in ("I ponder.", THOUGHT):
+            for thought in ("I ponder.", *THOUGHT_CALLS.values(), *(f"\n{one}\n" for one in THOUGHT_CALLS.values())):
                 with subtests.test(f"{style.name}: {name}", thought=thought):
                     text = case["reply"].replace("Li is here.", ANSWERS[style.name]).replace("THOUGHT", thought)
                     decision = decide(style, text)
@@ -114,8 +113,8 @@ def test_a_thought_is_not_shown_and_no_card_comes_of_it(subtests: pytest.Subtest
 
 
 def test_negative_control_the_same_words_outside_of_a_thought_are_a_card() -> None:
-    assert list_sure_tools(decide(TextFormat(), THOUGHT)) == ["pay"]
-    assert list_sure_tools(decide(JsonFormat(), THOUGHT.split("\n")[3])) == ["pay"]
+    for style in (TextFormat(), JsonFormat()):
+        assert list_sure_tools(decide(style, THOUGHT_CALLS[style.name])) == ["pay"]
 
 
 def test_negative_control_what_is_no_call_and_no_thought_is_shown_whole(subtests: pytest.Subtests) -> None:
