@@ -54,11 +54,11 @@ _TAGS = (
     r"|(?:start|end)_function_call|bot_end|end_code"
 )
 MARKS = re.compile(
-    rf"</?(?:[\w-]{{1,20}}[:_])?(?i:{_TAGS})(?:(?:\s++name)?\s*+=\s*+[\"']?(?P<name>[\w.-]++)[\"']?)?"
-    r"(?:\s[^<>\n]*+)?\|?>|<[|｜][^|｜<>\n]{1,40}[|｜]?>"
-    r"|\[/?(?:TOOL_CALLS|ARGS|(?:END_)?TOOL_REQUEST|TOOL_RESULTS)\]|\[CALL_ID\]\w*+"
-    r"|\bto=functions?\.|\bfunctions\.(?=\w++:\d)|\bfunctools(?=\[)|\bfunctioncall(?=\{)|✿\w++✿:?|^>>>(?=\w)"
-    r"|```tool_code\n|\bdefault_api\.|assistant(?:analysis|commentary|final)",
+    rf"<(?:/?(?:[\w-]{{1,20}}[:_])?(?i:{_TAGS})(?:(?:\s++name)?\s*+=\s*+[\"']?(?P<name>[\w.-]++)[\"']?)?"
+    r"(?:\s[^<>\n]*+)?\|?>|[|｜][^|｜<>\n]{1,40}[|｜]?>)"
+    r"|\[(?:/?(?:TOOL_CALLS|ARGS|(?:END_)?TOOL_REQUEST|TOOL_RESULTS)\]|CALL_ID\]\w*+)"
+    r"|to=functions?\.|func(?:tions\.(?=\w++:\d)|tools(?=\[)|tioncall(?=\{))|✿\w++✿:?|^>>>(?=\w)"
+    r"|```tool_code\n|default_api\.|assistant(?:analysis|commentary|final)",
     re.MULTILINE,
 )
 """What stands around calls and their parts in the syntaxes of other programs, and the tokens of any family."""
@@ -143,9 +143,10 @@ def _replace_marks(text: str, tools: Sequence[Tool]) -> tuple[str, bool]:
     observation = OBSERVATION_START.search(text)
     text = _spell_plainly(text[: observation.start()] if observation else text)
     text, marks = MARKS.subn(lambda mark: f"\n{mark['name'] or ''}\n", text)
-    found = [one for one in LABEL.finditer(text) if one["input"] or one["action"]]
-    asked = any(one["input"] or _find_tool_after(text, one.end(), tools) for one in found)
-    text = LABEL.sub(lambda one: "\n" if one["input"] or one["action"] else one[0], text)
+    labels = [one for one in LABEL.finditer(text) if one["input"] or one["action"]]
+    asked = any(one["input"] or _find_tool_after(text, one.end(), tools) for one in labels)
+    if labels:
+        text = LABEL.sub(lambda one: "\n" if one["input"] or one["action"] else one[0], text)
     names = {tool.name for tool in tools}
     text = _OWN_TAG.sub(lambda tag: f"\n{'' if tag[1] else tag[2]}\n" if tag[2] in names else tag[0], text)
     return text, marks > 0 or asked
