@@ -39,8 +39,13 @@ ANSWER_MARKS = (
 """How models mark the answer after it."""
 _OPENED, _CLOSING = (re.compile("|".join(marks), re.IGNORECASE) for marks in zip(*THINKING_MARKS, strict=True))
 _ANSWER, _ANSWERED = re.compile(ANSWER_MARKS[0], re.MULTILINE), re.compile(ANSWER_MARKS[1])
-_UNKNOWN = re.compile(r"\s*+<(?!\w*(?:call|tool|func|invoke))([A-Za-z]\w*+)>", re.IGNORECASE)
-"""A tag that begins a reply and is no call: a thought in the tag of an unknown family."""
+_UNKNOWN = re.compile(
+    r"\s*+<(?!\w*(?:call|tool|func|invoke)|(?:p|b|i|em|strong|span|div|[uo]l|li|table|pre|h\d|html|body|details)>)"
+    r"([A-Za-z]\w*+)>[ \t]*+\n",
+    re.IGNORECASE,
+)
+"""A tag that stands at the beginning of a reply on a line of its own, and is neither a call nor HTML: a thought in the
+tag of an unknown family."""
 _CLEAR = re.compile(r"(?:[^{\[\"\n]|\[THINK\])*+")
 """After a bracket or a quote, a tag may be part of a payload, which stays intact."""
 _CHANNEL = re.compile(

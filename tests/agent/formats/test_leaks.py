@@ -98,7 +98,7 @@ def test_a_gated_call_that_is_written_as_text_is_no_card(subtests: pytest.Subtes
 
 
 def test_a_thought_is_not_shown_and_no_card_comes_of_it(subtests: pytest.Subtests) -> None:
-    assert len(THOUGHTS) == 34
+    assert len(THOUGHTS) == 36
     for style in STYLES:
         for name, case in THOUGHTS.items():
             for thought in ("I ponder.", *THOUGHT_CALLS.values(), *(f"\n{one}\n" for one in THOUGHT_CALLS.values())):
