@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from tools.argument_names import ToolArgs
 from tools.cards.builders import build_effect_outcome, build_own_proposal
 from tools.day_words import list_day_words
 from tools.error_advice import select_advice
@@ -17,7 +18,6 @@ from tools.spec import (
     CardField,
     DialogField,
     EffectPlace,
-    FrozenModel,
     Gate,
     Person,
     Privacy,
@@ -34,17 +34,17 @@ FIRST, LAST = {"zh": "第一天", "en": "The first day"}, {"zh": "最后一天",
 LONGEST = timedelta(days=366)
 
 
-class SetAbsenceArgs(FrozenModel):
-    first_day: str = Field(max_length=40, description="YYYY-MM-DD.")
-    last_day: str = Field(max_length=40, description="YYYY-MM-DD, included.")
+class SetAbsenceArgs(ToolArgs):
+    start_date: str = Field(max_length=40, description="YYYY-MM-DD.")
+    end_date: str = Field(max_length=40, description="YYYY-MM-DD, included.")
     deputy: str = Field(max_length=100, description="Name or id of who stands in.")
 
 
-class EndAbsenceArgs(FrozenModel):
-    absence_id: str = Field("", max_length=40, description="From list_absences; empty if there is only one.")
+class EndAbsenceArgs(ToolArgs):
+    absence: str = Field("", max_length=40, description="From list_absences; empty if there is only one.")
 
 
-class ListAbsencesArgs(FrozenModel):
+class ListAbsencesArgs(ToolArgs):
     pass
 
 
@@ -79,8 +79,8 @@ async def run_set_absence(context: ToolContext, args: SetAbsenceArgs) -> ToolOut
     first, last = _to_day_range(context, absence)
     data = {
         "absence": absence.id,
-        "first_day": first,
-        "last_day": last,
+        "start_date": first,
+        "end_date": last,
         "deputy": await context.get_person_name(deputy.id),
     }
     params: dict[str, Any] = {
@@ -93,7 +93,7 @@ async def run_set_absence(context: ToolContext, args: SetAbsenceArgs) -> ToolOut
 
 async def prepare_end_absence(context: ToolContext, args: EndAbsenceArgs) -> Proposal:
     delegations = await context.services.engine.list_delegations(context.caller.id, context.now)
-    chosen = [d for d in delegations if d.id == args.absence_id.strip()] if args.absence_id.strip() else delegations
+    chosen = [d for d in delegations if d.id == args.absence.strip()] if args.absence.strip() else delegations
     if len(chosen) != 1:
         listed = ", ".join(d.id for d in delegations) or "none"
         raise ToolError("no_delegation", f"which absence? There are: {listed}", needs_person=bool(delegations))
@@ -107,12 +107,12 @@ async def prepare_end_absence(context: ToolContext, args: EndAbsenceArgs) -> Pro
 async def run_end_absence(context: ToolContext, args: EndAbsenceArgs) -> ToolOutcome:
     """An absence that has ended stays ended."""
     try:
-        await context.services.engine.end_delegation(context.caller.id, args.absence_id, context.now)
+        await context.services.engine.end_delegation(context.caller.id, args.absence, context.now)
     except ToolError as error:
         if error.code != "no_delegation":
             raise
-    data = {"absence": args.absence_id, "status": "ended"}
-    return build_effect_outcome(data, "result.back", "effect.back", args.absence_id, {}, Privacy.OWN)
+    data = {"absence": args.absence, "status": "ended"}
+    return build_effect_outcome(data, "result.back", "effect.back", args.absence, {}, Privacy.OWN)
 
 
 async def run_list_absences(context: ToolContext, args: ListAbsencesArgs) -> ToolOutcome:
@@ -124,14 +124,14 @@ async def run_list_absences(context: ToolContext, args: ListAbsencesArgs) -> Too
 async def _describe_absence(context: ToolContext, absence: Delegation) -> dict[str, str]:
     first, last = _to_day_range(context, absence)
     deputy = await context.get_person_name(absence.deputy)
-    return {"absence": absence.id, "first_day": first, "last_day": last, "deputy": deputy}
+    return {"absence": absence.id, "start_date": first, "end_date": last, "deputy": deputy}
 
 
 def _build_delegation(context: ToolContext, args: SetAbsenceArgs, deputy: Person) -> Delegation:
     """Its id is the key of this use: the same press is the same absence."""
     first, last = (
-        _parse_absence_day(args.first_day, "first_day", FIRST),
-        _parse_absence_day(args.last_day, "last_day", LAST),
+        _parse_absence_day(args.start_date, "first_day", FIRST),
+        _parse_absence_day(args.end_date, "last_day", LAST),
     )
     if last < first:
         message = "the last day is before the first"
@@ -153,9 +153,8 @@ def _parse_absence_day(text: str, field: str, label: dict[str, str]) -> date:
     try:
         return date.fromisoformat(text.strip())
     except ValueError:
-        raise ToolError(
-            "bad_date", f"{field} should be YYYY-MM-DD", needs_person=True, field=field, label=label
-        ) from None
+        message = f"{label['en']} should be YYYY-MM-DD"
+        raise ToolError("bad_date", message, needs_person=True, field=field, label=label) from None
 
 
 def _to_midnight(context: ToolContext, day: date) -> datetime:
@@ -201,10 +200,10 @@ SET_ABSENCE = Tool(
     use_when="They will be away and say who stands in, and from when to when.",
     avoid_when="They ask for leave. Only one task is meant: transfer_task.",
     args=SetAbsenceArgs,
-    returns='{"absence": id, "first_day", "last_day", "deputy"}',
+    returns='{"absence": id, "start_date", "end_date", "deputy"}',
     errors=select_advice("bad_deputy", "bad_period", "overlapping"),
     also=frozenset({"unknown_person", "ambiguous_person", "bad_date", "end_before_start", "span_too_long"}),
-    example={"first_day": "2026-11-23", "last_day": "2026-11-27", "deputy": "王五"},
+    example={"start_date": "2026-11-23", "end_date": "2026-11-27", "deputy": "王五"},
     run=run_set_absence,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
@@ -236,7 +235,7 @@ LIST_ABSENCES = Tool(
     use_when="They ask who stands in, or you need an absence's id.",
     avoid_when="Leave requests: my_requests.",
     args=ListAbsencesArgs,
-    returns='{"absences": [{"absence", "first_day", "last_day", "deputy"}]}',
+    returns='{"absences": [{"absence", "start_date", "end_date", "deputy"}]}',
     errors={},
     example={},
     run=run_list_absences,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
-from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
+from tools.spec import Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 
-class CancelCardArgs(FrozenModel):
+class CancelCardArgs(ToolArgs):
     card: str = Field(description="Its id, as listed under the open cards.")
 
 

@@ -6,15 +6,16 @@ from typing import Any
 
 from pydantic import Field
 
+from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
 from tools.people.names import resolve_person
-from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
+from tools.spec import Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.state import format_decimal
 from tools.working_days import FIRST_YEAR, LAST_YEAR
 
 
-class LeaveBalanceArgs(FrozenModel):
+class LeaveBalanceArgs(ToolArgs):
     person: str = Field("", max_length=100, description="Whose: name or id; empty: the caller's own.")
     year: int = Field(0, description="0: this one.")
 

@@ -7,19 +7,20 @@ from typing import Any
 
 from pydantic import Field
 
+from tools.argument_names import ToolArgs
 from tools.characters import show_invisible
 from tools.error_advice import select_advice
 from tools.paging import PAGE, slice_page
 from tools.people.names import find_people, fold_text, list_active_people, resolve_person
-from tools.spec import FrozenModel, Person, Privacy, TextRef, ToolOutcome
+from tools.spec import Person, Privacy, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 MAX_DEPARTMENTS = 50
 """Most department names in the answer to an unknown department."""
 
 
-class ListPeopleArgs(FrozenModel):
-    name: str = Field("", max_length=100, description="Name or part of it, address or id; empty: everybody.")
+class ListPeopleArgs(ToolArgs):
+    person: str = Field("", max_length=100, description="Name or part of it, address or id; empty: everybody.")
     department: str = Field("", max_length=60, description="Only of this department or role.")
     manager: str = Field("", max_length=100, description="Only whose manager this is.")
     page: int = Field(1, ge=1, description=f"Of {PAGE} each.")
@@ -27,7 +28,7 @@ class ListPeopleArgs(FrozenModel):
 
 async def run_list_people(context: ToolContext, args: ListPeopleArgs) -> ToolOutcome:
     everyone = await context.services.directory.list_people()
-    people = find_people(everyone, args.name).people if args.name.strip() else list_active_people(everyone)
+    people = find_people(everyone, args.person).people if args.person.strip() else list_active_people(everyone)
     if args.manager.strip():
         manager = resolve_person(everyone, args.manager, field="manager")
         people = tuple(person for person in people if person.manager == manager.id)
@@ -73,7 +74,7 @@ LIST_PEOPLE = Tool(
     '"email"?, "department"?, "manager"?, "in_company_directory"?: false}], "more": next page or null}. No match: [], '
     'and with a department "departments": those there are.',
     errors=select_advice("unknown_person", "ambiguous_person"),
-    example={"name": "李四"},
+    example={"person": "李四"},
     run=run_list_people,
     privacy=Privacy.PUBLIC,
 )

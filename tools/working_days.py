@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tools.argument_names import ToolArgs
 from tools.day_words import list_day_words
 from tools.error_advice import select_advice
-from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
+from tools.spec import Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.state import format_decimal
 from tools.workflow.process.calendar import DAY, MAX_SPAN, HolidayBreak, WorkCalendar
@@ -23,25 +24,25 @@ WEEKDAYS = {
 Half = Literal["am", "pm"]
 
 
-class WorkingDaysArgs(FrozenModel):
-    start: str = Field(max_length=40, description="YYYY-MM-DD or `today`.")
-    end: str = Field("", max_length=40, description="Included; empty: the first day alone.")
+class WorkingDaysArgs(ToolArgs):
+    start_date: str = Field(max_length=40, description="YYYY-MM-DD or `today`.")
+    end_date: str = Field("", max_length=40, description="Included; empty: the first day alone.")
     start_half: Half = Field("am", description="pm: from noon.")
     end_half: Half = Field("pm", description="am: until noon.")
 
 
-class AddWorkingDaysArgs(FrozenModel):
-    day: str = Field("today", max_length=40, description="YYYY-MM-DD or `today`; not counted itself.")
-    count: int = Field(ge=-MAX_SPAN, le=MAX_SPAN, description="Below 0: before that day.")
+class AddWorkingDaysArgs(ToolArgs):
+    start_date: str = Field("today", max_length=40, description="YYYY-MM-DD or `today`; not counted itself.")
+    days: int = Field(ge=-MAX_SPAN, le=MAX_SPAN, description="Below 0: before that day.")
 
 
-class NextHolidaysArgs(FrozenModel):
-    start: str = Field("today", max_length=40, description="YYYY-MM-DD or `today`.")
+class NextHolidaysArgs(ToolArgs):
+    start_date: str = Field("today", max_length=40, description="YYYY-MM-DD or `today`.")
     count: int = Field(3, ge=1, le=10, description="How many.")
 
 
 async def run_next_holidays(context: ToolContext, args: NextHolidaysArgs) -> ToolOutcome:
-    start, calendar = _parse_calendar_day(context, args.start, "start"), context.services.calendar
+    start, calendar = _parse_calendar_day(context, args.start_date, "start_date"), context.services.calendar
     _require_supported_year(start + timedelta(days=MAX_SPAN))
     breaks = list(calendar.list_holiday_breaks(start, args.count))
     language = context.caller.person.language
@@ -87,15 +88,15 @@ def _get_stretch_name(stretch: HolidayBreak) -> dict[str, str]:
 
 
 async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolOutcome:
-    first = _parse_calendar_day(context, args.start, "start")
-    last = _parse_calendar_day(context, args.end, "end") if args.end.strip() else first
+    first = _parse_calendar_day(context, args.start_date, "start_date")
+    last = _parse_calendar_day(context, args.end_date, "end_date") if args.end_date.strip() else first
     _require_valid_span(first, last)
     calendar = context.services.calendar
     length = calendar.measure_working_time(first, args.start_half, last, args.end_half)
     days = format_decimal(length.working_days)
     data = {
         "working_days": days, "estimated": length.is_estimated,
-        "start": _describe_day(calendar, first), "end": _describe_day(calendar, last),
+        "start_date": _describe_day(calendar, first), "end_date": _describe_day(calendar, last),
     }  # fmt: skip
     key = "result.working_days_estimated" if length.is_estimated else "result.working_days"
     params: dict[str, Any] = {"first": list_day_words(first), "last": list_day_words(last), "days": days}
@@ -103,8 +104,8 @@ async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolO
 
 
 async def run_add_working_days(context: ToolContext, args: AddWorkingDaysArgs) -> ToolOutcome:
-    start, calendar = _parse_calendar_day(context, args.day, "day"), context.services.calendar
-    day, is_estimated = add_working_days(calendar, start, args.count)
+    start, calendar = _parse_calendar_day(context, args.start_date, "start_date"), context.services.calendar
+    day, is_estimated = add_working_days(calendar, start, args.days)
     _require_supported_year(day)
     params: dict[str, Any] = {"day": list_day_words(day)}
     key = "result.day_estimated" if is_estimated else "result.day"
@@ -149,9 +150,11 @@ def _require_supported_year(day: date) -> None:
 def _require_valid_span(first: date, last: date) -> None:
     if last < first:
         message = f"the last day ({last}) is before the first ({first})"
-        raise ToolError("end_before_start", message, field="end", start=list_day_words(first), end=list_day_words(last))
+        raise ToolError(
+            "end_before_start", message, field="end_date", start=list_day_words(first), end=list_day_words(last)
+        )
     if last - first > timedelta(days=MAX_SPAN):
-        raise ToolError("span_too_long", f"at most {MAX_SPAN} days", field="end", days=MAX_SPAN)
+        raise ToolError("span_too_long", f"at most {MAX_SPAN} days", field="end_date", days=MAX_SPAN)
 
 
 WORKING_DAYS = Tool(
@@ -161,9 +164,9 @@ WORKING_DAYS = Tool(
     avoid_when="They ask for leave, which counts by itself.",
     args=WorkingDaysArgs,
     returns='{"working_days": text, halves possible, "estimated": true if the holidays of that year are unknown here, '
-    '"start", "end": {"day", "weekday", "worked"}}. Say so if it is estimated.',
+    '"start_date", "end_date": {"day", "weekday", "worked"}}. Say so if it is estimated.',
     errors=select_advice("no_such_day", "no_calendar", "end_before_start", "span_too_long"),
-    example={"start": "2026-10-01", "end": "2026-10-31"},
+    example={"start_date": "2026-10-01", "end_date": "2026-10-31"},
     run=run_working_days,
     privacy=Privacy.PUBLIC,
 )
@@ -176,7 +179,7 @@ ADD_WORKING_DAYS = Tool(
     args=AddWorkingDaysArgs,
     returns='{"day", "weekday", "worked", "estimated": true if the holidays of that year are unknown here}',
     errors=select_advice("no_such_day", "no_calendar"),
-    example={"day": "2026-12-07", "count": -5},
+    example={"start_date": "2026-12-07", "days": -5},
     run=run_add_working_days,
     privacy=Privacy.PUBLIC,
 )
@@ -190,7 +193,7 @@ NEXT_HOLIDAYS = Tool(
     returns='{"today", "holidays": [{"name", "first", "last", "days", "back_at_work", "worked_instead"?: weekend days '
     'that are worked, "estimated"?: true if that year is unknown here}]}',
     errors=select_advice("no_such_day", "no_calendar"),
-    example={"start": "today", "count": 1},
+    example={"start_date": "today", "count": 1},
     run=run_next_holidays,
     privacy=Privacy.PUBLIC,
 )

@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.agent.decision import ToolCallRequest
@@ -17,6 +17,7 @@ from bot.core import logs
 from bot.core.errors import CountersignError
 from bot.core.redaction import redact_known_secrets
 from bot.core.run_state import CallRecord, CallStatus, fingerprint_call, validate_args
+from tools.argument_names import name_arguments
 from tools.characters import show_invisible
 from tools.spec import Gate, InvalidFieldsError, Proposal, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
@@ -99,6 +100,9 @@ class ToolExecutor:
         """Executes one call: runs it if it reads, proposes it if it is gated. Errors become results, even unexpected
         ones; only `reraised` passes. `offered`: names of the tools whose cards the model has read."""
         result: ToolResult
+        tool = self.find_tool(request.tool)
+        if tool is not None and not tool.server:
+            request = replace(request, args=name_arguments(tool.schema.get("properties", {}), request.args))
         name, stored_args = self._to_stored_call(request)
         try:
             tool = self._require_known_tool(request, offered)

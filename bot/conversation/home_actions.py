@@ -52,9 +52,9 @@ from tools.workflow.process.form_preview import list_errors
 log = logs.get_logger(__name__)
 
 PROPOSALS: Mapping[str, tuple[Tool, str]] = {
-    "urge": (URGE_TASK, "task_id"),
-    "withdraw": (WITHDRAW_REQUEST, "request_id"),
-    "end_absence": (END_ABSENCE, "absence_id"),
+    "urge": (URGE_TASK, "task"),
+    "withdraw": (WITHDRAW_REQUEST, "request"),
+    "end_absence": (END_ABSENCE, "absence"),
     "set_absence": (SET_ABSENCE, ""),
 }
 """Action → the tool that it proposes, and the argument that the button's value stands for."""

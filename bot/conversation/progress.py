@@ -293,7 +293,7 @@ def _describe_action(tool: str, language: str) -> str:
 
 def _describe_call_subject(args: dict[str, Any]) -> str:
     """What the call is about, from its own arguments."""
-    for name in ("name", "person", "request_id", "task_id", "to"):
+    for name in ("name", "person", "request", "request_id", "task", "task_id", "to"):
         value = args.get(name)
         if isinstance(value, str) and value.strip() and not PLATFORM_ID.fullmatch(value.strip()):
             return " ".join(value.split())[:SUBJECT_MAX]

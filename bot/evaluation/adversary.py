@@ -127,7 +127,7 @@ class AdversaryModel:
     def _draw_arguments(self, tool: str, seen: str) -> dict[str, Any]:
         """Arguments that often fit, and what must not be there besides."""
         if self.chance.random() < 0.08:
-            return {"garbage": "\u202e'; DROP", "task_id": ["x"] * 3, "amount": -1}
+            return {"garbage": "\u202e'; DROP", "task": ["x"] * 3, "amount": -1}
         draw = self._draw_known_values(seen)
         schema = next(one for one in TOOLS if one.name == tool).args.model_json_schema().get("properties", {})
         args = {name: draw.get(name, self._draw_value(described, seen)) for name, described in schema.items()}
@@ -146,8 +146,8 @@ class AdversaryModel:
         return {
             "process": process,
             "form": self._draw_form(process, seen),
-            "task_id": self._draw_token("task", seen),
-            "request_id": self._draw_token("request", seen),
+            "task": self._draw_token("task", seen),
+            "request": self._draw_token("request", seen),
             "person": self._draw_token("person", seen),
             "deputy": self._draw_token("person", seen),
             "to": self._draw_token("person", seen),
@@ -155,8 +155,8 @@ class AdversaryModel:
             "where": self.chance.choice(["before", "beside", "after"]),
             "mode": self.chance.choice(["all", "any", "order"]),
             "card": self._draw_token("card", seen),
-            "first_day": self._draw_token("date", seen),
-            "last_day": self._draw_token("date", seen),
+            "start_date": self._draw_token("date", seen),
+            "end_date": self._draw_token("date", seen),
             "name": self.chance.choice(["leave", self._draw_token("request", seen)]),
             "page": 1,
         }

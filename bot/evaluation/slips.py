@@ -71,8 +71,8 @@ FINE = {"zh": "好的。", "en": "All right."}
 """What it says when its script has ended."""
 KEYS: Mapping[str, str] = {
     "process": "leave_request",
-    "task_id": "TASK-001",
-    "request_id": "REQ-001",
+    "task": "TASK-001",
+    "request": "REQ-001",
     "card": "card_1",
     "to": "user_123",
     "person": "user_123",

@@ -54,7 +54,7 @@ KNOWN: dict[str, Any] = {
     "$PEOPLE": PEOPLE,
     "$TASK": {"tasks": [TASK]},
     "$ONE": {"tasks": [{"task": "T-1", "request": "L-0001", "kind": "approve"}]},
-    "$DAYS": {"working_days": "18", "estimated": True, "start": {"day": "…"}, "end": {"day": "…"}},
+    "$DAYS": {"working_days": "18", "estimated": True, "start_date": {"day": "…"}, "end_date": {"day": "…"}},
 }
 MANAGER = '<facts from="directory" about="U01ZHANG">\nname: 张三\nmanager: 李四\n</facts>'
 TALKS = Path(__file__).with_name("rehearsal_talks.txt")

@@ -458,7 +458,7 @@ async def test_who_is_told_may_read_and_decides_nothing(there: Office) -> None:
 
 async def test_who_only_may_read_is_told_that_they_do_not_speak(there: Office) -> None:
     admin = ZHAO.model_copy(update={"roles": frozenset({"admin"})})
-    await there.do(LI, "set_absence", first_day="2026-11-20", last_day="2026-11-22", deputy="李文光")
+    await there.do(LI, "set_absence", start_date="2026-11-20", end_date="2026-11-22", deputy="李文光")
     for reader in (admin, LIN):
         await there.look(reader, "request_status", request_id="L-0001")
         for tool, what in (("comment_request", {"text": "快一点"}), ("cc_request", {"people": "王五"})):
@@ -470,7 +470,7 @@ async def test_who_only_may_read_is_told_that_they_do_not_speak(there: Office) -
 # Being away: who stands in, what they may do, and what never
 
 
-AWAY = {"first_day": "2026-11-20", "last_day": "2026-11-22", "deputy": "李文光"}
+AWAY = {"start_date": "2026-11-20", "end_date": "2026-11-22", "deputy": "李文光"}
 
 
 async def away(there: Office, person: Person = LI, **more: str) -> str:
@@ -480,8 +480,8 @@ async def away(there: Office, person: Person = LI, **more: str) -> str:
 
 async def test_an_absence_says_that_who_stands_in_is_away_too_and_for_whom_oneself_stands_in(there: Office) -> None:
     """Li Si is away until the end of the year and Li Wenguang stands in, who is away next week with Zhao Liu."""
-    year = {**AWAY, "last_day": "2026-12-31"}
-    week = {"first_day": "2026-11-23", "last_day": "2026-11-27", "deputy": "赵六"}
+    year = {**AWAY, "end_date": "2026-12-31"}
+    week = {"start_date": "2026-11-23", "end_date": "2026-11-27", "deputy": "赵六"}
     await away(there, **year)
     theirs = await there.plan(LIN, "set_absence", **week)
     assert (
@@ -489,7 +489,7 @@ async def test_an_absence_says_that_who_stands_in_is_away_too_and_for_whom_onese
         "您在 2026年11月19日 周四至 2026年12月31日 周四是李四的代理人；您外出期间，李四的审批赵六也可以处理",
     ) in facts(theirs)
     await there.press(LIN, "set_absence", theirs, "confirm")
-    before = await there.plan(LI, "set_absence", **{**AWAY, "first_day": "2027-01-04", "last_day": "2027-01-05"})
+    before = await there.plan(LI, "set_absence", **{**AWAY, "start_date": "2027-01-04", "end_date": "2027-01-05"})
     assert not [f for f in before.fields if f.label == "notice"], "the control: another time"
     (absence,) = await there.engine.list_delegations(LI.id, NOW)
     await there.engine.end_delegation(LI.id, absence.id, NOW)
@@ -539,9 +539,9 @@ async def test_an_absence_is_shown_then_set_then_listed_then_ended(there: Office
     [
         ({"deputy": "李四"}, "bad_deputy", "deputy"),
         ({"deputy": "钱七"}, "unknown_person", "deputy"),
-        ({"first_day": "2026-11-01", "last_day": "2026-11-19"}, "bad_period", "last_day"),
-        ({"last_day": "next week"}, "bad_date", "last_day"),
-        ({"last_day": "2028-11-22"}, "span_too_long", "last_day"),
+        ({"start_date": "2026-11-01", "end_date": "2026-11-19"}, "bad_period", "last_day"),
+        ({"end_date": "next week"}, "bad_date", "last_day"),
+        ({"end_date": "2028-11-22"}, "span_too_long", "last_day"),
     ],
 )
 async def test_what_is_refused_before_a_card(there: Office, more: dict[str, str], code: str, field: str) -> None:
@@ -553,10 +553,10 @@ async def test_what_is_refused_before_a_card(there: Office, more: dict[str, str]
 async def test_two_absences_do_not_overlap(there: Office) -> None:
     await away(there)
     error = await refused(
-        there.plan(LI, "set_absence", **{**AWAY, "first_day": "2026-11-22", "last_day": "2026-11-29"})
+        there.plan(LI, "set_absence", **{**AWAY, "start_date": "2026-11-22", "end_date": "2026-11-29"})
     )
     assert error.code == "overlapping"
-    await away(there, first_day="2026-11-23", last_day="2026-11-24")
+    await away(there, start_date="2026-11-23", end_date="2026-11-24")
     assert (await refused(there.plan(LI, "end_absence"))).code == "no_delegation", "which of them?"
     assert (await refused(there.plan(WANG, "end_absence"))).code == "no_delegation"
 

@@ -22,13 +22,13 @@ CALENDARS = st.sampled_from(["CN", "DE-BY"]).map(WorkCalendar)
 
 async def test_the_working_days_of_october_and_the_weekday_of_a_day() -> None:
     there = office()
-    data = await there.look(ZHANG, "working_days", start="2026-10-01", end="2026-10-31")
+    data = await there.look(ZHANG, "working_days", start_date="2026-10-01", end_date="2026-10-31")
     expected = WorkCalendar().measure_working_time(date(2026, 10, 1), "am", date(2026, 10, 31), "pm")
     assert (data["working_days"], data["estimated"]) == (format_decimal(expected.working_days), False)
-    assert data["start"] == {"day": "2026-10-01", "weekday": "Thursday", "worked": False}
+    assert data["start_date"] == {"day": "2026-10-01", "weekday": "Thursday", "worked": False}
     today = await there.look(ZHANG, "working_days", start="today")
-    assert today["working_days"] == "1" and today["start"] == today["end"]
-    assert today["start"] == {"day": "2026-11-20", "weekday": "Friday", "worked": True}
+    assert today["working_days"] == "1" and today["start_date"] == today["end_date"]
+    assert today["start_date"] == {"day": "2026-11-20", "weekday": "Friday", "worked": True}
     half = await there.look(ZHANG, "working_days", start="2026-11-20", end="2026-11-23", end_half="am")
     assert half["working_days"] == "1.5"
     assert (await there.look(ZHANG, "working_days", start="2029-10-01", end="2029-10-31"))["estimated"] is True
@@ -45,7 +45,7 @@ async def test_the_company_s_own_calendar_counts_and_its_days_off_have_no_name()
     off = WorkCalendar(overrides={date(2026, 11, 20): False})
     use = there.use(ZHANG)
     desk = replace(use.services, calendar=off)
-    outcome = await seen(card, card.run(replace(use, services=desk), card.args(start="today")))
+    outcome = await seen(card, card.run(replace(use, services=desk), card.args(start_date="today")))
     assert outcome.data["working_days"] == "0"
     calendar = WorkCalendar("DE-BY", {date(2026, 11, 27): False})
     (first,) = calendar.list_holiday_breaks(date(2026, 11, 20), 1)
@@ -55,11 +55,11 @@ async def test_the_company_s_own_calendar_counts_and_its_days_off_have_no_name()
 @corpus(
     ("tool", "args", "code"),
     [
-        ("working_days", {"start": "tomorrow"}, "no_such_day"),
-        ("working_days", {"start": "2026-02-30"}, "no_such_day"),
-        ("working_days", {"start": "1999-12-31"}, "no_calendar"),
-        ("working_days", {"start": "2026-11-20", "end": "2026-11-19"}, "end_before_start"),
-        ("working_days", {"start": "2026-01-01", "end": "2028-01-01"}, "span_too_long"),
+        ("working_days", {"start_date": "tomorrow"}, "no_such_day"),
+        ("working_days", {"start_date": "2026-02-30"}, "no_such_day"),
+        ("working_days", {"start_date": "1999-12-31"}, "no_calendar"),
+        ("working_days", {"start_date": "2026-11-20", "end_date": "2026-11-19"}, "end_before_start"),
+        ("working_days", {"start_date": "2026-01-01", "end_date": "2028-01-01"}, "span_too_long"),
         ("add_working_days", {"day": "9999-12-31", "count": 1}, "no_calendar"),
         ("add_working_days", {"day": "2100-12-31", "count": 366}, "no_calendar"),
     ],
@@ -74,7 +74,7 @@ async def test_days_are_those_of_the_calendar(
 ) -> None:
     end, there, card = start + timedelta(span), office(), known("working_days")
     use = there.use(ZHANG)
-    args = card.args(start=str(start), end=str(end), start_half=start_half, end_half=end_half)
+    args = card.args(start_date=str(start), end_date=str(end), start_half=start_half, end_half=end_half)
     data = (await seen(card, card.run(replace(use, services=replace(use.services, calendar=calendar)), args))).data
     length = calendar.measure_working_time(start, start_half, end, end_half)
     assert (Decimal(data["working_days"]), data["estimated"]) == (length.working_days, length.is_estimated)

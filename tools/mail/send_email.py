@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from tools.argument_names import ToolArgs
 from tools.cards.fields import CANCEL
 from tools.characters import remove_invisible
 from tools.effect_parts import PartState
@@ -25,7 +26,6 @@ from tools.spec import (
     CardField,
     DialogField,
     EffectPlace,
-    FrozenModel,
     Gate,
     Person,
     Privacy,
@@ -49,11 +49,11 @@ _BETWEEN = re.compile(r"[、，,;；]")
 _NO_ADDRESS = str.maketrans('<>"\\', "‹›''")
 
 
-class SendEmailArgs(FrozenModel):
+class SendEmailArgs(ToolArgs):
     to: Annotated[str, Field(max_length=1_000)] | Annotated[list[str], Field(max_length=100)] = Field(
         "", description="Name, id or address of a person; a list for several."
     )
-    task_id: str = Field("", max_length=60, description="In place of `to`: whom this task or request waits for.")
+    task: str = Field("", max_length=60, description="In place of `to`: whom this task or request waits for.")
     subject: str = Field(max_length=4000, description="One line.")
     body: str = Field(max_length=60_000, description="The finished text.")
     first_line: SkipJsonSchema[str] = Field("", description="Set by the program: on whose behalf it is sent.")
@@ -221,12 +221,10 @@ async def _resolve_recipients(context: ToolContext, args: SendEmailArgs) -> list
     """Each once, in the order in which they are named. Raises `ToolError`."""
     if named := _list_recipient_texts(args.to):
         people = [one for text in named for one in await _resolve_names(context, text)]
-    elif args.task_id.strip():
-        people = [await _require_task_assignee(context, args.task_id)]
+    elif args.task.strip():
+        people = [await _require_task_assignee(context, args.task)]
     else:
-        raise ToolError(
-            "no_recipient", "give `to` or `task_id`; ask who the mail is for", needs_person=True, field="to"
-        )
+        raise ToolError("no_recipient", "give `to` or `task`; ask who the mail is for", needs_person=True, field="to")
     people = list({person.id: person for person in people}.values())
     if len(people) > MAX_RECIPIENTS:
         label = {"zh": "收件人", "en": "Recipients"}

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from tools.argument_names import ToolArgs
 from tools.cards.builders import build_effect_outcome, build_own_proposal, classify_own_request, resolve_people_ids
 from tools.cards.fields import (
     build_request_card_fields,
@@ -41,8 +42,8 @@ MAX_COMMENT = 1000
 LABEL = {"zh": "评论", "en": "The comment"}
 
 
-class UrgeTaskArgs(FrozenModel):
-    task_id: str = Field(max_length=60, description="Request (L-0012) or task (L-0012-1).")
+class UrgeTaskArgs(ToolArgs):
+    task: str = Field(max_length=60, description="Request (L-0012) or task (L-0012-1).")
 
 
 class StoredUrge(FrozenModel):
@@ -50,18 +51,18 @@ class StoredUrge(FrozenModel):
     tasks: tuple[str, ...]
 
 
-class CommentRequestArgs(FrozenModel):
-    request_id: str = Field(max_length=40, description="Like L-0012.")
+class CommentRequestArgs(ToolArgs):
+    request: str = Field(max_length=40, description="Like L-0012.")
     text: str = Field(max_length=4000, description="The comment, in the person's own words.")
 
 
-class CcRequestArgs(FrozenModel):
-    request_id: str = Field(max_length=40, description="Like L-0012.")
+class CcRequestArgs(ToolArgs):
+    request: str = Field(max_length=40, description="Like L-0012.")
     people: People = Field(description="Names or ids of who is told.", min_length=1)
 
 
 async def prepare_urge_task(context: ToolContext, args: UrgeTaskArgs) -> Proposal:
-    request, tasks = await _find_tasks_to_urge(context, args.task_id)
+    request, tasks = await _find_tasks_to_urge(context, args.task)
     fine = await _try_each_task(
         tasks,
         lambda task: context.services.engine.preview_command(
@@ -122,7 +123,7 @@ async def _find_tasks_to_urge(context: ToolContext, id: str) -> tuple[Request, l
 
 
 async def prepare_comment_request(context: ToolContext, args: CommentRequestArgs) -> Proposal:
-    request = await require_readable_request(context, args.request_id)
+    request = await require_readable_request(context, args.request)
     text = clean_form_text(args.text, MAX_COMMENT, "text", LABEL)
     await context.services.engine.preview_command(
         CommentCommand(request=request.id, actor=context.caller.id, text=text), context.now
@@ -132,7 +133,7 @@ async def prepare_comment_request(context: ToolContext, args: CommentRequestArgs
 
 
 async def run_comment_request(context: ToolContext, args: CommentRequestArgs) -> ToolOutcome:
-    command = CommentCommand(request=args.request_id, actor=context.caller.id, text=args.text)
+    command = CommentCommand(request=args.request, actor=context.caller.id, text=args.text)
     result = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
     data, params = {"request": result.request, "comment": args.text}, {"request": result.request}
     privacy = await classify_own_request(context, result.request)
@@ -142,7 +143,7 @@ async def run_comment_request(context: ToolContext, args: CommentRequestArgs) ->
 
 
 async def prepare_cc_request(context: ToolContext, args: CcRequestArgs) -> Proposal:
-    request = await require_readable_request(context, args.request_id)
+    request = await require_readable_request(context, args.request)
     people = await resolve_people_ids(context, args.people)
     await context.services.engine.preview_command(
         CcCommand(request=request.id, actor=context.caller.id, people=people), context.now
@@ -157,7 +158,7 @@ async def prepare_cc_request(context: ToolContext, args: CcRequestArgs) -> Propo
 
 
 async def run_cc_request(context: ToolContext, args: CcRequestArgs) -> ToolOutcome:
-    command = CcCommand(request=args.request_id, actor=context.caller.id, people=args.people)
+    command = CcCommand(request=args.request, actor=context.caller.id, people=args.people)
     result = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
     names = await format_people_names(context.services.directory, args.people)
     data = {"request": result.request, "told": names[context.caller.person.language]}
@@ -193,7 +194,7 @@ URGE_TASK = Tool(
     returns='{"request", "urged": names}',
     errors=select_advice("urged_lately", "urged_late", "urged_enough", "own_task"),
     also=frozenset({"no_task", "no_request", "not_yours", "not_running", "task_closed", "record_full", "busy"}),
-    example={"task_id": "L-0012"},
+    example={"task": "L-0012"},
     run=run_urge_task,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
@@ -210,7 +211,7 @@ COMMENT_REQUEST = Tool(
     returns='{"request", "comment"}',
     errors={},
     also=frozenset({"no_request", "not_concerned", "missing_field", "too_long", "busy"}),
-    example={"request_id": "L-0012", "text": "发票已补"},
+    example={"request": "L-0012", "text": "发票已补"},
     run=run_comment_request,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
@@ -228,7 +229,7 @@ CC_REQUEST = Tool(
     returns='{"request", "told": names}',
     errors=select_advice("told_already"),
     also=frozenset({"no_request", "not_concerned", "unknown_person", "ambiguous_person", "busy"}),
-    example={"request_id": "L-0012", "people": ["李四"]},
+    example={"request": "L-0012", "people": ["李四"]},
     run=run_cc_request,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,

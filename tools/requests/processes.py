@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from tools.argument_names import ToolArgs, name_arguments
 from tools.cards.builders import build_effect_outcome, build_own_proposal, build_rule_outcome, gather_form_answers
 from tools.cards.fields import (
     build_change_fields,
@@ -69,7 +70,7 @@ Form = Annotated[
 ]
 
 
-class ListProcessesArgs(FrozenModel):
+class ListProcessesArgs(ToolArgs):
     pass
 
 
@@ -85,6 +86,7 @@ class FormArgs(FrozenModel):
         values = gather_form_answers(values)
         if not isinstance(values, dict) or not isinstance(form := values.get("form", {}), dict):
             return values
+        values = name_arguments(cls.model_fields, values)
         beside = {name: one for name, one in values.items() if name not in cls.model_fields}
         return {**{name: one for name, one in values.items() if name not in beside}, "form": {**beside, **form}}
 
@@ -97,15 +99,15 @@ class StartProcessArgs(FormArgs):
 
 
 class ResubmitRequestArgs(FormArgs):
-    request_id: str = Field(max_length=40, description="Like L-0012.")
+    request: str = Field(max_length=40, description="Like L-0012.")
     form: Form = Field(
         default={}, description="Only what changes, field → value; fields as of start_…, also `days` for end_date."
     )
     seen: SkipJsonSchema[str] = Field("", description="Set by the program: names what the card shows.")
 
 
-class WithdrawRequestArgs(FrozenModel):
-    request_id: str = Field(max_length=40, description="Like L-0012.")
+class WithdrawRequestArgs(ToolArgs):
+    request: str = Field(max_length=40, description="Like L-0012.")
     because: str = Field("", max_length=MAX_VALUE, description="Why, if they said so.")
 
 
@@ -195,7 +197,7 @@ async def run_start_process(context: ToolContext, args: StartProcessArgs) -> Too
 
 
 async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) -> Proposal:
-    request = await _require_revisable_request(context, args.request_id)
+    request = await _require_revisable_request(context, args.request)
     process = await context.services.engine.get_process(request)
     filled = await complete_form(context, process, args.form, request)
     directory = context.services.directory
@@ -215,7 +217,7 @@ async def prepare_resubmit_request(context: ToolContext, args: ResubmitRequestAr
 
 
 async def run_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) -> ToolOutcome:
-    task = await _get_revise_task(context, args.request_id)
+    task = await _get_revise_task(context, args.request)
     command = DecideCommand(task=task.id, actor=context.caller.id, decision=Decision.RESUBMIT)
     result = await context.services.engine.execute_command(
         command, context.idempotency_key, context.now, form=args.form, seen=args.seen
@@ -233,7 +235,7 @@ async def run_resubmit_request(context: ToolContext, args: ResubmitRequestArgs) 
 
 
 async def prepare_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) -> Proposal:
-    request = await _require_own_request(context, args.request_id)
+    request = await _require_own_request(context, args.request)
     because = clean_form_text(args.because, MAX_REASON, "because", {"zh": "撤回原因", "en": "The reason"})
     preview = await context.services.engine.preview_command(
         WithdrawCommand(request=request.id, actor=context.caller.id, reason=because), context.now
@@ -272,7 +274,7 @@ def _build_reason_fields(because: str) -> tuple[CardField, ...]:
 
 
 async def run_withdraw_request(context: ToolContext, args: WithdrawRequestArgs) -> ToolOutcome:
-    command = WithdrawCommand(request=args.request_id, actor=context.caller.id, reason=args.because)
+    command = WithdrawCommand(request=args.request, actor=context.caller.id, reason=args.because)
     result = await context.services.engine.execute_command(command, context.idempotency_key, context.now)
     data: dict[str, Any] = {"request": result.request, "status": result.status.value}
     if result.status is not Status.REVOKING:
@@ -408,7 +410,7 @@ RESUBMIT_REQUEST = Tool(
     also=frozenset(
         {"no_request", "not_yours", "not_running", "task_closed", "request_changed", "record_full", "busy", *FORM}
     ),
-    example={"request_id": "L-0012", "form": {"end_date": "2026-11-25"}},
+    example={"request": "L-0012", "form": {"end_date": "2026-11-25"}},
     run=run_resubmit_request,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
@@ -425,7 +427,7 @@ WITHDRAW_REQUEST = Tool(
     returns='{"request", "status": "withdrawn" | "revoking", "waits_for"?: who has to agree}',
     errors=select_advice("withdrawing", "kept_lately", "kept_enough", "not_yours", "not_running"),
     also=frozenset({"no_request", "too_long", "no_level", "busy"}),
-    example={"request_id": "L-0012", "because": "计划变了"},
+    example={"request": "L-0012", "because": "计划变了"},
     run=run_withdraw_request,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,

@@ -7,13 +7,14 @@ from typing import Any
 
 from pydantic import Field
 
+from tools.argument_names import ToolArgs
 from tools.cards.node_labels import get_node_label, list_current_nodes, list_visited_elements
 from tools.error_advice import select_advice
 from tools.paging import PAGE, slice_page
 from tools.people.names import format_people_names
 from tools.privacy import classify_card, classify_request, classify_summary
 from tools.requests.timeline import NOTHING_SAID, build_timeline, format_timeline
-from tools.spec import FrozenModel, Privacy, ProcessDiagram, TextRef, ToolError, ToolOutcome, choose_most_private
+from tools.spec import Privacy, ProcessDiagram, TextRef, ToolError, ToolOutcome, choose_most_private
 from tools.tool import Tool, ToolContext
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.state import Request, Status, TaskKind
@@ -25,18 +26,18 @@ UNREADABLE = "cannot be shown: its version of the process cannot be read here; a
 log = logging.getLogger(__name__)
 
 
-class MyRequestsArgs(FrozenModel):
+class MyRequestsArgs(ToolArgs):
     status: str = Field("", max_length=20, description=f"{', '.join(Status)}; empty: all.")
     told: bool = Field(False, description="Instead those that others told them about (cc).")
     page: int = Field(1, ge=1, le=1000, description=f"Of {PAGE} each.")
 
 
-class RequestStatusArgs(FrozenModel):
-    request_id: str = Field(max_length=40, description="Like L-0012.")
+class RequestStatusArgs(ToolArgs):
+    request: str = Field(max_length=40, description="Like L-0012.")
     details: bool = Field(False, description="Also what its form says, with the reason.")
 
 
-class ShowProcessArgs(FrozenModel):
+class ShowProcessArgs(ToolArgs):
     name: str = Field(max_length=60, description="Number of a request, or key or name of a process.")
 
 
@@ -59,7 +60,7 @@ async def run_my_requests(context: ToolContext, args: MyRequestsArgs) -> ToolOut
 
 
 async def run_request_status(context: ToolContext, args: RequestStatusArgs) -> ToolOutcome:
-    request = await require_readable_request(context, args.request_id)
+    request = await require_readable_request(context, args.request)
     timeline = await build_timeline(context.services, request, context.now.tzinfo)
     words = {language: format_timeline(timeline, context.services.render_text, language) for language in ("zh", "en")}
     data = {**await describe_request(context, request), "timeline": words[context.caller.person.language]}
@@ -195,7 +196,7 @@ REQUEST_STATUS = Tool(
     returns='{"request", "status", "by"?, "summary", "waits_for", "started", "since", "form"?, '
     '"timeline": words to repeat as they are}',
     errors=select_advice("no_request"),
-    example={"request_id": "L-0012"},
+    example={"request": "L-0012"},
     run=run_request_status,
     privacy=Privacy.PRIVATE,
 )

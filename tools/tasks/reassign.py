@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tools.argument_names import ToolArgs
 from tools.cards.builders import build_own_proposal, resolve_people_ids
 from tools.cards.fields import (
     build_request_card_fields,
@@ -17,7 +18,7 @@ from tools.people.identities import identify_people
 from tools.people.names import format_people_names, get_names_by_language
 from tools.requests.task_lookup import resolve_task
 from tools.requests.timeline import MODES
-from tools.spec import CardField, EffectPlace, FrozenModel, Gate, Privacy, Proposal, TextRef
+from tools.spec import CardField, EffectPlace, Gate, Privacy, Proposal, TextRef
 from tools.tasks.task_actions import (
     MAX_OPINION,
     People,
@@ -33,14 +34,14 @@ TASK = "Task (L-0012-1) or request (L-0012)."
 REMARK = "What the caller says with it, if anything."
 
 
-class TransferTaskArgs(FrozenModel):
-    task_id: str = Field(max_length=60, description=TASK)
+class TransferTaskArgs(ToolArgs):
+    task: str = Field(max_length=60, description=TASK)
     person: str = Field(max_length=100, description="Name, id or e-mail address of who decides instead.")
     opinion: Written = Field("", max_length=MAX_OPINION, description=REMARK)
 
 
-class AddSignArgs(FrozenModel):
-    task_id: str = Field(max_length=60, description=TASK)
+class AddSignArgs(ToolArgs):
+    task: str = Field(max_length=60, description=TASK)
     people: People = Field(min_length=1, description="Names or ids of who decides as well.")
     where: Literal["before", "beside", "after"] = Field(
         description="before the caller, beside them, or after them (the caller then approves)."
@@ -55,7 +56,7 @@ async def prepare_transfer_task(context: ToolContext, args: TransferTaskArgs) ->
     (person,) = await resolve_people_ids(context, (args.person,), "person")
     more = {"decision": "transfer", "person": person}
     to = CardField(label="transfer_to", value=await identify_people(context.services.directory, [person]))
-    return await _propose_reassignment(context, args.task_id, args.opinion, more, "title.transfer", (person,), (to,))
+    return await _propose_reassignment(context, args.task, args.opinion, more, "title.transfer", (person,), (to,))
 
 
 async def prepare_add_sign(context: ToolContext, args: AddSignArgs) -> Proposal:
@@ -64,7 +65,7 @@ async def prepare_add_sign(context: ToolContext, args: AddSignArgs) -> Proposal:
     who = CardField(label="add_who", value=await identify_people(context.services.directory, people))
     how = (CardField(label="add_mode", value=MODES[VotingMode(args.mode)]),) if len(people) > 1 else ()
     return await _propose_reassignment(
-        context, args.task_id, args.opinion, extra_args, f"title.add_sign_{args.where}", people, (who, *how)
+        context, args.task, args.opinion, extra_args, f"title.add_sign_{args.where}", people, (who, *how)
     )
 
 
@@ -114,7 +115,7 @@ TRANSFER_TASK = Tool(
     returns='{"task", "request", "decision": "transferred", "by", "status", "waits_for"}',
     errors=select_advice("own_request", "not_assignee", "own_level", "asked_already", "bad_decision"),
     also=ALSO,
-    example={"task_id": "L-0012-1", "person": "王五"},
+    example={"task": "L-0012-1", "person": "王五"},
     run=run_task_decision,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,
@@ -133,7 +134,7 @@ ADD_SIGN = Tool(
     returns='{"task", "request", "decision": "added", "by", "status", "waits_for"}',
     errors={},
     also=ALSO | {"own_request", "not_assignee", "own_level", "asked_already", "bad_decision"},
-    example={"task_id": "L-0012-1", "people": ["王五", "赵六"], "where": "before", "mode": "any"},
+    example={"task": "L-0012-1", "people": ["王五", "赵六"], "where": "before", "mode": "any"},
     run=run_task_decision,
     gate=Gate.CONFIRM,
     effect_place=EffectPlace.ENGINE,

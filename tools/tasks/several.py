@@ -8,11 +8,12 @@ from decimal import Decimal, InvalidOperation
 
 from pydantic import Field
 
+from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
 from tools.paging import PAGE
 from tools.people.names import get_person_name, resolve_person
 from tools.requests.status import format_request_summary
-from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
+from tools.spec import Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import TaskKind
@@ -22,7 +23,7 @@ DECIDED = (TaskKind.APPROVE, TaskKind.REVOKE)
 """Kinds of tasks that are a yes or a no."""
 
 
-class DecideSeveralArgs(FrozenModel):
+class DecideSeveralArgs(ToolArgs):
     tasks: tuple[str, ...] = Field((), max_length=50, description="Tasks or requests they named; none: all that fit.")
     process: str = Field("", max_length=60, description="Only of this process (its key).")
     person: str = Field("", max_length=100, description="Only requests of this person: name or id.")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from tools.argument_names import ToolArgs
 from tools.cards.fields import (
     build_change_fields,
     build_dialog_fields,
@@ -30,7 +31,6 @@ from tools.spec import (
     CardField,
     DialogField,
     EffectPlace,
-    FrozenModel,
     Gate,
     Person,
     Privacy,
@@ -63,13 +63,13 @@ WHERE_CHOICES = (
 MODE_CHOICES = tuple((mode.value, words) for mode, words in MODES.items())
 
 
-class QueryTodoTasksArgs(FrozenModel):
+class QueryTodoTasksArgs(ToolArgs):
     person: str = Field("", max_length=100, description="Whose: name or id; empty: the caller's own.")
     page: int = Field(1, ge=1, le=1000, description=f"Of {PAGE} each, oldest first.")
 
 
-class DecideTaskArgs(FrozenModel):
-    task_id: str = Field(max_length=60, description="Task (L-0012-1) or request (L-0012).")
+class DecideTaskArgs(ToolArgs):
+    task: str = Field(max_length=60, description="Task (L-0012-1) or request (L-0012).")
     opinion: Written = Field("", max_length=MAX_OPINION, description="The assignee's remark, word for word.")
     decision: Literal["", "approve", "reject", "return"] = Field(
         "", description="What they said; the card offers it first."
@@ -106,9 +106,9 @@ async def _list_visible_tasks(context: ToolContext, person: Person, most: int) -
 
 
 async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Proposal:
-    assigned_task = await resolve_task(context, args.task_id)
+    assigned_task = await resolve_task(context, args.task)
     if not await can_read_request(context, assigned_task.request):
-        raise ToolError("no_task", f"there is no task {args.task_id[:40]!r}", task=args.task_id[:40])
+        raise ToolError("no_task", f"there is no task {args.task[:40]!r}", task=args.task[:40])
     if assigned_task.task.kind is TaskKind.REVISE and assigned_task.task.is_open:
         text = f"{assigned_task.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned_task.request.id)
@@ -305,7 +305,7 @@ DECIDE_TASK = Tool(
             *("not_named", "nobody_named", "record_full", *FORM),
         }
     ),
-    example={"task_id": "L-0012-1"},
+    example={"task": "L-0012-1"},
     run=run_task_decision,
     gate=Gate.APPROVE,
     effect_place=EffectPlace.ENGINE,

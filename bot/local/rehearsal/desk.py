@@ -64,7 +64,7 @@ def try_own_request(scene: Scene, request: str, *, asked_other: bool) -> Planned
 
 
 def call_decide_task(scene: Scene, frame: IntentFrame, task: Mapping[str, Any]) -> PlannedReply:
-    args = {"task_id": task["task"]}
+    args = {"task": task["task"]}
     if opinion := reading.find_first_group(words.OPINION, frame.full_text) or reading.find_first_group(
         words.SAID_WITH, frame.full_text
     ):

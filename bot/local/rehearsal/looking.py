@@ -46,7 +46,7 @@ def handle_working_days(scene: Scene, frame: IntentFrame) -> PlannedReply:
         return tell.build_question(scene, "which_days")
     first, last = period
     why = tell.describe_reason(scene, "working_days", first=first, last=last)
-    return build_call_reply(PlannedCall("working_days", why, {"start": str(first), "end": str(last)}))
+    return build_call_reply(PlannedCall("working_days", why, {"start_date": str(first), "end_date": str(last)}))
 
 
 def read_period(text: str, today: date) -> tuple[date, date] | None:

@@ -24,7 +24,7 @@ def handle_transfer(scene: Scene, frame: IntentFrame) -> PlannedReply:
         return task
     why = tell.describe_reason(scene, "transfer", request=task.get("request", ""), name=person)
     return build_call_reply(
-        PlannedCall("transfer_task", why, {"task_id": task["task"], "person": person, **read_opinion(frame)})
+        PlannedCall("transfer_task", why, {"task": task["task"], "person": person, **read_opinion(frame)})
     )
 
 
@@ -45,7 +45,7 @@ def handle_add_sign(scene: Scene, frame: IntentFrame) -> PlannedReply:
     why = tell.describe_reason(
         scene, "add_sign", request=task.get("request", ""), names=tell.join_names(scene, people, 8)
     )
-    args = {"task_id": task["task"], "people": people, "where": where, "mode": mode, **read_opinion(frame)}
+    args = {"task": task["task"], "people": people, "where": where, "mode": mode, **read_opinion(frame)}
     return build_call_reply(PlannedCall("add_sign", why, args))
 
 
@@ -71,7 +71,7 @@ def handle_urge(scene: Scene, frame: IntentFrame) -> PlannedReply:
     if isinstance(request, PlannedReply):
         return request
     return build_call_reply(
-        PlannedCall("urge_task", tell.describe_reason(scene, "urge", request=request), {"task_id": request})
+        PlannedCall("urge_task", tell.describe_reason(scene, "urge", request=request), {"task": request})
     )
 
 
@@ -100,7 +100,7 @@ def handle_comment(scene: Scene, frame: IntentFrame) -> PlannedReply:
     if not text:
         return tell.build_question(scene, "comment", request=request)
     why = tell.describe_reason(scene, "comment", request=request)
-    return build_call_reply(PlannedCall("comment_request", why, {"request_id": request, "text": text}))
+    return build_call_reply(PlannedCall("comment_request", why, {"request": request, "text": text}))
 
 
 def handle_cc(scene: Scene, frame: IntentFrame) -> PlannedReply:
@@ -113,7 +113,7 @@ def handle_cc(scene: Scene, frame: IntentFrame) -> PlannedReply:
     if not request:
         return tell.build_question(scene, "which_request")
     why = tell.describe_reason(scene, "cc", request=request, names=tell.join_names(scene, people, 8))
-    return build_call_reply(PlannedCall("cc_request", why, {"request_id": request, "people": people}))
+    return build_call_reply(PlannedCall("cc_request", why, {"request": request, "people": people}))
 
 
 def handle_status(scene: Scene, frame: IntentFrame) -> PlannedReply:
@@ -121,7 +121,7 @@ def handle_status(scene: Scene, frame: IntentFrame) -> PlannedReply:
     if isinstance(request, PlannedReply):
         return request
     return build_call_reply(
-        PlannedCall("request_status", tell.describe_reason(scene, "status", request=request), {"request_id": request})
+        PlannedCall("request_status", tell.describe_reason(scene, "status", request=request), {"request": request})
     )
 
 
@@ -151,7 +151,7 @@ def handle_absence(scene: Scene, frame: IntentFrame) -> PlannedReply:
     if not deputy:
         return tell.build_question(scene, "deputy")
     why = tell.describe_reason(scene, "absence", first=first, last=last, name=deputy)
-    return build_call_reply(PlannedCall("set_absence", why, {"first_day": first, "last_day": last, "deputy": deputy}))
+    return build_call_reply(PlannedCall("set_absence", why, {"start_date": first, "end_date": last, "deputy": deputy}))
 
 
 def read_absence_days(scene: Scene, frame: IntentFrame) -> tuple[str, str]:

@@ -246,7 +246,7 @@ def handle_resubmission(scene: Scene, frame: IntentFrame) -> PlannedReply:
     form = build_form_changes(scene, frame, str(request.get("summary", "")))
     name = request["request"]
     why = tell.describe_reason(scene, "resubmit", request=name)
-    return build_call_reply(PlannedCall("resubmit_request", why, {"request_id": name, "form": form}))
+    return build_call_reply(PlannedCall("resubmit_request", why, {"request": name, "form": form}))
 
 
 def build_form_changes(scene: Scene, frame: IntentFrame, summary: str) -> Form:
@@ -289,7 +289,7 @@ def handle_withdrawal(scene: Scene, frame: IntentFrame) -> PlannedReply:
     if not request:
         return tell.build_question(scene, "which_request")
     why = tell.describe_reason(scene, "withdraw", request=request)
-    return build_call_reply(PlannedCall("withdraw_request", why, {"request_id": request}))
+    return build_call_reply(PlannedCall("withdraw_request", why, {"request": request}))
 
 
 def choose_request(requests: Sequence[Mapping[str, Any]], request: str, statuses: set[str]) -> Mapping[str, Any]:

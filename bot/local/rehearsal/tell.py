@@ -127,7 +127,7 @@ def describe_copy(scene: Scene, data: Mapping[str, Any]) -> str:
 
 
 def describe_absence(scene: Scene, data: Mapping[str, Any]) -> str:
-    first, last, deputy = data.get("first_day", ""), data.get("last_day", ""), data.get("deputy", "")
+    first, last, deputy = data.get("start_date", ""), data.get("end_date", ""), data.get("deputy", "")
     return translate_phrase(scene, "absent", first=first, last=last, name=deputy)
 
 
@@ -219,7 +219,7 @@ def describe_calculation(scene: Scene, data: Mapping[str, Any]) -> str:
 
 
 def describe_working_days(scene: Scene, data: Mapping[str, Any]) -> str:
-    first, last = (data.get(name, {}).get("day", "") for name in ("start", "end"))
+    first, last = (data.get(name, {}).get("day", "") for name in ("start_date", "end_date"))
     text = translate_phrase(scene, "working_days", first=first, last=last, days=data.get("working_days", ""))
     return text + (translate_phrase(scene, "estimated") if data.get("estimated") else "")
 
