@@ -26,6 +26,8 @@ OTHER_NAMES = {
     "days": ("count",),
     "count": ("number",),
     "to": ("recipient", "recipients", "person", "people"),
+    "opinion": ("draft", "remark"),
+    "decision": ("meant",),
     "text": ("comment", "body"),
     "body": ("text", "content"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bot.agent.events import CALL_MISTAKES
@@ -14,6 +14,12 @@ from bot.core.history_entries import PastCall
 from bot.core.i18n import shorten_text
 from bot.core.redaction import redact_known_secrets, shorten_private_text
 from bot.core.run_state import CallRecord, CallStatus, RunState
+from tools.argument_names import name_arguments
+from tools.requests.processes import START_PROCESS
+from tools.requests.start_tools import START
+from tools.tool import Tool
+
+FindTool = Callable[[str], Tool | None]
 
 MAX_CALLS = 6
 """Most remembered calls of a run, the latest."""
@@ -47,6 +53,18 @@ def _is_call_mistake(call: CallRecord, result: str) -> bool:
         and not call.approval
         and _parse_result_object(result).get("error") in CALL_MISTAKES
     )
+
+
+def name_offered_call(find_tool: FindTool, tool: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The tool and the arguments of a stored call by the names that models are offered: without what the program has
+    added, and without empty values."""
+    if tool == START_PROCESS.name and find_tool(name := f"{START}{args.get('process')}"):
+        tool, args = name, args["form"]
+    found = find_tool(tool)
+    if found is None or found.server:
+        return tool, dict(args)
+    offered = found.schema.get("properties", {})
+    return tool, {name: one for name, one in name_arguments(offered, args).items() if name in offered and one != ""}
 
 
 def build_past_call(call: CallRecord, result: str) -> PastCall:

@@ -35,14 +35,32 @@ _QUOTES = (("“", "”"), ('"', '"'), ("「", "」"))
 
 
 def format_history(sent: Sequence[HistoryMessage], style: ReplyFormat) -> list[str]:
-    """Messages as JSON, in a reply format."""
-    messages = list[str]()
-    for one in sent:
-        if one.calls is None:
-            messages.append(style.format_history_message(one.message))
-        else:
-            messages += (message for call in one.calls for message in _format_call(call, style))
-    return messages
+    """Messages as JSON, in a reply format. A call that has waited and ended is told by its end alone."""
+    messages, later_lines = list[str](), list[str]()
+    for one in reversed(sent):
+        if one.calls is not None:
+            messages += (message for call in reversed(one.calls) for message in reversed(_format_call(call, style)))
+        elif message := _drop_ended_waits(one.message, later_lines):
+            messages.append(style.format_history_message(message))
+    return messages[::-1]
+
+
+def _drop_ended_waits(message: str, later_lines: list[str]) -> str:
+    """The message of a run's calls without those that waited then and have ended since, by `later_lines`, which get its
+    own; empty if there are no others. Any other message is unchanged."""
+    if f"{json.dumps(CALLED)[1:-1]}" not in message or not (content := json.loads(message)["content"]).startswith(
+        CALLED
+    ):
+        return message
+    head, *lines, end = content.split("\n")
+    kept = [one for one in lines if not _has_ended(one, later_lines)]
+    later_lines += kept
+    return json.dumps({"role": "user", "content": "\n".join((head, *kept, end))}, ensure_ascii=False) if kept else ""
+
+
+def _has_ended(line: str, later_lines: Sequence[str]) -> bool:
+    call = line.removesuffix(WAITING_RESULT)
+    return call != line and any(one.startswith(call) for one in later_lines)
 
 
 def _format_call(call: PastCall, style: ReplyFormat) -> tuple[str, str]:

@@ -71,6 +71,7 @@ from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.retention import build_trim_job
 from bot.storage.welcomes import WelcomeStore
 from tools.catalog import TOOLS, select_offered_tools
+from tools.requests.start_tools import StartTools
 from tools.tool import Tool, ToolServices
 
 
@@ -118,12 +119,20 @@ async def build_app(
 def build_core(base: Resources) -> Application:
     """The bot on what is open, whatever platform, store and model that is. Asks nothing of any of them yet."""
     stores, channel, directory = base.stores, base.platform.channel, base.platform.directory
+    start_tools = StartTools()
+    tools = ChainMap({tool.name: tool for tool in base.tools}, cast(MutableMapping[str, Tool], base.mcp_tools))
     parts = Foundation(
         resources=base,
         delivery=MessageDelivery(chat=channel, reader_classifier=base.platform.reader_classifier, directory=directory),
         tool_services=_build_tool_services(base),
-        tools=ChainMap({tool.name: tool for tool in base.tools}, cast(MutableMapping[str, Tool], base.mcp_tools)),
-        memory=ConversationMemory(history=stores.history, runs=stores.runs, clock=base.timing.clock),
+        tools=tools,
+        start_tools=start_tools,
+        memory=ConversationMemory(
+            history=stores.history,
+            runs=stores.runs,
+            clock=base.timing.clock,
+            find_tool=lambda name: tools.get(name) or start_tools.get(name),
+        ),
         ingress_gate=IngressGate(),
         overflows=LaneOverflows(stores.redis, stores.keys),
         file_intake=build_file_intake(base),
@@ -218,6 +227,7 @@ def _build_agent_loop(parts: Foundation) -> AgentLoop:
         prices=base.prices,
         server_tools=base.mcp_tools,
         max_offered_tools=settings.tools_most,
+        start_tools=parts.start_tools,
     )
 
 

@@ -47,7 +47,12 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop) -> TurnHandler:
         ),
         run_loader=_build_run_loader(parts, loop, budget),
         prompt_heads=PromptHeadBuilder(
-            directory=platform.directory, tool_services=desk, loop=loop, clock=clock, company_rules=base.company_rules
+            directory=platform.directory,
+            tool_services=desk,
+            loop=loop,
+            clock=clock,
+            runs=stores.runs,
+            company_rules=base.company_rules,
         ),
         loop=loop,
         duplicates=DuplicateGuard(stores.approvals, stores.runs),

@@ -11,6 +11,7 @@ from bot.conversation.file_intake import FileIntake
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.reply import MessageDelivery
 from bot.queue.overflow import LaneOverflows
+from tools.requests.start_tools import StartTools
 from tools.tool import Tool, ToolServices
 
 
@@ -22,6 +23,8 @@ class Foundation:
     tool_services: ToolServices
     tools: Mapping[str, Tool]
     """All tools by name: ours, and those of servers as they come and go."""
+    start_tools: StartTools
+    """The start tools of the processes."""
     memory: ConversationMemory
     ingress_gate: IngressGate
     overflows: LaneOverflows

@@ -7,11 +7,11 @@ the history."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from zoneinfo import ZoneInfo
 
-from bot.agent.past_calls import build_past_call, format_call_line, list_latest_calls
+from bot.agent.past_calls import FindTool, build_past_call, format_call_line, list_latest_calls, name_offered_call
 from bot.agent.recall import NOT_VERIFIED, build_calls_entry, build_event_entry
 from bot.chat.messages import Place
 from bot.conversation.progress import render_receipt
@@ -47,6 +47,8 @@ class ConversationMemory:
     runs: RunStore
     clock: Clock
     """Dates what is remembered by the day that people mean."""
+    find_tool: FindTool
+    """Finds the tools whose calls are remembered."""
 
     def build_answer_writes(
         self, run: Run, text: str, delivery_result: DeliveryResult
@@ -90,7 +92,9 @@ class ConversationMemory:
             return self._build_history_writes(place, RunMemory([*question, *calls.entries], calls.calls))
         waiting_events = [
             build_event_entry(
-                WAITING_NOTE.format(tool=requested_card.tool),
+                WAITING_NOTE.format(
+                    tool=name_offered_call(self.find_tool, requested_card.tool, requested_card.proposal.args)[0]
+                ),
                 self.clock.today_ms(),
                 _get_timezone(run),
                 run=run.id,
@@ -172,7 +176,8 @@ class ConversationMemory:
         by how it ended."""
         remembered = run.remembered_calls if place.direct else ()
         calls = [
-            (call, build_past_call(call, result), result) for call, result in list_latest_calls(run.state, remembered)
+            (call, build_past_call(self._name_call(call), result), result)
+            for call, result in list_latest_calls(run.state, remembered)
         ]
         if not calls:
             return RunMemory()
@@ -180,7 +185,7 @@ class ConversationMemory:
             run.remembered_calls += [call.uid for call, _, _ in calls if call.status is not CallStatus.AWAITING]
         visible_calls = [one for one in calls if place.direct or not one[0].approval]
         lines = [
-            format_call_line(past, result) if place.direct or not call.approval else _describe_card_call(call)
+            format_call_line(past, result) if place.direct or not call.approval else f"{past.tool} → {past.status}"
             for call, past, result in calls
         ]
         waits = any(call.status is CallStatus.AWAITING for call, _, _ in calls)
@@ -188,6 +193,10 @@ class ConversationMemory:
             lines, self.clock.today_ms(), _get_timezone(run), run=run.id, said="" if waits else None
         )
         return RunMemory([entry], [past for _, past, _ in visible_calls])
+
+    def _name_call(self, call: CallRecord) -> CallRecord:
+        tool, args = name_offered_call(self.find_tool, call.tool, call.args)
+        return replace(call, tool=tool, args=args)
 
     def _can_show_details(self, run: Run, delivery_result: DeliveryResult) -> bool:
         """True if what the run has seen may stand beside its answer, and not only words of ours."""
@@ -220,8 +229,3 @@ class ConversationMemory:
 
 def _get_timezone(run: Run) -> tzinfo:
     return ZoneInfo(run.timezone)
-
-
-def _describe_card_call(call: CallRecord) -> str:
-    """A call whose card was in a DM, for the readers of the channel."""
-    return f"{call.tool} → {call.status.value}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.agent import prompt
 from bot.agent.grounding.sources import GroundingSources
 from bot.agent.loop import AgentLoop
+from bot.agent.past_calls import name_offered_call
 from bot.agent.recall import format_history
 from bot.agent.situation import RunSituation
 from bot.chat.messages import ChatDirectory
@@ -14,6 +15,8 @@ from bot.conversation.turn_context import TurnContext
 from bot.core.clock import Clock
 from bot.core.history_entries import PausedRun
 from bot.core.records import Run
+from bot.storage.runs import RunStore
+from tools.requests.processes import START_PROCESS
 from tools.tool import ToolServices
 
 
@@ -23,13 +26,14 @@ class PromptHeadBuilder:
     tool_services: ToolServices
     loop: AgentLoop
     clock: Clock
+    runs: RunStore
     company_rules: str = ""
     """The company's additions to the rules (`prompt.render_company_rules`)."""
 
     async def build_prompt_head(self, context: TurnContext) -> tuple[list[str], GroundingSources]:
         """Rules, server tools, person, history, situation: the parts that change last come last. As JSON in few pieces,
         because every step sends it. Also returns what of it may support an answer."""
-        run, person, situation = context.run, context.caller.person, self._build_situation(context)
+        run, person, situation = context.run, context.caller.person, await self._build_situation(context)
         manager = await self.directory.find_person(person.manager) if person.manager else None
         fields, reply_format = prompt.build_facts_message(person, manager), self.loop.get_reply_format(run.state)
         run.state.style = reply_format.name
@@ -48,7 +52,7 @@ class PromptHeadBuilder:
         )
         return [rules, *start, *([",".join(history)] if history else []), *end], sources
 
-    def _build_situation(self, context: TurnContext) -> RunSituation:
+    async def _build_situation(self, context: TurnContext) -> RunSituation:
         run, caller = context.run, context.caller
         return RunSituation(
             caller=caller,
@@ -56,8 +60,16 @@ class PromptHeadBuilder:
             now_ms=self.clock.now_ms(),
             calendar=self.tool_services.calendar,
             direct=run.message.place.direct,
-            cards=[one for one in context.conversation.waiting if _is_own_card(one, run)],
+            cards=[await self._name_card(one) for one in context.conversation.waiting if _is_own_card(one, run)],
         )
+
+    async def _name_card(self, card: PausedRun) -> PausedRun:
+        """The card by the name of its call that models are offered."""
+        run = await self.runs.load_run(card.run) if card.tool == START_PROCESS.name else None
+        if run is None or run.requested_card is None:
+            return card
+        args = run.requested_card.proposal.args
+        return replace(card, tool=name_offered_call(self.loop.executor.find_tool, card.tool, args)[0])
 
 
 def _is_own_card(one: PausedRun, run: Run) -> bool:

@@ -136,7 +136,7 @@ async def test_an_open_card_is_told_of_with_what_it_says(redis: Redis) -> None:
     await bot.send("确认提交", id="Ev2")
     [told] = [one for one in model.requests[1] if str(one["content"]).startswith("<cards ")]
     assert told["role"] == "user", "people's words are in it: it is no message of the system"
-    assert "start_process (3 min ago)" in told["content"] and "李四" in told["content"]
+    assert "start_leave (3 min ago)" in told["content"] and "李四" in told["content"]
     assert SICK["reason"] in told["content"] and list_day_words(SICK["start_date"])["zh"] in told["content"]
     assert not any("李四" in str(one["content"]) for one in model.requests[1] if one["role"] == "system")
 
@@ -147,7 +147,7 @@ async def test_in_a_channel_it_is_told_no_more_than_what_it_is(redis: Redis) -> 
     await bot.send("请病假", place=place)
     await bot.send("确认提交", id="Ev2", place=place)
     [told] = [str(one["content"]) for one in model.requests[1] if str(one["content"]).startswith("<cards ")]
-    assert re.fullmatch(r'<cards waiting="1">\nAs they were proposed[^\n]*\n- A\w+: start_process\n</cards>', told)
+    assert re.fullmatch(r'<cards waiting="1">\nAs they were proposed[^\n]*\n- A\w+: start_leave\n</cards>', told)
     assert "others read along" in str(model.requests[1]) and "This is a direct message" not in str(model.requests[1])
 
 

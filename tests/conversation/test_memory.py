@@ -4,6 +4,7 @@ what a channel must not remember."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -108,6 +109,32 @@ async def test_a_change_of_style_does_not_matter(redis: Redis) -> None:
     sent = "\n".join(texts(await told(later, "谢谢", "Ev2", "U2", LI)))
     assert "Action: query_todo_tasks\n" in sent and "user: Observation: {" in sent
     assert "assistant: Final Answer: 您有一项待办。" in sent and "tool_calls" not in sent
+
+
+async def test_calls_are_told_by_the_names_that_are_offered_and_none_is_told_twice(redis: Redis) -> None:
+    """A leave that waits, is confirmed, and grows old; then a decision of Li Si's, whose card is edited."""
+    leave = {"note": "照您说的做", **SICK, "days": 2, "end_date": ""}
+    looks = [reply for _ in range(MAX_RUNS) for reply in (TODO, DONE)]
+    bot = Bot(redis, [calls(("start_leave", leave)), DONE, DONE, *looks, DONE])
+    await bot.send("请病假", id="Ev1")
+    [waiting] = [one["content"] for one in await told(bot, "好了吗", "Ev2") if one["content"].startswith("<cards ")]
+    assert re.search(r"^- A\w+: start_leave ", waiting, re.MULTILINE)
+    await bot.press(bot.chat.cards()[0], "confirm")
+    sent = await told(bot, "谢谢", "Ev3")
+    [called] = [one["tool_calls"][0]["function"] for one in sent if "tool_calls" in one]
+    assert called["name"] == "start_leave" and json.loads(called["arguments"]) == {
+        "note": "照您说的做",
+        **SICK,
+        "approver": "U2",
+        "start_half": "am",
+        "end_half": "pm",
+    }
+    for n in range(MAX_RUNS):
+        sent = await told(bot, f"待办{n}", f"look{n}")
+    old = [line for one in await told(bot, "谢谢", "late") for line in one["content"].split("\n") if "start_" in line]
+    assert len(old) == 1 and re.match(r"start_leave\(leave_type=sick, start_date=.*\) → L-0001 · waiting", old[0])
+    everything = json.dumps(bot.model.requests, ensure_ascii=False)
+    assert "start_process" not in everything and "seen=" not in everything
 
 
 async def test_older_runs_are_a_line_each_that_keeps_the_numbers(redis: Redis) -> None:
