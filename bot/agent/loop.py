@@ -380,7 +380,7 @@ class AgentLoop:
         self._offer_found_tools(state, results)
         steps = tuple(self._build_step_with_privacy(state, call, one, caller) for call, one in results)
         pauses, halt, fingerprints = list[RunPaused](), list[RunHalted](), list[str]()
-        for call, result in results:
+        for call, result in sorted(results, key=self._rank_result):
             state.tool_calls += 1
             state.calls.append(call)
             tool = self.executor.find_tool(call.tool)
@@ -402,6 +402,11 @@ class AgentLoop:
                 self.settle_call(state, one.call.uid, CallStatus.DENIED, {"error": "stopped"})
             raise halt[0]
         return pauses[0] if pauses else StepsFinished(steps)
+
+    def _rank_result(self, made: tuple[CallRecord, ToolResult]) -> int:
+        """What was read comes first, then what waits, and last a call with consequences that was not run."""
+        call, result = made
+        return 1 if isinstance(result, Proposal) else 2 * self.executor.is_gated(call.tool)
 
     def _build_step_with_privacy(self, state: RunState, call: CallRecord, result: ToolResult, caller: str) -> RunStep:
         """A call for people. From now on the run is at least as private as this result, because it has seen it."""
@@ -436,9 +441,9 @@ class AgentLoop:
         for index, call in enumerate(state.calls):
             if call.uid == uid and call.status is CallStatus.AWAITING:
                 state.calls[index] = replace(call, status=status, ended_ms=self.clock.now_ms())
-                state.append_message(
-                    self.get_reply_format(state).build_tool_message(call.model_id, format_bounded_json(observation))
-                )
+                told = self.get_reply_format(state).build_tool_message(call.model_id, format_bounded_json(observation))
+                not_run = len(state.calls) - index - 1  # of its reply, told behind it
+                state.messages.insert(len(state.messages) - not_run, json.dumps(told, ensure_ascii=False))
                 state.privacy = choose_most_private(state.privacy, privacy)
                 state.failures = 0
                 return True

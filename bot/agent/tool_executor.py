@@ -169,7 +169,9 @@ class ToolExecutor:
         if not request.reason:
             raise ToolError("bad_arguments", "`note` is missing: say in one short sentence why.")
         if held:
-            raise ToolError("one_at_a_time", "Only one call with consequences per reply; propose this one afterwards.")
+            raise ToolError(
+                "one_at_a_time", "Not run: only one [card] call per reply. Call it again now if it is still wanted."
+            )
         return await propose_call(tool, context, request.args)
 
 

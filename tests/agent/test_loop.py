@@ -16,6 +16,7 @@ from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply, RawToolCall
+from bot.agent.recall import list_call_results
 from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.run_state import CallStatus, RunState
@@ -68,6 +69,22 @@ async def test_what_only_reads_needs_no_note_and_what_has_consequences_does() ->
     former = RawToolCall("1", "look", '{"name": "Li", "reason": "why"}')
     _, _, trace, _ = await play([acts(former), ModelReply(text="Well.")])
     assert trace.calls[0].reason == "why" and trace.calls[0].args == {"name": "Li"}
+
+
+async def test_what_was_not_run_is_said_last_and_plainly() -> None:
+    """Of two calls with consequences the second is not run: the model reads that behind the first one's result."""
+    wanted = (call("pay", "a", amount=1), call("pay", "b", amount=2), call("look", "c", name="Li"))
+    events, bench, trace, model = await play([acts(*wanted)])
+    assert isinstance(events[-1], RunPaused) and bench.ran == ["look Li"]
+    assert [one.uid[-1] for one in trace.calls] == ["2", "0", "1"], "what reads, what waits, what was not run"
+    loop = AgentLoop(model, bench.tools())
+    assert loop.settle_call(trace, events[-1].call.uid, CallStatus.SUCCEEDED, {"paid": 1})
+    assert [one["tool_call_id"] for one in own(trace)[2:]] == ["c", "a", "b"]
+    assert list_call_results(trace)[1:] == ['{"paid": 1}', own(trace)[-1]["content"]], "each with its own"
+    last = json.loads(own(trace)[-1]["content"])
+    assert last["error"] == "one_at_a_time" and last["message"].startswith("Not run: ")
+    alone = (await play([acts(wanted[0]), ModelReply(text="ok")]))[2]
+    assert [one.tool for one in alone.calls] == ["pay"] and "Not run" not in str(alone.messages), "the control"
 
 
 async def test_errors_are_observations_and_no_person_is_asked(subtests: pytest.Subtests) -> None:
