@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -36,6 +37,7 @@ from tools.requests.timeline import MAX_STEPS
 from tools.spec import Person, ProcessDiagram, Proposal
 from tools.workflow.bpmn.graph import BoundaryTimer, FlowNode, TimerAction
 from tools.workflow.engine.embedded import EmbeddedEngine
+from tools.workflow.engine.state import Status
 from tools.workflow.process.definition import Process, load_shipped_processes
 
 
@@ -141,6 +143,38 @@ async def test_my_requests_are_ones_own_newest_first_and_bounded() -> None:
     first = await there.look(ZHANG, "my_requests")
     assert (len(first["requests"]), first["more"]) == (20, 2)
     assert (await there.look(ZHANG, "my_requests", page=99))["requests"] == []
+
+
+async def test_a_leave_over_days_of_one_that_came_back_says_so_and_leads_to_that_one() -> None:
+    there = office()
+    request = await there.start(SICK)
+    again = {"process": "leave", "form": {**SICK, "end_date": SICK["start_date"]}}
+    assert (await refused(there.plan(ZHANG, "start_process", **again))).code == "overlap", "while it waits"
+    await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
+    told = "申请 L-0001 已退回给您，也包含这几天里的时间：想改那一份，请说「重新提交 L-0001」"
+    assert ("请注意", told) in facts(await there.plan(ZHANG, "start_process", **again))
+    other = {**again, "form": {**SICK, "start_date": "2026-12-01", "end_date": "2026-12-02"}}
+    taxi = {"process": "expense", "form": TAXI}
+    for control in (other, taxi):
+        assert "L-0001" not in str(facts(await there.plan(ZHANG, "start_process", **control)))
+    resubmitted = await there.plan(ZHANG, "resubmit_request", request=request)
+    assert "请注意" not in dict(facts(resubmitted)), "its own days"
+
+
+async def test_the_card_of_withdrawing_excludes_what_is_refused_and_nothing_else() -> None:
+    there = office()
+    await there.start(SICK)
+    await there.start(SHORT)
+    back = await there.start({**SICK, "start_date": "2026-12-07", "end_date": "2026-12-08"})
+    await there.decide(LI, f"{back}-1", "reject", {"opinion": "太长"})
+    fine = {one.status for one in await there.engine.list_own_requests(ZHANG.id)}
+    for one in await there.engine.list_own_requests(ZHANG.id):
+        assert await there.plan(ZHANG, "withdraw_request", request=one.id)
+    await there.do(ZHANG, "withdraw_request", request=back)
+    assert (await refused(there.plan(ZHANG, "withdraw_request", request=back))).code == "not_running"
+    assert fine == {Status.WAITING, Status.APPROVED, Status.REVISE}
+    excluded = {one for one in Status if re.search(rf"\b{one}\b", known("withdraw_request").avoid_when)}
+    assert excluded == {Status.REJECTED, Status.WITHDRAWN}
 
 
 async def test_withdrawing() -> None:

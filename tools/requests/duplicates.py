@@ -9,13 +9,14 @@ from typing import Any
 from tools.people.names import get_person_name
 from tools.spec import AttachedFile, CardField, TextRef
 from tools.tool import ToolContext
+from tools.workflow.engine.balance import list_overlaps
 from tools.workflow.engine.duplicates import (
     CLAIMING_STATUSES,
     list_identical_requests,
     list_same_file_requests,
 )
 from tools.workflow.engine.port import Engine
-from tools.workflow.engine.state import FilledForm, Request
+from tools.workflow.engine.state import FilledForm, Request, Status
 from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind
 
@@ -42,6 +43,18 @@ async def build_identical_fields(
         *_build_same_file_fields(
             context, process, filled, request_id, [one for one in own_requests if one not in alike]
         ),
+    )
+
+
+async def build_returned_fields(context: ToolContext, process: Process, filled: FilledForm) -> tuple[CardField, ...]:
+    """The caller's own request that came back to them and asks for some of these days: it can be sent off again."""
+    if process.form.days is None:
+        return ()
+    own = await context.services.engine.list_own_requests(context.caller.id)
+    back = [one for one in own if one.process == process.key and one.status is Status.REVISE]
+    return tuple(
+        CardField(label="notice", value=TextRef(key="fact.came_back", params={"request": one.id}))
+        for one, _ in list_overlaps(process.form, filled.values, back)
     )
 
 

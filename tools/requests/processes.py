@@ -24,7 +24,7 @@ from tools.error_advice import FORM, select_advice
 from tools.people.identities import identify_people
 from tools.people.names import format_people_names
 from tools.privacy import classify_card, classify_form, classify_request
-from tools.requests.duplicates import build_identical_fields, build_same_bytes_fields
+from tools.requests.duplicates import build_identical_fields, build_returned_fields, build_same_bytes_fields
 from tools.requests.form_filling import complete_form
 from tools.requests.status import find_process, require_readable_request
 from tools.spec import (
@@ -128,6 +128,7 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
         fields=(
             *await build_form_card_fields(context.services.directory, process, filled),
             *await _build_stand_in_fields(context, process, filled),
+            *await build_returned_fields(context, process, filled),
             *await build_identical_fields(context, process, filled, context.caller.id, context.now),
             *await build_same_bytes_fields(context, filled, context.caller.id),
         ),
@@ -402,7 +403,7 @@ START_PROCESS = Tool(
 RESUBMIT_REQUEST = Tool(
     name="resubmit_request",
     purpose="Send the caller's request that came back to them off again, changed or as it was.",
-    use_when="Its status is revise and they want to try again.",
+    use_when="Its status is revise and they still want it: never start it anew.",
     avoid_when="It still waits for somebody, or has ended.",
     args=ResubmitRequestArgs,
     returns='{"request", "status"}',
@@ -422,7 +423,7 @@ WITHDRAW_REQUEST = Tool(
     name="withdraw_request",
     purpose="Take back (撤回) a request of the caller's; an approved one needs agreement.",
     use_when="They no longer want it, or want it otherwise while it waits.",
-    avoid_when="It came to its end, or is somebody else's.",
+    avoid_when="It is rejected or withdrawn already, or somebody else's.",
     args=WithdrawRequestArgs,
     returns='{"request", "status": "withdrawn" | "revoking", "waits_for"?: who has to agree}',
     errors=select_advice("withdrawing", "kept_lately", "kept_enough", "not_yours", "not_running"),

@@ -23,22 +23,25 @@ LEFT_PREFIX = "left_"
 
 def reject_overlap(form: Form, values: Mapping[str, str], earlier: Iterable[Request]) -> None:
     """Raises `ToolError` `overlap`, which names the other request, if the same half day is requested twice."""
+    for request, ((start, _), (end, _)) in list_overlaps(form, values, list_counted_requests(earlier)):
+        raise ToolError(
+            "overlap",
+            f"{request.id} of the same person is from {start} to {end}; other days, or withdraw it first",
+            needs_person=True,
+            field=form.days.start if form.days else "",
+            request=request.id,
+            start=list_day_words(start),
+            end=list_day_words(end),
+        )
+
+
+def list_overlaps(form: Form, values: Mapping[str, str], requests: Iterable[Request]) -> Iterator[tuple[Request, Span]]:
+    """The requests that ask for one of these half days, each with its own."""
     own = get_span(form.days, values)
-    for request in list_counted_requests(earlier):
+    for request in requests:
         other = get_span(form.days, request.filled.values)
         if own and other and own[0] <= other[1] and other[0] <= own[1]:
-            start, end = other[0][0], other[1][0]
-            message = f"{request.id} of the same person is from {start} to {end}; other days, or withdraw it first"
-            first = form.days.start if form.days else ""
-            raise ToolError(
-                "overlap",
-                message,
-                needs_person=True,
-                field=first,
-                request=request.id,
-                start=list_day_words(start),
-                end=list_day_words(end),
-            )
+            yield request, other
 
 
 def apply_balance(form: Form, filled: FilledForm, calendar: WorkCalendar, earlier: Sequence[Request]) -> FilledForm:
