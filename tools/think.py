@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from tools.spec import FrozenModel, Privacy, TextRef, ToolOutcome
+from tools.argument_names import ToolArgs
+from tools.spec import Privacy, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 
-class ThinkArgs(FrozenModel):
+class ThinkArgs(ToolArgs):
     thought: str = Field(max_length=2_000, description="What is known, which rules apply, what is still missing.")
 
 

@@ -58,8 +58,9 @@ def _is_call_mistake(call: CallRecord, result: str) -> bool:
 def name_offered_call(find_tool: FindTool, tool: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The tool and the arguments of a stored call by the names that models are offered: without what the program has
     added, and without empty values."""
-    if tool == START_PROCESS.name and find_tool(name := f"{START}{args.get('process')}"):
-        tool, args = name, args["form"]
+    form, start = args.get("form"), f"{START}{args.get('process')}"
+    if tool == START_PROCESS.name and isinstance(form, dict) and find_tool(start):
+        tool, args = start, form
     found = find_tool(tool)
     if found is None or found.server:
         return tool, dict(args)

@@ -22,6 +22,7 @@ EVENT_MAX = 300
 """Most characters of a line of an event."""
 EVENT, CALLED = "<event ", '<event kind="calls" '
 """The start of the messages that contain events, and calls."""
+_CALLED_JSON = json.dumps(CALLED)[1:-1]
 ARGUMENTS_ROLE = "arguments"
 """Role of a call's arguments when an answer is checked; no model is sent it."""
 WAITING_RESULT = "a card waits for its button"
@@ -48,9 +49,8 @@ def format_history(sent: Sequence[HistoryMessage], style: ReplyFormat) -> list[s
 def _drop_ended_waits(message: str, later_lines: list[str]) -> str:
     """The message of a run's calls without those that waited then and have ended since, by `later_lines`, which get its
     own; empty if there are no others. Any other message is unchanged."""
-    if f"{json.dumps(CALLED)[1:-1]}" not in message or not (content := json.loads(message)["content"]).startswith(
-        CALLED
-    ):
+    content = str(json.loads(message)["content"]) if _CALLED_JSON in message else ""
+    if not content.startswith(CALLED):
         return message
     head, *lines, end = content.split("\n")
     kept = [one for one in lines if not _has_ended(one, later_lines)]

@@ -19,7 +19,7 @@ from bot.agent.model import Messages, ModelReply
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest
-from bot.agent.past_calls import CUT, MAX_CALLS, MAX_RESULT, build_past_call, format_call_line
+from bot.agent.past_calls import CUT, MAX_CALLS, MAX_RESULT, build_past_call, format_call_line, name_offered_call
 from bot.agent.reply_format import ReplyFormat
 from bot.chat.messages import Place
 from bot.conversation import memory
@@ -135,6 +135,28 @@ async def test_calls_are_told_by_the_names_that_are_offered_and_none_is_told_twi
     assert len(old) == 1 and re.match(r"start_leave\(leave_type=sick, start_date=.*\) → L-0001 · waiting", old[0])
     everything = json.dumps(bot.model.requests, ensure_ascii=False)
     assert "start_process" not in everything and "seen=" not in everything
+
+
+@pytest.mark.parametrize(
+    ("tool", "stored", "offered"),
+    [
+        ("decide_task", {"task_id": "L-1-1", "form_sha": "f", "draft": "可以", "drafted_by": "U2", "meant": "approve"},
+         ("decide_task", {"task": "L-1-1", "opinion": "可以", "decision": "approve"})),
+        ("urge_task", {"request_id": "L-1", "tasks": ["L-1-1"]}, ("urge_task", {"task": "L-1"})),
+        ("send_email", {"to": "U2", "subject": "a", "body": "b", "first_line": "c", "reply_to": "d"},
+         ("send_email", {"to": "U2", "subject": "a", "body": "b"})),
+        ("resubmit_request", {"request_id": "L-1", "form": {"cc": ""}, "seen": "f"},
+         ("resubmit_request", {"request": "L-1", "form": {"cc": ""}})),
+        ("start_process", {"process": "trip", "form": {"to": "x"}, "seen": "f"},
+         ("start_process", {"process": "trip", "form": {"to": "x"}})),
+        ("start_process", {"process": "leave", "form": "x"}, ("start_process", {"process": "leave", "form": "x"})),
+        ("wiki__search", {"request_id": "L-1"}, ("wiki__search", {"request_id": "L-1"})),
+    ],
+)  # fmt: skip
+async def test_what_the_program_adds_to_a_call_is_not_told(
+    redis: Redis, tool: str, stored: dict[str, Any], offered: tuple[str, dict[str, Any]]
+) -> None:
+    assert name_offered_call(Bot(redis).handlers.turn_handler.loop.executor.find_tool, tool, stored) == offered
 
 
 async def test_older_runs_are_a_line_each_that_keeps_the_numbers(redis: Redis) -> None:

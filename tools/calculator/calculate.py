@@ -6,16 +6,17 @@ from typing import Any
 
 from pydantic import Field
 
+from tools.argument_names import ToolArgs
 from tools.calculator.formula import MAX_LENGTH, SHOWN_DIGITS, compute_expression
 from tools.error_advice import select_advice
-from tools.spec import FrozenModel, Privacy, TextRef, ToolOutcome
+from tools.spec import Privacy, TextRef, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 SHOWN_LENGTH = 120
 """Characters of a calculation that people see."""
 
 
-class CalculateArgs(FrozenModel):
+class CalculateArgs(ToolArgs):
     expression: str = Field(
         max_length=MAX_LENGTH,
         description="Numbers without thousands separators, + - * / ( ), `15%` for 15 of a hundred, amounts like "

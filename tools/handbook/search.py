@@ -6,12 +6,13 @@ from typing import Any
 
 from pydantic import Field
 
+from tools.argument_names import ToolArgs
 from tools.error_advice import select_advice
 from tools.handbook.folder import HandbookError, HandbookSnapshot
 from tools.handbook.ranking import extract_terms
 from tools.handbook.sections import Section
 from tools.paging import slice_page
-from tools.spec import FrozenModel, Privacy, TextRef, ToolError, ToolOutcome
+from tools.spec import Privacy, TextRef, ToolError, ToolOutcome
 from tools.tool import Tool, ToolContext
 
 PAGE_SIZE = 5
@@ -22,12 +23,12 @@ PAGE_LENGTH = 2_400
 """Characters of one page of a section: JSON at worst doubles them."""
 
 
-class SearchHandbookArgs(FrozenModel):
+class SearchHandbookArgs(ToolArgs):
     query: str = Field(max_length=300, description="The question or its key words; empty: everything.")
     page: int = Field(1, ge=1, le=1000, description=f"Of {PAGE_SIZE} each.")
 
 
-class ReadHandbookArgs(FrozenModel):
+class ReadHandbookArgs(ToolArgs):
     section: str = Field(max_length=300, description="As search_handbook gave it.")
     page: int = Field(1, ge=1, le=1000, description="Of a long section.")
 
