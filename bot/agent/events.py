@@ -55,8 +55,6 @@ class RunFinished:
     text: str
     unverified: tuple[str, ...] = ()
     """The parts that are still unsupported after the model was told."""
-    overclaims: bool = False
-    """It claims an action that no result mentions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,13 +20,14 @@ from bot.agent.formats.reply_text import strip_thinking
 from bot.agent.formats.text_format import rewrite_native_messages
 from bot.agent.formats.written_calls import has_marks
 from bot.agent.grounding.correction import (
-    UnsupportedParts,
     build_correction_request,
+    describe_findings,
     is_call_request,
+    needs_call,
     read_correction,
     shorten_findings,
 )
-from bot.agent.grounding.sources import GroundingFindings, GroundingSources
+from bot.agent.grounding.sources import GroundingFindings, GroundingSources, read_question
 from bot.agent.imitations import cut_imitations
 from bot.agent.limits import RemainingBudget, RunHalted, RunLimits, StopReason
 from bot.agent.model import Model, ModelReply
@@ -49,7 +50,7 @@ from bot.core import logs
 from bot.core.cancellation import StopEvent, WorkInterruptedError, interrupt_work
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
-from bot.core.run_state import ACTION_DOUBTS, LEAKS, CallRecord, CallStatus, RunState, fingerprint_call
+from bot.core.run_state import LEAKS, CallRecord, CallStatus, RunState, fingerprint_call
 from tools.characters import show_invisible
 from tools.privacy import classify_result
 from tools.requests.start_tools import StartTools
@@ -224,59 +225,43 @@ class AgentLoop:
         raise RunHalted(StopReason.MALFORMED)
 
     async def _ground_answer(self, context: StepContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
-        """The answer after a check of its support. Once per run the model is told which figures are unsupported, and
-        once which actions were not done. What is still unsupported then is marked. If the model returns nothing more,
-        its first answer stands."""
-        state, today = context.state, context.tool_context.now.date()
+        """The answer after a check of its support. Once per run the model is told what nothing supports, or that it has
+        called nothing for what the person wants. What is still unsupported then is marked. If the model returns nothing
+        more, its first answer stands."""
+        state = context.state
         answer = FinalAnswer(show_invisible(answer.text))
-        findings = await context.grounding.check_answer(answer.text, state, today)
-        if _needs_correction(state, findings):
+        found = await self._check_answer(context, answer)
+        is_idle = needs_call(read_question(state), answer.text, state)
+        if (found.unsupported or is_idle) and not state.was_corrected:
             state.was_corrected = True
-            if findings.actions:
-                state.result_counts[ACTION_DOUBTS] = 1
             with suppress(RunHalted, ModelRejectedError):
-                better = await self._request_correction(
-                    context, answer, UnsupportedParts(findings.figures.unsupported, findings.actions)
-                )
+                better = await self._request_correction(context, answer, found)
                 if isinstance(better, ToolCalls):
                     return better
                 answer = FinalAnswer(show_invisible(better.text))
-                findings = await context.grounding.check_answer(answer.text, state, today)
-        return self._build_run_finished(state, answer, findings)
+                found = await self._check_answer(context, answer)
+        state.claims, state.supported_claims = found.claim_count, found.claim_count - len(found.unsupported)
+        return RunFinished(answer.text, tuple(shorten_findings(found.unsupported)))
 
-    def _build_run_finished(self, state: RunState, answer: FinalAnswer, found: GroundingFindings) -> RunFinished:
-        figures = found.figures
-        state.claims, state.supported_claims = figures.claim_count, figures.claim_count - len(figures.unsupported)
-        return RunFinished(answer.text, tuple(shorten_findings(figures.unsupported)), bool(found.actions))
+    async def _check_answer(self, context: StepContext, answer: FinalAnswer) -> GroundingFindings:
+        return await context.grounding.check_answer(answer.text, context.state, context.tool_context.now.date())
 
     async def _request_correction(
-        self, context: StepContext, answer: FinalAnswer, wrong: UnsupportedParts
+        self, context: StepContext, answer: FinalAnswer, found: GroundingFindings
     ) -> ToolCalls | FinalAnswer:
         """The model's corrected answer, from a short request without tools; if it wants to call one, from a full
         request. Raises `RunHalted`, `ModelRejectedError`."""
         state, style = context.state, self.get_reply_format(context.state)
         reply, at_ms, ms = await self._request_timed_reply(
-            context, [], build_correction_request(answer.text, wrong, context.grounding.list_receipts(state)), ""
+            context, [], build_correction_request(answer.text, found), ""
         )
         state.record_model_call(self.prices.compute_usage(reply), at_ms, ms, "correction")
         sheet = self.selector.get_tool_prompt(style, state.offered_tools)
         decision = style.parse_reply(reply, sheet.callable_tools, most=self.limits.calls_per_reply)
         text = cut_imitations(read_correction(decision))
         if isinstance(decision, ToolCalls) or is_call_request(text):
-            doubt_messages = _build_doubt_messages(answer, wrong)
-            better = await self._request_usable_decision(context, *doubt_messages)
-            if isinstance(better, ToolCalls) or not (deeds := await self._find_false_claims(context, better)):
-                return better
-            # It wanted to call a tool, and only said so again.
-            return await self._request_usable_decision(
-                context, *doubt_messages, *_build_doubt_messages(better, UnsupportedParts(actions=deeds))
-            )
+            return await self._request_usable_decision(context, *_build_doubt_messages(answer, found))
         return FinalAnswer(text) if text else answer
-
-    async def _find_false_claims(self, context: StepContext, answer: FinalAnswer) -> Sequence[str]:
-        return (
-            await context.grounding.check_answer(answer.text, context.state, context.tool_context.now.date())
-        ).actions
 
     async def _request_decision(self, context: StepContext, more: Sequence[str]) -> Decision:
         """The decision in the next reply. `more`: messages after all of the run's own."""
@@ -465,13 +450,6 @@ def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
     return []
 
 
-def _needs_correction(state: RunState, found: GroundingFindings) -> bool:
-    """True if the model is to be told: once about figures, and once about actions even after that."""
-    return bool(found) and (
-        not state.was_corrected or (bool(found.actions) and ACTION_DOUBTS not in state.result_counts)
-    )
-
-
 def _remove_imitations(decision: Decision) -> Decision:
     """An answer without what only code writes. If nothing is left, it is no answer."""
     if isinstance(decision, MalformedReply) and decision.prose:
@@ -493,10 +471,10 @@ def _build_loop_note(text: str) -> str:
     return json.dumps({"role": "system", "content": text}, ensure_ascii=False)
 
 
-def _build_doubt_messages(answer: FinalAnswer, wrong: UnsupportedParts) -> tuple[str, str]:
-    """The model's answer, and its unsupported parts."""
+def _build_doubt_messages(answer: FinalAnswer, found: GroundingFindings) -> tuple[str, str]:
+    """The model's answer, and what is wrong with it."""
     said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
-    return said, _build_loop_note(DOUBT + wrong.describe_unsupported())
+    return said, _build_loop_note(DOUBT + describe_findings(found))
 
 
 @contextmanager

@@ -68,6 +68,29 @@ def name_offered_call(find_tool: FindTool, tool: str, args: Mapping[str, Any]) -
     return tool, {name: one for name, one in name_arguments(offered, args).items() if name in offered and one != ""}
 
 
+def list_undone_calls(state: RunState, is_gated: Callable[[str], bool]) -> list[CallRecord]:
+    """Gated calls that were asked for, and neither run nor asked for again; without those that were only called
+    wrongly, and those that wait for the person's words. `is_gated`: by the name of a tool."""
+    undone = list[CallRecord]()
+    for call, result in zip(state.calls, list_call_results(state), strict=True):
+        if not is_gated(call.tool):
+            continue
+        if call.approval or call.status is not CallStatus.FAILED:
+            alike = [one for one in undone if one.tool == call.tool]
+            again = next((one for one in alike if one.args == call.args), next(iter(alike), None))
+            undone = [one for one in undone if one is not again]
+        elif _is_left_undone(result) and all((one.tool, one.args) != (call.tool, call.args) for one in undone):
+            undone.append(call)
+    return undone
+
+
+def _is_left_undone(result: str) -> bool:
+    """True for a refusal that the person has to know of."""
+    error = _parse_result_object(result)
+    code = error.get("error")
+    return code == "one_at_a_time" or not (code in CALL_MISTAKES or error.get("ask_the_person"))
+
+
 def build_past_call(call: CallRecord, result: str) -> PastCall:
     """The remembered form of a call: bounded, without known secrets."""
     text = WAITING if call.status is CallStatus.AWAITING else result

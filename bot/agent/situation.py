@@ -61,7 +61,7 @@ class RunSituation:
 
     @property
     def days(self) -> str:
-        """The days in it, each with its weekday."""
+        """The days off by name in it, each with its weekday."""
         return describe_calendar_days(self.calendar, self.now.date())
 
 
@@ -84,13 +84,14 @@ def describe_today(caller: Caller, now: datetime) -> str:
 
 
 def describe_calendar_days(calendar: WorkCalendar, today: date) -> str:
-    """The days of the calendar, each with its weekday, which may support an answer."""
+    """The days off by name in the calendar, each with its weekday: they may support an answer. Any other day only says
+    when it is, not that something happens then."""
     return _describe_calendar(calendar.country, tuple(calendar.overrides.items()), today)[1]
 
 
 @lru_cache(maxsize=64)
 def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], today: date) -> tuple[str, str]:
-    """The calendar as the model reads it, and its days, one per line. Rendered once a day: it takes some
+    """The calendar as the model reads it, and its days off by name, one per line. Rendered once a day: it takes some
     milliseconds."""
     calendar = WorkCalendar(country, dict(overrides))
     days, monday = [today + n * DAY for n in range(CALENDAR_DAYS)], today - today.weekday() * DAY
@@ -107,7 +108,7 @@ def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], t
         name = ", ".join(one["en"] for one in holiday.holiday_names)[:MAX_HOLIDAY_NAME] or "a day off of the company"
         guess = ", not published yet" if holiday.is_estimated else ""
         lines.append(f"next holiday after that: {first} ({first:%a}){until}, {name}{guess}")
-    told = [f"{day} {day:%A} {_find_holiday_name(calendar, day)}".rstrip() for day in (*days, *later)]
+    told = [f"{day} {day:%A} {name}" for day in (*days, *later) if (name := _find_holiday_name(calendar, day))]
     return "\n".join(lines), "\n".join(told)
 
 

@@ -2,14 +2,14 @@
 
 No tool is offered, and the reply is only stored. A model that may believe its input writes it from untrusted text, so
 each line is checked against the turns themselves. If a line has a number, day, amount or name that they do not have, or
-an action that no receipt reports, the model is asked once more; a line that still has one is dropped. So a summary is
-as reliable as the turns that it replaces."""
+gives a request a state that is not on record, the model is asked once more; a line that still has one is dropped. What
+a summary says was done is no record of it: nothing that has consequences rests on it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Annotated, Any
@@ -18,11 +18,11 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from bot.agent import prompt
 from bot.agent.formats.reply_text import strip_thinking
-from bot.agent.grounding.actions import ActionEvidence, find_false_actions, list_action_statements
 from bot.agent.grounding.claims import collect_source_values, list_claims, list_people_meant
 from bot.agent.grounding.correction import shorten_findings
 from bot.agent.grounding.dates import list_relative_days
 from bot.agent.grounding.name_index import Spellings
+from bot.agent.grounding.records import RequestRecords, collect_records
 from bot.agent.grounding.sentences import normalize_text
 from bot.agent.grounding.sources import extract_receipt, is_doubtful, list_nobody, list_spellings
 from bot.agent.model import Model, ModelReply
@@ -86,14 +86,18 @@ class EarlierTurns:
         dated += [(self.notes, dated[0][1])] if self.notes and dated else []
         return {value for text, day in dated for value in collect_source_values(text, day, people)}
 
-    def list_action_records(self) -> Iterator[str]:
-        """The records of actions: receipts, other events and results, and the actions in the summary so far."""
-        yield from list_action_statements(self.notes)
+    def collect_records(self) -> RequestRecords:
+        """What is on record of requests: receipts, other events and results; and the summary so far, which was checked
+        when it was made."""
+        lines = list[str]()
         for entry in self.entries:
             if entry.is_answer:
-                yield extract_receipt(entry.content)
+                lines.append(extract_receipt(entry.content))
             elif entry.kind:
-                yield from (*parse_call_results(entry.content), *parse_own_words(entry.content))
+                lines += [*parse_call_results(entry.content), *parse_own_words(entry.content)]
+        records = collect_records([], lines)
+        records.add_statements(self.notes)
+        return records
 
 
 @dataclass(slots=True, kw_only=True)
@@ -185,14 +189,14 @@ def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: Seq
     mentioned_values = [collect_source_values(line, today, people) for line in lines]
     meant = {value for values in mentioned_values for value in values}
     known_values = SMALL_NUMBERS | old.collect_known_values(list_people_meant(meant, people))
-    records = list(old.list_action_records())
+    records = old.collect_records()
 
     def list_missing_values(line: str, values: set[str]) -> list[str]:
         claims = list_claims(line, today, people, whole=True)
         unsaid = [one.text for one in claims if known_values.isdisjoint(one.values)]
         loose = [value[1:].partition("/")[0] for value in sorted(values - known_values) if value.startswith(("#", "@"))]
-        undone = [line] if find_false_actions(line, ActionEvidence(load_earlier_lines=lambda: records)) else []
-        return list(dict.fromkeys([*unsaid, *loose, *list_relative_days(normalize_text(line)), *undone]))
+        wrong = records.find_wrong_states(line, is_complete=True)
+        return list(dict.fromkeys([*unsaid, *loose, *list_relative_days(normalize_text(line)), *wrong]))
 
     return [list_missing_values(line, values) for line, values in zip(lines, mentioned_values, strict=True)]
 

@@ -11,6 +11,7 @@ from bot.app.foundation import Foundation
 from bot.app.resources import Resources
 from bot.approvals.duplicates import DuplicateGuard
 from bot.approvals.stops import CardStopper
+from bot.conversation.agreements import AgreementAnswerer
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.compaction import HistoryCompactor
@@ -45,6 +46,7 @@ def build_turn_handler(parts: Foundation, loop: AgentLoop) -> TurnHandler:
             replies=replies,
             run_recorder=run_recorder,
         ),
+        agreements=AgreementAnswerer(approvals=stores.approvals, replies=replies, run_recorder=run_recorder),
         run_loader=_build_run_loader(parts, loop, budget),
         prompt_heads=PromptHeadBuilder(
             directory=platform.directory,

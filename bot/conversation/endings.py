@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bot.approvals.render import render_candidates
@@ -12,15 +13,21 @@ from bot.conversation.approver_answers import (
     build_approver_picker,
     find_manager,
 )
-from bot.conversation.progress import render_receipt, render_run_result
+from bot.conversation.progress import (
+    render_current_states,
+    render_receipt,
+    render_run_result,
+    render_undone_calls,
+)
 from bot.conversation.reply import DeliveryResult, MessageDelivery
 from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import OpenCard, Run, RunResult
+from bot.core.run_state import CallRecord
 from bot.queue.lanes import LaneItem, Lease
 from tools.people.names import format_people_names, get_person_language
-from tools.spec import Privacy
+from tools.spec import Privacy, ReceiptLine
 
 log = logs.get_logger(__name__)
 
@@ -55,10 +62,18 @@ class RunReplies:
         return self.chat.find_rate_slot(run.message.place)
 
     async def post_run_result(
-        self, run: Run, result: RunResult, *, again: bool, wait_ms: int | None, files: str = ""
+        self,
+        run: Run,
+        result: RunResult,
+        *,
+        again: bool,
+        wait_ms: int | None,
+        states: Sequence[ReceiptLine] = (),
+        undone: Sequence[CallRecord] = (),
+        files: str = "",
     ) -> DeliveryResult:
-        """Posts the answer: in the conversation if what the run has seen may be shown there. `files`: what is kept and
-        on no request yet."""
+        """Posts the answer: in the conversation if what the run has seen may be shown there. `states`: how requests
+        stand now; `undone`: what was asked for and not done; `files`: what is kept and on no request yet."""
         place, privacy, key = run.message.place, get_result_privacy(run, result), f"{run.id}:final"
         here, aside = await self.delivery.can_show_in(place, privacy), render_receipt(run, in_channel=True)
         in_channel = here and not place.direct
@@ -69,8 +84,9 @@ class RunReplies:
             manager = await find_manager(self.directory, run.message.person)
             button = (build_approver_button(run, manager),) if manager else ()
             post = replace(post, buttons=(*post.buttons, *button), picker=build_approver_picker(run))
-        if files:
-            post = replace(post, receipt="\n".join(filter(None, (post.receipt, files))))
+        now = render_current_states(states, run.language, in_channel=in_channel)
+        more = (post.receipt, now, render_undone_calls(undone, run.language), files)
+        post = replace(post, receipt="\n".join(filter(None, more)))
         return await self.delivery.deliver_message(
             place, run.message.person, post, privacy, key=key, again=again, wait_ms=wait_ms, receipt=aside
         )

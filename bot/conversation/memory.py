@@ -210,7 +210,7 @@ class ConversationMemory:
     def _build_effect_entries(self, run: Run, *, in_channel: bool = False) -> list[HistoryEntry]:
         """The run's changes and the unsupported parts of its answer. Empty if there are neither."""
         last = run.result
-        lines = [render_receipt(run, in_channel=in_channel)] if run.receipt_lines or (last and last.overclaims) else []
+        lines = [render_receipt(run, in_channel=in_channel)] if run.receipt_lines else []
         said = "\n".join(lines)
         if last and last.unverified and not in_channel:
             lines.append(NOT_VERIFIED + " · ".join(last.unverified))

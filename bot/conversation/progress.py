@@ -16,6 +16,7 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from bot.agent.events import RunStep
+from bot.agent.grounding.sentences import is_greeting
 from bot.agent.limits import StopReason
 from bot.approvals.authorization import RETRY_CHOICE
 from bot.chat.messages import (
@@ -39,7 +40,7 @@ from bot.core.errors import ChatBusyError, ChatError, ChatUnavailableError, Plac
 from bot.core.i18n import format_amount, load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Run, RunResult, RunStatus
 from bot.core.redaction import redact_text
-from bot.core.run_state import CallStatus, RunState
+from bot.core.run_state import CallRecord, CallStatus, RunState
 from bot.core.work_items import RefreshProgress, build_show_lane
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
@@ -58,20 +59,13 @@ ERROR_REASONS = frozenset({StopReason.FAILURES, StopReason.MALFORMED, StopReason
 _STEP_STATES = {CallStatus.SUCCEEDED: StepState.DONE, CallStatus.AWAITING: StepState.WAITING}
 _NUMBER = re.compile(r"^\d+\. ")
 SUBJECT_MAX = 80
+UNDONE_SHOWN, SHORT_VALUE = 3, 30
+"""How many calls are named that were not run, and the characters of a value by which one is recognized."""
 PLATFORM_ID = re.compile(r"[UW][A-Z0-9]{5,}")
 """Platform ids of people, which mean nothing to readers."""
 REASON_MAX = 160
 SESSION_TITLE_MAX = 80
 """Characters of a message that name its session."""
-_GREETING = re.compile(
-    r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
-    r"|hi|hello|hey|good (?:morning|afternoon|evening)|thanks?|thank you|thx|ok(?:ay)?|bye|there|so much|a lot"
-    r"|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])*+",
-    re.IGNORECASE,
-)
-"""A greeting: a message that asks for nothing."""
-GREETING_MAX = 40
-"""Longest greeting, in characters."""
 
 
 async def _is_never_late(run: str) -> bool:
@@ -327,10 +321,7 @@ def _build_feedback_buttons(run: Run) -> FeedbackButtons:
 def _is_small_talk(run: Run, result: RunResult) -> bool:
     """True for an answer to a greeting that looked nothing up, did nothing, and claims nothing else."""
     text = run.message.text.strip()
-    did_nothing = not (
-        run.state.calls or run.receipt_lines or result.stop_reason or result.overclaims or result.unverified
-    )
-    return did_nothing and len(text) <= GREETING_MAX and _GREETING.fullmatch(text) is not None
+    return not (run.state.calls or run.receipt_lines or result.stop_reason or result.unverified) and is_greeting(text)
 
 
 def describe_stop(run: Run, reason: StopReason, renewal: datetime) -> str:
@@ -367,11 +358,38 @@ def build_run_figures(state: RunState) -> dict[str, Any]:
 
 
 def render_receipt(run: Run, *, in_channel: bool = False) -> str:
-    """What the run changed, written by code from what happened: it contradicts a model that claims more. `in_channel`:
+    """What the run changed, written by code from what happened. `in_channel`:
     everybody there reads it, so a private change is only said to have been made."""
     effects = join_receipt_lines(run.receipt_lines, run.language, in_channel=in_channel)
-    suffix = "_though" if run.result is not None and run.result.overclaims else ""
-    return translate(f"receipt.{'changed' if effects else 'nothing'}{suffix}", run.language, effects=effects)
+    return translate(f"receipt.{'changed' if effects else 'nothing'}", run.language, effects=effects)
+
+
+def render_current_states(states: Sequence[ReceiptLine], language: str, *, in_channel: bool) -> str:
+    """How requests stand now, in one line; in a channel only those that may be shown there."""
+    shown = [one for one in states if not in_channel or decide_channel_disclosure(one.privacy) is Disclosure.HERE]
+    told = " · ".join(render_receipt_line(one, language) for one in shown)
+    return translate("receipt.now", language, states=told) if told else ""
+
+
+def render_undone_calls(calls: Sequence[CallRecord], language: str) -> str:
+    """What was asked for and not done, in one line."""
+    told = list[str]()
+    for call in calls[:UNDONE_SHOWN]:
+        subject = ", ".join(dict.fromkeys(_list_short_values(call.args)))[:SUBJECT_MAX]
+        action = _describe_action(call.tool, language)
+        told.append(translate("receipt.about", language, action=action, subject=subject) if subject else action)
+    return translate("receipt.undone", language, what=" · ".join(told)) if told else ""
+
+
+def _list_short_values(value: Any) -> Iterator[str]:
+    """What people recognize a call by: its days, figures and names."""
+    if isinstance(value, dict):
+        for one in value.values():
+            yield from _list_short_values(one)
+    elif isinstance(value, str | int | float):
+        text = " ".join(str(value).split())
+        if text and len(text) <= SHORT_VALUE and not PLATFORM_ID.fullmatch(text):
+            yield text
 
 
 def join_receipt_lines(receipt_lines: Sequence[ReceiptLine], language: str, *, in_channel: bool = False) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from bot.agent import prompt
 from bot.agent.grounding.sources import GroundingSources
@@ -14,10 +15,10 @@ from bot.chat.messages import ChatDirectory
 from bot.conversation.turn_context import TurnContext
 from bot.core.clock import Clock
 from bot.core.history_entries import PausedRun
-from bot.core.records import Run
 from bot.storage.runs import RunStore
 from tools.requests.processes import START_PROCESS
-from tools.tool import ToolServices
+from tools.requests.status import load_current_requests
+from tools.tool import ToolContext, ToolServices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class PromptHeadBuilder:
             [self.company_rules, *situation.grounding_texts, fields["content"]],
             messages,
             self.directory.list_people,
-            has_card=bool(situation.cards),
+            partial(load_current_requests, ToolContext(self.tool_services, context.caller, situation.now)),
             days=situation.days,
         )
         return [rules, *start, *([",".join(history)] if history else []), *end], sources
@@ -60,7 +61,11 @@ class PromptHeadBuilder:
             now_ms=self.clock.now_ms(),
             calendar=self.tool_services.calendar,
             direct=run.message.place.direct,
-            cards=[await self._name_card(one) for one in context.conversation.waiting if _is_own_card(one, run)],
+            cards=[
+                await self._name_card(one)
+                for one in context.conversation.waiting
+                if one.run != run.id and one.is_of(run.message.person, direct=run.message.place.direct)
+            ],
         )
 
     async def _name_card(self, card: PausedRun) -> PausedRun:
@@ -70,9 +75,3 @@ class PromptHeadBuilder:
             return card
         args = run.requested_card.proposal.args
         return replace(card, tool=name_offered_call(self.loop.executor.find_tool, card.tool, args)[0])
-
-
-def _is_own_card(one: PausedRun, run: Run) -> bool:
-    """True for a card from another run that this run's person waits for."""
-    is_own = one.person == run.message.person if one.person else run.message.place.direct
-    return is_own and one.run != run.id

@@ -13,11 +13,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStep, RunStopped, StepsFinished
+from bot.agent.grounding.sentences import find_requests, normalize_text
 from bot.agent.limits import DailyBudget
 from bot.agent.loop import AgentLoop
+from bot.agent.past_calls import list_undone_calls
+from bot.agent.recall import list_call_results
 from bot.approvals.duplicates import DuplicateGuard
 from bot.chat.ingress_gate import IngressGate
 from bot.chat.messages import ChatDirectory, Message
+from bot.conversation.agreements import AgreementAnswerer
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.endings import RunReplies
 from bot.conversation.file_intake import FileIntake, TakenFile, describe_file_troubles, describe_kept_files
@@ -41,10 +45,12 @@ from bot.core.errors import NEEDS_ADMINISTRATOR, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.logs import bind_context
 from bot.core.records import STOPPED_CHOICE, OpenCard, Run, RunResult, RunStatus
+from bot.core.run_state import CallStatus
 from bot.core.work_items import RefreshProgress, ResumeRun
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
-from tools.spec import Caller, Privacy
+from tools.requests.status import describe_current_states
+from tools.spec import Caller, Privacy, ReceiptLine
 from tools.tool import ToolContext, ToolServices
 
 DOWN_MAX_MS = 300_000
@@ -56,6 +62,7 @@ class TurnHandler:
     directory: ChatDirectory
     tool_services: ToolServices
     triage: MessageTriage
+    agreements: AgreementAnswerer
     run_loader: RunLoader
     prompt_heads: PromptHeadBuilder
     loop: AgentLoop
@@ -90,7 +97,8 @@ class TurnHandler:
             return writes
         context = await self.run_loader.load_or_start_run(lease, message, caller)
         bind_context(run=context.run.id)
-        return await self._run_agent(context)
+        writes = await self.agreements.answer_agreement(context)
+        return await self._run_agent(context) if writes is None else writes
 
     async def _take_files(self, lease: Lease, message: Message, caller: Caller) -> tuple[Message, list[TakenFile]]:
         """The message with its files, and what became of each; what could not be taken, or not read, is said
@@ -169,9 +177,8 @@ class TurnHandler:
                             self.progress.show_working(run)
                         case RunPaused():
                             return await self._pause_run(context, event)
-                        case RunFinished(text, unverified, overclaims):
-                            last = RunResult(text=text, unverified=unverified, overclaims=overclaims)
-                            return await self._finish_run(context, last)
+                        case RunFinished(text, unverified):
+                            return await self._finish_run(context, RunResult(text=text, unverified=unverified))
                         case RunStopped():
                             return await self._finish_run(context, self._describe_stop(context, event))
         except ModelUnavailableError as outage:
@@ -248,14 +255,27 @@ class TurnHandler:
     async def _post_run_result(self, context: TurnContext, result: RunResult, wait_ms: int | None) -> Sequence[Write]:
         run = context.run
         await self.progress.flush_lines(run, again=context.is_redelivery)
-        left = describe_kept_files(list_left_files(context), run.language)
         delivery_result = await self.replies.post_run_result(
-            run, result, again=context.is_redelivery, wait_ms=wait_ms, files=left
+            run,
+            result,
+            again=context.is_redelivery,
+            wait_ms=wait_ms,
+            states=await self._load_current_states(context, result),
+            undone=list_undone_calls(run.state, self.loop.executor.is_gated),
+            files=describe_kept_files(list_left_files(context), run.language),
         )
         await self.progress.settle_session(run, is_waiting=context.is_other_run_waiting)
         finish_writes = self.run_recorder.build_finish_writes(context, result, delivery_result)
         late = self.progress.build_refresh_request(run, context.lease.item.id)
         return [*finish_writes, *late, *build_release_writes(self.run_loader.keys, run, context.conversation.files)]
+
+    async def _load_current_states(self, context: TurnContext, result: RunResult) -> Sequence[ReceiptLine]:
+        """How the requests stand now that the answer names, or that the run has changed."""
+        caller, calls = context.caller, zip(context.run.state.calls, list_call_results(context.run.state), strict=True)
+        changed = [found for call, found in calls if call.approval and call.status is CallStatus.SUCCEEDED]
+        numbers = find_requests("\n".join([normalize_text(result.text), *changed]))
+        use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
+        return await describe_current_states(use, numbers)
 
     async def refresh_progress(self, lease: Lease, refresh: RefreshProgress) -> Sequence[Write]:
         """What shows a run catches up."""

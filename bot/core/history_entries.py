@@ -118,3 +118,7 @@ class PausedRun:
     """When its card was made (epoch ms); 0 in a record of an earlier version."""
     text: str = ""
     """The card in one line; empty where the conversation may not know it."""
+
+    def is_of(self, person: str, *, direct: bool) -> bool:
+        """True if this person waits for it. `direct`: in a DM, where nobody else does."""
+        return self.person == person if self.person else direct

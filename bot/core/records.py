@@ -51,7 +51,7 @@ class RunResult(FrozenModel):
     unverified: tuple[str, ...] = ()
     """The parts of the text that nothing supports, word for word."""
     overclaims: bool = False
-    """The text claims an action that no result mentions."""
+    """Of earlier versions, which read it."""
 
 
 class ApprovalWaiter(FrozenModel):

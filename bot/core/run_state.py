@@ -100,8 +100,6 @@ class Usage:
 
 LATE_REPLIES = "late"
 """The key of `RunState.result_counts` for replies that came too late. Fingerprints are longer."""
-ACTION_DOUBTS = "deeds"
-"""The key there for an answer that was held up because it claimed an action."""
 LEAKS = "leaks"
 """The key there for native replies with a call that was written as text."""
 
@@ -154,7 +152,7 @@ class RunState(BaseModel):
     """The highest privacy that the run has seen: it decides where the run's words may go. A record of an earlier
     version has none, so it counts as private."""
     was_corrected: bool = False
-    """The model was told which parts of its answer are unsupported."""
+    """The model was told what is wrong with its answer."""
     claims: int = 0
     """Number of claims in the answer (`bot.agent.grounding.claims`),"""
     supported_claims: int = 0
@@ -173,9 +171,7 @@ class RunState(BaseModel):
     @property
     def repeated_calls(self) -> int:
         """Calls that were made before and gave the same result."""
-        return sum(
-            times - 1 for made, times in self.result_counts.items() if made not in (LATE_REPLIES, ACTION_DOUBTS, LEAKS)
-        )
+        return sum(times - 1 for made, times in self.result_counts.items() if made not in (LATE_REPLIES, LEAKS))
 
     @property
     def is_uncounted_run(self) -> bool:

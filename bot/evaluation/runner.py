@@ -232,11 +232,6 @@ class ScenarioRun:
                 if stopped != (wanted.stopped or "")
                 else []
             ),
-            *(
-                ["the receipt does not contradict the answer"]
-                if wanted.contradicted and not _has_denial(answers)
-                else []
-            ),
         ]
 
     def _join_channel_texts(self) -> str:
@@ -313,15 +308,6 @@ def _check_script_end(script: ScenarioScriptModel | None) -> list[str]:
 def _has_sentence_start(line: str, key: str) -> bool:
     """A line that begins as this sentence does."""
     return any(line.startswith(words.partition("{")[0]) for words in load_sentences()[key].values())
-
-
-def _has_denial(answers: str) -> bool:
-    """A receipt says that it is what counts."""
-    ends = [
-        w.rpartition("。" if lang == "zh" else ".")[0][-12:]
-        for lang, w in load_sentences()["receipt.nothing_though"].items()
-    ]
-    return any(end in answers for end in ends)
 
 
 def _shorten_text(text: str) -> str:

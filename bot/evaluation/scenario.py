@@ -157,8 +157,6 @@ class ExpectedEvidence(ScenarioPart):
     """Why the last run stopped."""
     refused: tuple[str, ...] = ()
     """Codes of the refused presses, each at least once."""
-    contradicted: bool = False
-    """The receipt says that nothing was done, whatever the answer says."""
 
 
 class ScenarioCall(ScenarioPart):

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from bot.agent.grounding.correction import is_uncalled
 from bot.agent.model import Model, ModelReply
 from bot.agent.probe import OBJECT, WORD
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError
@@ -33,6 +34,8 @@ class ScenarioScriptModel:
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         if is_probe(messages):
             return ModelReply(text="Hello!")
+        if is_uncalled(messages):
+            return ModelReply(text="")  # its answer stands
         if not self.script:
             self.missing_replies += 1
             raise ScriptExhaustedError("the script has ended")

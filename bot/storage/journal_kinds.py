@@ -18,7 +18,7 @@ KINDS = frozenset(
         *("history.folded", "history.not_folded"),
         *("item.dead", "item.newer", "item.retried"),
         *("lane.caught_up", "lane.full"),
-        *("message.changed", "message.deleted", "message.empty", "message.ignored"),
+        *("message.agreed", "message.changed", "message.deleted", "message.empty", "message.ignored"),
         *("message.received", "message.too_long"),
         "model.down",
         "notice",

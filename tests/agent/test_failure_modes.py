@@ -134,9 +134,9 @@ MODES = (
     ),
     Mode(
         "an answer that claims an effect",
-        (GroundingSources.check_answer, render_receipt),
-        lambda one: [one.answer("邮件已发送。")] * 2,
-        "系统记录：这次没有做任何改动。如果上面说刚刚办了什么，以这一行为准。",
+        (render_receipt,),
+        lambda one: [one.answer("邮件已发送。")],
+        "系统记录：没有做任何改动",
         stops=False,
     ),
     Mode(
@@ -204,7 +204,7 @@ async def test_every_failure_mode_is_stopped_however_it_is_written(redis: Redis,
 async def test_negative_control_with_its_button_the_risky_action_is_done_once(redis: Redis, speaker: Speaker) -> None:
     bot = await lab_of(redis, speaker, [speaker.call("send_email", MAIL), speaker.answer("邮件已发送。")])
     await bot.press(bot.chat.cards()[0], "send")
-    assert len(bot.mailer.mails) == 1 and "以这一行为准" not in all_told(bot)
+    assert len(bot.mailer.mails) == 1 and "没有做任何改动" not in all_told(bot)
 
 
 # One guard after another
@@ -214,8 +214,14 @@ async def everyone() -> Sequence[Person]:
     return (ZHANG, LI, WANG)
 
 
+async def waits_for_li(numbers: Sequence[str]) -> Sequence[dict[str, Any]]:
+    """The engine's own words."""
+    known = {"L-0012": {"request": "L-0012", "status": "waiting", "waits_for": ["李四"], "summary": "500 CNY"}}
+    return [known[one] for one in numbers if one in known]
+
+
 def grounds(*history: str, facts: Sequence[str] = ()) -> GroundingSources:
-    return GroundingSources(facts, [*map(HistoryMessage, history)], everyone)
+    return GroundingSources(facts, [*map(HistoryMessage, history)], everyone, waits_for_li)
 
 
 def asked(text: str) -> RunState:
@@ -391,16 +397,26 @@ async def test_what_is_said_all_the_same_goes_out_marked_after_one_doubt(speaker
     assert isinstance(events[-1], RunFinished) and len(events[-1].unverified) == 4 and len(model.requests) == 4
 
 
+WRONG = ("L-0012 已通过。", "L-0012 has been rejected.", "L-0012 是 900 元。", "L-0012: 500 USD.")
+"""L-0012 waits, and is about 500 CNY."""
+
+
 @each
-async def test_a_false_deed_is_held_up_also_after_figures_and_once_a_run(speaker: Speaker) -> None:
-    claim, honest = speaker.answer("邮件已经发出去了。"), ModelReply("邮件还没有发。")
-    figures = speaker.answer("L-0099 是 800 元。")
-    script = [figures, ModelReply("CALL"), *looks(speaker, "nothing"), claim, honest]
-    events, _, _, model = await play(speaker, script, trace=asked("hi"), grounds=grounds())
-    assert events[-1] == RunFinished("邮件还没有发。") and len(model.requests) == 5
-    script = [claim, ModelReply("CALL"), *looks(speaker, "nothing"), claim, speaker.answer("never asked for")]
-    events, _, _, model = await play(speaker, script, trace=asked("hi"), grounds=grounds())
-    assert events[-1] == RunFinished("邮件已经发出去了。", overclaims=True) and len(model.requests) == 4
+async def test_what_the_engine_knows_better_is_held_up_once_and_the_request_is_short(speaker: Speaker) -> None:
+    long_ago, true = json.dumps({"role": "user", "content": "900 元 " * 5_000}), "L-0012（500 元）还在等李四。"
+    for wrong in WRONG:
+        script = [speaker.answer(wrong), ModelReply(true)]
+        events, _, trace, model = await play(speaker, script, trace=asked("L-0012 呢？"), grounds=grounds(long_ago))
+        assert events == [RunFinished(true)], "negative control: what is true is not"
+        system, user = model.requests[1]
+        assert [system["role"], user["role"]] == ["system", "user"], "neither rules nor history nor tools"
+        assert len(json.dumps(model.requests[1], ensure_ascii=False)) < 2_000
+        assert wrong in user["content"] and "status waiting; waits_for 李四; summary 500 CNY" in user["content"]
+        assert [one.outcome for one in trace.model_calls] == ["answer", "correction"]
+        script = [speaker.answer(wrong), ModelReply(wrong), speaker.answer("never asked for")]
+        events, _, _, model = await play(speaker, script, trace=asked("L-0012 呢？"), grounds=grounds())
+        assert isinstance(events[-1], RunFinished) and len(model.requests) == 2
+        assert events[-1].text == wrong and len(events[-1].unverified) == 1
 
 
 @each
@@ -458,42 +474,11 @@ async def test_what_the_model_wrote_into_a_call_supports_nothing_until_a_card_ha
 
 
 @each
-async def test_an_effect_that_never_was_is_held_up_to_it_and_the_request_is_short(speaker: Speaker) -> None:
-    for said, over in (("邮件已发送。", True), ("邮件还没有发送。", False)):
-        events, _, _, model = await play(speaker, [speaker.answer(said)] * 2, trace=asked("发邮件"), grounds=grounds())
-        assert events == [RunFinished(said, overclaims=over)]
-        assert len(model.requests) == (2 if over else 1), "and held up to it once"
-    long_ago = json.dumps({"role": "user", "content": "x" * 20_000})
-    script = [speaker.answer("邮件已发送。"), ModelReply("邮件还没有发，要现在发吗？")]
-    ground = grounds(long_ago)
-    events, _, trace, model = await play(speaker, script, trace=asked("发邮件"), grounds=ground)
-    assert events == [RunFinished("邮件还没有发，要现在发吗？")]
-    assert [one["role"] for one in model.requests[1]] == ["system", "user"], "neither rules nor history nor tools"
-    assert (
-        len(json.dumps(model.requests[1], ensure_ascii=False)) < 2_000
-        and "邮件已发送" in model.requests[1][1]["content"]
-    )
-    assert [one.outcome for one in trace.model_calls] == ["answer", "correction"]
-
-
-@each
-async def test_it_may_call_what_it_said_was_done(speaker: Speaker) -> None:
-    script = [speaker.answer("Paid: 5 CNY was transferred."), ModelReply("`CALL`."), speaker.call("pay", {"amount": 5})]
+async def test_it_may_call_a_tool_instead(speaker: Speaker) -> None:
+    script = [speaker.answer("L-0099 is paid: 800 CNY."), ModelReply("`CALL`."), speaker.call("pay", {"amount": 5})]
     events, bench, _, model = await play(speaker, script, trace=asked("pay 5 CNY"), grounds=grounds())
     assert isinstance(events[-1], RunPaused) and bench.ran == [] and len(model.requests) == 3
-    assert "Not done" in model.requests[2][-1]["content"], "a whole step, and it knows what was wrong"
-
-
-@each
-async def test_who_wants_to_call_and_only_says_so_again_is_told_once_more(speaker: Speaker) -> None:
-    claim = speaker.answer("Paid: 5 CNY was transferred.")
-    for again in (claim, speaker.answer("I'll submit the payment right away.")):
-        script = [claim, ModelReply("CALL"), again, speaker.call("pay", {"amount": 5})]
-        events, _, _, model = await play(speaker, script, trace=asked("pay 5 CNY"), grounds=grounds())
-        assert isinstance(events[-1], RunPaused) and len(model.requests) == 4
-    script = [claim, ModelReply("CALL"), claim, claim, speaker.answer("never asked for")]
-    events, _, _, model = await play(speaker, script, trace=asked("pay 5 CNY"), grounds=grounds())
-    assert events == [RunFinished("Paid: 5 CNY was transferred.", overclaims=True)] and len(model.requests) == 4
+    assert "Not supported" in model.requests[2][-1]["content"], "a whole step, and it knows what was wrong"
 
 
 # A risky action

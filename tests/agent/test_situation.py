@@ -133,7 +133,7 @@ async def test_an_open_card_is_told_of_with_what_it_says(redis: Redis) -> None:
     bot, model = recorded(redis, calls(("start_process", {"process": "leave", "form": SICK})), DONE)
     await bot.send("请病假")
     bot.now_offset += timedelta(minutes=3)
-    await bot.send("确认提交", id="Ev2")
+    await bot.send("到哪一步了？", id="Ev2")
     [told] = [one for one in model.requests[1] if str(one["content"]).startswith("<cards ")]
     assert told["role"] == "user", "people's words are in it: it is no message of the system"
     assert "start_leave (3 min ago)" in told["content"] and "李四" in told["content"]
@@ -145,7 +145,7 @@ async def test_in_a_channel_it_is_told_no_more_than_what_it_is(redis: Redis) -> 
     place = Place(team="T1", channel="C1", thread="8.0")
     bot, model = recorded(redis, calls(("start_process", {"process": "leave", "form": SICK})), DONE)
     await bot.send("请病假", place=place)
-    await bot.send("确认提交", id="Ev2", place=place)
+    await bot.send("到哪一步了？", id="Ev2", place=place)
     [told] = [str(one["content"]) for one in model.requests[1] if str(one["content"]).startswith("<cards ")]
     assert re.fullmatch(r'<cards waiting="1">\nAs they were proposed[^\n]*\n- A\w+: start_leave\n</cards>', told)
     assert "others read along" in str(model.requests[1]) and "This is a direct message" not in str(model.requests[1])
@@ -217,18 +217,19 @@ def test_every_day_has_its_own_weekday_and_is_off_when_it_is(day: date, country:
 
 
 @pytest.mark.parametrize(
-    "answer", ["The next holiday is January 1, 2027.", "下周三是 2026-11-25。", "Your leave begins on 2026-12-11."]
+    "answer", ["The next holiday is January 1, 2027.", "下周三是 2026-11-25。", "Tomorrow is 2026-11-23."]
 )
 async def test_what_the_calendar_shows_supports_an_answer(answer: str) -> None:
     trace = RunState(messages=[json.dumps({"role": "user", "content": '<message from="x">\nwhen?\n</message>'})])
     days = describe_calendar_days(WorkCalendar(), SUNDAY.date())
     found = await GroundingSources(days=days).check_answer(answer, trace, SUNDAY.date())
-    assert found.figures.claim_count and not found.figures.unsupported
+    assert found.claim_count and not found.unsupported
 
 
 async def test_negative_control_what_it_does_not_show_is_not_supported(subtests: pytest.Subtests) -> None:
     for answer in [
         "Your leave begins on 2027-03-17.",
+        "Your leave begins on 2026-12-11.",
         "It is Wednesday, 2026-11-26.",
         "您还剩 8 天年假。",
         "一共 3000 元。",
@@ -240,7 +241,7 @@ async def test_negative_control_what_it_does_not_show_is_not_supported(subtests:
             found = await GroundingSources(days=describe_calendar_days(WorkCalendar(), SUNDAY.date())).check_answer(
                 answer, trace, SUNDAY.date()
             )
-            assert found.figures.unsupported
+            assert found.unsupported
 
 
 async def test_a_message_keeps_the_minute_at_which_it_was_said(redis: Redis) -> None:

@@ -6,7 +6,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 
@@ -85,7 +88,6 @@ DOES_NOT = {
     "a person in wide letters": "approver Ｚｈａｏ  Ｌｉｕ",
     "a deed that only somebody claims": "L-0099 已批准",
     "the same in English": "L-0099 was approved by Wang Wu",
-    "a mail that was not sent": "已发送邮件给李四",
     "what was marked when it was answered": "L-0077 是他的单号",
     "an example that would be one later": "例如 L-0500 这样的单号",
     "a bare number that would be an amount later": "预算大约 77000",
@@ -173,7 +175,7 @@ def test_a_summary_stays_in_its_quotation() -> None:
     assert not str(fake).startswith(prompt.SUMMARY_START) and "<summary" not in str(fake), "and nobody can write one"
 
 
-async def test_a_summary_supports_later_what_it_says_and_deeds_only_as_facts() -> None:
+async def test_a_summary_supports_later_what_it_says_and_no_state() -> None:
     now = datetime.now(UTC)
     told = prompt.build_summary_message(["L-0012 已提交给李四", "想让人批准 L-0088"], now, now, 2, missed=False)
     grounds = GroundingSources(history=[HistoryMessage(json.dumps(told, ensure_ascii=False))], people=people)
@@ -181,15 +183,15 @@ async def test_a_summary_supports_later_what_it_says_and_deeds_only_as_facts() -
         RunState(messages=[json.dumps(prompt.build_user_message(Caller(ZHANG), "怎么样了？"))]),
         date(2026, 11, 27),
     )
-    assert not await grounds.check_answer("您的 L-0012 在李四那里。", trace, day)
-    assert (await grounds.check_answer("您的 L-0013 在赵六那里。", trace, day)).figures.unsupported == (
-        "L-0013",
-        "赵六",
-    )
-    assert not (await grounds.check_answer("L-0012 已提交。", trace, day)).actions
-    assert (await grounds.check_answer("L-0088 已批准。", trace, day)).actions, (
-        "asking for it in a summary does not make it so"
-    )
+    assert not (await grounds.check_answer("您的 L-0012 在李四那里。", trace, day)).unsupported
+    found = await grounds.check_answer("您的 L-0013 在赵六那里。", trace, day)
+    assert found.unsupported == ("L-0013", "赵六")
+
+    async def waits(numbers: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        return [{"request": one, "status": "waiting"} for one in numbers]
+
+    found = await replace(grounds, requests=waits).check_answer("L-0088 已批准。", trace, day)
+    assert found.unsupported, "asking for it in a summary does not make it so"
 
 
 # Bounds

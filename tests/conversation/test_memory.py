@@ -483,16 +483,16 @@ async def test_what_a_call_was_given_supports_figures_and_no_deed(redis: Redis) 
     await told(bot, "邮件里写的是哪天？", "Ev3")
     assert bot.chat.texts()[-1] == "邮件里写的是 2026-12-24。"
     await told(bot, "L-0077 呢？", "Ev4")
-    assert "以这一行为准" in bot.chat.posts[-1].post.receipt
+    assert "L-0077" not in bot.chat.posts[-1].post.receipt, "the engine knows nothing of it"
     await bot.press(bot.chat.cards()[0], "send")
     await told(bot, "L-0077 呢？", "Ev5")
-    assert len(bot.mailer.mails) == 1 and "以这一行为准" in bot.chat.posts[-1].post.receipt
+    assert len(bot.mailer.mails) == 1 and "L-0077" not in bot.chat.posts[-1].post.receipt
 
 
 async def test_what_was_quoted_bears_out_no_deed_and_what_was_told_does(redis: Redis) -> None:
     bot = await assigned(redis, [ModelReply("L-0001 已经驳回了。"), *[ModelReply("给王五的邮件已经发出了。")] * 4])
     await bot.press(bot.chat.cards("DU2")[0], "reject", "U2", form={"opinion": "给王五的邮件已经发出了"})
     await told(bot, "怎么样了？", "Ev1")
-    assert "以这一行为准" not in bot.chat.posts[-1].post.receipt
+    assert "⚠" not in bot.chat.texts()[-1] and "现在：L-0001 已驳回" in bot.chat.posts[-1].post.receipt
     await told(bot, "邮件呢？", "Ev2")
-    assert "以这一行为准" in bot.chat.posts[-1].post.receipt
+    assert bot.chat.posts[-1].post.receipt == "系统记录：没有做任何改动"

@@ -154,14 +154,14 @@ async def test_steps_that_come_too_fast_are_shown_together_and_the_last_word_kee
 
 
 async def test_what_an_answer_claims_and_nothing_supports_is_kept_with_it(redis: Redis) -> None:
-    bot = Bot(redis, [ModelReply(text="邮件已经发出去了。")] * 9)
+    bot = Bot(redis, [ModelReply(text="邮件已经发出去了。")])
     await bot.send("给李四发邮件", id="Ev1")
     bot.model.script[:] = [ModelReply(text="就是 L-0099，500 元。")] * 9
     await bot.send("L-0099 呢", id="Ev2")
     first, second = await load_run(bot, "Ev1"), await load_run(bot, "Ev2")
     assert first.result is not None and second.result is not None
-    assert (first.result.overclaims, first.result.unverified) == (True, ())
-    assert (second.result.overclaims, second.result.unverified) == (False, ("500 元",))
+    assert (first.result.unverified, second.result.unverified) == ((), ("500 元",))
+    assert all("没有做任何改动" in one.post.receipt for one in bot.chat.posts)
 
 
 # Going on after a button

@@ -105,7 +105,6 @@ async def test_negative_control_an_expectation_that_is_not_met_fails() -> None:
         half.model_copy(update={"evidence": half.evidence.model_copy(update={"unverified": ("L-0001",)})}),
         half.model_copy(update={"evidence": half.evidence.model_copy(update={"stopped": "steps"})}),
         half.model_copy(update={"evidence": half.evidence.model_copy(update={"refused": ("own",)})}),
-        half.model_copy(update={"evidence": half.evidence.model_copy(update={"contradicted": True})}),
         half.model_copy(update={"act": (*half.act, half.act[-1])}),
     ]
     trials = await played(wrong)

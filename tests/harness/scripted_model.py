@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from bot.agent.grounding.correction import is_uncalled
 from bot.agent.model import Messages, ModelReply
 
 Scripted = ModelReply | BaseException | Callable[[Messages], Awaitable[ModelReply]]
@@ -20,6 +21,8 @@ class ScriptedModel:
     requests: list[Messages] = field(default_factory=list)
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+        if is_uncalled(messages):
+            return ModelReply(text="")  # its answer stands: no script has a reply to this
         self.requests.append(json.loads(f"[{','.join(messages)}]"))
         turn = self.script.pop(0) if self.script else ModelReply(text="done")
         if isinstance(turn, BaseException):

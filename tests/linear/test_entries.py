@@ -19,11 +19,12 @@ from bot.agent import prompt
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.grounding import actions, claims
+from bot.agent.grounding import claims, records
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.situation import build_cards_message
 from bot.agent.summary import parse_summary_lines
 from bot.chat.slack import text as slack_text
+from bot.conversation import agreements
 from bot.core import logs, media
 from bot.core.errors import FileRefusedError
 from bot.core.history_entries import PausedRun
@@ -95,7 +96,8 @@ ENTRIES: dict[str, Callable[[str], object]] = {
     "native arguments": call,
     "native arguments, an object": wrapped("{'a': [", "]}", call),
     "claims": lambda text: claims.check_claims(text, [claims.ClaimSource(text)], TODAY, PEOPLE),
-    "actions": lambda text: actions.find_false_actions(text, actions.ActionEvidence(results=[text], people=PEOPLE)),
+    "states": lambda text: records.collect_records([(text, None)], [text]).find_wrong_states(text),
+    "agreement": agreements.is_agreement,
     "template": completeness.is_template,
     "a mail": lambda text: completeness.require_complete_draft(text[:200], text, 200, WHOLE),
     "sections": lambda text: sections.split_sections("a.md", text),

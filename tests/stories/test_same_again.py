@@ -23,14 +23,14 @@ def observed(messages: Messages) -> str:
 # A call that waits already
 
 
-async def test_a_typed_confirmation_makes_no_second_card(empty: Office) -> None:
+async def test_asking_for_the_same_again_makes_no_second_card(empty: Office) -> None:
     model = ScriptedModel([expense(), expense(), ModelReply(text="请在上面的卡片上按「确认」。"), DONE])
     async with empty.opened(model=model):
         here = empty.dm(ZHANG)
         await empty.says(ZHANG, "报销 500 元差旅费，去上海开会，审批人李四")
         card = kept(await empty.card(here))
         [approval] = await empty.approvals.list_open_approvals()
-        assert "请在上面的卡片上按" in await empty.answer(ZHANG, "确认")
+        assert "请在上面的卡片上按" in await empty.answer(ZHANG, "就是这笔，报销吧")
         await empty.quiet()
         assert [one["ts"] for one in empty.cards(here)] == [card["ts"]], "one call, one card"
         told = observed(model.requests[2])
@@ -58,7 +58,7 @@ async def test_without_the_check_two_cards_stand_and_two_expenses_come_to_be(
         here = empty.dm(ZHANG)
         await empty.says(ZHANG, "报销")
         await empty.card(here)
-        await empty.says(ZHANG, "确认")
+        await empty.says(ZHANG, "就是这笔，报销吧")
         await empty.card(here, count=2)
         for card in kept_all(empty, here):
             await empty.press(ZHANG, card, "confirm")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from pydantic import Field
@@ -14,7 +16,15 @@ from tools.paging import PAGE, slice_page
 from tools.people.names import format_people_names
 from tools.privacy import classify_card, classify_request, classify_summary
 from tools.requests.timeline import NOTHING_SAID, build_timeline, format_timeline
-from tools.spec import Privacy, ProcessDiagram, TextRef, ToolError, ToolOutcome, choose_most_private
+from tools.spec import (
+    Privacy,
+    ProcessDiagram,
+    ReceiptLine,
+    TextRef,
+    ToolError,
+    ToolOutcome,
+    choose_most_private,
+)
 from tools.tool import Tool, ToolContext
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.state import Request, Status, TaskKind
@@ -22,6 +32,9 @@ from tools.workflow.process.definition import Process, format_request_line
 from tools.workflow.process.forms import PERSONS
 
 UNREADABLE = "cannot be shown: its version of the process cannot be read here; an administrator has to look"
+
+MAX_CURRENT = 5
+"""Most requests whose state is looked up for one answer."""
 
 log = logging.getLogger(__name__)
 
@@ -140,6 +153,29 @@ async def can_read_request(context: ToolContext, request: Request) -> bool:
             for person in dict.fromkeys(away)
         ]
     )
+
+
+async def load_current_requests(context: ToolContext, numbers: Sequence[str]) -> list[dict[str, Any]]:
+    """Requests as they are now, as in a list. Those that do not exist, that the caller may not read, or that the engine
+    cannot tell are left out."""
+    found = list[dict[str, Any]]()
+    for number in numbers[:MAX_CURRENT]:
+        with suppress(ToolError):
+            found.append(await describe_request(context, await require_readable_request(context, number)))
+    return found
+
+
+async def describe_current_states(context: ToolContext, numbers: Sequence[str]) -> list[ReceiptLine]:
+    """How requests stand now, for people; without those that `load_current_requests` leaves out."""
+    states = list[ReceiptLine]()
+    for number in numbers[:MAX_CURRENT]:
+        with suppress(ToolError):
+            request = await require_readable_request(context, number)
+            key = request.display_status if request.waits_for or not request.is_running else "open"
+            names = await format_people_names(context.services.directory, request.waits_for)
+            text = TextRef(key=f"now.{key}", params={"request": request.id, "names": names})
+            states.append(ReceiptLine(text=text, privacy=await classify_summary(context, request)))
+    return states
 
 
 async def describe_request(context: ToolContext, request: Request) -> dict[str, Any]:

@@ -1,25 +1,36 @@
 """Finds the claims in an answer and checks them against what was seen. Pure.
 
-Claims are numbers of requests and tasks, mail addresses, amounts, balances, counts, days and names of people in the
-directory, each in its usual Chinese and English spellings, normalized to one form. A claim is supported if a source has
-it in any spelling, or if it follows from the sources: an amount as a sum, a difference or a product, a day by a
-duration. A date with a wrong weekday is never supported. If it is unclear whether something is a claim, it is none: a
-false alarm costs more trust than a miss, because everything with consequences is on a card that code has written."""
+Claims are numbers of requests and tasks, mail addresses, amounts, balances, days and names of people in the directory,
+each in its usual Chinese and English spellings, normalized to one form. A claim is supported if a source has it in any
+spelling, or if it follows from the sources: an amount as a sum, a difference or a product within one currency, a day by
+a duration. A sentence about one request is checked against what is known of that request. A date with a wrong weekday
+is never supported. If it is unclear whether something is a claim, it is none: a false alarm costs more trust than a
+miss, because everything with consequences is on a card that code has written."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from enum import Enum
-from itertools import islice
+from functools import partial
+from itertools import accumulate, combinations, islice
 
 from bot.agent.grounding import numbers
 from bot.agent.grounding.dates import DAY, DayMention, DayParser, is_definite_day, is_derived_day
 from bot.agent.grounding.name_index import Spellings, format_person_value, index_names, is_full_name
-from bot.agent.grounding.sentences import IDENTIFIER, blank_examples, blank_unstated, normalize_text, split_clauses
+from bot.agent.grounding.sentences import (
+    IDENTIFIER,
+    blank_examples,
+    blank_unstated,
+    find_requests,
+    normalize_text,
+    split_clauses,
+    split_sentences,
+)
 
 _MAIL = re.compile(r"(?<![a-z0-9._%+-])[a-z0-9._%+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})+", re.I)
 _ABOUT = re.compile(r"(?:约|大约|大概|将近|近|左右|about|around|roughly|nearly|approximately)\s{0,2}$", re.I)
@@ -31,8 +42,10 @@ _OPEN = re.compile(
 )
 MAX_CLAIMS = 200
 """Most claims of one kind that are checked: nobody reads an answer with more."""
-MAX_OPERANDS, MAX_SUMS, MAX_DAYS, MAX_DURATIONS = 60, 2_000, 60, 40
-"""What is used from the sources in calculations: amounts, sums of neighbours, days, durations."""
+MAX_REQUESTS = 20
+"""Most requests whose sentences are looked at one by one."""
+MAX_OPERANDS, MAX_SUMMANDS, MAX_DAYS, MAX_DURATIONS = 60, 13, 60, 40
+"""What is used from the sources in calculations: amounts, neighbours in a sum, days, durations."""
 MIN_OPERAND = 20
 """A smaller amount is no operand: small numbers are everywhere, and could produce any figure."""
 
@@ -42,7 +55,6 @@ class ClaimKind(Enum):
     """A request number, an address, a person: it is there or not."""
     AMOUNT = "amount"
     BALANCE = "balance"
-    COUNT = "count"
     DAY = "day"
     MISDATED = "misdated"
 
@@ -57,6 +69,10 @@ class Claim:
     kind: ClaimKind = ClaimKind.NAMED
     is_about: bool = False
     """An amount that is said to be rounded."""
+    currencies: frozenset[str] = frozenset()
+    """The currencies that an amount may be in; empty if its words name none."""
+    request: str = ""
+    """The one request that its sentence is about, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +81,7 @@ class ClaimSource:
 
     text: str
     is_wish: bool = False
-    """The person's own words, or a call's arguments. A wish supports no balance and no count."""
-    counts: frozenset[int] = frozenset()
-    """Numbers of entries of a kind in it."""
+    """The person's own words, or a call's arguments. A wish supports no balance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,38 +98,59 @@ class SourceValues:
     """All values in the sources."""
 
     values: set[str] = field(default_factory=set)
-    amounts: dict[int, None] = field(default_factory=dict)
-    """In hundredths, in order."""
-    sums: set[int] = field(default_factory=set)
-    """Of neighbouring amounts."""
+    currencies: dict[int, set[str]] = field(default_factory=dict)
+    """Amount in hundredths → the currencies that sources give it in; an empty text where one names none."""
+    rows: dict[str, list[int]] = field(default_factory=dict)
+    """Currency → amounts in hundredths, in order; an empty text for those without one."""
     factors: dict[int, None] = field(default_factory=dict)
     days: dict[str, None] = field(default_factory=dict)
     lengths: dict[Decimal, None] = field(default_factory=dict)
-    """In days, of all sources;"""
+    """In days."""
     balances: set[Decimal] = field(default_factory=set)
-    """and of those that are no wish."""
-    figures: set[Decimal] = field(default_factory=set)
-    """Any number that is no wish."""
-    counts: set[int] = field(default_factory=set)
+    """What sources say is left of an allowance (days); no wishes."""
+
+
+Records = Mapping[str, Sequence[str]]
+"""Number of a request → what results say of it."""
 
 
 def check_claims(
-    answer: str, sources: Iterable[ClaimSource], today: date, people: Sequence[Spellings] = ()
+    answer: str,
+    sources: Iterable[ClaimSource],
+    today: date,
+    people: Sequence[Spellings] = (),
+    records: Records | None = None,
 ) -> ClaimCheckResult:
     """The unsupported claims of `answer`. `today`: relative days are counted from it; `people`: those of the directory.
-    `sources` is not read if there are no claims."""
+    `sources` is not read if there are no claims. `records`: what alone supports figures, days and people in a sentence
+    about one of these requests."""
     calendar = DayParser(today)
     claims = list(_find_claims(answer, calendar, people))
     if not claims:
         return ClaimCheckResult()
     meant, kinds = {value for one in claims for value in one.values}, {one.kind for one in claims}
     concerned = list_people_meant(meant, people)
-    values = SourceValues(days={today.isoformat(): None})
-    for source in sources:
-        _add_source(values, source, calendar, concerned, kinds)
-    values.values |= _list_agreeing_days(answer, calendar)
-    missing = tuple(one.text for one in claims if not _is_supported(values, one))
-    return ClaimCheckResult(len(claims), missing)
+    agreeing, known = _list_agreeing_days(answer, calendar), dict[str, SourceValues]()
+
+    def load_values(request: str, sources: Iterable[ClaimSource]) -> SourceValues:
+        if request not in known:
+            known[request] = SourceValues(values=set(agreeing), days={today.isoformat(): None})
+            for source in sources:
+                _add_source(known[request], source, calendar, concerned, kinds)
+        return known[request]
+
+    everything, missing = load_values("", sources), list[str]()
+    for one in claims:
+        lines = (records or {}).get(one.request, ())
+        own = load_values(one.request, map(ClaimSource, lines)) if lines else everything
+        if not _is_supported(own if _says_anything_of(own, one.kind) else everything, one):
+            missing.append(one.text)
+    return ClaimCheckResult(len(claims), tuple(missing))
+
+
+def _says_anything_of(values: SourceValues, kind: ClaimKind) -> bool:
+    """True if what is known of a request has figures of this kind."""
+    return (kind is ClaimKind.AMOUNT and bool(values.currencies)) or (kind is ClaimKind.DAY and len(values.days) > 1)
 
 
 def list_claims(answer: str, today: date, people: Sequence[Spellings] = (), *, whole: bool = False) -> Iterator[Claim]:
@@ -126,23 +161,38 @@ def list_claims(answer: str, today: date, people: Sequence[Spellings] = (), *, w
 def _find_claims(
     answer: str, calendar: DayParser, people: Sequence[Spellings], *, whole: bool = False
 ) -> Iterator[Claim]:
-    text, seen = normalize_text(answer), set[tuple[ClaimKind, frozenset[str]]]()
+    text, seen = normalize_text(answer), set[Claim]()
     text = text if whole else blank_examples(text)
     facts = text if whole else blank_unstated(text)
-    _, exact = _extract_identifiers(text)
-    plain_text, _ = _extract_identifiers(facts)
-    claim_streams: Sequence[Iterator[Claim]] = (
-        iter(exact),
-        _find_date_claims(plain_text, calendar),
-        _find_relative_day_claims(facts, calendar),
-        _find_figure_claims(DAY.sub(" ", plain_text)),
-        _find_person_claims(facts, people),
-        _find_misdated_claims(plain_text, calendar),
-    )
+    claim_streams: list[Iterator[Claim]] = [iter(_extract_identifiers(text)[1])]
+    for request, part in _split_by_request(facts).items():
+        plain_text, _ = _extract_identifiers(part)
+        for stream in (
+            _find_date_claims(plain_text, calendar),
+            _find_relative_day_claims(part, calendar),
+            _find_figure_claims(DAY.sub(" ", plain_text)),
+            _find_person_claims(part, people),
+            _find_misdated_claims(plain_text, calendar),
+        ):
+            claim_streams.append(map(partial(_assign_request, request), stream))
     for one in (claim for claims in claim_streams for claim in islice(claims, MAX_CLAIMS)):
-        if one.values and (one.kind, one.values) not in seen:
-            seen.add((one.kind, one.values))
+        key = replace(one, text="", is_about=False)
+        if one.values and key not in seen:
+            seen.add(key)
             yield one
+
+
+def _assign_request(request: str, claim: Claim) -> Claim:
+    return replace(claim, request=request)
+
+
+def _split_by_request(facts: str) -> dict[str, str]:
+    """The sentences about one request each, by its number; all others by an empty text."""
+    parts = defaultdict[str, list[str]](list)
+    for sentence in split_sentences(facts):
+        requests = find_requests(sentence)
+        parts[requests[0] if len(requests) == 1 and len(parts) < MAX_REQUESTS else ""].append(sentence)
+    return {request: "".join(sentences) for request, sentences in parts.items()}
 
 
 def collect_source_values(source: str, today: date, people: Sequence[Spellings] = ()) -> set[str]:
@@ -198,15 +248,13 @@ def _add_source(
     wanted_kinds = set(kinds)
     if ClaimKind.DAY in wanted_kinds:
         _add_source_days(values, text, plain_text, calendar)
-    wants_figures = bool(wanted_kinds & {ClaimKind.AMOUNT, ClaimKind.BALANCE, ClaimKind.COUNT})
-    figures = DAY.sub(" ", plain_text) if wants_figures or ClaimKind.DAY in wanted_kinds else ""
-    if wants_figures:
-        _add_source_figures(values, figures, source)
-    if wanted_kinds & {ClaimKind.BALANCE, ClaimKind.DAY}:
-        spans = {one.value: None for one in islice(numbers.find_durations(figures), MAX_DURATIONS)}
-        values.lengths |= spans
-        values.balances |= set() if source.is_wish else set(spans)
-    values.counts |= source.counts
+    figures = DAY.sub(" ", plain_text)
+    if ClaimKind.AMOUNT in wanted_kinds:
+        _add_source_figures(values, figures)
+    if ClaimKind.DAY in wanted_kinds:
+        values.lengths |= {one.value: None for one in islice(numbers.find_durations(figures), MAX_DURATIONS)}
+    if ClaimKind.BALANCE in wanted_kinds and not source.is_wish:
+        values.balances |= {one.value for one in islice(numbers.find_balances(figures), MAX_DURATIONS)}
 
 
 def _add_source_days(values: SourceValues, text: str, rest: str, calendar: DayParser) -> None:
@@ -216,25 +264,19 @@ def _add_source_days(values: SourceValues, text: str, rest: str, calendar: DayPa
     values.days |= dict.fromkeys(islice(sorted(days), MAX_DAYS))
 
 
-def _add_source_figures(values: SourceValues, text: str, source: ClaimSource) -> None:
-    row = list[int]()
-    for pattern in (numbers.find_numbers, numbers.find_amounts):
-        for mention in pattern(text):
-            values.values.add(f"#{numbers.format_number(mention.value)}")
-            if not source.is_wish:
-                values.figures.add(mention.value)
-            cents = mention.value * 100
-            if cents == int(cents) and mention.value >= MIN_OPERAND:
-                values.amounts[int(cents)] = None
-                row.append(int(cents))
-            if mention.value == int(mention.value) and 2 <= mention.value <= 400:
-                values.factors[int(mention.value)] = None
-    for start in range(min(len(row), MAX_OPERANDS)):
-        total = row[start]
-        for value in row[start + 1 : start + 13]:
-            total += value
-            if len(values.sums) < MAX_SUMS:
-                values.sums.add(total)
+def _add_source_figures(values: SourceValues, text: str) -> None:
+    amounts = [(one, numbers.find_currencies(one.text) or {""}) for one in numbers.find_amounts(text)]
+    bare = [(one, {""}) for one in numbers.find_numbers(numbers.AMOUNT.sub(" ", text))]
+    for mention, currencies in (*bare, *amounts):
+        values.values.add(f"#{numbers.format_number(mention.value)}")
+        cents = mention.value * 100
+        if cents == int(cents):
+            values.currencies.setdefault(int(cents), set()).update(currencies)
+            if mention.value >= MIN_OPERAND:
+                for currency in currencies:
+                    values.rows.setdefault(currency, []).append(int(cents))
+        if mention.value == int(mention.value) and 2 <= mention.value <= 400:
+            values.factors[int(mention.value)] = None
 
 
 def _is_supported(values: SourceValues, claim: Claim) -> bool:
@@ -242,13 +284,9 @@ def _is_supported(values: SourceValues, claim: Claim) -> bool:
         case ClaimKind.MISDATED:
             return False
         case ClaimKind.AMOUNT:
-            return not values.values.isdisjoint(claim.values) or any(
-                _is_computable_amount(values, one, claim) for one in claim.values
-            )
+            return any(_is_supported_amount(values, Decimal(one[1:]) * 100, claim) for one in claim.values)
         case ClaimKind.BALANCE:
             return any(_is_supported_balance(values, Decimal(one[1:])) for one in claim.values)
-        case ClaimKind.COUNT:
-            return any(_is_supported_count(values, Decimal(one[1:])) for one in claim.values)
         case ClaimKind.DAY:
             lengths = list(islice(values.lengths, MAX_DURATIONS))
             days = list(islice(values.days, MAX_DAYS))
@@ -259,36 +297,37 @@ def _is_supported(values: SourceValues, claim: Claim) -> bool:
             return not values.values.isdisjoint(claim.values)
 
 
-def _is_computable_amount(values: SourceValues, value: str, claim: Claim) -> bool:
-    """True for an amount that is a sum, a difference, a product or a share of amounts that were seen."""
-    exact = Decimal(value[1:]) * 100
-    if exact != int(exact):
+def _is_supported_amount(values: SourceValues, cents: Decimal, claim: Claim) -> bool:
+    """True for an amount that a source has, or that follows from amounts of sources, in this currency or without
+    one."""
+    if cents != int(cents):
         return False
-    cents, amounts, factors = (
-        int(exact),
-        list(islice(values.amounts, MAX_OPERANDS)),
-        list(islice(values.factors, MAX_OPERANDS)),
+    seen = values.currencies.get(int(cents), set())
+    if seen and (not claim.currencies or "" in seen or not claim.currencies.isdisjoint(seen)):
+        return True
+    bare, factors = values.rows.get("", []), list(islice(values.factors, MAX_OPERANDS))
+    for currency, row in values.rows.items():
+        if not currency or not claim.currencies or currency in claim.currencies:
+            operands = (row if not currency else [*bare, *row])[:MAX_OPERANDS]
+            if _is_computable(int(cents), operands, factors, is_about=claim.is_about):
+                return True
+    return False
+
+
+def _is_computable(cents: int, amounts: Sequence[int], factors: Sequence[int], *, is_about: bool) -> bool:
+    """True for a sum of neighbours, the sum or the difference of two, a product or a share; for a rounded amount, also
+    near one of them."""
+    return (
+        any(cents in accumulate(amounts[start : start + MAX_SUMMANDS]) for start in range(len(amounts)))
+        or any(cents in (one + other, abs(one - other)) for one, other in combinations(amounts, 2))
+        or any(one * n in (cents, cents * 100) or cents * n == one for one in amounts for n in factors)
+        or (is_about and any(abs(one - cents) * 20 <= one for one in amounts))
     )
-    seen = set(amounts)
-    if claim.is_about and any(abs(one - cents) * 20 <= one for one in amounts):
-        return True
-    if cents in values.sums or any(cents - one in seen or cents + one in seen for one in amounts):
-        return True
-    if any(one * factor in (cents, cents * 100) or cents * factor == one for one in amounts for factor in factors):
-        return True
-    return any(cents - one - other in seen for one in amounts for other in amounts if one + other < cents)
 
 
 def _is_supported_balance(values: SourceValues, value: Decimal) -> bool:
-    """True for a balance that was seen, is the rest of one, or the sum of several."""
-    if value in values.balances:
-        return True
-    lengths = list(islice(values.lengths, MAX_DURATIONS))
-    return any(abs(value - one) in lengths or value + one in lengths for one in values.balances)
-
-
-def _is_supported_count(known: SourceValues, value: Decimal) -> bool:
-    return value in known.figures or (value == int(value) and int(value) in known.counts)
+    """True for a balance that was seen, or the sum of two."""
+    return value in values.balances or any(value - one in values.balances for one in values.balances)
 
 
 def _extract_identifiers(text: str) -> tuple[str, list[Claim]]:
@@ -302,17 +341,13 @@ def _extract_identifiers(text: str) -> tuple[str, list[Claim]]:
 
 
 def _find_figure_claims(text: str) -> Iterator[Claim]:
-    """Amounts, balances and counts."""
+    """Amounts and balances."""
     for mention in numbers.find_amounts(text):
         is_about = _ABOUT.search(text[max(0, mention.start - 16) : mention.start]) is not None
-        yield Claim(mention.text, _build_number_values(mention), ClaimKind.AMOUNT, is_about)
+        currencies = frozenset(numbers.find_currencies(mention.text))
+        yield Claim(mention.text, _build_number_values(mention), ClaimKind.AMOUNT, is_about, currencies)
     yield from (
         Claim(mention.text, _build_number_values(mention), ClaimKind.BALANCE) for mention in numbers.find_balances(text)
-    )
-    yield from (
-        Claim(mention.text, _build_number_values(mention), ClaimKind.COUNT)
-        for mention in numbers.find_counts(text)
-        if mention.value > 1
     )
 
 

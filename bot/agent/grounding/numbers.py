@@ -1,4 +1,4 @@
-"""Finds numbers as people write them, in digits or Chinese words: amounts, balances, counts. Pure."""
+"""Finds numbers as people write them, in digits or Chinese words: amounts, balances, durations. Pure."""
 
 from __future__ import annotations
 
@@ -21,6 +21,28 @@ def _build_figure_pattern(name: str) -> str:
 
 
 _CODES = "CNY|RMB|USD|EUR|GBP|JPY|HKD|TWD|SGD|KRW|AUD|CAD|CHF"
+_CURRENCIES = {
+    **{code.lower(): (code,) for code in _CODES.split("|")},
+    **dict.fromkeys(("元", "人民币", "yuan", "renminbi", "rmb"), ("CNY",)),
+    "¥": ("CNY", "JPY"),
+    "yen": ("JPY",),
+    "日元": ("JPY",),
+    "日圆": ("JPY",),
+    "美元": ("USD",),
+    "美金": ("USD",),
+    "欧元": ("EUR",),
+    "€": ("EUR",),
+    "euro": ("EUR",),
+    "英镑": ("GBP",),
+    "£": ("GBP",),
+    "pound": ("GBP",),
+    "港元": ("HKD",),
+    "港币": ("HKD",),
+    "韩元": ("KRW",),
+    "₩": ("KRW",),
+    **dict.fromkeys(("$", "dollar"), ("USD", "HKD", "TWD", "SGD", "AUD", "CAD")),
+}
+_CURRENCY = re.compile("|".join(sorted(map(re.escape, _CURRENCIES), key=len, reverse=True)))
 _MONEY = (
     "元(?![旦月件素])|块钱|人民币|美[元金]|欧元|英镑|日[元圆]|港[元币]|韩元|新台币|"
     rf"(?:{_CODES}|yuan|renminbi|dollars?|euros?|pounds?|yen)(?![a-z])"
@@ -48,23 +70,15 @@ def _build_small_number_pattern(name: str = "n") -> str:
 _LEAVE = "年假|病假|事假|调休|假期|婚假|产假|陪产假|带薪假|休假"
 BALANCE = re.compile(
     rf"(?:剩|余额?|可用|可休|能休|结余|尚有|余下)[^0-9{HAN},。;!?\n]{{0,12}}+{_build_small_number_pattern()}\s{{0,2}}(?:个)?(?:工作)?[天日]|"
-    rf"(?:还有|有){_build_small_number_pattern('n2')}\s{{0,2}}天(?:的)?(?:{_LEAVE})|"
+    rf"(?:还有|有)\s{{0,2}}{_build_small_number_pattern('n2')}\s{{0,2}}天(?:的)?(?:{_LEAVE})|"
     rf"{_build_small_number_pattern('n3')}\s{{0,2}}(?:[天日](?:可用|可休|余额|没休|未休|未用|没用)|"
     r"(?:[a-z]{1,10}\s){0,3}(?:days?|hours?)\s(?:[a-z-]{1,12}\s){0,4}(?:left|remaining|remain|available|unused)\b)|"
     rf"\b(?:balance|remaining|left)\b(?:\s[a-z]{{1,12}}){{0,5}}[\s:]{{1,2}}{_build_small_number_pattern('n4')}\s{{1,2}}"
-    r"(?:working\s)?(?:days?|hours?)\b",
+    r"(?:working\s)?(?:days?|hours?)\b|"
+    r"(?<![a-z])(?:[a-z]{1,16}_)?(?:left|remaining|balance|available|unused)[\s:=]{1,3}(?P<n5>[0-9]{1,4}(?:\.[0-9]{1,2})?)(?![0-9.])",
     re.I,
 )
-"""The rest of an allowance."""
-COUNT = re.compile(
-    rf"(?:有|共|总共|剩|找到|查到|下面是|这)\s{{0,2}}{_build_small_number_pattern()}\s{{0,2}}(?:个|项|条|件|份|笔|张|封|位|名)"
-    r"[^0-9,。;!?\n]{0,10}?(?:待办|任务|申请|报销|请假|单|卡片|同事|邮件|记录)|"
-    rf"\b(?:have|has|are|is|found|see|with|all|total of)\s{{1,2}}{_build_small_number_pattern('n2')}\s"
-    r"(?:[a-z-]{1,14}\s){0,3}"
-    r"(?:tasks?|requests?|claims?|cards?|approvals?|people|colleagues|entries|items|expenses)\b",
-    re.I,
-)
-"""A count of things that the bot stores or looks up."""
+"""What is left of an allowance; also as a result has it: *left 5*."""
 _KEYS = (
     r"left|allowance|(?:[a-z]{1,10}_)?days?|hours|used|balance|remaining|taken|carried[a-z_]{0,10}|entitle[a-z]{0,6}|"
     r"annual|sick|"
@@ -150,12 +164,13 @@ def find_numbers(text: str) -> Iterator[NumberMention]:
     return _find_matching_numbers(NUMBER, _TIME.sub(" ", text), parse_number_match)
 
 
+def find_currencies(text: str) -> set[str]:
+    """The currencies that the words of an amount may mean; empty if they name none (块)."""
+    return {code for word in _CURRENCY.findall(text.lower()) for code in _CURRENCIES[word]}
+
+
 def find_balances(text: str) -> Iterator[NumberMention]:
     return _find_matching_numbers(BALANCE, text, lambda found: _parse_small_number(_get_first_group(found)))
-
-
-def find_counts(text: str) -> Iterator[NumberMention]:
-    return _find_matching_numbers(COUNT, text, lambda found: _parse_small_number(_get_first_group(found)))
 
 
 def find_durations(text: str) -> Iterator[NumberMention]:

@@ -65,6 +65,17 @@ _CONDITION = re.compile(
 _PRESS = re.compile(r"点|按|卡片|press|card|button|click", re.I)
 
 
+GREETING = re.compile(
+    r"(?:[\s,，.。!！~～、]|(?:你|您|大家)?好(?:的|呀|啊)?|早(?:上好|安)?|晚上好|下午好|在吗|嗨|谢+了?|多谢|辛苦了?|感谢|收到|明白了?|再见|拜拜"
+    r"|hi|hello|hey|good (?:morning|afternoon|evening)|thanks?|thank you|thx|ok(?:ay)?|bye|there|so much|a lot"
+    r"|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])*+",
+    re.IGNORECASE,
+)
+"""A greeting: a message that asks for nothing."""
+MAX_GREETING = 40
+"""Longest greeting, in characters."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
     """The text between two punctuation marks."""
@@ -77,6 +88,10 @@ class Clause:
     """This clause, or an earlier one in its sentence, sets a condition."""
 
 
+def is_greeting(text: str) -> bool:
+    return len(text) <= MAX_GREETING and GREETING.fullmatch(text.strip()) is not None
+
+
 def normalize_text(text: str) -> str:
     """Removes full-width forms, invisible characters, unusual dashes and emphasis marks."""
     normal = unicodedata.normalize("NFKC", text)
@@ -84,10 +99,20 @@ def normalize_text(text: str) -> str:
     return shown.replace("**", "").replace("`", "")
 
 
+def split_sentences(text: str) -> list[str]:
+    """The sentences and lines of a normalized text, each with its end."""
+    return _SENTENCE.split(text)
+
+
+def find_requests(text: str) -> list[str]:
+    """The numbers of the requests in a text, each once; a task counts as its request."""
+    return list(dict.fromkeys("-".join(one[0].upper().split("-")[:2]) for one in IDENTIFIER.finditer(text)))
+
+
 def split_clauses(text: str) -> list[Clause]:
     """The clauses of a normalized text."""
     clauses = list[Clause]()
-    for sentence in _SENTENCE.split(text):
+    for sentence in split_sentences(text):
         parts = _PART.split(sentence)
         first, is_conditional = _find_question_start(parts), False
         for index, part in enumerate(parts):

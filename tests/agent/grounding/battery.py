@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,7 @@ class Case:
     calls: Sequence[Mapping[str, Any]] = ()
     history: Sequence[str] = ()
     facts: Sequence[str] = ()
-    has_card: bool = False
     held_out: bool = False
-    name: str = field(default="")
 
     def trace(self) -> RunState:
         trace = RunState()
@@ -65,7 +63,7 @@ class Case:
 
     async def found(self) -> GroundingFindings:
         history = [HistoryMessage(one.replace("\n", "\\n")) for one in self.history]
-        grounds = GroundingSources((*FACTS, *self.facts), history, everyone, has_card=self.has_card)
+        grounds = GroundingSources((*FACTS, *self.facts), history, everyone)
         return await grounds.check_answer(self.answer, self.trace(), SUNDAY)
 
 
@@ -81,20 +79,17 @@ def read_answers(table: str, count: int = 0) -> Sequence[Any]:
 
 
 def truthful() -> Iterator[Case]:
-    for number, scene in enumerate(_load("truthful.toml")["scene"]):
-        more = {name: scene[name] for name in ("asked", "calls", "history", "facts", "has_card") if name in scene}
+    """True answers. Every third of a scene was not looked at while patterns were written."""
+    for scene, more in _scenes():
         for index, answer in enumerate(scene["answers"]):
-            yield Case(answer, **more, held_out=index % HELD_OUT == HELD_OUT - 1, name=f"{number}.{index}")
+            yield Case(answer, **more, held_out=index % HELD_OUT == HELD_OUT - 1)
 
 
-def deeds(*, true: bool) -> Iterator[Case]:
-    """False deeds, or the same words where they are true."""
-    for number, one in enumerate(_load("deeds.toml")["deed"]):
-        calls = [{"card": True, **one["also"]}] if "also" in one else []
-        if true:
-            calls += [{"card": True, **one["effect"]}] if "effect" in one else []
-            calls += [one["told"]] if "told" in one else []
-        answer = one.get("true", one["false"]) if true else one["false"]
-        more = {name: one[name] for name in ("asked", "history") if name in one}
-        has_card = true and one.get("card", False)
-        yield Case(answer, **more, calls=calls, has_card=has_card, name=f"{'true' if true else 'false'} {number}")
+def wrong(kind: str) -> Iterator[Case]:
+    """False answers in the same scenes: `states` that requests do not have, or `figures`, days and people."""
+    return (Case(answer, **more) for scene, more in _scenes() for answer in scene.get(f"wrong_{kind}", ()))
+
+
+def _scenes() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    for scene in _load("scenes.toml")["scene"]:
+        yield scene, {name: scene[name] for name in ("asked", "calls", "history", "facts") if name in scene}

@@ -1,0 +1,173 @@
+"""What results say of each request, and answers that give a request another state than it has. Pure.
+
+No tool is known here by name: an object in a result is about the request whose number is one of its values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.agent.grounding.claims import is_open_ended
+from bot.agent.grounding.sentences import (
+    IDENTIFIER,
+    Clause,
+    blank_examples,
+    find_requests,
+    normalize_text,
+    split_clauses,
+)
+
+MAX_DEPTH = 12
+"""How deep nested values are searched."""
+MAX_NUMBER = 40
+"""Characters that no number of a request reaches."""
+_WORDS = {
+    "approved": ("通过|批准|同意|批了", "approved"),
+    "rejected": ("驳回|拒绝", "rejected|declined|denied"),
+    "withdrawn": ("撤回|撤销", "withdrawn|revoked"),
+    "returned": ("退回", "returned"),
+}
+"""The words for states that a request can end up in, in Chinese and in English. The sentences of cards and lists
+(`[status]`, `[outcome]`) use them."""
+_SEEN = {
+    "approved": re.compile(r"通过|批准|同意|批了|approve[ds]?\b|agreed", re.I),
+    "rejected": re.compile(r"驳回|拒绝|reject|declin|denied|revise", re.I),
+    "withdrawn": re.compile(r"撤回|撤销|withdr|revok", re.I),
+    "returned": re.compile(r"退回|return|revise", re.I),
+}
+"""The words by which a result tells of them."""
+_SAID = re.compile(
+    "|".join(
+        rf"(?P<{state}>(?:已经?|被|刚刚?)[^,。;!?\n等待让请需要申不]{{0,10}}?(?:{zh})|"
+        rf"(?:{zh})(?:(?<=了)|了|成功)(?!吗|么|没|再|就|之?后|的话)|\b(?:{en})\b)"
+        for state, (zh, en) in _WORDS.items()
+    ),
+    re.I,
+)
+_NOTHING = re.compile(r"\b(?:nothing|nobody|none|any|who|which|by whom)\b|谁", re.I)
+
+
+@dataclass
+class RequestRecords:
+    """What is known of requests, by their numbers."""
+
+    lines: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """What results say, one text for each object; the newest last."""
+    changed: dict[str, None] = field(default_factory=dict)
+    """Those that calls of this run have changed."""
+
+    def add_result(self, result: Any, args: Mapping[str, Any] | None = None) -> None:
+        """Adds the objects of a result. `args`: of a call that a person has confirmed; they are about its request."""
+        for value in _list_objects(result):
+            if owner := _find_owner(value):
+                self.lines[owner].append(flatten_value(value))
+        if args is not None and isinstance(result, dict) and (owner := _find_owner(result)):
+            self.lines[owner].append(flatten_value(dict(args)))
+            self.changed[owner] = None
+
+    def add_line(self, line: str) -> None:
+        """Adds a recorded line about one request."""
+        requests = find_requests(line)
+        if len(requests) == 1:
+            self.lines[requests[0]].append(line)
+
+    def add_statements(self, text: str) -> None:
+        """Adds what a checked text states of requests; not what it asks, wishes or plans."""
+        for clause in split_clauses(normalize_text(text)):
+            if not _is_statement(clause):
+                continue
+            for _, requests in _find_stated(clause, ()):
+                for request in requests:
+                    self.lines[request].append(clause.text)
+
+    def find_wrong_states(self, answer: str, *, is_complete: bool = False) -> tuple[str, ...]:
+        """The clauses that say of a request what no result says of it, each once. Without a number in its sentence, a
+        clause is about the one request that this run has changed. `is_complete`: a request without records has no
+        state."""
+        only = list(self.changed) if len(self.changed) == 1 else []
+        clauses = split_clauses(blank_examples(normalize_text(answer)))
+        wrong = (one.text.strip() for one in clauses if self._has_wrong_state(one, only, is_complete))
+        return tuple(dict.fromkeys(wrong))
+
+    def _has_wrong_state(self, clause: Clause, only: Sequence[str], is_complete: bool) -> bool:
+        return _is_statement(clause) and any(
+            not any(_SEEN[state].search(line) for line in self.lines.get(request, ()))
+            for state, requests in _find_stated(clause, only)
+            for request in requests
+            if is_complete or request in self.lines
+        )
+
+
+def _is_statement(clause: Clause) -> bool:
+    is_open = is_open_ended(clause.text) or _NOTHING.search(clause.text) is not None
+    return not (clause.is_question or clause.is_conditional or is_open)
+
+
+def _find_stated(clause: Clause, only: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Each state in a clause, with the requests that it is said of: those before it in the clause, else after it, else
+    the only one of the sentence."""
+    whole = find_requests(clause.sentence)
+    start = 0
+    for found in _SAID.finditer(clause.text):
+        before = find_requests(clause.text[start : found.start()])
+        requests = before or find_requests(clause.text[found.end() :]) or (whole if len(whole) == 1 else [])
+        yield str(found.lastgroup), requests or ([] if whole else only)
+        start = found.end()
+
+
+def _list_objects(value: Any, depth: int = MAX_DEPTH) -> Iterator[dict[str, Any]]:
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        value = parse_json_or_text(value)
+    if not depth or isinstance(value, str):
+        return
+    if isinstance(value, dict):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _list_objects(one, depth - 1)
+
+
+def _find_owner(value: Mapping[str, Any]) -> str:
+    """The request that an object is about; empty if its values name none or several."""
+    own = (
+        one for one in value.values() if isinstance(one, str) and len(one) < 40 and IDENTIFIER.fullmatch(one.strip())
+    )
+    requests = {request for one in own for request in find_requests(one)}
+    return requests.pop() if len(requests) == 1 else ""
+
+
+def flatten_value(value: Any, depth: int = MAX_DEPTH) -> str:
+    """The words and numbers in a JSON value, one line each with its end, so that a word joins no other; also inside
+    texts that are JSON themselves."""
+    if depth and isinstance(value, dict):
+        unit = f" {value['currency']}" if isinstance(value.get("currency"), str) else ""
+        texts = ((name, flatten_value(one, depth - 1)) for name, one in value.items())
+        return ";\n".join(f"{name} {text}{unit if 'amount' in name else ''}" for name, text in texts)
+    if depth and isinstance(value, list):
+        return ";\n".join(flatten_value(one, depth - 1) for one in value)
+    if depth and isinstance(value, str) and value[:1] in ("{", "["):
+        inner = parse_json_or_text(value)
+        return value if isinstance(inner, str) else flatten_value(inner, depth - 1)
+    return str(value)
+
+
+def parse_json_or_text(text: str) -> Any:
+    """The value of a JSON text, otherwise the text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # it was cut, or something follows it
+        return text.replace("\\n", "\n").replace('\\"', '"')
+
+
+def collect_records(results: Iterable[tuple[Any, Mapping[str, Any] | None]], lines: Iterable[str]) -> RequestRecords:
+    """The records of these results, each with the arguments of its call if a person has confirmed that; and of recorded
+    lines."""
+    records = RequestRecords()
+    for line in lines:
+        records.add_line(line)
+    for result, args in results:
+        records.add_result(result, args)
+    return records

@@ -1,0 +1,75 @@
+"""A message that only agrees is no press. While a card of its author is open, code answers it: where the card is, and
+what its button does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.conversation.endings import RunReplies
+from bot.conversation.run_recorder import RunRecorder
+from bot.conversation.turn_context import TurnContext
+from bot.core.i18n import render_value, translate
+from bot.core.records import Approval, ApprovalState
+from bot.queue.writes import Write
+from bot.storage.approvals import ApprovalStore
+from tools.people.names import format_people_names
+from tools.spec import Privacy
+
+MAX_LENGTH = 60
+"""Longest message that only agrees, in characters."""
+MAX_CARDS = 5
+"""Most cards that are named in the answer, the newest."""
+_YES_WORDS = (
+    "yes|yeah|yep|yup|ok|okay|sure|fine|correct|right|confirm|confirmed|agree|agreed|approve|approved|submit|proceed|"
+    "go ahead|do it|send it|lgtm|sounds good|looks good|of course|absolutely|definitely"
+)
+_YES_SIGNS = (
+    "好|行|可以|没问题|没错|对|是|嗯|确认|同意|批准|提交|发送|发吧|发出去|办吧|就这样|当然|通过吧|"
+    r":\+1:|:thumbsup:|:ok_hand:|:ok:|:white_check_mark:|:heavy_check_mark:|[👍👌✅🆗✔]"
+)
+_WORDS = "please|it|that|this|them|all|both|now|i|do|very|thanks|thank you|great|perfect|good|go|send"
+_SIGNS = (
+    "的|吧|了|啊|呀|哦|就|那|请|麻烦|您|你|帮我|一下|谢谢|直接|现在|都|它|这个|发|办|去|"
+    r":skin-tone-[2-6]:|[\U0001f3fb-\U0001f3ff\ufe0f\s,，.。!！~～、]"
+)
+_YES = rf"(?<![a-z])(?:{_YES_WORDS})(?![a-z])|{_YES_SIGNS}"
+_AGREEMENT = re.compile(rf"(?:{_YES}|(?<![a-z])(?:{_WORDS})(?![a-z])|{_SIGNS})++", re.IGNORECASE)
+_HAS_YES = re.compile(_YES, re.IGNORECASE)
+
+
+def is_agreement(text: str) -> bool:
+    """True for a message that says yes, and nothing else."""
+    return len(text) <= MAX_LENGTH and _AGREEMENT.fullmatch(text) is not None and _HAS_YES.search(text) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreementAnswerer:
+    approvals: ApprovalStore
+    replies: RunReplies
+    run_recorder: RunRecorder
+
+    async def answer_agreement(self, context: TurnContext) -> Sequence[Write] | None:
+        """The writes of a message that only agrees; None for any other, and if no card of its author is open."""
+        message, run = context.run.message, context.run
+        if run.state.calls or message.files or not is_agreement(message.text):
+            return None
+        cards = [one for one in context.conversation.waiting if one.is_of(message.person, direct=message.place.direct)]
+        found = [await self.approvals.find_readable_approval(one.approval) for one in cards]
+        opened = [one for one in found if one is not None and one.state is ApprovalState.OPEN]
+        if not opened:
+            return None
+        text = "\n".join([await self._describe_card(context, one) for one in opened[-MAX_CARDS:]])
+        await self.replies.post_notice(context.lease, message, text, key="agreed", privacy=Privacy.OWN_TEXT)
+        return [self.run_recorder.build_journal_write(message, "message.agreed", approval=opened[-1].id)]
+
+    async def _describe_card(self, context: TurnContext, approval: Approval) -> str:
+        caller, language = context.caller, context.run.language
+        title = render_value(approval.proposal.get_title_for(caller.id), language)
+        if caller.id not in approval.proposal.deciders:
+            who = (await format_people_names(self.replies.directory, approval.proposal.deciders))[language]
+            return translate("agreed.theirs", language, title=title, who=who)
+        key = "agreed.here" if approval.place == context.run.message.place else "agreed.direct"
+        button = translate(f"choice.{approval.proposal.choices[0].name}", language)
+        return translate(key, language, title=title, button=button)
