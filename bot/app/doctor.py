@@ -351,6 +351,7 @@ async def _check_one_model(wish: FormatSetting, label: str, endpoint: ModelEndpo
 async def _probe_endpoint(wish: FormatSetting, label: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
     """What the model can do, how it wants to be asked, and when it will be shut down. Raises ModelUnavailableError and
     ModelRejectedError."""
+    from bot.agent.models.catalog import find_shutdown_date
     from bot.agent.models.openai_model import open_model  # as slow to import as all the rest
 
     async with open_model(
@@ -366,7 +367,7 @@ async def _probe_endpoint(wish: FormatSetting, label: str, endpoint: ModelEndpoi
             yield DoctorFinding(
                 "ok", label, f"{endpoint.name} answers; {can}; {_describe_model_profile(model.profile)}"
             )
-        if (day := await model.catalog.find_shutdown_date(endpoint.name)) is not None:
+        if (day := await find_shutdown_date(model.client, endpoint.name)) is not None:
             yield _build_shutdown_finding(label, endpoint.name, (day - datetime.now(UTC).date()).days, day)
 
 

@@ -89,12 +89,17 @@ class ModelFailureCause(StrEnum):
     UNKNOWN_MODEL = "unknown_model"
     CONTEXT = "context"
     """The conversation is longer than the model can read."""
+    TOOLS = "tools"
+    """It refuses the schema of a tool."""
     REQUEST = "request"
     """Any other request that the endpoint rejects."""
 
 
 NEEDS_ADMINISTRATOR = frozenset(
-    {ModelFailureCause.QUOTA, ModelFailureCause.KEY, ModelFailureCause.ADDRESS, ModelFailureCause.UNKNOWN_MODEL}
+    {
+        *(ModelFailureCause.QUOTA, ModelFailureCause.KEY, ModelFailureCause.ADDRESS, ModelFailureCause.UNKNOWN_MODEL),
+        ModelFailureCause.TOOLS,
+    }
 )
 """Causes that do not pass by themselves."""
 

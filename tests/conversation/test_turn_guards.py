@@ -63,7 +63,7 @@ async def test_a_model_that_is_away_is_tried_again_when_it_asks_for_it_within_bo
 async def test_what_does_not_pass_by_itself_is_told_as_that(redis: Redis, cause: ModelFailureCause) -> None:
     bot = Bot(redis, [ModelUnavailableError("away", cause=cause), ModelUnavailableError("away", cause=cause), DONE])
     await bot.send("你好")
-    passes = cause not in ("quota", "key", "address", "unknown_model")
+    passes = cause not in ("quota", "key", "address", "unknown_model", "tools")
     assert bot.chat.texts() == [translate("turn.model_down" if passes else "turn.model_unfit", "zh"), "好的。"]
 
 

@@ -12,7 +12,7 @@ from bot.agent.events import RunEvent
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.loop import AgentLoop
-from bot.agent.models.model_profile import ModelProfile, parse_profile_record
+from bot.agent.models.model_profile import PROFILE_RECORD, ModelProfile
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import RunState
 from tests.harness.loop import ZHANG, Bench
@@ -36,9 +36,7 @@ class Notes:
     @property
     def lessons(self) -> ModelProfile:
         [text] = self.known.values()
-        found = parse_profile_record(text)
-        assert found is not None
-        return found
+        return PROFILE_RECORD.validate_json(text)
 
 
 def fresh(text: str = "hello") -> RunState:

@@ -4,14 +4,23 @@ rest of a step."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from bot.agent.model import ModelReply, RawToolCall
-from bot.agent.models.error_responses import ErrorResponse, find_embedded_error
-from bot.agent.models.fields import read_arguments, read_content, read_count, read_field, read_list, read_string
+from bot.agent.models.error_responses import UNSTATED_STATUS, ErrorResponse, find_embedded_error
+from bot.agent.models.fields import (
+    parse_json,
+    read_arguments,
+    read_content,
+    read_count,
+    read_field,
+    read_list,
+    read_string,
+)
 from bot.agent.models.model_profile import RETURNED_MEMBERS, Api
 from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, parse_members
 from bot.agent.provider_details import DETAILS_START, detach_details, dump_provider_details
@@ -21,13 +30,14 @@ MISSING_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_val
 that its model did not write itself (Gemini API, thought signatures)."""
 MAX_CALLS = 128
 """Most tool calls in a stream."""
-
-
 FINISHES = {
-    **dict.fromkeys(("max_tokens", "max_output_tokens", "model_length"), "length"),
-    **dict.fromkeys(("safety", "prohibited_content", "blocklist", "recitation"), "content_filter"),
+    **dict.fromkeys(("", "stop"), "stop"),
+    **dict.fromkeys(("tool_calls", "function_call"), "tool_calls"),
+    **dict.fromkeys(("content_filter", "safety", "prohibited_content", "blocklist", "recitation"), "content_filter"),
 }
-"""Other words of endpoints for why a reply ended → OpenAI's."""
+"""Why a reply ended, in the words of endpoints → in ours. It was cut off by any other reason."""
+FAILURES = frozenset({"error", "failed", "abort", "aborted", "cancelled", "timeout", "insufficient_system_resource"})
+"""Reasons to ask again: the endpoint could not finish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +66,21 @@ class ChatCompletionsTransport:
     def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
         if (error := find_embedded_error(answer)) is not None:
             return error
-        first = _read_choice(answer)
-        message, usage = read_field(first, "message"), read_field(answer, "usage")
-        calls = [one for one in read_list(read_field(message, "tool_calls"))]
-        finish = read_string(read_field(first, "finish_reason")) or "stop"
-        hit = read_field(usage, "prompt_cache_hit_tokens")  # DeepSeek's field
+        answer = _unwrap_answer(answer)
+        first, usage = _read_choice(answer), read_field(answer, "usage")
+        message, finish = read_field(first, "message"), read_field(first, "finish_reason")
+        finish = finish.lower() if isinstance(finish, str) else "" if finish is None else "other"
+        if finish in FAILURES:
+            return ErrorResponse(UNSTATED_STATUS, f"the reply ended with {finish}")
+        calls = _read_calls(message)
         return ModelReply(
-            text=read_content(read_field(message, "content")),
+            text=_read_text(message),
             calls=tuple(map(_read_tool_call, calls)),
-            finish="empty" if message is None else FINISHES.get(finish.lower(), finish),
+            finish="empty" if message is None else FINISHES.get(finish, "length"),
             refusal=read_string(read_field(message, "refusal")),
             tokens_in=read_count(read_field(usage, "prompt_tokens")),
-            tokens_cached=read_count(read_field(usage, "prompt_tokens_details", "cached_tokens")) or read_count(hit),
+            tokens_cached=read_count(read_field(usage, "prompt_tokens_details", "cached_tokens"))
+            or read_count(read_field(usage, "prompt_cache_hit_tokens")),  # DeepSeek's
             tokens_out=read_count(read_field(usage, "completion_tokens")),
             tokens_reasoning=read_count(read_field(usage, "completion_tokens_details", "reasoning_tokens")),
             model=model,
@@ -77,7 +90,7 @@ class ChatCompletionsTransport:
     def join_events(self, events: Sequence[Any], *, has_said_end: bool) -> Any:
         """One completion from its pieces, which may be one; None if none of them ends it."""
         message, is_over = _StreamedMessage(), False
-        for event in events:
+        for event in map(_unwrap_answer, events):
             if find_embedded_error(event) is not None or read_field(_read_choice(event), "message") is not None:
                 return event
             is_over |= message.add_event(event)
@@ -89,8 +102,10 @@ class _StreamedMessage:
 
     def __init__(self) -> None:
         self.texts: dict[str, list[str]] = {}
-        self.calls: dict[int, dict[str, Any]] = {}
-        self.finish: str | None = None
+        self.calls: list[dict[str, Any]] = []
+        self.numbered: dict[int, dict[str, Any]] = {}
+        """The latest call with each number."""
+        self.finish: Any = None
         self.usage: Any = None
 
     def add_event(self, event: Any) -> bool:
@@ -102,29 +117,48 @@ class _StreamedMessage:
         for name in ("content", "refusal", "reasoning_content"):
             if text := read_content(read_field(delta, name)):
                 self.texts.setdefault(name, []).append(text)
-        for call in read_list(read_field(delta, "tool_calls")):
+        for call in _read_calls(delta):
             self._add_call(call)
-        self.finish = read_string(read_field(choice, "finish_reason")) or self.finish
+        self.finish = read_field(choice, "finish_reason") or self.finish
         return self.finish is not None
 
-    def _add_call(self, call: Any) -> None:
-        number = read_field(call, "index")
-        index = number if isinstance(number, int) and 0 <= number < MAX_CALLS else max(len(self.calls) - 1, 0)
-        stored_call = self.calls.setdefault(index, {"id": "", "function": {"name": "", "arguments": []}})
-        function = read_field(call, "function")
-        stored_call["id"] = stored_call["id"] or read_string(read_field(call, "id"))
-        stored_call["function"]["name"] = stored_call["function"]["name"] or read_string(read_field(function, "name"))
-        stored_call["function"]["arguments"].append(read_arguments(read_field(function, "arguments")))
-        if (more := read_field(call, "extra_content")) is not None:
-            stored_call["extra_content"] = more
+    def _add_call(self, piece: Any) -> None:
+        """A piece belongs to the latest call with its number; without a number, to the latest call. Some servers give
+        all calls one number, or none: another id, another name, or a name behind whole arguments begins a call."""
+        number, id = read_field(piece, "index"), read_string(read_field(piece, "id"))
+        name, text = (read_field(piece, "function", one) for one in ("name", "arguments"))
+        name, text = read_string(name), read_arguments(text)
+        is_numbered = isinstance(number, int)
+        call = self.numbered.get(number) if is_numbered else self.calls[-1] if self.calls else None
+        if call is not None and name and call["is_whole"] and text.lstrip().startswith("{") and id == call["id"] != "":
+            call["arguments"] = []  # it comes once more, whole
+        if call is None or _begins_another(call, id, name):
+            if len(self.calls) == MAX_CALLS:
+                return
+            call = {"id": id, "name": name, "arguments": [], "is_whole": False, "extra_content": None}
+            self.calls.append(call)
+        if is_numbered:
+            self.numbered[number] = call
+        call["id"], call["name"] = call["id"] or id, call["name"] or name
+        if text:
+            call["arguments"].append(text)
+            call["is_whole"] = text.rstrip().endswith("}")
+        if (more := read_field(piece, "extra_content")) is not None:
+            call["extra_content"] = more
 
     @property
     def completion(self) -> Any:
         message: dict[str, Any] = {name: "".join(texts) for name, texts in self.texts.items()}
-        for call in self.calls.values():
-            call["function"]["arguments"] = "".join(call["function"]["arguments"])
-        message["tool_calls"] = [self.calls[index] for index in sorted(self.calls)]
+        message["tool_calls"] = [
+            {**one, "function": {"name": one["name"], "arguments": "".join(one["arguments"])}} for one in self.calls
+        ]
         return {"choices": [{"message": message, "finish_reason": self.finish}], "usage": self.usage}
+
+
+def _begins_another(call: Mapping[str, Any], id: str, name: str) -> bool:
+    if id and call["id"]:
+        return bool(id != call["id"])
+    return bool(name and call["name"] and (name != call["name"] or call["is_whole"]))
 
 
 def _build_request_messages(request: ModelRequest) -> Sequence[str]:
@@ -178,15 +212,39 @@ def _drop_members(extra: str, names: frozenset[str]) -> str:
     return format_json({name: value for name, value in parse_members(extra).items() if name not in names})[1:-1]
 
 
+def _unwrap_answer(answer: Any) -> Any:
+    """The completion in an answer; some relays put it into another object."""
+    if not isinstance(answer, dict) or "choices" in answer:
+        return answer
+    return next((one for one in answer.values() if isinstance(one, dict) and "choices" in one), answer)
+
+
 def _read_choice(answer: Any) -> Any:
     return next(iter(read_list(read_field(answer, "choices"))), None)
 
 
+def _read_text(message: Any) -> str:
+    """The words of a message. Those of an answer that came as the words of another one; its calls are not taken."""
+    text = read_content(read_field(message, "content"))
+    if text.startswith("{") and '"choices"' in text:
+        with suppress(ValueError):
+            inner = read_field(_read_choice(parse_json(text.encode())), "message")
+            return read_content(read_field(inner, "content")) if inner is not None else text
+    return text
+
+
+def _read_calls(message: Any) -> list[Any]:
+    """The calls of a message, or the one in the older form."""
+    older = read_field(message, "function_call")
+    return read_list(read_field(message, "tool_calls")) or ([{"function": older}] if older else [])
+
+
 def _read_tool_call(call: Any) -> RawToolCall:
-    """One tool call. Missing members are empty, and refused where they are needed."""
-    function = read_field(call, "function")
+    """One tool call. Missing members are empty, and refused where they are needed. Some servers begin with `{}`, and
+    write the arguments behind it."""
+    arguments = read_arguments(read_field(call, "function", "arguments"))
     return RawToolCall(
         read_string(read_field(call, "id")),
-        read_string(read_field(function, "name")),
-        read_arguments(read_field(function, "arguments")),
+        read_string(read_field(call, "function", "name")),
+        arguments.removeprefix("{}").strip() or arguments,
     )

@@ -6,9 +6,10 @@ of relays that put another endpoint's error into a text."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -34,6 +35,8 @@ QUOTA_CODES = frozenset(
 )
 """Codes and types for a used-up quota: OpenAI, Kimi, GLM."""
 UNKNOWN = frozenset({"model_not_found", "model_not_exist", "deploymentnotfound"})
+TOOL_PLACE = re.compile(r"\btools[.\[]\d+\]?[.\w\[\]]{0,60}\.(?:name|parameters|input_schema)\b|function_?declaration")
+"""A part of a tool, in a refusal."""
 TOO_LONG = (
     *("maximum context length", "exceeds the context window", "context length exceeded", "prompt is too long"),
     *("exceeds the available context", "input is too long", "request too large for", "exceed_context_size"),
@@ -52,6 +55,7 @@ class ErrorResponse:
     param: str = ""
     inner: str = ""
     """Azure's reason inside the error."""
+    headers: Mapping[str, str] = field(default_factory=dict)
     json: bool = True
     """It was JSON: not from a proxy, and not from a server without such a path."""
 
@@ -66,18 +70,29 @@ class ErrorResponse:
         return f"HTTP {self.status} {logs.redact_text(self.text)[:MAX_REASON]}".strip()
 
     @property
+    def is_about_tools(self) -> bool:
+        """A tool's schema or name is refused, not the conversation."""
+        text = f"{self.param} {self.lowered_text}"
+        if self.status not in (400, 422) or any(
+            one in text for one in ("response_format", "json_schema", "text.format")
+        ):
+            return False
+        is_schema = "schema" in text and ("function" in text or "tool" in text)
+        return self.code == "invalid_function_parameters" or is_schema or TOOL_PLACE.search(text) is not None
+
+    @property
     def is_content_filtered(self) -> bool:
         """A content filter withheld the conversation."""
         flagged = self.status == 403 and ("moderation" in self.lowered_text or "flagged" in self.lowered_text)
         return flagged or self.code in CONTENT_FILTER_CODES or self.inner == "ResponsibleAIPolicyViolation"
 
 
-def parse_error_response(status: int, body: bytes) -> ErrorResponse:
+def parse_error_response(status: int, headers: Mapping[str, str], body: bytes) -> ErrorResponse:
     """The error in an answer other than 200."""
     try:
-        return parse_error_body(status, parse_json(body))
+        return replace(parse_error_body(status, parse_json(body)), headers=headers)
     except ValueError:
-        return ErrorResponse(status, json=False)
+        return ErrorResponse(status, headers=headers, json=False)
 
 
 def parse_error_body(status: int, answer: Any) -> ErrorResponse:
@@ -104,10 +119,9 @@ def parse_error_body(status: int, answer: Any) -> ErrorResponse:
 
 def _parse_validation_error(status: int, detail: Any) -> ErrorResponse:
     """FastAPI's first finding: the place in the body, and the problem."""
-    place = [one for one in read_list(read_field(detail, "loc")) if isinstance(one, str) and one != "body"]
-    return ErrorResponse(
-        status, _collapse_whitespace(read_string(read_field(detail, "msg"))), param=".".join(place)[:MAX_READ]
-    )
+    place = ".".join(str(one) for one in read_list(read_field(detail, "loc")) if isinstance(one, int | str))
+    text = _collapse_whitespace(read_string(read_field(detail, "msg")))
+    return ErrorResponse(status, text, param=read_string(place[:MAX_READ].removeprefix("body.")))
 
 
 def find_embedded_error(answer: Any) -> ErrorResponse | None:
@@ -132,6 +146,8 @@ def build_model_error(refusal: ErrorResponse, wait_s: float = 0.0) -> ModelUnava
             return ModelUnavailableError(f"HTTP {refusal.status}", wait_s, cause)
         case ModelFailureCause.QUOTA:
             return ModelUnavailableError(f"{refusal.reason}: what was paid for is used up", wait_s, cause)
+        case ModelFailureCause.TOOLS:
+            return ModelUnavailableError(f"{refusal.reason}: it refuses the schema of a tool", wait_s, cause)
         case _:
             return ModelUnavailableError(f"{refusal.reason}: check its key, its address and its name", wait_s, cause)
 
@@ -149,6 +165,8 @@ def classify_error(refusal: ErrorResponse) -> ModelFailureCause:
         return ModelFailureCause.KEY
     if status == 404:
         return ModelFailureCause.ADDRESS
+    if refusal.is_about_tools:
+        return ModelFailureCause.TOOLS
     return ModelFailureCause.BUSY if status in RETRYABLE_STATUSES or status >= 500 else ModelFailureCause.REQUEST
 
 
@@ -160,9 +178,9 @@ def is_unknown_model(refusal: ErrorResponse) -> bool:
     return missing and "model" in refusal.lowered_text and refusal.json
 
 
-def can_retry_request(refusal: ErrorResponse, headers: Mapping[str, str]) -> bool:
+def can_retry_request(refusal: ErrorResponse) -> bool:
     """True if a retry may help. An endpoint's own word comes first."""
-    return classify_error(refusal) is ModelFailureCause.BUSY and headers.get("x-should-retry") != "false"
+    return classify_error(refusal) is ModelFailureCause.BUSY and refusal.headers.get("x-should-retry") != "false"
 
 
 def _is_quota_exceeded(refusal: ErrorResponse) -> bool:

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
+DECODER = json.JSONDecoder()
 MAX_TOKENS = 100_000_000
 """No reply has more: a larger figure would only spoil the totals."""
 
 
-def parse_json(body: bytes | str) -> Any:
-    """The value of a body. Raises ValueError, also if it is nested too deep."""
+def parse_json(body: bytes) -> Any:
+    """The first value of a body, whatever follows it. Raises ValueError, also if it is nested too deep."""
     try:
-        return json.loads(body)
+        return DECODER.raw_decode(body.decode("utf-8-sig", "replace").lstrip())[0]
     except RecursionError as error:
         raise ValueError("nested too deep") from error
+
+
+def parse_events(body: bytes) -> tuple[list[Any], bool]:
+    """The events of a stream, and whether it says its end. An object without a label is an event, too; other lines are
+    skipped."""
+    events, data = list[Any](), list[bytes]()
+    for line in (*body.splitlines(), b""):
+        if line.startswith((b"data:", b"{")):
+            data.append(line.removeprefix(b"data:").strip())
+        elif not line and data:
+            whole, data = b"\n".join(data), []
+            if whole == b"[DONE]":
+                return events, True
+            with suppress(ValueError):
+                events.append(parse_json(whole))
+    return events, False
 
 
 def read_field(value: Any, *path: str) -> Any:

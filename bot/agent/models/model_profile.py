@@ -5,13 +5,15 @@ the exception: llama.cpp and LM Studio report with a 500 what theirs do not supp
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from bot.agent.models.error_responses import ErrorResponse, is_unknown_model
 
@@ -65,19 +67,30 @@ ALTERNATING = (
 """How they refuse two messages of one side in a row: Mistral's, Gemma's."""
 SILENT_MODELS = ("gpt-oss", "gpt_oss")
 """Models whose chat template silently drops later system messages, so that no refusal teaches it."""
+STORED_NAMES = {"missing_apis": "absent", "unsupported": "drop", "streams": "stream"}
+"""Members of a profile that a record calls otherwise."""
 NO_SYSTEM = (
     *("system role not supported", "system role is not supported", "developer instruction is not enabled"),
     "messages[0].role' does not support 'system'",
 )
 """How they refuse every system message: Gemma's."""
 
+TOOL_NUMBER = re.compile(r"\btools[.\[](\d{1,4})\b\]?(?:\.function_?[dD]eclarations\[(\d{1,4})\])?")
+TOOL_NAME = re.compile(r"(?i)(?:\bfunction|\btool|[`'\"])[ :]?[`'\"]?([A-Za-z0-9_-]{1,64})")
+"""How a refusal says which tool it means: OpenAI, Anthropic, Groq, vLLM by number, Gemini by another one; all by name,
+too."""
 
-@dataclass(frozen=True, slots=True)
+
+def get_stored_name(name: str) -> str:
+    return STORED_NAMES.get(name, name)
+
+
+@dataclass(frozen=True, slots=True, config=ConfigDict(validate_by_name=True, alias_generator=get_stored_name))
 class ModelProfile:
-    """How one model at one address is asked."""
+    """How one model at one address is asked. What a later version adds to a record is passed over."""
 
     api: Api = "chat"
-    missing_apis: frozenset[str] = frozenset()
+    missing_apis: frozenset[Api] = frozenset()
     """APIs that the address does not have."""
     unsupported: frozenset[str] = frozenset()
     """Members of `OPTIONAL_MEMBERS` that are left out."""
@@ -93,6 +106,8 @@ class ModelProfile:
     """It takes no system message: the first is sent as the user's, too."""
     alternates: bool = False
     """It takes no two messages of one side in a row."""
+    refused_tools: frozenset[str] = frozenset()
+    """Tools that are left out, because it refuses their schemas."""
 
     @property
     def summary_lines(self) -> list[str]:
@@ -102,6 +117,7 @@ class ModelProfile:
             "reasoning effort": {self.effort} - {""},
             "sent back": self.returned,
             "not there": self.missing_apis,
+            "refused tools": self.refused_tools,
         }
         lines = [f"{name}: {', '.join(sorted(values))}" for name, values in some.items() if values]
         lines += ["answers in a stream only"] if self.streams else []
@@ -109,7 +125,10 @@ class ModelProfile:
         return [*lines, *(["neighbouring messages merged"] if self.alternates else [])]
 
 
-@dataclass(frozen=True, slots=True)
+PROFILE_RECORD = TypeAdapter(ModelProfile)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RefusedRequest:
     """A refused request: enough of it to learn from."""
 
@@ -118,61 +137,8 @@ class RefusedRequest:
     streamed: bool = False
     api_setting: ApiWish = "auto"
     """The setting; only `auto` changes the API."""
-
-
-class StoredModelProfile(BaseModel):
-    """The stored form of a profile. Unknown members of a later version are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    v: int = 1
-    api: Api = "chat"
-    absent: list[Api] = []
-    drop: list[str] = []
-    effort: Literal["", "none"] = ""
-    returned: list[str] = []
-    stream: bool = False
-    one_system: bool = False
-    no_system: bool = False
-    alternates: bool = False
-
-
-def format_profile_record(profile: ModelProfile) -> str:
-    """The text for the store."""
-    return json.dumps(
-        {
-            "v": 1,
-            "api": profile.api,
-            "absent": sorted(profile.missing_apis),
-            "drop": sorted(profile.unsupported),
-            "effort": profile.effort,
-            "returned": sorted(profile.returned),
-            "stream": profile.streams,
-            "one_system": profile.one_system,
-            "no_system": profile.no_system,
-            "alternates": profile.alternates,
-        }
-    )
-
-
-def parse_profile_record(text: str) -> ModelProfile | None:
-    """None for an unreadable record: its lessons are learned again."""
-    try:
-        record = StoredModelProfile.model_validate_json(text)
-    except ValidationError:
-        return None
-    member_names = {name for names in OPTIONAL_MEMBERS.values() for name in names}
-    return ModelProfile(
-        record.api,
-        frozenset(record.absent),
-        frozenset(member_names.intersection(record.drop)),
-        record.effort,
-        frozenset(set(RETURNED_MEMBERS).intersection(record.returned)),
-        record.stream,
-        record.one_system,
-        record.no_system,
-        record.alternates,
-    )
+    tools: Sequence[str] = ()
+    """The names of its tools, in order."""
 
 
 def choose_initial_profile(url: str, wish: ApiWish, model: str = "") -> ModelProfile:
@@ -201,13 +167,19 @@ def _mentions_any(refusal: ErrorResponse, *words: str) -> bool:
 
 def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
     """The profile that a refusal teaches, or None."""
-    if not can_learn_from(refusal):
+    taught = (rule(profile, refusal, request) for rule in RULES) if can_learn_from(refusal) else ()
+    return next((new for new in taught if new not in (None, profile)), None)
+
+
+def _learn_refused_tool(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
+    """Tools whose schemas it does not take: those with the numbers in it, or the first one that it names."""
+    if not refusal.is_about_tools:
         return None
-    for rule in RULES:
-        new = rule(profile, refusal, request)
-        if new is not None and new != profile:
-            return new
-    return None
+    text = f"{refusal.param} {refusal.text}"
+    numbers = [int(inner or outer) for outer, inner in TOOL_NUMBER.findall(text)]
+    found = [request.tools[one] for one in numbers if one < len(request.tools)]
+    found = found or [one for one in TOOL_NAME.findall(text) if one in request.tools][:1]
+    return replace(profile, refused_tools=profile.refused_tools | set(found))
 
 
 def _learn_responses_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
@@ -319,6 +291,7 @@ def _is_named_in_text(name: str, words: str) -> bool:
 
 Rule = Callable[[ModelProfile, ErrorResponse, RefusedRequest], ModelProfile | None]
 RULES: tuple[Rule, ...] = (
+    _learn_refused_tool,
     _learn_responses_api,
     _learn_no_effort,
     _learn_chat_api,
@@ -343,7 +316,7 @@ def is_unreplayable(refusal: ErrorResponse) -> bool:
     return refusal.code == "invalid_encrypted_content" or any(words in refusal.lowered_text for words in UNREPLAYABLE)
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class ProfileState:
     """This process's lessons, and when they were last loaded."""
 

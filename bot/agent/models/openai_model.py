@@ -9,34 +9,25 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from aiohttp import ClientError
-from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+from openai import AsyncOpenAI
 
 from bot.agent.model import ModelReply, TextStore
-from bot.agent.models.catalog import ModelCatalog
+from bot.agent.models.catalog import find_similar_models
 from bot.agent.models.chat import ChatCompletionsTransport
+from bot.agent.models.client import CONNECTION_ERRORS, RefusalError, open_client, send_request
 from bot.agent.models.error_responses import (
     ErrorResponse,
     build_model_error,
     can_retry_request,
-    parse_error_response,
     parse_retry_after_s,
 )
-from bot.agent.models.fields import parse_json
-from bot.agent.models.http import (
-    HttpClient,
-    HttpResponse,
-    ResponseTooLongError,
-    load_certificates,
-    open_http_client,
-    send_http_request,
-    split_login,
-)
+from bot.agent.models.fields import parse_events, parse_json
 from bot.agent.models.model_profile import (
+    PROFILE_RECORD,
     WEEK_MS,
     Api,
     ApiWish,
@@ -46,13 +37,11 @@ from bot.agent.models.model_profile import (
     RefusedRequest,
     can_learn_from,
     choose_initial_profile,
-    format_profile_record,
     is_unreplayable,
     learn_from_error,
-    parse_profile_record,
 )
 from bot.agent.models.responses import ResponsesTransport
-from bot.agent.models.transport import ModelRequest, Transport
+from bot.agent.models.transport import ModelRequest, Transport, leave_out_tools
 from bot.agent.provider_details import detach_details
 from bot.core import logs, metrics
 from bot.core.errors import (
@@ -78,6 +67,7 @@ MAX_STREAM_FACTOR = 10
 """A reply that keeps coming may take this many times the time limit of its start."""
 MAX_REJECTED_DETAILS = 256
 """How many rejected details are remembered."""
+ReportRefusedTools = Callable[[Sequence[str], str], Awaitable[None]]
 TRANSPORTS: Mapping[Api, Transport] = {"chat": ChatCompletionsTransport(), "responses": ResponsesTransport()}
 
 
@@ -91,34 +81,23 @@ async def open_model(
     api: ApiWish = "auto",
     effort: Effort = "auto",
     memory: TextStore | None = None,
+    report_refused_tools: ReportRefusedTools | None = None,
 ) -> AsyncIterator[OpenAIModel]:
     """A model with one client for the whole process: making a client costs more than a whole step. `url` empty:
     OpenAI's. Without a `memory` it learns only for itself."""
-    unused = DefaultAsyncHttpxClient(verify=load_certificates())  # what the SDK opens by itself reads them again
-    async with AsyncOpenAI(base_url=url or None, api_key=key, http_client=unused) as client:
-        headers = {**_build_headers(client), "Authorization": f"Bearer {key}"}  # the SDK adds its own to each request
-        base, login = split_login(str(client.base_url))
-    if login:
-        headers["Authorization"] = login
-    async with open_http_client(base) as http:
+    async with open_client(url, key) as client:
+        base = str(client.base_url)
         yield OpenAIModel(
-            http=http,
-            url=base,
-            headers=headers,
+            client=client,
             name=name,
             retries=retries,
             api_setting=api,
             effort=effort,
             memory=memory,
+            report_refused_tools=report_refused_tools,
             profile_state=ProfileState(choose_initial_profile(base, api, name)),
             owner=hashlib.sha256(f"{base}\n{name}\n{key}".encode()).hexdigest()[:16],
         )
-
-
-def _build_headers(client: AsyncOpenAI) -> dict[str, str]:
-    """The SDK's headers, without those about this machine (`X-Stainless-…`)."""
-    told = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
-    return {name: value for name, value in told.items() if not name.lower().startswith("x-stainless")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +114,10 @@ class FailedRequest:
 class OpenAIModel:
     """Implements `Model`.
 
-    A request is built from existing JSON and goes out with the address and the headers of the SDK: the SDK's own work
-    on each message, header and field costs more CPU than all the rest of a step. Its retry rules are kept, with two
-    changes: waits use full jitter, so that many runs do not come back at once, and all tries share one time limit."""
+    The SDK's retry rules are kept, with two changes: waits use full jitter, so that many runs do not come back at once,
+    and all tries share one time limit."""
 
-    http: HttpClient
-    url: str
-    """Ends with a slash."""
-    headers: Mapping[str, str]
+    client: AsyncOpenAI
     name: str
     temperature: float = 0.3
     retries: int = 1
@@ -150,11 +125,13 @@ class OpenAIModel:
     api_setting: ApiWish = "auto"
     effort: Effort = "auto"
     memory: TextStore | None = None
+    report_refused_tools: ReportRefusedTools | None = None
+    """Tells administrators about the tools that the endpoint has just refused, and why."""
     profile_state: ProfileState = field(default_factory=lambda: ProfileState(ModelProfile()))
     owner: str = ""
     """Names address, model and key: output of this endpoint goes back to no other."""
     slow: bool = False
-    """A reply ran out of time. From then on replies are streamed, because a slow stream still shows progress."""
+    """A reply ran out of time. Replies are streamed, because a slow stream still shows progress, until one fails."""
     last_failure: ModelFailureCause | None = None
     """The failure that administrators were last told of; None once the model answers."""
     rejected_details: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_REJECTED_DETAILS))
@@ -170,22 +147,20 @@ class OpenAIModel:
         return self.profile_state.profile
 
     @property
-    def catalog(self) -> ModelCatalog:
-        """The models at its address."""
-        return ModelCatalog(self.http, self.url, self.headers)
+    def url(self) -> str:
+        """Its address, without a login."""
+        return str(self.client.base_url)
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         await self._refresh_profile()
         try:
             async with asyncio.timeout(timeout_s) as limit:
-                return await self._request_with_retries(
-                    messages, extra, _ReplyDeadline(limit, timeout_s, limit.when() or 0.0)
-                )
+                deadline = _ReplyDeadline(limit, timeout_s, limit.when() or 0.0)
+                return await self._request_with_retries(messages, extra, deadline)
         except TimeoutError as error:
-            self.slow = True
-            raise ModelUnavailableError(
-                f"no answer within {timeout_s:.0f} s", timeout_s, ModelFailureCause.TIMEOUT
-            ) from error
+            self.slow = not deadline.is_streamed
+            text = f"no answer within {timeout_s:.0f} s"
+            raise ModelUnavailableError(text, timeout_s, ModelFailureCause.TIMEOUT) from error
 
     async def _request_with_retries(self, messages: Sequence[str], extra: str, deadline: _ReplyDeadline) -> ModelReply:
         """Retries while that may help and the wait fits into the time left. Raises ModelUnavailableError and
@@ -214,46 +189,42 @@ class OpenAIModel:
         is_stripped = False
         for learning in range(MAX_LESSONS + 1):
             request = self._build_request(messages, extra)
-            transport = TRANSPORTS[request.profile.api]
+            transport, deadline.is_streamed = TRANSPORTS[request.profile.api], request.streamed
             try:
-                answer = await send_http_request(
-                    self.http,
-                    "POST",
-                    f"{self.url}{transport.path}",
-                    self.headers,
-                    transport.encode_request(request),
-                    deadline.extend_deadline,
-                )
-                parsed = self._parse_http_response(transport, answer)
-            except ClientError as error:
-                return FailedRequest(ModelUnavailableError(type(error).__name__), can_retry=True)
-            except (ValueError, ResponseTooLongError) as error:  # a proxy's error page, or an endless answer
-                return FailedRequest(ModelUnavailableError(str(error) or "the endpoint's answer was too long"))
+                body = transport.encode_request(request)
+                answer = await send_request(self.client, transport.path, body, deadline.extend_deadline)
+                parsed = self._parse_answer(transport, answer)
+            except RefusalError as refused:
+                parsed = refused.refusal
+            except (*CONNECTION_ERRORS, ValueError) as error:  # no connection, or a proxy's error page
+                is_unreadable, self.slow = isinstance(error, ValueError), self.slow and not request.streamed
+                text = str(error) if is_unreadable else type(find_root_cause(error)).__name__
+                return FailedRequest(ModelUnavailableError(text), can_retry=request.streamed or not is_unreadable)
             if isinstance(parsed, ModelReply):
                 return parsed
+            if parsed.is_content_filtered:
+                return ModelReply(finish="content_filter", model=self.name)
             if learning < MAX_LESSONS:
                 if not is_stripped and is_unreplayable(parsed) and self._drop_provider_details(messages):
                     is_stripped = True
                     continue
-                if await self._update_profile(
-                    parsed, RefusedRequest(request.optional_members, request.streamed, self.api_setting)
-                ):
+                sent = RefusedRequest(request.optional_members, request.streamed, self.api_setting, request.tool_names)
+                if await self._update_profile(parsed, sent):
                     continue
-            return self._build_failure(parsed, answer.headers)
+            return self._build_failure(parsed)
         raise AssertionError("what cannot be learned ends it")
 
     def _build_request(self, messages: Sequence[str], extra: str) -> ModelRequest:
         lessons = self.profile
-        is_streamed = (lessons.streams or self.slow) and "stream" not in lessons.unsupported
         return ModelRequest(
             model=self.name,
             messages=messages,
-            extra=extra,
+            extra=leave_out_tools(extra, lessons.refused_tools) if lessons.refused_tools else extra,
             profile=lessons,
             temperature=self.temperature,
             effort=self.effort,
             owner=self._owner_tag,
-            streamed=is_streamed,
+            streamed=(lessons.streams or self.slow) and "stream" not in lessons.unsupported,
             rejected_details=self.rejected_details,
         )
 
@@ -262,25 +233,21 @@ class OpenAIModel:
         """Whose details are sent back: of this address, model and key, over this API."""
         return f"{self.owner}/{self.profile.api}"
 
-    def _parse_http_response(self, transport: Transport, answer: HttpResponse) -> ModelReply | ErrorResponse:
-        """Raises ValueError for an invalid answer."""
-        if answer.status != 200:
-            return _convert_filtered(parse_error_response(answer.status, answer.body), self.name)
-        if answer.events is not None:
-            whole = transport.join_events(answer.events, has_said_end=answer.has_said_end)
-            if whole is None:
-                raise ValueError("the endpoint's stream ended before its reply did")
+    def _parse_answer(self, transport: Transport, body: bytes) -> ModelReply | ErrorResponse:
+        """The body tells whether it is a stream, not its label. Raises ValueError for an invalid answer."""
+        if body.lstrip().startswith((b"{", b"[")):
+            whole = parse_json(body)
         else:
-            try:
-                whole = parse_json(answer.body)
-            except ValueError as error:  # a 200 whose body is no JSON: a proxy's error page
-                raise ValueError("the endpoint's answer was not JSON") from error
-            if isinstance(whole, str):  # the same, well-formed by chance
-                raise ValueError("the endpoint's answer was not JSON")
+            events, has_said_end = parse_events(body)
+            whole = transport.join_events(events, has_said_end=has_said_end)
+        if whole is None:
+            raise ValueError("the endpoint's answer was not JSON, or ended before its reply did")
         reply = transport.parse_response(whole, self.name, self._owner_tag)
-        if isinstance(reply, ErrorResponse):
-            return _convert_filtered(reply, self.name)
-        if not (reply.text or reply.calls or reply.refusal) and reply.finish in ("stop", "empty"):
+        if (
+            isinstance(reply, ModelReply)
+            and not (reply.text or reply.calls or reply.refusal)
+            and reply.finish in ("stop", "empty")
+        ):
             log.warning("model.empty", model=self.name, hint="the conversation may be longer than the model can read")
         return reply
 
@@ -303,12 +270,17 @@ class OpenAIModel:
         if new == self.profile:
             return False
         self.profile_state.profile = new
-        log.info(
-            "model.learned", model=self.name, api=new.api, **_describe_profile(new.summary_lines), of=refusal.reason
-        )
-        if self.memory is not None:
-            with suppress(CountersignError):
-                await self.memory.save_text(self._record_name, format_profile_record(new), WEEK_MS)
+        how = "; ".join(new.summary_lines)
+        log.info("model.learned", model=self.name, api=new.api, how=how, of=refusal.reason)
+        with suppress(CountersignError):
+            if self.memory is not None:
+                await self.memory.save_text(
+                    self._record_name, PROFILE_RECORD.dump_json(new, by_alias=True).decode(), WEEK_MS
+                )
+            if tools := sorted(new.refused_tools - known.refused_tools):
+                log.error("model.tools_refused", model=self.name, tools=tools, of=refusal.reason)
+                if self.report_refused_tools is not None:
+                    await self.report_refused_tools(tools, refusal.reason)
         return True
 
     async def _refresh_profile(self) -> None:
@@ -325,9 +297,9 @@ class OpenAIModel:
         """The stored profile of this model at this address. None without one, and while the store is away."""
         if self.memory is None:
             return None
-        with suppress(CountersignError):
+        with suppress(CountersignError, ValueError):  # an unreadable record: its lessons are learned again
             text = await self.memory.load_text(self._record_name)
-            return parse_profile_record(text) if text is not None else None
+            return PROFILE_RECORD.validate_json(text) if text is not None else None
         return None
 
     @property
@@ -335,11 +307,11 @@ class OpenAIModel:
         """The name of its record. Lessons of a fixed API apply to that API only."""
         return f"lessons {self.api_setting} {self.url} {self.name}"
 
-    def _build_failure(self, refusal: ErrorResponse, headers: Mapping[str, str]) -> ModelReply | FailedRequest:
+    def _build_failure(self, refusal: ErrorResponse) -> ModelReply | FailedRequest:
         if refusal.code == "tool_use_failed":  # Groq: the model wrote an unreadable call
             return ModelReply(finish="unreadable", model=self.name)
-        asked_s = parse_retry_after_s(headers, self.now())
-        return FailedRequest(build_model_error(refusal, asked_s), can_retry_request(refusal, headers), asked_s)
+        asked_s = parse_retry_after_s(refusal.headers, self.now())
+        return FailedRequest(build_model_error(refusal, asked_s), can_retry_request(refusal), asked_s)
 
     async def _report_to_administrators(
         self, error: ModelUnavailableError | ModelRejectedError
@@ -349,27 +321,18 @@ class OpenAIModel:
             return error
         self.last_failure = error.cause
         if error.cause is ModelFailureCause.UNKNOWN_MODEL and (
-            near := await self.catalog.find_similar_models(self.name)
+            near := await find_similar_models(self.client, self.name)
         ):
             error = ModelUnavailableError(f"{error}; there are {', '.join(near)}", cause=error.cause)
         log.error("model.needs_administrator", model=self.name, cause=error.cause.value, error=str(error))
         return error
 
 
-def _convert_filtered(answer: ErrorResponse | ModelReply, model: str) -> ErrorResponse | ModelReply:
-    """A content filter's refusal is a withheld reply, whatever its form."""
-    return (
-        ModelReply(finish="content_filter", model=model)
-        if isinstance(answer, ErrorResponse) and answer.is_content_filtered
-        else answer
-    )
+def find_root_cause(error: BaseException) -> BaseException:
+    return find_root_cause(error.__cause__) if error.__cause__ else error
 
 
-def _describe_profile(told: Sequence[str]) -> dict[str, str]:
-    return {"how": "; ".join(told)} if told else {}
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _ReplyDeadline:
     """The time limit of one reply. Each event of a stream restarts the time of a call, up to a limit."""
 
@@ -377,6 +340,8 @@ class _ReplyDeadline:
     timeout_s: float
     first: float
     """The original time limit, by the loop's clock (s)."""
+    is_streamed: bool = False
+    """The reply that is waited for is a stream."""
 
     @property
     def remaining_s(self) -> float:

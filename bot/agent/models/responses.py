@@ -17,6 +17,7 @@ from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, p
 from bot.agent.provider_details import detach_details, dump_provider_details
 
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+UNFINISHED = ("incomplete", "in_progress")
 STATUSES = {"rate_limit_exceeded": 429, "insufficient_quota": 429, "server_error": 500}
 """The status that corresponds to the code of a failed response."""
 MOVED_MEMBERS = frozenset({"tools", "response_format", "stop", "seed", "tool_choice", "stream", "stream_options"})
@@ -83,6 +84,8 @@ class ResponsesTransport:
         """The last event's response. Its items are the finished ones, if it does not repeat them."""
         items = [read_field(one, "item") for one in events if read_field(one, "type") == "response.output_item.done"]
         for event in events:
+            if read_field(event, "output") is not None:
+                return event  # a whole answer that poses as a stream
             kind = read_string(read_field(event, "type"))
             if kind == "error":
                 return {"status": "failed", "error": event}
@@ -104,7 +107,7 @@ def _parse_failed_response(answer: Any) -> ErrorResponse:
 
 def _choose_finish_reason(answer: Any, output: Sequence[Any], status: str) -> str:
     """In the words of chat completions. Cut-off output is never executed, whatever cut it off."""
-    if status == "incomplete":
+    if status not in ("", "completed") or any(read_field(one, "status") in UNFINISHED for one in output):
         why = read_field(answer, "incomplete_details", "reason")
         return "content_filter" if why == "content_filter" else "length"
     if not output:

@@ -43,6 +43,10 @@ class ModelRequest:
         return self.profile.effort or ("" if self.effort == "auto" else self.effort)
 
     @property
+    def tool_names(self) -> Sequence[str]:
+        return [one["function"]["name"] for one in parse_members(self.extra).get("tools", ())]
+
+    @property
     def optional_members(self) -> frozenset[str]:
         """Its optional members."""
         has = {"temperature", "include", "store", *parse_members(self.extra)}
@@ -73,6 +77,15 @@ class Transport(Protocol):
 def parse_members(extra: str) -> Mapping[str, Any]:
     """Members of a request by name."""
     return dict(json.loads(f"{{{extra}}}"))
+
+
+@lru_cache(maxsize=64)
+def leave_out_tools(extra: str, refused: frozenset[str]) -> str:
+    """Members of a request without these tools."""
+    members = parse_members(extra)
+    kept = [one for one in members.get("tools", ()) if one["function"]["name"] not in refused]
+    others = {name: value for name, value in members.items() if name != "tools"}
+    return format_json({**others, "tools": kept} if kept else others)[1:-1]
 
 
 def format_json(value: Any) -> str:

@@ -15,13 +15,12 @@ from bot.agent.models.chat import ChatCompletionsTransport
 from bot.agent.models.error_responses import build_model_error, can_retry_request, classify_error, parse_error_response
 from bot.agent.models.model_profile import (
     OPTIONAL_MEMBERS,
+    PROFILE_RECORD,
     ModelProfile,
     RefusedRequest,
     choose_initial_profile,
-    format_profile_record,
     is_unreplayable,
     learn_from_error,
-    parse_profile_record,
 )
 from bot.agent.models.responses import ResponsesTransport
 from bot.core.errors import ModelFailureCause as Cause
@@ -69,7 +68,7 @@ CAUSES: list[tuple[str, int, Any, Cause]] = [
     ("anybody: a failure", 500, b"oops", Cause.BUSY),
     ("OpenRouter: no endpoint with tools", 404, openai("No endpoints found that support tool use"), Cause.ADDRESS),
     ("OpenAI: bad schema", 400, openai("Invalid schema", param="tools[1].parameters",
-                                       code="invalid_function_parameters"), Cause.REQUEST),
+                                       code="invalid_function_parameters"), Cause.TOOLS),
     ("a string", 400, {"error": "no"}, Cause.REQUEST),
 ]  # fmt: skip
 
@@ -77,13 +76,13 @@ CAUSES: list[tuple[str, int, Any, Cause]] = [
 def test_errors_are_told_apart(subtests: pytest.Subtests) -> None:
     for status, body, cause in [one[1:] for one in CAUSES]:
         with subtests.test(status=status):
-            found = parse_error_response(status, body if isinstance(body, bytes) else json.dumps(body).encode())
+            found = parse_error_response(status, {}, body if isinstance(body, bytes) else json.dumps(body).encode())
             assert classify_error(found) is cause and build_model_error(found).cause is cause
             gone = cause in (Cause.CONTEXT, Cause.REQUEST)
             assert isinstance(build_model_error(found), ModelRejectedError if gone else ModelUnavailableError), (
                 "a refusal is an answer: no other is asked"
             )
-            assert can_retry_request(found, {}) == (cause is Cause.BUSY)
+            assert can_retry_request(found) == (cause is Cause.BUSY)
 
 
 def test_filters_of_each_shape_keep_back() -> None:
@@ -96,8 +95,8 @@ def test_filters_of_each_shape_keep_back() -> None:
         (400, openai("x", code="data_inspection_failed")),
     ]
     for status, body in bodies:
-        assert parse_error_response(status, json.dumps(body).encode()).is_content_filtered, body
-    assert not parse_error_response(403, json.dumps(openai("no access")).encode()).is_content_filtered, (
+        assert parse_error_response(status, {}, json.dumps(body).encode()).is_content_filtered, body
+    assert not parse_error_response(403, {}, json.dumps(openai("no access")).encode()).is_content_filtered, (
         "negative control"
     )
     failed = ResponsesTransport().parse_response(
@@ -107,7 +106,7 @@ def test_filters_of_each_shape_keep_back() -> None:
 
 
 def taught(status: int, body: Any, lessons: ModelProfile, *members: str, streamed: bool = False) -> ModelProfile | None:
-    refusal = parse_error_response(status, json.dumps(body).encode())
+    refusal = parse_error_response(status, {}, json.dumps(body).encode())
     return learn_from_error(lessons, refusal, RefusedRequest(frozenset(members), streamed))
 
 
@@ -168,10 +167,10 @@ def test_what_cannot_be_replayed_is_known_by_its_words() -> None:
         "The encrypted content gAAA… could not be verified. Reason: …",
     )
     for one in words:
-        assert is_unreplayable(parse_error_response(400, json.dumps(openai(one, param="input")).encode()))
-        assert not is_unreplayable(parse_error_response(500, json.dumps(openai(one)).encode()))
+        assert is_unreplayable(parse_error_response(400, {}, json.dumps(openai(one, param="input")).encode()))
+        assert not is_unreplayable(parse_error_response(500, {}, json.dumps(openai(one)).encode()))
     unsupported = openai("Encrypted content is not supported with this model.", param="include")
-    assert not is_unreplayable(parse_error_response(400, json.dumps(unsupported).encode()))
+    assert not is_unreplayable(parse_error_response(400, {}, json.dumps(unsupported).encode()))
 
 
 def test_who_is_asked_how_at_first() -> None:
@@ -202,11 +201,10 @@ lessons_ = st.builds(
 
 @given(lessons_, st.dictionaries(st.text(), st.integers()))
 def test_a_record_is_read_as_it_was_written_and_what_is_added_is_passed_over(lessons: ModelProfile, more: Any) -> None:
-    record = json.loads(format_profile_record(lessons))
-    assert parse_profile_record(json.dumps({**more, **record})) == lessons
-    assert (
-        parse_profile_record(json.dumps({**record, "api": "telepathy"})) is None and parse_profile_record("[") is None
-    )
+    record = PROFILE_RECORD.dump_python(lessons, mode="json", by_alias=True)
+    assert PROFILE_RECORD.validate_json(json.dumps({**more, **record})) == lessons
+    with pytest.raises(ValueError, match="api"):
+        PROFILE_RECORD.validate_json(json.dumps({**record, "api": "telepathy"}))
 
 
 MEMBERS = (
@@ -223,7 +221,7 @@ json_ = st.recursive(
 
 @given(json_, st.integers(200, 599))
 def test_whatever_an_endpoint_sends_it_is_read_without_an_error(answer: Any, status: int) -> None:
-    refusal = parse_error_response(status, json.dumps(answer).encode())
+    refusal = parse_error_response(status, {}, json.dumps(answer).encode())
     assert isinstance(build_model_error(refusal), ModelUnavailableError | ModelRejectedError) and isinstance(
         refusal.is_content_filtered, bool
     )

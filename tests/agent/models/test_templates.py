@@ -15,13 +15,12 @@ from bot.agent.loop import CALL_AGAIN_NOTE
 from bot.agent.model import ModelReply
 from bot.agent.models.error_responses import ErrorResponse
 from bot.agent.models.model_profile import (
+    PROFILE_RECORD,
     ModelProfile,
     ProfileState,
     RefusedRequest,
     choose_initial_profile,
-    format_profile_record,
     learn_from_error,
-    parse_profile_record,
 )
 from bot.agent.models.openai_model import open_model
 from bot.agent.models.transport import SYSTEM_MARK
@@ -129,9 +128,8 @@ def test_words_of_servers_that_are_known(words: str) -> None:
     assert new is not None and new.one_system and not new.no_system
     worse = learn_from_error(new, ErrorResponse(400, words), SENT)
     assert worse is not None and worse.no_system, "refused in the same words once more: it takes none"
-    assert parse_profile_record(format_profile_record(worse)) == worse and any(
-        "system" in one for one in worse.summary_lines
-    )
+    assert PROFILE_RECORD.validate_json(PROFILE_RECORD.dump_json(worse, by_alias=True)) == worse
+    assert any("system" in one for one in worse.summary_lines)
 
 
 @pytest.mark.parametrize(

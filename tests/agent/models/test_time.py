@@ -14,7 +14,8 @@ from aiohttp import web
 from bot.agent.events import RunFinished, RunStopped
 from bot.agent.limits import RunLimits, StopReason
 from bot.agent.model import ModelReply
-from bot.agent.models import http
+from bot.agent.models import client
+from bot.agent.models.catalog import find_shutdown_date
 from bot.core.errors import ModelFailureCause, ModelUnavailableError
 from tests.harness.loop import acts, call, play
 from tests.harness.models import fresh, run
@@ -126,7 +127,7 @@ async def test_a_stream_of_responses_is_read_by_its_items_and_its_end() -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_an_answer_without_an_end_is_left(streamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(client, "MAX_BYTES", 10_000)
 
     async def handle(body: dict[str, Any], request: web.Request) -> web.StreamResponse:
         if streamed:
@@ -200,10 +201,10 @@ async def test_an_unknown_model_is_told_with_the_names_that_exist() -> None:
         with pytest.raises(ModelUnavailableError, match=r"there are gpt-6-sol, gpt-6-luna$") as down:
             await model.request_reply(HELLO, "", timeout_s=5)
         assert down.value.cause is ModelFailureCause.UNKNOWN_MODEL
-        assert str(await model.catalog.find_shutdown_date("gpt-6-sol")) == "2027-05-01"
+        assert str(await find_shutdown_date(model.client, "gpt-6-sol")) == "2027-05-01"
         assert (
-            await model.catalog.find_shutdown_date("gpt-6-luna") is None
-            and await model.catalog.find_shutdown_date("x") is None
+            await find_shutdown_date(model.client, "gpt-6-luna") is None
+            and await find_shutdown_date(model.client, "x") is None
         )
 
 

@@ -60,7 +60,7 @@ async def test_what_the_environment_excepts_is_asked_itself(monkeypatch: pytest.
         async with open_model(f"http://{own}/v1", "key", "m", retries=0) as model:
             assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Hello!"
     assert heads[0].startswith("POST /v1/chat/completions HTTP/1.1\r\n")
-    assert "Authorization: Bearer key\r\n" in heads[0]
+    assert "authorization: Bearer key\r\n" in heads[0] and "stainless" not in heads[0], "nothing about the machine"
 
 
 async def test_a_login_in_the_address_goes_before_the_key_and_is_told_to_nobody() -> None:
@@ -70,7 +70,17 @@ async def test_a_login_in_the_address_goes_before_the_key_and_is_told_to_nobody(
     ):
         assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Hello!"
         assert "p%40ss" not in model.url and "anna" not in model.url
-    assert "Authorization: Basic YW5uYTpwQHNz\r\n" in heads[0] and "Bearer" not in heads[0]
+    assert "authorization: Basic YW5uYTpwQHNz\r\n" in heads[0] and "Bearer" not in heads[0]
+
+
+async def test_an_older_address_of_azure_takes_its_version_and_the_key_in_its_own_header() -> None:
+    async with (
+        serve_heads() as (own, heads),
+        open_model(f"http://{own}/openai/deployments/d?api-version=2024-10-21", "key", "m", retries=0) as model,
+    ):
+        assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Hello!"
+    assert heads[0].startswith("POST /openai/deployments/d/chat/completions?api-version=2024-10-21 HTTP/1.1\r\n")
+    assert "api-key: key\r\n" in heads[0] and "Bearer" not in heads[0]
 
 
 async def test_a_redirect_takes_the_prompt_nowhere_else() -> None:

@@ -1,0 +1,103 @@
+"""The way to an endpoint: the public client of the `openai` SDK, for requests that are bytes already (what the SDK does
+for each typed message costs more CPU than all the rest of a step). Every answer is bounded before it is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+from ssl import SSLContext
+from typing import Any
+
+from aiohttp import ClientError
+from httpx2 import URL, Headers, HTTPError, Request, Response, create_ssl_context
+from openai import APIConnectionError, AsyncAzureOpenAI, AsyncOpenAI, AsyncStream, DefaultAioHttpClient
+
+from bot.agent.models.error_responses import ErrorResponse, parse_error_response
+
+MAX_BYTES = 8 * 1024 * 1024
+"""Most bytes of one answer: far more than any reply that is read (`bot.agent.formats.reply_text.MAX_REPLY_LENGTH`)."""
+CONNECTION_ERRORS = (APIConnectionError, HTTPError, ClientError)
+"""What the SDK, and the two libraries under it, raise for a connection that fails."""
+ENDS = (b"\ndata: [DONE]", b"\ndata:[DONE]")
+"""How a stream says its end. Some servers keep the connection open after it."""
+
+
+class RefusalError(Exception):
+    """The endpoint answers with an error."""
+
+    def __init__(self, refusal: ErrorResponse) -> None:
+        super().__init__(refusal.reason)
+        self.refusal = refusal
+
+
+@cache
+def load_certificates() -> SSLContext:
+    """The certificates that the SDK trusts, read once for each process: it takes 30 ms."""
+    return create_ssl_context()
+
+
+@asynccontextmanager
+async def open_client(url: str, key: str) -> AsyncIterator[AsyncOpenAI]:
+    """A client for an address; empty: OpenAI's. An address with `api-version` is one of Azure's older ones. A user and
+    password in an address go before the key. A redirect is an error: the prompt goes to no other address."""
+    http = DefaultAioHttpClient(
+        verify=load_certificates(),
+        follow_redirects=False,
+        event_hooks={"request": [_remove_machine_headers], "response": [_raise_refusal]},
+    )
+    address = URL(url)
+    if address.username:
+        http.auth = (address.username, address.password)
+        address = address.copy_with(username=None, password=None)
+    if version := address.params.get("api-version"):
+        bare = address.copy_with(query=None)
+        client: AsyncOpenAI = AsyncAzureOpenAI(
+            base_url=str(bare), api_version=version, api_key=key, max_retries=0, http_client=http
+        )
+    else:
+        client = AsyncOpenAI(base_url=str(address) or None, api_key=key, max_retries=0, http_client=http)
+    async with client:
+        yield client
+
+
+def _ignore_progress() -> None:
+    """For a reply that has one time limit."""
+
+
+async def send_request(
+    client: AsyncOpenAI, path: str, body: bytes = b"", on_progress: Callable[[], None] = _ignore_progress
+) -> bytes:
+    """The answer's body. `on_progress` is called for every part of a stream. Raises RefusalError, ValueError and
+    `CONNECTION_ERRORS`."""
+    how: dict[str, Any] = {"cast_to": object, "stream": True, "stream_cls": AsyncStream[object]}
+    stream = await (client.post(path, content=body, **how) if body else client.get(path, **how))
+    async with stream:
+        return await _read_body(stream.response, on_progress)
+
+
+async def _read_body(response: Response, on_progress: Callable[[], None] = _ignore_progress) -> bytes:
+    """A bounded body, up to the end of the stream in it. A comment keeps a connection open and is no progress. Raises
+    ValueError."""
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > MAX_BYTES:
+            raise ValueError("the endpoint's answer was too long")
+        if b"data:" in part:
+            on_progress()
+        if body[-32:].rstrip().endswith(ENDS):
+            break
+    return bytes(body)
+
+
+async def _remove_machine_headers(request: Request) -> None:
+    """`X-Stainless-…` headers tell about this machine."""
+    told = [one for one in request.headers.raw if not one[0].lower().startswith(b"x-stainless-")]
+    request.headers = Headers(told)
+
+
+async def _raise_refusal(response: Response) -> None:
+    """The SDK would read an error without a bound."""
+    if response.status_code != 200:
+        raise RefusalError(parse_error_response(response.status_code, response.headers, await _read_body(response)))
