@@ -4,6 +4,7 @@ long is cut once."""
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -35,8 +36,8 @@ def piece(text: str, finish: str | None = None) -> bytes:
     return f"data: {json.dumps(event)}\n\n".encode()
 
 
-async def stream(request: web.Request, *pieces: bytes, pause_s: float = 0.0) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+async def stream(request: web.Request, *pieces: bytes, pause_s: float = 0.0, status: int = 200) -> web.StreamResponse:
+    response = web.StreamResponse(status=status, headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     for one in pieces:
         await response.write(one)
@@ -64,23 +65,6 @@ async def test_after_a_time_out_a_slow_reply_is_streamed_and_waited_for() -> Non
         assert down.value.cause is ModelFailureCause.TIMEOUT and down.value.wait_s == 0.4, "not at once"
         assert (await model.request_reply(HELLO, "", timeout_s=0.4)).text == "slowly"
         assert [one.get("stream") for one in serving.asked] == [None, True]
-
-
-async def test_a_stream_that_says_only_that_it_is_over_has_ended() -> None:
-    """Some endpoints name no reason. Without that word, too, it may be the half of a reply."""
-    async with slow(streams(piece("Seven "), piece("days."), b"data: [DONE]\n\n")) as (_, model):
-        assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Seven days."
-    async with slow(streams(b"data: [DONE]\n\n")) as (_, model):
-        with pytest.raises(ModelUnavailableError):
-            await model.request_reply(HELLO, "", timeout_s=5)
-
-
-@pytest.mark.parametrize("start", [b"", b"data: "])
-async def test_a_whole_reply_that_poses_as_a_stream_is_read(start: bytes) -> None:
-    reply = {"choices": [{"message": {"content": "Seven days."}, "finish_reason": "stop"}]}
-    pieces = (start + json.dumps(reply).encode() + b"\n\n", b"data: [DONE]\n\n")
-    async with slow(streams(*pieces)) as (_, model):
-        assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Seven days."
 
 
 @pytest.mark.parametrize("sign", [b": keep-alive\n\n", b"\n\n", b"event: ping\n\n"])
@@ -125,18 +109,28 @@ async def test_a_stream_of_responses_is_read_by_its_items_and_its_end() -> None:
     assert [one.name for one in reply.calls] == ["look"] and reply.tokens_in == 3 and "rs_1" in reply.provider_details
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-async def test_an_answer_without_an_end_is_left(streamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("how", ["streamed", "whole", "packed"])
+async def test_an_answer_without_an_end_is_left(how: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "MAX_BYTES", 10_000)
 
     async def handle(body: dict[str, Any], request: web.Request) -> web.StreamResponse:
-        if streamed:
-            return await stream(request, *[piece("x" * 1_000)] * 50)
-        return whole("x" * 50_000)
+        if how == "streamed":
+            return await stream(request, *[piece("x" * 1_000)] * 50, status=status)
+        text, packed = b'{"error": "' + b"x" * 50_000, {"Content-Encoding": "gzip"}
+        body_ = gzip.compress(text) if how == "packed" else text
+        return web.Response(body=body_, status=status, headers=packed if how == "packed" else {})
 
     async with slow(handle) as (_, model):
         with pytest.raises(ModelUnavailableError, match="too long"):
             await model.request_reply(HELLO, "", timeout_s=5)
+
+
+async def test_a_stream_that_has_said_its_end_is_left() -> None:
+    async with slow(streams(piece("Seven days."), b"data: [DONE]\n\n", pause_s=1)) as (_, model):
+        began = asyncio.get_running_loop().time()
+        assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Seven days."
+        assert asyncio.get_running_loop().time() - began < 1.8
 
 
 async def test_a_model_that_is_always_too_slow_is_asked_three_times() -> None:
