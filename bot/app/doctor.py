@@ -14,6 +14,7 @@ from typing import Literal
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.agent.model import TextStore
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.probe import FormatSetting, choose_format_name, find_call_problem, probe_model
 from bot.app.company_files import (
@@ -47,6 +48,7 @@ from bot.redis.check import RedisSeverity, check_redis, list_servers
 from bot.redis.cluster import ClusterClient
 from bot.redis.connect import connect_redis, translate_redis_errors
 from bot.redis.sentinel import MasterClient
+from bot.storage.cache import TextCache
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.processes import ProcessStore
 from tools.mail.smtp import SmtpMailer
@@ -326,36 +328,46 @@ async def _describe_redis(redis: Redis) -> str:
 
 async def _check_first_model(wish: FormatSetting, services: Services) -> AsyncIterator[DoctorFinding]:
     """What the model can do, and the reply format used for it."""
-    async for finding in _check_one_model(wish, "model", services.first_model):
+    async for finding in _check_one_model(wish, "model", services.first_model, services.redis_url):
         yield finding
 
 
 async def _check_fallback_model(wish: FormatSetting, services: Services) -> AsyncIterator[DoctorFinding]:
     """The same for the fallback model, whatever the first one's state."""
     if services.fallback_name:
-        async for finding in _check_one_model(wish, "fallback", services.fallback_model):
+        async for finding in _check_one_model(wish, "fallback", services.fallback_model, services.redis_url):
             yield finding
 
 
-async def _check_one_model(wish: FormatSetting, label: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
+async def _check_one_model(
+    wish: FormatSetting, label: str, endpoint: ModelEndpoint, redis_url: str
+) -> AsyncIterator[DoctorFinding]:
     """Checks one model; a problem becomes a finding about this model."""
+    redis = None
     try:
-        async for finding in _probe_endpoint(wish, label, endpoint):
+        with suppress(CountersignError):  # a store that is away is a finding of its own
+            redis = await connect_redis(redis_url, retries=1) if redis_url else None
+        async for finding in _probe_endpoint(wish, label, endpoint, TextCache(redis, Keys()) if redis else None):
             yield finding
     except (ModelUnavailableError, ModelRejectedError) as error:
         of = "OPENAI_" if label == "model" else "OPENAI_FALLBACK_"
         cure = f"check {of}BASE_URL, {of}API_KEY and {of}MODEL"
         yield DoctorFinding("fail", label, f"no answer of {endpoint.name} ({error}); {cure}")
+    finally:
+        if redis is not None:
+            await redis.aclose()
 
 
-async def _probe_endpoint(wish: FormatSetting, label: str, endpoint: ModelEndpoint) -> AsyncIterator[DoctorFinding]:
-    """What the model can do, how it wants to be asked, and when it will be shut down. Raises ModelUnavailableError and
-    ModelRejectedError."""
+async def _probe_endpoint(
+    wish: FormatSetting, label: str, endpoint: ModelEndpoint, memory: TextStore | None
+) -> AsyncIterator[DoctorFinding]:
+    """What the model can do, how it wants to be asked, what the bot has learned about it, and when it will be shut
+    down. Raises ModelUnavailableError and ModelRejectedError."""
     from bot.agent.models.catalog import find_shutdown_date
     from bot.agent.models.openai_model import open_model  # as slow to import as all the rest
 
     async with open_model(
-        endpoint.url, endpoint.key, endpoint.name, retries=0, api=endpoint.api, effort=endpoint.effort
+        endpoint.url, endpoint.key, endpoint.name, retries=0, api=endpoint.api, effort=endpoint.effort, memory=memory
     ) as model:
         if wish == "native":
             problem = await find_call_problem(model)
@@ -367,6 +379,9 @@ async def _probe_endpoint(wish: FormatSetting, label: str, endpoint: ModelEndpoi
             yield DoctorFinding(
                 "ok", label, f"{endpoint.name} answers; {can}; {_describe_model_profile(model.profile)}"
             )
+        if tools := ", ".join(sorted(model.profile.refused_tools)):
+            cure = "they are left out for a week: mend them, or choose another model"
+            yield DoctorFinding("warn", label, f"{endpoint.name} refuses the schemas of these tools: {tools}; {cure}")
         if (day := await find_shutdown_date(model.client, endpoint.name)) is not None:
             yield _build_shutdown_finding(label, endpoint.name, (day - datetime.now(UTC).date()).days, day)
 

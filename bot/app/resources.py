@@ -289,11 +289,18 @@ async def _open_models(settings: Settings, services: Services, stores: Stores) -
 
     endpoints = [services.first_model, *([services.fallback_model] if services.fallback_name else [])]
     retries, memory = settings.openai_retries, TextCache(stores.redis, stores.keys)
+
+    async def journal_refused_tools(tools: Sequence[str], why: str) -> None:
+        await stores.journal.append_record("model", "model.tools_refused", text=", ".join(tools), said=why)
+
     async with AsyncExitStack() as stack:
         opening = [
-            open_model(one.url, one.key, one.name, retries=retries, api=one.api, effort=one.effort, memory=memory)
+            open_model(
+                one.url, one.key, one.name, retries=retries, api=one.api, effort=one.effort, memory=memory,
+                report_refused_tools=journal_refused_tools,
+            )
             for one in endpoints
-        ]
+        ]  # fmt: skip
         first, *second = [
             MeasuredModel(await stack.enter_async_context(one), endpoint.name)
             for one, endpoint in zip(opening, endpoints, strict=True)

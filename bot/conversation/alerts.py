@@ -77,7 +77,7 @@ class AdministratorAlerts:
             log.warning("alerts not forgotten", reason=str(failed))
 
 
-ALERTED_KINDS = frozenset({"item.dead", "effect.unknown", "model.down", "approval.refused"})
+ALERTED_KINDS = frozenset({"item.dead", "effect.unknown", "model.down", "model.tools_refused", "approval.refused"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,5 +105,7 @@ class JournalAlerts:
                 await self.alerts.send_alert("unknown", card=record.more.get("approval", ""))
             case "approval.refused" if record.more.get("foreign"):
                 await self.alerts.send_alert("foreign_card", card=record.more.get("approval", ""))
+            case "model.tools_refused":
+                await self.alerts.send_alert("tools_refused", tools=record.text, why=record.more.get("said", ""))
             case "model.down" if record.more.get("why") in NEEDS_ADMINISTRATOR:
                 await self.alerts.send_alert("model", why=record.more.get("said", ""))

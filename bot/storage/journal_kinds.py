@@ -20,7 +20,7 @@ KINDS = frozenset(
         *("lane.caught_up", "lane.full"),
         *("message.agreed", "message.changed", "message.deleted", "message.empty", "message.ignored"),
         *("message.received", "message.too_long"),
-        "model.down",
+        *("model.down", "model.tools_refused"),
         "notice",
         "picture",
         *("person.exported", "person.forgotten", "person.left"),

@@ -52,6 +52,7 @@ async def test_what_could_not_be_said_is_said_the_next_time(redis: Redis) -> Non
         ("item.dead", {"item": "E77"}, "E77"),
         ("effect.unknown", {"approval": "A01abc"}, "A01abc"),
         ("model.down", {"why": ModelFailureCause.KEY.value, "said": "invalid key"}, "invalid key"),
+        ("model.tools_refused", {"text": "srv__find, pay", "said": "HTTP 400"}, "srv__find, pay"),
         ("approval.refused", {"approval": "A09abc", "foreign": "yes"}, "A09abc"),
     ],
 )

@@ -60,6 +60,7 @@ LEARNED: dict[str, ModelProfile] = {
     "wrapped": ModelProfile(unsupported=frozenset({"temperature"})),
     "stream_only": ModelProfile(streams=True),
     "cut": ModelProfile("responses"),
+    "bad_schema": ModelProfile(refused_tools=frozenset({"pay"})),
     "no_responses": ModelProfile(missing_apis=frozenset({"responses"}), effort="none"),
 }
 

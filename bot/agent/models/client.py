@@ -49,14 +49,11 @@ async def open_client(url: str, key: str) -> AsyncIterator[AsyncOpenAI]:
     address = URL(url)
     if address.username:
         http.auth = (address.username, address.password)
-        address = address.copy_with(username=None, password=None)
-    if version := address.params.get("api-version"):
-        bare = address.copy_with(query=None)
-        client: AsyncOpenAI = AsyncAzureOpenAI(
-            base_url=str(bare), api_version=version, api_key=key, max_retries=0, http_client=http
-        )
-    else:
-        client = AsyncOpenAI(base_url=str(address) or None, api_key=key, max_retries=0, http_client=http)
+    bare, query = address.copy_with(username=None, password=None, query=None, fragment=None), dict(address.params)
+    how: dict[str, Any] = {"base_url": str(bare) or None, "api_key": key, "default_query": query, "http_client": http}
+    client: AsyncOpenAI = AsyncOpenAI(**how, max_retries=0)
+    if "api-version" in query:
+        client = AsyncAzureOpenAI(**how, max_retries=0, api_version=query["api-version"])
     async with client:
         yield client
 

@@ -117,7 +117,6 @@ class ModelProfile:
             "reasoning effort": {self.effort} - {""},
             "sent back": self.returned,
             "not there": self.missing_apis,
-            "refused tools": self.refused_tools,
         }
         lines = [f"{name}: {', '.join(sorted(values))}" for name, values in some.items() if values]
         lines += ["answers in a stream only"] if self.streams else []

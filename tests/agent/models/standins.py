@@ -362,6 +362,17 @@ class Empty(StandIn):
         return await super()._reply(messages, more)
 
 
+class BadSchema(StandIn):
+    """16: the schema of one tool is refused, whatever is asked."""
+
+    def refuse(self, api: str, body: Body) -> Refused | None:
+        told = (
+            "Invalid schema for function 'pay': schema must have type 'object' and not have 'anyOf' at the top level."
+        )
+        bad = any(one["function"]["name"] == "pay" for one in body.get("tools", ()))
+        return error(400, told, param="tools", code="invalid_function_parameters") if bad else None
+
+
 def is_late_system(body: Body) -> bool:
     """The system speaks again behind the first message."""
     return any(one.get("role") in ("system", "developer") for one in items(body)[1:])
@@ -449,6 +460,7 @@ BEHAVIOURS: dict[str, Callable[[Model], StandIn]] = {
     "no_tools": NoTools,
     "no_responses": NoResponses,
     "empty": Empty,
+    "bad_schema": BadSchema,
 }
 
 

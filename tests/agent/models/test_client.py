@@ -83,6 +83,12 @@ async def test_an_older_address_of_azure_takes_its_version_and_the_key_in_its_ow
     assert "api-key: key\r\n" in heads[0] and "Bearer" not in heads[0]
 
 
+async def test_what_is_asked_for_in_an_address_goes_with_every_request() -> None:
+    async with serve_heads() as (own, heads), open_model(f"http://{own}/v1?key=k#x", "key", "m", retries=0) as model:
+        assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Hello!" and "key=k" not in model.url
+    assert heads[0].startswith("POST /v1/chat/completions?key=k HTTP/1.1\r\n")
+
+
 async def test_a_redirect_takes_the_prompt_nowhere_else() -> None:
     async with (
         serve_heads() as (elsewhere, got),

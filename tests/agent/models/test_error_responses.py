@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from bot.agent.model import ModelReply
 from bot.agent.models.chat import ChatCompletionsTransport
-from bot.agent.models.error_responses import build_model_error, can_retry_request, classify_error, parse_error_response
+from bot.agent.models.error_responses import (
+    ErrorResponse,
+    build_model_error,
+    can_retry_request,
+    classify_error,
+    parse_error_response,
+)
 from bot.agent.models.model_profile import (
     OPTIONAL_MEMBERS,
     PROFILE_RECORD,
@@ -25,10 +31,15 @@ from bot.agent.models.model_profile import (
 from bot.agent.models.responses import ResponsesTransport
 from bot.core.errors import ModelFailureCause as Cause
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
+from tests.agent.models.standins import TOOLS_NEED_RESPONSES
 
 
 def openai(message: str, kind: str = "invalid_request_error", param: Any = None, code: Any = None) -> Any:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def refused(status: int, body: Any) -> ErrorResponse:
+    return parse_error_response(status, {}, body if isinstance(body, bytes) else json.dumps(body).encode())
 
 
 CAUSES: list[tuple[str, int, Any, Cause]] = [
@@ -76,7 +87,7 @@ CAUSES: list[tuple[str, int, Any, Cause]] = [
 def test_errors_are_told_apart(subtests: pytest.Subtests) -> None:
     for status, body, cause in [one[1:] for one in CAUSES]:
         with subtests.test(status=status):
-            found = parse_error_response(status, {}, body if isinstance(body, bytes) else json.dumps(body).encode())
+            found = refused(status, body)
             assert classify_error(found) is cause and build_model_error(found).cause is cause
             gone = cause in (Cause.CONTEXT, Cause.REQUEST)
             assert isinstance(build_model_error(found), ModelRejectedError if gone else ModelUnavailableError), (
@@ -95,10 +106,8 @@ def test_filters_of_each_shape_keep_back() -> None:
         (400, openai("x", code="data_inspection_failed")),
     ]
     for status, body in bodies:
-        assert parse_error_response(status, {}, json.dumps(body).encode()).is_content_filtered, body
-    assert not parse_error_response(403, {}, json.dumps(openai("no access")).encode()).is_content_filtered, (
-        "negative control"
-    )
+        assert refused(status, body).is_content_filtered, body
+    assert not refused(403, openai("no access")).is_content_filtered, "negative control"
     failed = ResponsesTransport().parse_response(
         {"status": "failed", "error": {"code": "invalid_prompt", "message": "x"}}, "m", ""
     )
@@ -106,7 +115,7 @@ def test_filters_of_each_shape_keep_back() -> None:
 
 
 def taught(status: int, body: Any, lessons: ModelProfile, *members: str, streamed: bool = False) -> ModelProfile | None:
-    refusal = parse_error_response(status, {}, json.dumps(body).encode())
+    refusal = refused(status, body)
     return learn_from_error(lessons, refusal, RefusedRequest(frozenset(members), streamed))
 
 
@@ -145,6 +154,55 @@ def test_a_member_that_is_not_taken_is_left_out(subtests: pytest.Subtests) -> No
             )
 
 
+TOOLS = ("look", "list_people", "srv__find", "pay")
+REFUSED_TOOLS: list[tuple[str, Any, set[str]]] = [
+    ("OpenAI", openai("Invalid schema for function 'pay': In context=(), object schema missing properties.",
+                      param="tools[3].function.parameters", code="invalid_function_parameters"), {"pay"}),
+    ("OpenAI: a name", openai("Invalid 'tools[2].function.name': string does not match pattern.",
+                              param="tools[2].function.name", code="invalid_value"), {"srv__find"}),
+    ("DeepSeek", openai("Invalid schema for function 'look': schema must be a JSON Schema of 'type: \"object\"'",
+                        code="invalid_request_error"), {"look"}),
+    ("LiteLLM", {"error": {"message": "litellm.BadRequestError: OpenAIException - Invalid schema for function 'pay'",
+                           "type": None, "param": None, "code": "400"}}, {"pay"}),
+    ("Anthropic", openai("tools.2.custom.input_schema: input_schema does not support oneOf at the top level"),
+     {"srv__find"}),
+    ("Anthropic: a property", openai("tools.0.custom.input_schema.properties: Property keys should match pattern"),
+     {"look"}),
+    ("Gemini", [{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message":
+        "* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties: should be non-empty\n"
+        "* GenerateContentRequest.tools[0].function_declarations[3].parameters.required[0]: property is not defined"}}],
+     {"list_people", "pay"}),
+    ("Vertex", {"error": {"message": "Unable to submit request because `srv__find` functionDeclaration parameters "
+                          "schema should be of type OBJECT."}}, {"srv__find"}),
+    ("Groq", openai("invalid JSON schema for tool list_people, tools[1].function.parameters: missing type"),
+     {"list_people"}),
+    ("vLLM", {"detail": [{"type": "x", "loc": ["body", "tools", 3, "function", "parameters"],
+                          "msg": "Input should be a valid dictionary"}]}, {"pay"}),
+    ("nobody by name", openai("Invalid request content: Invalid function schema."), set()),
+    ("a number that is not there", openai("Invalid 'tools[9].function.name'", param="tools[9].function.name"), set()),
+]  # fmt: skip
+
+
+def test_a_tool_that_is_refused_is_known_by_its_name_or_number(subtests: pytest.Subtests) -> None:
+    for about, body, names in REFUSED_TOOLS:
+        with subtests.test(about):
+            refusal, sent = refused(400, body), RefusedRequest(frozenset(), tools=TOOLS)
+            assert classify_error(refusal) is Cause.TOOLS, "nobody is told to put it differently"
+            assert learn_from_error(CHAT, refusal, sent) == (
+                replace(CHAT, refused_tools=frozenset(names)) if names else None
+            )
+    others = (
+        openai("Invalid 'messages[3].tool_calls[0].function.name': string does not match pattern 'pay'."),
+        openai("Invalid schema for response_format 'pay': tools are not allowed", param="response_format"),
+        openai('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+        openai("This model does not support the parameters: tools, tool_choice"),
+        openai(TOOLS_NEED_RESPONSES, param="reasoning_effort"),
+    )
+    for other in others:
+        assert not refused(400, other).is_about_tools, other
+    assert not refused(500, REFUSED_TOOLS[0][1]).is_about_tools, "about a moment"
+
+
 def test_what_is_about_something_else_teaches_nothing() -> None:
     sent = tuple(OPTIONAL_MEMBERS["chat"])
     bodies: tuple[Any, ...] = (
@@ -167,10 +225,10 @@ def test_what_cannot_be_replayed_is_known_by_its_words() -> None:
         "The encrypted content gAAA… could not be verified. Reason: …",
     )
     for one in words:
-        assert is_unreplayable(parse_error_response(400, {}, json.dumps(openai(one, param="input")).encode()))
-        assert not is_unreplayable(parse_error_response(500, {}, json.dumps(openai(one)).encode()))
+        assert is_unreplayable(refused(400, openai(one, param="input")))
+        assert not is_unreplayable(refused(500, openai(one)))
     unsupported = openai("Encrypted content is not supported with this model.", param="include")
-    assert not is_unreplayable(parse_error_response(400, {}, json.dumps(unsupported).encode()))
+    assert not is_unreplayable(refused(400, unsupported))
 
 
 def test_who_is_asked_how_at_first() -> None:
@@ -221,7 +279,7 @@ json_ = st.recursive(
 
 @given(json_, st.integers(200, 599))
 def test_whatever_an_endpoint_sends_it_is_read_without_an_error(answer: Any, status: int) -> None:
-    refusal = parse_error_response(status, {}, json.dumps(answer).encode())
+    refusal = refused(status, answer)
     assert isinstance(build_model_error(refusal), ModelUnavailableError | ModelRejectedError) and isinstance(
         refusal.is_content_filtered, bool
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from aiohttp import web
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
+from bot.agent.events import RunFinished
 from bot.agent.model import ModelReply
 from bot.agent.models.openai_model import open_model
 from bot.app.doctor import NOTICE_DAYS, DoctorFinding, check_services
@@ -29,9 +31,10 @@ from tests.harness.slow_model import HELLO, slow, whole
 ECHO = acts(call("echo", word="hello"))
 
 
-async def findings(serving: StandIn) -> list[DoctorFinding]:
+async def findings(serving: StandIn, redis_url: str = "") -> list[DoctorFinding]:
     outside = Services(
-        redis_url="", slack_api_url="", bot_token="", model_url=serving.url, model_key="k", model_name="m", smtp_url="",
+        redis_url=redis_url, slack_api_url="", bot_token="",
+        model_url=serving.url, model_key="k", model_name="m", smtp_url="",
         standins=("workspace", "mail"),
     )  # fmt: skip
     return [one async for one in check_services(outside, "native") if one.subject == "model"]
@@ -112,6 +115,26 @@ async def test_processes_share_what_they_learn_for_a_week_and_what_it_is_called_
     [key] = [str(one) async for one in redis.scan_iter("*")]
     assert "127.0.0.1" not in key and 0 < await redis.pttl(key) <= 7 * 24 * 3_600_000
     assert "sk-secret" not in str(await redis.get(key))
+
+
+async def test_a_tool_that_an_endpoint_refuses_is_left_out_and_told_to_administrators(
+    redis: Redis, valkey: str
+) -> None:
+    """At once and for everybody; the request is asked again without it, so the person notices nothing."""
+    memory, told = TextCache(redis, Keys()), list[tuple[Sequence[str], str]]()
+    script = [ModelReply(text="done"), ModelReply(text="done"), ECHO, ModelReply(text="hello")]
+
+    async def report(tools: Sequence[str], why: str) -> None:
+        told.append((tools, why))
+
+    async with standing_in("bad_schema", ScriptedModel(script)) as serving:
+        for _ in range(2):
+            async with open_model(serving.url, "k", "m", memory=memory, report_refused_tools=report) as model:
+                assert (await run(model, fresh()))[0] == [RunFinished("done")]
+        assert [len(body["tools"]) for _, body in serving.asked] == [4, 3, 3]
+        found = await findings(serving, valkey)
+    assert [tools for tools, _ in told] == [["pay"]] and "Invalid schema" in told[0][1]
+    assert [one.level for one in found] == ["ok", "warn"] and "pay" in found[1].text
 
 
 async def test_a_store_that_is_away_stops_no_call() -> None:

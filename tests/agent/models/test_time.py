@@ -127,10 +127,8 @@ async def test_an_answer_without_an_end_is_left(how: str, status: int, monkeypat
 
 
 async def test_a_stream_that_has_said_its_end_is_left() -> None:
-    async with slow(streams(piece("Seven days."), b"data: [DONE]\n\n", pause_s=1)) as (_, model):
-        began = asyncio.get_running_loop().time()
+    async with slow(streams(piece("Seven days.") + b"data: [DONE]\n\n", pause_s=9)) as (_, model):
         assert (await model.request_reply(HELLO, "", timeout_s=5)).text == "Seven days."
-        assert asyncio.get_running_loop().time() - began < 1.8
 
 
 async def test_a_model_that_is_always_too_slow_is_asked_three_times() -> None:
