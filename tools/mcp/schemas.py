@@ -103,6 +103,9 @@ class _SchemaSimplifier:
             simple["properties"] = {
                 _require_property_name(name): self.simplify_node(one, depth) for name, one in properties.items()
             }
+        if "properties" in simple or node.get("type") == "object":
+            for name in node["required"] if isinstance(node.get("required"), list) else ():
+                simple.setdefault("properties", {}).setdefault(_require_property_name(name), {})  # endpoints require it
         for key in _ONE:
             if isinstance(inner := node.get(key), bool):
                 simple[key] = inner

@@ -18,7 +18,7 @@ from pydantic import BaseModel, RootModel, model_validator
 from tools.cards.builders import build_effect_outcome, build_own_proposal
 from tools.characters import escape_invisible, has_invisible
 from tools.mcp.config import McpServer
-from tools.mcp.schemas import UnusableToolError, describe_schema_errors, simplify_schema
+from tools.mcp.schemas import TEXT, UnusableToolError, describe_schema_errors, simplify_schema
 from tools.mcp.server_text import clean_server_text
 from tools.outside import Outside
 from tools.spec import (
@@ -313,12 +313,27 @@ def _join_label(above: str, name: str) -> str:
     return label
 
 
-def _choose_note_name(schema: Mapping[str, Any]) -> str:
-    """The note has another name if the tool has an argument `note`, because that is the model's name for its reason."""
-    name = "their_note"
-    while name in schema["properties"]:
-        name += "_"
-    return name
+def _name_arguments(schema: Mapping[str, Any]) -> dict[str, str]:
+    """The model's name for each property. `note` is its name for its reason; endpoints take only plain names."""
+    names = {name: _make_plain_name(name) for name in schema["properties"]}
+    if "note" in names:
+        names["note"] = "their_note"
+        while names["note"] in schema["properties"]:
+            names["note"] += "_"
+    return names
+
+
+def _make_plain_name(name: str) -> str:
+    """The name; with a hash in it if it loses characters."""
+    plain = "".join(one if one.isascii() and (one.isalnum() or one in "_.-") else "_" for one in name)
+    return name if plain == name else f"{plain[: NAME_MAX - 7]}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
+def _describe_property(name: str, property: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A property for the model; the server's name for it is in its description if it is no name for endpoints."""
+    if name == _make_plain_name(name):
+        return property
+    return {**property, "description": clean_server_text(f"{name}: {property.get('description', '')}", TEXT)}
 
 
 def _split_page_argument(args: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
@@ -332,9 +347,9 @@ def _split_page_argument(args: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 def _build_args_model(schema: Mapping[str, Any], *, has_pages: bool) -> type[RootModel[dict[str, Any]]]:
     """A model of the arguments as the model writes them. Its schema for endpoints has only what they take, which is the
     properties; it checks everything."""
-    renamed = {"note": _choose_note_name(schema)}
-    properties = {renamed.get(name, name): one for name, one in schema["properties"].items()}
-    required = [renamed.get(name, name) for name in schema.get("required", ())]
+    names = _name_arguments(schema)
+    properties = {names[name]: _describe_property(name, one) for name, one in schema["properties"].items()}
+    required = [names[name] for name in schema.get("required", ())]
     schema_for_model = {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
     class McpArgs(RootModel[dict[str, Any]]):
@@ -354,7 +369,5 @@ def _build_args_model(schema: Mapping[str, Any], *, has_pages: bool) -> type[Roo
 
 def _to_server_arguments(schema: Mapping[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments under the server's names."""
-    if "note" not in schema["properties"]:
-        return dict(args)
-    renamed = _choose_note_name(schema)
-    return {"note" if name == renamed else name: value for name, value in args.items()}
+    own_names = {new: name for name, new in _name_arguments(schema).items()}
+    return {own_names.get(name, name): value for name, value in args.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -165,5 +166,16 @@ def test_what_endpoints_do_not_take_of_a_schema_is_checked_and_not_told() -> Non
                 made.args.model_validate(wrong)
     with pytest.raises(UnusableToolError, match="no object"):
         tool({"anyOf": [by_id, {"type": "string"}]})
+    odd = {"日期": {"type": "string", "description": "first day"}, "$filter": {}, "user.id": {}, "note": {}}
+    made = tool({**of(**odd), "required": ["日期", "gone"]})
+    told = as_function(made)["function"]["parameters"]
+    assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", one) for one in told["properties"])
+    assert set(told["required"]) < told["properties"].keys() and "gone" in told["required"]
+    [day] = [one for one in told["properties"] if told["properties"][one].get("description") == "日期: first day"]
+    made.args.model_validate({day: "1 May", "gone": 1, "user.id": 2})
+    made.args.model_validate({"日期": "1 May", "gone": 1})
+    for wrong in ({day: 5, "gone": 1}, {day: "1 May"}):
+        with pytest.raises(ValidationError):
+            made.args.model_validate(wrong)
     pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}
     assert describe_schema_errors(simplify_schema(of(a=pair)), {"a": ["x", 1]}) == ""
