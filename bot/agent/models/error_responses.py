@@ -197,18 +197,13 @@ def _is_context_too_long(refusal: ErrorResponse) -> bool:
 def parse_retry_after_s(headers: Mapping[str, str], now: float) -> float:
     """How long the endpoint asks us to wait (s): `Retry-After-Ms`, or `Retry-After` in seconds or as an HTTP date. 0 if
     it does not say, or not readably."""
-    ms, retry_after = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
-    for text, unit in ((ms, 1000), (retry_after, 1)):
-        with suppress(ValueError):
-            return _keep_finite(float(text) / unit)
+    retry_after, found_s = headers.get("retry-after", ""), 0.0
     with suppress(ValueError, TypeError, OverflowError):
-        return _keep_finite(parsedate_to_datetime(retry_after).timestamp() - now)
-    return 0.0
-
-
-def _keep_finite(seconds: float) -> float:
-    """The number if it is positive and finite, otherwise 0."""
-    return seconds if 0 < seconds < math.inf else 0.0
+        found_s = parsedate_to_datetime(retry_after).timestamp() - now
+    for text, unit in ((retry_after, 1), (headers.get("retry-after-ms", ""), 1000)):
+        with suppress(ValueError):
+            found_s = float(text) / unit
+    return found_s if 0 < found_s < math.inf else 0.0
 
 
 def _collapse_whitespace(text: str) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, TypeAdapter
@@ -23,6 +23,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "auto"]
 TEACHING_STATUSES = frozenset({400, 404, 422})
 WEEK_MS = 7 * 24 * 3_600_000
 """How long a lesson is kept."""
+Changes = Iterator[dict[str, Any]]
 EFFORT = "reasoning_effort"
 RETURNED_MEMBERS = ("reasoning_content", "extra_content")
 """Members of a step's reply that must come back with the next request: DeepSeek and Kimi, Gemini."""
@@ -58,17 +59,13 @@ ONE_SYSTEM = (
     "for serving but got system",
 )
 """How chat templates and relays refuse a system message that is not the first: Qwen's, Mistral's."""
-ALTERNATING = (
-    "roles must alternate",
-    "must alternate user",
-    "unexpected role 'user' after",
-    "consecutive user messages",
-)
+ALTERNATING = ("roles must alternate", "must alternate user", "role 'user' after", "consecutive user messages")
 """How they refuse two messages of one side in a row: Mistral's, Gemma's."""
 SILENT_MODELS = ("gpt-oss", "gpt_oss")
 """Models whose chat template silently drops later system messages, so that no refusal teaches it."""
 STORED_NAMES = {"missing_apis": "absent", "unsupported": "drop", "streams": "stream"}
 """Members of a profile that a record calls otherwise."""
+RECORD_CONFIG = ConfigDict(validate_by_name=True, alias_generator=lambda name: STORED_NAMES.get(name, name))
 NO_SYSTEM = (
     *("system role not supported", "system role is not supported", "developer instruction is not enabled"),
     "messages[0].role' does not support 'system'",
@@ -81,11 +78,7 @@ TOOL_NAME = re.compile(r"(?i)(?:\bfunction|\btool|[`'\"])[ :]?[`'\"]?([A-Za-z0-9
 too."""
 
 
-def get_stored_name(name: str) -> str:
-    return STORED_NAMES.get(name, name)
-
-
-@dataclass(frozen=True, slots=True, config=ConfigDict(validate_by_name=True, alias_generator=get_stored_name))
+@dataclass(frozen=True, slots=True, config=RECORD_CONFIG)
 class ModelProfile:
     """How one model at one address is asked. What a later version adds to a record is passed over."""
 
@@ -147,9 +140,7 @@ def choose_initial_profile(url: str, wish: ApiWish, model: str = "") -> ModelPro
     if wish in get_args(Api):
         return ModelProfile("chat" if wish == "chat" else "responses", one_system=one_system)
     host = (urlsplit(url).hostname or "") if url else "api.openai.com"
-    theirs = host == "api.openai.com" or host.endswith(
-        (".api.openai.com", ".openai.azure.com", ".services.ai.azure.com")
-    )
+    theirs = f".{host}".endswith((".api.openai.com", ".openai.azure.com", ".services.ai.azure.com"))
     return ModelProfile("responses" if theirs else "chat", one_system=one_system)
 
 
@@ -165,70 +156,48 @@ def _mentions_any(refusal: ErrorResponse, *words: str) -> bool:
 
 
 def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
-    """The profile that a refusal teaches, or None."""
-    taught = (rule(profile, refusal, request) for rule in RULES) if can_learn_from(refusal) else ()
-    return next((new for new in taught if new not in (None, profile)), None)
+    """The profile that a refusal teaches: the first change that makes it another one. None without any."""
+    if not can_learn_from(refusal):
+        return None
+    changes = (change for rule in RULES for change in rule(profile, refusal, request))
+    return next((new for change in changes if (new := replace(profile, **change)) != profile), None)
 
 
-def _learn_refused_tool(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
+def _leave_out_tools(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
     """Tools whose schemas it does not take: those with the numbers in it, or the first one that it names."""
-    if not refusal.is_about_tools:
-        return None
-    text = f"{refusal.param} {refusal.text}"
-    numbers = [int(inner or outer) for outer, inner in TOOL_NUMBER.findall(text)]
-    found = [request.tools[one] for one in numbers if one < len(request.tools)]
-    found = found or [one for one in TOOL_NAME.findall(text) if one in request.tools][:1]
-    return replace(profile, refused_tools=profile.refused_tools | set(found))
+    if refusal.is_about_tools:
+        text = f"{refusal.param} {refusal.text}"
+        numbers = [int(inner or outer) for outer, inner in TOOL_NUMBER.findall(text)]
+        found = [request.tools[one] for one in numbers if one < len(request.tools)]
+        found = found or [one for one in TOOL_NAME.findall(text) if one in request.tools][:1]
+        yield {"refused_tools": profile.refused_tools.union(found)}
 
 
-def _learn_responses_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
-    """Tools or the model need Responses; where that is unavailable, they need no reasoning."""
-    if profile.api != "chat" or "v1/responses" not in refusal.lowered_text:
-        return None
-    if request.api_setting == "auto" and "responses" not in profile.missing_apis:
-        return replace(profile, api="responses")
-    return _learn_no_effort(profile, refusal, request)
+def _change_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
+    """Tools or the model need Responses, or no reasoning although none was requested; or there is no such path."""
+    text, can_change = refusal.lowered_text, request.api_setting == "auto"
+    is_missing = refusal.status == 404 and not is_unknown_model(refusal) and "tool use" not in text
+    if profile.api == "chat" and "v1/responses" in text and can_change and "responses" not in profile.missing_apis:
+        yield {"api": "responses"}
+    if "function tools" in text and EFFORT in text and EFFORT not in profile.unsupported:
+        yield {"effort": "none"}
+    if profile.api == "responses" and is_missing and can_change and "chat" not in profile.missing_apis:
+        yield {"api": "chat", "missing_apis": profile.missing_apis | {"responses"}}
 
 
-def _learn_no_effort(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
-    """Function tools work only without reasoning, although no effort was requested."""
-    if (
-        "function tools" not in refusal.lowered_text
-        or EFFORT not in refusal.lowered_text
-        or EFFORT in profile.unsupported
+def _send_back_or_stream(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
+    """The model's thoughts must come back with the calls that followed them; or it answers in streams only."""
+    if _mentions_any(refusal, "thought_signature"):
+        yield {"returned": profile.returned | {"extra_content"}}
+    if _mentions_any(refusal, "reasoning_content") and _mentions_any(
+        refusal, "passed back", "missing", "required", "must be"
     ):
-        return None
-    return replace(profile, effort="none")
+        yield {"returned": profile.returned | {"reasoning_content"}}
+    if not request.streamed and _mentions_any(refusal, *NO_STREAM):
+        yield {"streams": True}
 
 
-def _learn_chat_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
-    """There is no such path at the address."""
-    if profile.api != "responses" or request.api_setting != "auto" or "chat" in profile.missing_apis:
-        return None
-    if refusal.status != 404 or is_unknown_model(refusal) or "tool use" in refusal.lowered_text:
-        return None
-    return replace(profile, api="chat", missing_apis=profile.missing_apis | {"responses"})
-
-
-def _learn_returned_members(
-    profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest
-) -> ModelProfile | None:
-    """The model's thoughts must come back with the calls that followed them."""
-    if "thought_signature" in refusal.lowered_text:
-        return replace(profile, returned=profile.returned | {"extra_content"})
-    missing = any(word in refusal.lowered_text for word in ("passed back", "missing", "required", "must be"))
-    if "reasoning_content" in refusal.lowered_text and missing:
-        return replace(profile, returned=profile.returned | {"reasoning_content"})
-    return None
-
-
-def _learn_stream_only(profile: ModelProfile, refusal: ErrorResponse, sent: RefusedRequest) -> ModelProfile | None:
-    if sent.streamed or not any(words in refusal.lowered_text for words in NO_STREAM):
-        return None
-    return replace(profile, streams=True)
-
-
-def _learn_allowed_roles(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
+def _change_roles(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
     """The roles that its chat template takes. If it uses these words although the request already complied, it takes no
     system message at all; for other words about roles, one change is tried after the other."""
     alternates, is_one_system = _mentions_any(refusal, *ALTERNATING), _mentions_any(refusal, *ONE_SYSTEM)
@@ -237,42 +206,26 @@ def _learn_allowed_roles(profile: ModelProfile, refusal: ErrorResponse, request:
         or (alternates and profile.alternates)
         or (is_one_system and profile.one_system)
     ):
-        return replace(profile, one_system=True, no_system=True)
+        yield {"one_system": True, "no_system": True}
     if alternates:
-        return replace(profile, one_system=True, alternates=True)
-    if is_one_system or (_is_about_roles(refusal) and not profile.one_system):
-        return replace(profile, one_system=True)
-    if not _is_about_roles(refusal):
-        return None
-    return replace(profile, no_system=True) if profile.alternates else replace(profile, alternates=True)
+        yield {"one_system": True, "alternates": True}
+    roles = ("'system'", '"system"', "'developer'", '"developer"', "alternat")
+    if is_one_system or (_mentions_any(refusal, "role") and _mentions_any(refusal, *roles)):
+        yield from ({"one_system": True}, {"alternates": True}, {"no_system": True})
 
 
-def _is_about_roles(refusal: ErrorResponse) -> bool:
-    return "role" in refusal.lowered_text and _mentions_any(
-        refusal, "'system'", '"system"', "'developer'", '"developer"', "alternat"
-    )
-
-
-def _learn_dropped_member(
-    profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest
-) -> ModelProfile | None:
-    """An optional member to leave out. OpenAI names it in `param`; relays only repeat its words."""
-    is_unwanted = any(words in refusal.lowered_text for words in UNWANTED)
+def _leave_out_member(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
+    """An optional member. OpenAI names it in `param`; relays only repeat its words."""
+    is_unwanted = _mentions_any(refusal, *UNWANTED)
     for name, spellings in OPTIONAL_MEMBERS[profile.api].items():
-        if name not in request.members or name in profile.unsupported:
-            continue
-        if any(_is_named_in_param(spelling, refusal.param) for spelling in spellings):
+        if any(_is_named_in_param(one, refusal.param) for one in spellings):
             is_named = is_unwanted or not refusal.text
         else:
-            is_named = (
-                is_unwanted
-                and not refusal.param
-                and any(_is_named_in_text(one, refusal.lowered_text) for one in spellings)
-            )
-        if is_named:
+            in_text = any(_is_named_in_text(one, refusal.lowered_text) for one in spellings)
+            is_named = is_unwanted and not refusal.param and in_text
+        if is_named and name in request.members and name not in profile.unsupported:
             effort = "" if name == EFFORT else profile.effort
-            return replace(profile, unsupported=profile.unsupported | {name}, effort=effort)
-    return None
+            yield {"unsupported": profile.unsupported | {name}, "effort": effort}
 
 
 def _is_named_in_param(name: str, param: str) -> bool:
@@ -288,17 +241,7 @@ def _is_named_in_text(name: str, words: str) -> bool:
     )
 
 
-Rule = Callable[[ModelProfile, ErrorResponse, RefusedRequest], ModelProfile | None]
-RULES: tuple[Rule, ...] = (
-    _learn_refused_tool,
-    _learn_responses_api,
-    _learn_no_effort,
-    _learn_chat_api,
-    _learn_returned_members,
-    _learn_stream_only,
-    _learn_allowed_roles,
-    _learn_dropped_member,
-)
+RULES = (_leave_out_tools, _change_api, _send_back_or_stream, _change_roles, _leave_out_member)
 
 
 UNREPLAYABLE = (
@@ -312,7 +255,7 @@ def is_unreplayable(refusal: ErrorResponse) -> bool:
     """The endpoint does not take its own details back: the conversation also works without them."""
     if refusal.status not in TEACHING_STATUSES or refusal.param == "include":
         return False
-    return refusal.code == "invalid_encrypted_content" or any(words in refusal.lowered_text for words in UNREPLAYABLE)
+    return refusal.code == "invalid_encrypted_content" or _mentions_any(refusal, *UNREPLAYABLE)
 
 
 @dataclasses.dataclass(slots=True)

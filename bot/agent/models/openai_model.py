@@ -106,8 +106,6 @@ class FailedRequest:
 
     error: ModelUnavailableError | ModelRejectedError
     can_retry: bool = False
-    retry_after_s: float = 0.0
-    """How long the endpoint asks us to wait (s)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,12 +168,10 @@ class OpenAIModel:
             if isinstance(answer, ModelReply):
                 self.last_failure = None
                 return answer
-            wait_s = answer.retry_after_s + self.draw_jitter(0, min(PAUSE_S * 2**attempt, PAUSE_MAX_S))
-            if (
-                attempt == self.retries
-                or not answer.can_retry
-                or wait_s >= min(deadline.remaining_s, MAX_RETRY_AFTER_S)
-            ):
+            asked_s = answer.error.wait_s if isinstance(answer.error, ModelUnavailableError) else 0.0
+            wait_s = asked_s + self.draw_jitter(0, min(PAUSE_S * 2**attempt, PAUSE_MAX_S))
+            fits = wait_s < min(deadline.remaining_s, MAX_RETRY_AFTER_S)
+            if attempt == self.retries or not answer.can_retry or not fits:
                 raise await self._report_to_administrators(answer.error)
             metrics.MODEL_RETRIES.labels(self.name, answer.error.cause.value).inc()
             log.info("model.again", model=self.name, error=str(answer.error), wait_s=round(wait_s, 2))
@@ -201,6 +197,9 @@ class OpenAIModel:
                 text = str(error) if is_unreadable else type(find_root_cause(error)).__name__
                 return FailedRequest(ModelUnavailableError(text), can_retry=request.streamed or not is_unreadable)
             if isinstance(parsed, ModelReply):
+                if not (parsed.text or parsed.calls or parsed.refusal) and parsed.finish in ("stop", "empty"):
+                    hint = "the conversation may be longer than the model can read"
+                    log.warning("model.empty", model=self.name, hint=hint)
                 return parsed
             if parsed.is_content_filtered:
                 return ModelReply(finish="content_filter", model=self.name)
@@ -242,20 +241,12 @@ class OpenAIModel:
             whole = transport.join_events(events, has_said_end=has_said_end)
         if whole is None:
             raise ValueError("the endpoint's answer was not JSON, or ended before its reply did")
-        reply = transport.parse_response(whole, self.name, self._owner_tag)
-        if (
-            isinstance(reply, ModelReply)
-            and not (reply.text or reply.calls or reply.refusal)
-            and reply.finish in ("stop", "empty")
-        ):
-            log.warning("model.empty", model=self.name, hint="the conversation may be longer than the model can read")
-        return reply
+        return transport.parse_response(whole, self.name, self._owner_tag)
 
     def _drop_provider_details(self, messages: Sequence[str]) -> bool:
         """Stops sending back the details in these messages. True if there were any."""
-        details = [
-            details for one in messages if (details := detach_details(one)[1]) and details not in self.rejected_details
-        ]
+        details = [one for one in (detach_details(text)[1] for text in messages) if one]
+        details = [one for one in details if one not in self.rejected_details]
         self.rejected_details.extend(details)
         if details:
             log.info("model.not_taken_back", model=self.name, replies=len(details))
@@ -270,17 +261,16 @@ class OpenAIModel:
         if new == self.profile:
             return False
         self.profile_state.profile = new
-        how = "; ".join(new.summary_lines)
+        how, tools = "; ".join(new.summary_lines), sorted(new.refused_tools - known.refused_tools)
         log.info("model.learned", model=self.name, api=new.api, how=how, of=refusal.reason)
+        if tools:
+            log.error("model.tools_refused", model=self.name, tools=tools, of=refusal.reason)
         with suppress(CountersignError):
             if self.memory is not None:
-                await self.memory.save_text(
-                    self._record_name, PROFILE_RECORD.dump_json(new, by_alias=True).decode(), WEEK_MS
-                )
-            if tools := sorted(new.refused_tools - known.refused_tools):
-                log.error("model.tools_refused", model=self.name, tools=tools, of=refusal.reason)
-                if self.report_refused_tools is not None:
-                    await self.report_refused_tools(tools, refusal.reason)
+                record = PROFILE_RECORD.dump_json(new, by_alias=True).decode()
+                await self.memory.save_text(self._record_name, record, WEEK_MS)
+            if tools and self.report_refused_tools is not None:
+                await self.report_refused_tools(tools, refusal.reason)
         return True
 
     async def _refresh_profile(self) -> None:
@@ -289,9 +279,8 @@ class OpenAIModel:
         if self.memory is None or clock - self.profile_state.refreshed_s < PROFILE_REFRESH_S:
             return
         self.profile_state.refreshed_s = clock
-        self.profile_state.profile = await self._load_profile() or choose_initial_profile(
-            self.url, self.api_setting, self.name
-        )
+        initial = choose_initial_profile(self.url, self.api_setting, self.name)
+        self.profile_state.profile = await self._load_profile() or initial
 
     async def _load_profile(self) -> ModelProfile | None:
         """The stored profile of this model at this address. None without one, and while the store is away."""
@@ -310,8 +299,8 @@ class OpenAIModel:
     def _build_failure(self, refusal: ErrorResponse) -> ModelReply | FailedRequest:
         if refusal.code == "tool_use_failed":  # Groq: the model wrote an unreadable call
             return ModelReply(finish="unreadable", model=self.name)
-        asked_s = parse_retry_after_s(refusal.headers, self.now())
-        return FailedRequest(build_model_error(refusal, asked_s), can_retry_request(refusal), asked_s)
+        error = build_model_error(refusal, parse_retry_after_s(refusal.headers, self.now()))
+        return FailedRequest(error, can_retry_request(refusal))
 
     async def _report_to_administrators(
         self, error: ModelUnavailableError | ModelRejectedError
@@ -320,9 +309,8 @@ class OpenAIModel:
         if error.cause not in NEEDS_ADMINISTRATOR or error.cause is self.last_failure:
             return error
         self.last_failure = error.cause
-        if error.cause is ModelFailureCause.UNKNOWN_MODEL and (
-            near := await find_similar_models(self.client, self.name)
-        ):
+        is_unknown = error.cause is ModelFailureCause.UNKNOWN_MODEL
+        if near := await find_similar_models(self.client, self.name) if is_unknown else ():
             error = ModelUnavailableError(f"{error}; there are {', '.join(near)}", cause=error.cause)
         log.error("model.needs_administrator", model=self.name, cause=error.cause.value, error=str(error))
         return error

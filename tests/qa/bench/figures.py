@@ -61,10 +61,10 @@ class Reading:
 
 
 FIGURES = (
-    Figure("ours", "cpu", "CPU per step, ours ÷ floor", "×", most=0.6),
-    Figure("ours-responses", "cpu", "The same over Responses ÷ floor", "×", most=0.6),
+    Figure("ours", "cpu", "CPU per step, ours ÷ floor", "×", most=0.8),
+    Figure("ours-responses", "cpu", "The same over Responses ÷ floor", "×", most=0.8),
     Figure("whole", "cpu", "CPU per step, ours, whole ÷ floor", "×", most=1.5),
-    Figure("peers", "cpu", "CPU per step, best peer without persistence ÷ ours", "×", least=3),
+    Figure("peers", "cpu", "CPU per step, best peer without persistence ÷ ours", "×", least=2.7),
     Figure("many-200", "many", "200 runs at once, 300 ms model: wall ÷ ideal", "×", most=1.4),
     Figure("many-1000-slow", "many", "1,000 runs at once, 3 s model: wall ÷ ideal", "×", most=1.3),
     Figure("many-1000", "many", "1,000 runs at once, 300 ms model: wall ÷ ideal", "×", most=5),
