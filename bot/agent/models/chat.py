@@ -48,25 +48,21 @@ class ChatCompletionsTransport:
     path: str = "chat/completions"
 
     def encode_request(self, request: ModelRequest) -> bytes:
-        lessons = request.profile
-        model_members = f'"model":{json.dumps(request.model)}'
-        if "temperature" not in lessons.unsupported:
-            model_members += f',"temperature":{request.temperature}'
-        if effort := request.reasoning_effort:
-            model_members += f',"reasoning_effort":"{effort}"'
-        if request.streamed:
-            model_members += ',"stream":true'
-            model_members += (
-                "" if "stream_options" in lessons.unsupported else ',"stream_options":{"include_usage":true}'
-            )
-        more = _drop_members(request.extra, lessons.unsupported) if lessons.unsupported else request.extra
-        messages = ",".join(_build_request_messages(request))
-        return f'{{{model_members},"messages":[{messages}]{"," if more else ""}{more}}}'.encode(errors="replace")
+        unsupported = request.profile.unsupported
+        parts = [f'"model":{json.dumps(request.model)}']
+        parts += [] if "temperature" in unsupported else [f'"temperature":{request.temperature}']
+        parts += [f'"reasoning_effort":"{effort}"'] if (effort := request.reasoning_effort) else []
+        parts += ['"stream":true'] if request.streamed else []
+        is_counted = request.streamed and "stream_options" not in unsupported
+        parts += ['"stream_options":{"include_usage":true}'] if is_counted else []
+        parts.append(f'"messages":[{",".join(_build_request_messages(request))}]')
+        parts.append(_drop_members(request.extra, unsupported) if unsupported else request.extra)
+        return f"{{{','.join(filter(None, parts))}}}".encode(errors="replace")
 
     def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
+        answer = _unwrap_answer(answer)
         if (error := find_embedded_error(answer)) is not None:
             return error
-        answer = _unwrap_answer(answer)
         first, usage = _read_choice(answer), read_field(answer, "usage")
         message, finish = read_field(first, "message"), read_field(first, "finish_reason")
         finish = finish.lower() if isinstance(finish, str) else "" if finish is None else "other"
@@ -214,7 +210,7 @@ def _drop_members(extra: str, names: frozenset[str]) -> str:
 
 def _unwrap_answer(answer: Any) -> Any:
     """The completion in an answer; some relays put it into another object."""
-    if not isinstance(answer, dict) or "choices" in answer:
+    if not isinstance(answer, dict) or "choices" in answer or answer.get("error"):
         return answer
     return next((one for one in answer.values() if isinstance(one, dict) and "choices" in one), answer)
 

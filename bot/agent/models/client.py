@@ -51,10 +51,9 @@ async def open_client(url: str, key: str) -> AsyncIterator[AsyncOpenAI]:
         http.auth = (address.username, address.password)
     bare, query = address.copy_with(username=None, password=None, query=None, fragment=None), dict(address.params)
     how: dict[str, Any] = {"base_url": str(bare) or None, "api_key": key, "default_query": query, "http_client": http}
-    client: AsyncOpenAI = AsyncOpenAI(**how, max_retries=0)
-    if "api-version" in query:
-        client = AsyncAzureOpenAI(**how, max_retries=0, api_version=query["api-version"])
-    async with client:
+    is_azure = "api-version" in query
+    how |= {"api_version": query["api-version"]} if is_azure else {}
+    async with (AsyncAzureOpenAI if is_azure else AsyncOpenAI)(**how, max_retries=0) as client:
         yield client
 
 
