@@ -4,14 +4,14 @@ for each typed message costs more CPU than all the rest of a step). Every answer
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import cache
 from ssl import SSLContext
 from typing import Any
 
 from aiohttp import ClientError
-from httpx2 import URL, Headers, HTTPError, Request, Response, create_ssl_context
-from openai import APIConnectionError, AsyncAzureOpenAI, AsyncOpenAI, AsyncStream, DefaultAioHttpClient
+from httpx2 import URL, HTTPError, Response, create_ssl_context
+from openai import APIConnectionError, AsyncAzureOpenAI, AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Omit
 
 from bot.agent.models.error_responses import ErrorResponse, parse_error_response
 
@@ -21,6 +21,22 @@ CONNECTION_ERRORS = (APIConnectionError, HTTPError, ClientError)
 """What the SDK, and the two libraries under it, raise for a connection that fails."""
 ENDS = (b"\ndata: [DONE]", b"\ndata:[DONE]")
 """How a stream says its end. Some servers keep the connection open after it."""
+
+MACHINE_HEADERS = {
+    f"X-Stainless-{name}": Omit()
+    for name in (
+        *("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async"),
+        *("Retry-Count", "Read-Timeout"),
+    )
+}
+"""Headers about this machine that the SDK would send."""
+ASKED: dict[str, Any] = {
+    "cast_to": Response,
+    "stream": True,
+    "stream_cls": AsyncStream[object],
+    "options": {"headers": MACHINE_HEADERS},
+}
+"""The SDK hands out the response itself, before it reads the body."""
 
 
 class RefusalError(Exception):
@@ -44,7 +60,7 @@ async def open_client(url: str, key: str) -> AsyncIterator[AsyncOpenAI]:
     http = DefaultAioHttpClient(
         verify=load_certificates(),
         follow_redirects=False,
-        event_hooks={"request": [_remove_machine_headers], "response": [_raise_refusal]},
+        event_hooks={"response": [_raise_refusal]},
     )
     address = URL(url)
     if address.username:
@@ -66,10 +82,9 @@ async def send_request(
 ) -> bytes:
     """The answer's body. `on_progress` is called for every part of a stream. Raises RefusalError, ValueError and
     `CONNECTION_ERRORS`."""
-    how: dict[str, Any] = {"cast_to": object, "stream": True, "stream_cls": AsyncStream[object]}
-    stream = await (client.post(path, content=body, **how) if body else client.get(path, **how))
-    async with stream:
-        return await _read_body(stream.response, on_progress)
+    response = await (client.post(path, content=body, **ASKED) if body else client.get(path, **ASKED))
+    async with aclosing(response):
+        return await _read_body(response, on_progress)
 
 
 async def _read_body(response: Response, on_progress: Callable[[], None] = _ignore_progress) -> bytes:
@@ -85,12 +100,6 @@ async def _read_body(response: Response, on_progress: Callable[[], None] = _igno
         if body[-32:].rstrip().endswith(ENDS):
             break
     return bytes(body)
-
-
-async def _remove_machine_headers(request: Request) -> None:
-    """`X-Stainless-…` headers tell about this machine."""
-    told = [one for one in request.headers.raw if not one[0].lower().startswith(b"x-stainless-")]
-    request.headers = Headers(told)
 
 
 async def _raise_refusal(response: Response) -> None:
