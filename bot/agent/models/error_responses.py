@@ -71,11 +71,12 @@ class ErrorResponse:
 
     @property
     def is_about_tools(self) -> bool:
-        """A tool's schema or name is refused, not the conversation."""
+        """A tool's schema or name is refused: not the conversation, not a call, not the form of the reply."""
         text = f"{self.param} {self.lowered_text}"
-        if self.status not in (400, 422) or any(
-            one in text for one in ("response_format", "json_schema", "text.format")
-        ):
+        is_other = any(
+            one in text for one in ("tool call", "tool_call", "response_format", "json_schema", "text.format")
+        )
+        if is_other or self.status not in (400, 422):
             return False
         is_schema = "schema" in text and ("function" in text or "tool" in text)
         return self.code == "invalid_function_parameters" or is_schema or TOOL_PLACE.search(text) is not None

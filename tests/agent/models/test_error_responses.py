@@ -194,6 +194,7 @@ def test_a_tool_that_is_refused_is_known_by_its_name_or_number(subtests: pytest.
     others = (
         openai("Invalid 'messages[3].tool_calls[0].function.name': string does not match pattern 'pay'."),
         openai("Invalid schema for response_format 'pay': tools are not allowed", param="response_format"),
+        openai("tool call validation failed: parameters for tool pay did not match schema", code="tool_use_failed"),
         openai('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
         openai("This model does not support the parameters: tools, tool_choice"),
         openai(TOOLS_NEED_RESPONSES, param="reasoning_effort"),
