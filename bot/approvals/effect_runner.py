@@ -105,16 +105,16 @@ class EffectRunner:
             return await self.card_editor.reopen_card(lease, approval, asked.plan)
 
     async def _execute_until_kept(self, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
-        """Another server may take over while the engine works, and may lack what was saved. A command of the engine can
-        be repeated: it is, until one server has confirmed what is before it and what is after it."""
+        """Another server may take over while the engine works, and may lack the decision, or what was saved. A command
+        of the engine can be repeated: it is, until one server has confirmed what is before it and what is after it."""
         tool = self.tools.get(approval.tool)
         if tool is None or tool.effect_place is not EffectPlace.ENGINE or not lease.is_confirmation_needed:
             return await self._execute_tool(lease, approval, presser)
-        seq = f"kept:{approval.attempts}"
-        before = (await lease.checkpoint(seq, confirm=True)).server
+        seq, started = f"kept:{approval.attempts}", self.lifecycle.approvals.build_save_write(approval)
+        before = (await lease.checkpoint(seq, started, confirm=True)).server
         while True:
             ended = await self._execute_tool(lease, approval, presser)
-            after = (await lease.checkpoint(seq, confirm=True)).server
+            after = (await lease.checkpoint(seq, started, confirm=True)).server
             if after == before:
                 return ended
             before = after

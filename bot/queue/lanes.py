@@ -30,7 +30,7 @@ from bot.queue.keys import Keys
 from bot.queue.rate_limits import build_slot_key
 from bot.queue.scripts import ScriptRunner
 from bot.queue.stored_items import split_stored_item
-from bot.queue.writes import EnqueueItem, Write, XAdd, apply_writes, encode_writes, split_by_partition
+from bot.queue.writes import EnqueueItem, Write, XAdd, encode_writes, split_by_partition
 from bot.redis.connect import translate_redis_errors
 
 ANYBODY = "*"
@@ -167,10 +167,12 @@ class Lease:
             await self._lanes.prepare_writes(self.lane, writes),
             self._lanes.build_slot_args(self.lane, slot, most_ms),
         )
-        head, asked_ms = (self.lane, self.token, self.item.id, seq, self._lanes.lease_ms), get_elapsed_ms()
-        show_lane = build_show_lane(self.lane)
-        run = self._run_until_confirmed if confirm else self._run_unconfirmed
-        (answer, *details), server = await run("checkpoint", *head, *rate, *row)
+        args, asked_ms = (self.lane, self.token, self.item.id, seq, self._lanes.lease_ms, *rate, *row), get_elapsed_ms()
+        show_lane, server = build_show_lane(self.lane), ""
+        if confirm:
+            (answer, *details), server = await self._lanes.run_until_confirmed("checkpoint", self.lane, *args)
+        else:
+            answer, *details = await self._lanes.run_lane_script("checkpoint", self.lane, *args)
         self._require_not_lost(answer)
         self.is_catching_up |= any(isinstance(one, EnqueueItem) and one.lane == show_lane for one in writes)
         if answer == "refused":
@@ -179,17 +181,6 @@ class Lease:
         self.apply_stops(*details[1].split())
         wait_ms = await self._lanes.reserve_slot(slot, most_ms) if slot and rate == _NO_RATE else details[0]
         return CheckpointResult(wait_ms=None if wait_ms < 0 else wait_ms, server=server)
-
-    async def _run_unconfirmed(self, script: str, *args: str | int) -> tuple[Any, str]:
-        return await self._lanes.run_lane_script(script, self.lane, *args), ""
-
-    async def _run_until_confirmed(self, script: str, *args: str | int) -> tuple[Any, str]:
-        while True:
-            answer, is_confirmed, server = await self._lanes.run_confirmed_script(script, self.lane, *args)
-            if is_confirmed or answer[0] != "ok":
-                return answer, server
-            _log.warning("a write in %s is not confirmed yet", self.lane)
-            await asyncio.sleep(_UNCONFIRMED_PAUSE_S)
 
     @property
     def is_confirmation_needed(self) -> bool:
@@ -266,6 +257,15 @@ class Lanes:
             partition = self.keys.get_partition(lane)
             return await self._scripts.run_confirmed_script(script, partition, command, *args)
 
+    async def run_until_confirmed(self, script: str, lane: str, *args: str | int) -> tuple[Any, str]:
+        """The same, again and again until it is confirmed or has written nothing. Returns the answer and the server."""
+        while True:
+            answer, is_confirmed, server = await self.run_confirmed_script(script, lane, *args)
+            if is_confirmed or "ok" not in (answer, answer[0]):
+                return answer, server
+            _log.warning("a write in %s is not confirmed yet", lane)
+            await asyncio.sleep(_UNCONFIRMED_PAUSE_S)
+
     def find_confirm_command(self, lane: str) -> Sequence[str | int]:
         """The command that waits for the confirmation of a write; empty where nothing has to be confirmed."""
         return self._confirmation.build_command(self.keys.get_partition(lane))
@@ -275,11 +275,12 @@ class Lanes:
             return await self._scripts.run_script(script, partition, *args)
 
     async def prepare_writes(self, lane: str, writes: Sequence[Write]) -> list[str]:
-        """Writes for a script of this lane. Those for lanes of other partitions are written first: all of them are safe
-        to repeat after a crash. Raises ValueError for a foreign key."""
+        """Writes for a script of this lane. Those for lanes of other partitions are written first, and confirmed: a
+        server that lacks them could take what follows. All of them are safe to repeat after a crash. Raises ValueError
+        for a foreign key."""
         own, others = split_by_partition(writes, self.keys.get_partition(lane), self.keys)
-        for partition, partition_writes in others.items():
-            await apply_writes(self.redis, self.keys, partition, partition_writes)
+        for elsewhere in others.values():
+            await self.run_until_confirmed("apply", elsewhere[0].lane, secrets.token_hex(8), *encode_writes(elsewhere))
         return encode_writes(own)
 
     def build_slot_args(self, lane: str, slot: RateSlot | None, most_ms: int | None) -> tuple[str, int, int, str]:
@@ -307,12 +308,14 @@ class Lanes:
 
     async def withdraw_item(self, lane: str, id: str) -> bool:
         """True if the item was never accepted; from now on it will not be, even if a call that was given up still
-        arrives. Raises StoreUnavailableError."""
+        arrives. False once it is confirmed that the item is there. Raises StoreUnavailableError."""
         key = self.keys.build_key(self.keys.get_partition(lane), "dd", id)
         with translate_redis_errors():
             known = await self.redis.get(key)
             if known is None and not await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
                 known = await self.redis.get(key)
+        if known not in (None, WITHDRAWN):
+            await self.enqueue(lane, id, "")  # a duplicate, which waits for its first
         return known in (None, WITHDRAWN)
 
     async def enqueue_or_claim(

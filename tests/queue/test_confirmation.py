@@ -25,6 +25,7 @@ from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, Lanes, Lease
 from bot.queue.scripts import ScriptRunner
 from bot.queue.store_watch import StoreWatch
+from bot.queue.writes import EnqueueItem, Set, apply_writes
 from bot.redis.connect import connect_redis
 from tests.harness.cluster import HOST, Node, server, server_program
 from tests.harness.memory_mailer import MemoryMailer
@@ -35,6 +36,9 @@ from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.redis_store import RedisStore
 
 KEYS = Keys()
+
+
+HOME = KEYS.get_partition("D1")
 
 
 @dataclass
@@ -120,6 +124,42 @@ async def test_an_item_that_no_replica_has_is_not_acknowledged_and_is_accepted_o
         assert await lanes.enqueue("D2", "E1", "{}") is EnqueueResult.DUPLICATE
         [lease] = await lanes.claim("other", KEYS.get_partition("D2"), 1)
         assert (lease.lane, lease.item.tries) == ("D2", 1), "nobody holds it who has given it up"
+
+
+async def test_a_call_that_the_client_repeats_waits_for_what_it_wrote_the_first_time(pair: Pair) -> None:
+    """WAIT counts what its own connection wrote, and the first one is gone with the answer."""
+    async with connected(pair) as redis:
+        lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
+        assert await lanes.enqueue("D0", "E0", "{}") is EnqueueResult.NEW
+        pair.hold()
+        pair.front.cuts = 1
+        with pytest.raises(StoreUnconfirmedError):
+            await lanes.enqueue("D1", "E1", "{}")
+        assert pair.front.was_cut == 1
+        with pytest.raises(StoreUnconfirmedError):  # nor is it called taken
+            await lanes.withdraw_item("D1", "E1")
+        pair.go_on()
+        assert not await lanes.withdraw_item("D1", "E1")
+
+
+async def test_what_a_commit_writes_elsewhere_is_confirmed_before_it_pops(pair: Pair) -> None:
+    """Otherwise another server could lack that, and take the commit all the same."""
+    here, elsewhere = "D1", next(lane for lane in map(str, range(99)) if KEYS.get_partition(lane) != HOME)
+    async with connected(pair) as redis:
+        lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
+        await lanes.enqueue(here, "E1", "{}")
+        await apply_writes(redis, KEYS, HOME, [Set(KEYS.build_key(HOME, "x"), "1")])  # the server knows the script
+        [lease] = await lanes.claim("me", HOME, 1)
+        await wait_for_replica(redis)
+        pair.hold()
+        committing = asyncio.create_task(lease.commit(EnqueueItem(elsewhere, "E2", "{}")))
+        async with asyncio.timeout(20):
+            while not await lanes.has_pending_items(elsewhere):
+                await asyncio.sleep(0.001)
+        await pair.fail_over()
+        await pair.get_replica_back()
+        await asyncio.wait_for(committing, 20)
+        assert (await lanes.has_pending_items(here), await lanes.has_pending_items(elsewhere)) == (False, True)
 
 
 @pytest.mark.parametrize("by", [ConfirmedBy.REPLICA, ConfirmedBy.SERVER])
@@ -243,6 +283,37 @@ async def test_a_failover_that_loses_what_the_engine_saved_has_it_saved_again(pa
         else:
             assert (await bot.load_approval(card)).effect is EffectState.DONE
             assert (calls, requests) == (["L-0001", "L-0002"], ["L-0002"]), "no number is given twice"
+
+
+async def test_a_failover_that_loses_the_decision_has_it_saved_again_before_the_engine_begins(pair: Pair) -> None:
+    async with connected(pair) as redis:
+        bot = await proposed(redis, LEAVE)
+        engine, card = bot.tool_services.engine, (await bot.load_approval()).id
+        bot.lanes._confirmation = Confirmation(ConfirmedBy.REPLICA)
+        found = list[EffectState]()
+
+        class LookingEngine:
+            async def start_request(self, *given: Any, **more: Any) -> CommandResult:
+                found.append((await bot.load_approval(card)).effect)
+                return await engine.start_request(*given, **more)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(engine, name)
+
+        object.__setattr__(bot.tool_services, "engine", LookingEngine())
+        await bot.put_press(bot.chat.cards()[0], "confirm")
+        [lease] = await bot.lanes.claim("p", KEYS.get_partition(card), 1)
+        await wait_for_replica(redis)
+        pair.hold()
+        working = asyncio.create_task(bot.work_on(lease))
+        async with asyncio.timeout(20):
+            while (await bot.load_approval(card)).effect is not EffectState.STARTED:
+                await asyncio.sleep(0.001)
+        await pair.fail_over()
+        await pair.get_replica_back()
+        await asyncio.wait_for(working, 20)
+        assert found[:1] == [EffectState.STARTED]
+        assert (await bot.load_approval(card)).effect is EffectState.DONE
 
 
 async def test_a_replica_that_goes_just_before_an_effect_keeps_nothing_from_being_done(

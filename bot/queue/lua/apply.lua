@@ -1,6 +1,7 @@
 -- Writes outside a lease, once per nonce.   ARGV: bell, nonce, write …   Answers ok, or why a write refused.
+-- A repeated call writes, too: that can be waited for (`confirmation.py`).
 local mark = base .. 'once:' .. ARGV[2]
-if redis.call('EXISTS', mark) == 1 then return 'ok' end
+if redis.call('PEXPIRE', mark, 600000) == 1 then return 'ok' end
 local why = apply(3)
 if why then return why end
 redis.call('SET', mark, '1', 'PX', 600000)

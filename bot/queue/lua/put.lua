@@ -9,11 +9,9 @@ if redis.call('HEXISTS', base .. 'life', 'restoring') == 1 then return {'closed'
 local nonce, lane, owner, id = ARGV[2], ARGV[3], ARGV[6], ARGV[13]
 for i = 13, #ARGV do
   local known = redis.call('GET', base .. 'dd:' .. ARGV[i])
-  if known and known ~= nonce then
-    redis.call('PEXPIRE', base .. 'dd:' .. ARGV[i], ARGV[5])  -- a write, which can be waited for (`confirmation.py`)
-    return {'duplicate'}
-  end
   if known then
+    redis.call('PEXPIRE', base .. 'dd:' .. ARGV[i], ARGV[5])  -- a write, which can be waited for (`confirmation.py`)
+    if known ~= nonce then return {'duplicate'} end
     if redis.call('HGET', state(lane), 'by') == nonce then return {'taken', handed(lane)} end
     return {'new'}
   end
