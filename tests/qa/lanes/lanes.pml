@@ -1,0 +1,365 @@
+/* The lanes with everybody around them: processes that take and handle items, a platform that repeats what was not
+ * acknowledged, time, a replica that takes over. The assertions say what must hold; README.md says it in words.
+ *
+ * Lane 0 is a card that sends a mail (or with `engine`, starts a request): item 1 presses *Send*, item 2 presses it again,
+ * item 3 is its expiry, put by a timer. Lane 1 is a conversation: item 4 is a message, whose commit sets the timer; item 5
+ * is how the card ended, put by whoever ends it. Neither lane's scripts reach the other's partition.
+ *
+ * Asked for by the environment: which items the platform delivers (bits of `from_outside`), and how often may happen:
+ * `crashes` of processes; `pauses` of a process for longer than its lease; `failures` of handlers and calls; `copies` of
+ * calls, of which one arrives at another time (an answer was lost, or the first try was slow); `stops`; `failovers`. */
+
+#define NUMBER byte
+#define LANES 2
+#define ITEMS 5
+#define ROOM 4
+#define LANE(M) ((M) >= 4 -> 1 : 0)
+#define PLAN(L, W) R.when[L] = W
+#define IS_DUE(L) (R.when[L] == DUE)
+#define PRESS 1
+#define AGAIN 2
+#define EXPIRY 3
+#define MESSAGE 4
+#define OUTCOME 5
+#define MAX_TRIES 2                                        /* `Lanes.max_tries` */
+#include "store.pml"
+
+bit engine;
+byte from_outside, crashes, pauses, failures, copies, stops, failovers;
+
+/* The platform: how often it has delivered an item, and that it waits for an answer. */
+byte deliveries[ITEMS + 1];
+bit underway[ITEMS + 1];
+#define DELIVERIES 2
+#define IS_FIRST (deliveries[PRESS] + deliveries[AGAIN] + deliveries[MESSAGE] == 0)
+#define OFFERS(M) ((from_outside & BIT(M)) && !acknowledged[M] && !refused[M] && !underway[M] \
+  && deliveries[M] < DELIVERIES && !(me && IS_FIRST))      /* processes are alike: the first one begins */
+
+/* What really happened, whatever the store has lost. */
+bit acknowledged[ITEMS + 1], refused[ITEMS + 1];           /* what the platform and its person were told */
+byte mails, sender;                                        /* how many are out, and which press sent them */
+byte shown;                                                /* the effect that the card shows */
+bit halted[ITEMS + 1];                                     /* somebody has said *stop* after the item was put */
+
+/* What each process believes: its lane + 1, its token, and that its lease is fresh (`Lease.assert_held`). */
+byte lane_of[2], token_of[2];
+bit fresh[2];
+#define IS_HELD_BY(W, L) (lane_of[W] == (L) + 1 && token_of[W] == R.token[L])
+#define IS_HELD(L) (IS_HELD_BY(0, L) || IS_HELD_BY(1, L))
+
+/* The replica has a copy, older than what the master has; `server` counts who was the master. */
+Store S;
+bit lags;
+byte server;
+#define IS_CONFIRMED (from == server)                      /* a server that is gone never says so */
+
+/* A copy of a call, which is on its way; its caller waits. */
+byte flies, late_l, late_t, late_m, late_x, late_y, late_z;
+bit waits[2];
+
+#define MEANWHILE skip                                      /* others go on: a goto from one atomic step to another one joins them */
+#define CRASH :: (crashes > 0) -> crashes--; goto killed
+
+/* Calls a script. What its answer brings is read in the same step. */
+#define CALL(CODE, SCRIPT, X, Y, Z) \
+  if \
+  :: (CODE && copies > 0 && !flies) -> copies--; flies = CODE; waits[me] = 1; \
+    late_l = l; late_t = t; late_m = m; late_x = X; late_y = Y; late_z = Z \
+  :: true \
+  fi; \
+  !waits[me]; \
+  if CRASH :: true fi; \
+  d_step { answer = NOTHING; wrote = 0; SCRIPT; hear() }
+
+inline hear() {
+  from = server;
+  if
+  :: answer == TAKEN || answer == NEXT ->                  /* common.lua: handed */
+    t = R.token[l]; m = HEAD(l); tries = R.tries[l]; decided = R.decided; effect = R.effect;
+    lane_of[me] = l + 1; token_of[me] = t; fresh[me] = 1
+  :: answer == OK -> fresh[me] = 1
+  :: else
+  fi;
+  is_stopped = R.stopped[m];
+  must_stop = halted[m]
+}
+
+/* Waits until the replica has what was written (`bot/queue/confirmation.py`). */
+inline confirm() {
+  if :: lags && wrote -> lags = 0; forget_copy() :: else fi
+}
+inline forget_copy() { c_code { memset(&now.S, 0, sizeof(now.S)); } }
+
+/* `Lease.assert_held`. Between it and what follows no time passes: a process that was paused asks again. */
+inline assert_held() {
+  if
+  :: fresh[me]
+  :: else -> CALL(3, extend(l, t), 0, 0, 0); if :: answer == LOST -> goto idle :: else fi
+  fi
+}
+
+proctype Process(byte me) {
+  byte l, t, m, given, tries, decided, effect, outcome, from, nonce, at;
+  mtype:reply answer;
+  bit is_stopped, must_stop, more, dies, wrote;
+idle:
+  atomic {
+    lane_of[me] = 0; token_of[me] = 0; fresh[me] = 0;
+    l = 0; t = 0; m = 0; given = 0; tries = 0; decided = 0; effect = 0; outcome = 0; from = 0; nonce = 0; answer = 0;
+    is_stopped = 0; must_stop = 0; more = 0; dies = 0; wrote = 0
+  }
+end_idle:
+  if
+  :: atomic { OFFERS(PRESS) -> given = PRESS }
+  :: atomic { OFFERS(AGAIN) -> given = AGAIN }
+  :: atomic { OFFERS(MESSAGE) -> given = MESSAGE }
+  :: atomic { IS_DUE(0) -> l = 0; goto claiming }
+  :: atomic { IS_DUE(1) -> l = 1; goto claiming }
+  fi;
+
+  /* ingress.accept_message, accept_click */
+  atomic { m = given; l = LANE(m); deliveries[m]++; underway[m] = 1; nonce = 3 * m + deliveries[m];
+    CALL(1, put(l, m, nonce, 1), nonce, 1, 0) };
+  atomic {
+    underway[given] = 0;
+    if
+    :: (failures > 0) -> failures--; goto withdrawing                        /* there was no answer */
+    :: (failures > 0) -> failures--; goto unconfirmed                        /* the replica says nothing in time */
+    :: IS_CONFIRMED -> confirm(); acknowledged[given] = 1
+    :: else -> goto unconfirmed
+    fi;
+    given = 0;
+    if :: answer == TAKEN -> goto handle :: else -> goto idle fi
+  };
+unconfirmed:                                               /* Lanes._enqueue_item: not acknowledged */
+  MEANWHILE;
+  atomic { if :: answer == TAKEN -> CALL(6, retry(l, t, m, 0), 0, 0, 0) :: else fi; goto idle };
+withdrawing:                                               /* ingress._withdraw_item */
+  MEANWHILE;
+  atomic { lane_of[me] = 0; token_of[me] = 0; m = given;
+    CALL(2, withdraw(m), 0, 0, 0) };
+  atomic {
+    if
+    :: answer == OK -> refused[given] = 1
+    :: answer != OK && IS_CONFIRMED -> confirm(); acknowledged[given] = 1
+    :: else                                                /* called unknown */
+    fi;
+    goto idle
+  };
+
+claiming:                                                  /* Worker._claim_lanes */
+  atomic { nonce = 30 + 2 * clock + me;
+    CALL(0, claim(l, nonce), 0, 0, 0);
+    if :: answer == TAKEN -> goto handle :: else -> goto idle fi };
+
+handle:                                                    /* Worker._process_item */
+  atomic {
+    outcome = NONE; nonce = 0;
+    if
+    :: tries > MAX_TRIES -> goto give_up
+    :: else
+    fi;
+    if :: (failures > 0) -> failures--; more = 1; goto retrying :: (failures > 0) -> failures--; goto retrying :: true fi;
+    if
+    :: m == MESSAGE || m == OUTCOME -> goto converse
+    :: m < MESSAGE && decided == m && effect > STARTED -> goto committing    /* PressHandler._go_on_with_press */
+    :: m < MESSAGE && decided == m && effect <= STARTED -> goto go_on
+    :: m < MESSAGE && decided && decided != m -> goto committing             /* refused: already decided */
+    :: m < EXPIRY && !decided -> goto decide
+    :: m == EXPIRY && !decided -> outcome = EXPIRED; goto show_end           /* ApprovalLifecycle.expire_card */
+    fi
+  };
+decide:                                                    /* PressHandler._decide_approval: for the engine, begun at once */
+  MEANWHILE;
+  atomic {
+    effect = (engine -> STARTED : NONE);
+    CALL(4, checkpoint(l, t, m, DECIDE, effect), DECIDE, effect, 0);
+    if
+    :: answer == LOST -> goto idle
+    :: answer == REFUSED -> goto committing
+    :: answer == OK -> goto go_on
+    fi
+  };
+go_on:                                                     /* EffectRunner.carry_out_effect */
+  if
+  :: engine -> goto keep
+  :: !engine && effect == STARTED -> outcome = UNKNOWN; goto show_end
+  :: !engine && effect != STARTED
+  fi;
+begin:                                                     /* EffectRunner._start_effect */
+  atomic { CALL(4, checkpoint(l, t, m, BEGIN, 0), BEGIN, 0, 0); if :: answer == LOST -> goto idle :: else fi };
+  if :: atomic { IS_CONFIRMED -> confirm() } :: else -> goto begin fi;
+act:                                                       /* EffectRunner._execute_tool */
+  MEANWHILE;
+  atomic {
+    assert_held();
+    if CRASH :: true fi;
+    if
+    :: mails++; outcome = SUCCEEDED
+    :: outcome = FAILED
+    :: mails++; outcome = UNKNOWN                          /* EffectUnknownError, and it went out */
+    :: outcome = UNKNOWN
+    fi;
+    if :: outcome != FAILED -> assert(sender == 0 || sender == m); sender = m :: else fi;
+    assert(mails <= 1);
+    assert(server || R.token[l] == t);                     /* who has lost the lane sends nothing */
+    goto show_end
+  };
+keep:                                                      /* EffectRunner._execute_until_kept */
+  atomic { CALL(4, checkpoint(l, t, m, KEPT, 0), KEPT, 0, 0); if :: answer == LOST -> goto idle :: else fi };
+  if :: atomic { IS_CONFIRMED -> confirm(); nonce = from } :: else -> goto keep fi;
+save_change:
+  atomic { CALL(8, save(), 0, 0, 0) };
+kept:
+  atomic { CALL(4, checkpoint(l, t, m, KEPT, 0), KEPT, 0, 0); if :: answer == LOST -> goto idle :: else fi };
+  atomic {
+    if :: IS_CONFIRMED -> confirm() :: else -> goto kept fi;
+    if :: from != nonce -> nonce = from; goto save_change :: else fi;
+    nonce = 0; outcome = SUCCEEDED
+  };
+show_end:                                                  /* ApprovalLifecycle.end_approval */
+  MEANWHILE;
+  atomic {
+    assert_held();
+    if
+    CRASH
+    :: (failures > 0) -> failures--; more = 1; goto retrying
+    :: shown = outcome; goto committing
+    fi
+  };
+
+converse:                                                  /* bot/conversation/turn.py */
+  MEANWHILE;
+  atomic {
+    CALL(4, checkpoint(l, t, m, STEP, 0), STEP, 0, 0);
+    if :: answer == LOST -> goto idle :: else fi;
+    assert(is_stopped == must_stop || server);             /* a stop reaches what was put before it, and nothing else */
+    goto committing
+  };
+
+give_up:                                                   /* Worker._give_up_item: give_up_press, bury_press */
+  atomic {
+    dies = 1;
+    if
+    :: m < MESSAGE && decided == m && effect == NONE -> outcome = FAILED; goto show_end
+    :: m < MESSAGE && decided == m && effect == STARTED -> outcome = UNKNOWN; goto show_end
+    :: m == EXPIRY && !decided -> outcome = EXPIRED; goto show_end
+    :: else
+    fi
+  };
+
+committing:                                                /* Worker._write_until_stored(Lease.commit) */
+  if
+  :: m != MESSAGE && !outcome -> goto popping
+  :: m == MESSAGE || outcome
+  fi;
+elsewhere:                                                 /* Lanes.prepare_writes: in another partition, and first */
+  atomic { l = 1 - l; nonce = m;
+    if :: m == MESSAGE :: else -> m = OUTCOME fi;
+    CALL(7, apply(l, m, (m == MESSAGE)), (m == MESSAGE), 0, 0);
+    l = 1 - l; m = nonce; nonce = 0 };
+  if :: atomic { IS_CONFIRMED -> confirm() } :: else -> goto elsewhere fi;
+popping:
+  atomic {
+    if :: more = 0 :: more = 1 fi;
+    CALL(5, commit(l, t, m, more, outcome, dies), more, outcome, dies);
+    dies = 0; more = 0;
+    if
+    :: answer == NEXT -> goto handle
+    :: else -> goto idle                                   /* done, or lost: another process has the lane */
+    fi
+  };
+
+retrying:                                                  /* Worker._retry_later, _release_lane */
+  MEANWHILE;
+  atomic { CALL(6, retry(l, t, m, more), more, 0, 0); goto idle };
+killed:                                                    /* another one is started in its place */
+  atomic { underway[given] = 0; goto idle }
+}
+
+inline lose_copy() { flies = 0; late_l = 0; late_t = 0; late_m = 0; late_x = 0; late_y = 0; late_z = 0 }
+
+/* Copies of calls, which arrive at any time; the job that moves timers; people who say *stop*. */
+proctype Outside() {
+  mtype:reply answer;
+  byte at;
+  bit wrote;
+end:
+  do
+  :: atomic { flies ->
+      if
+      :: flies == 1 -> put(late_l, late_m, late_x, late_y)
+      :: flies == 2 -> withdraw(late_m)
+      :: flies == 3 -> extend(late_l, late_t)
+      :: flies == 4 -> checkpoint(late_l, late_t, late_m, late_x, late_y)
+      :: flies == 5 -> commit(late_l, late_t, late_m, late_x, late_y, late_z)
+      :: flies == 6 -> retry(late_l, late_t, late_m, late_x)
+      :: flies == 7 -> apply(late_l, late_m, late_x)
+      :: flies == 8 -> save()
+      fi;
+      lose_copy(); answer = 0; wrote = 0 }
+  :: atomic { waits[0] -> waits[0] = 0 }
+  :: atomic { waits[1] -> waits[1] = 0 }
+  :: atomic { R.timer -> pump(0, EXPIRY); answer = 0 }
+  :: atomic { (stops > 0 && R.length[1] > 0) -> stops--; stop(1);
+      for (at : 0 .. ROOM - 1) { halted[R.queue[ROOM + at]] = 1 }
+      halted[0] = 0; at = 0 }
+  od
+}
+
+inline tire(L) {
+  if :: IS_HELD_BY(0, L) -> fresh[0] = 0 :: else fi;
+  if :: IS_HELD_BY(1, L) -> fresh[1] = 0 :: else fi
+}
+
+/* Delays end. Leases run out: of dead holders at any time, of living ones that are paused for longer. */
+proctype Time() {
+end:
+  do
+  :: atomic { R.when[0] == LATER -> R.when[0] = DUE }
+  :: atomic { R.when[1] == LATER -> R.when[1] = DUE }
+  :: atomic { R.when[0] == LEASED && !IS_HELD(0) -> R.when[0] = DUE }
+  :: atomic { R.when[1] == LEASED && !IS_HELD(1) -> R.when[1] = DUE }
+  :: atomic { pauses > 0 && R.when[0] == LEASED && IS_HELD(0) -> pauses--; R.when[0] = DUE; tire(0) }
+  :: atomic { pauses > 0 && R.when[1] == LEASED && IS_HELD(1) -> pauses--; R.when[1] = DUE; tire(1) }
+  od
+}
+
+/* The replica is behind, and takes over with what it has. Calls on their way to the other server are lost. */
+proctype Replica() {
+end:
+  do
+  :: atomic { (failovers > 0 && !lags) -> lags = 1; c_code { now.S = now.R; } }
+  :: atomic { lags -> failovers--; server++; lags = 0; c_code { now.R = now.S; }; forget_copy(); lose_copy() }
+  od
+}
+
+/* When nothing can happen any more. */
+proctype End() {
+  byte m;
+  atomic {
+    timeout ->
+    assert(R.length[0] == 0 && R.length[1] == 0 && R.when[0] == OUT && R.when[1] == OUT); /* nothing is stuck */
+    for (m : 1 .. ITEMS) {
+      assert(!acknowledged[m] || R.handled[m] || refused[m]);                /* what was acknowledged is handled */
+      assert(!refused[m] || !R.handled[m])                 /* what was called *not taken* is not */
+    }
+    assert(R.effect != STARTED && (!R.decided || R.effect));                 /* nothing is begun for ever */
+    assert(server || shown == R.effect);                   /* the card shows what the record says, */
+    assert(shown != SUCCEEDED || R.effect == SUCCEEDED || R.effect == UNKNOWN); /* and never *done* where it is not */
+    assert(R.effect != SUCCEEDED || mails == 1 || (engine && R.saved));
+    assert(mails == 0 || R.effect == SUCCEEDED || R.effect == UNKNOWN);      /* what is out is known, or called unknown */
+    assert(!R.effect || R.handled[OUTCOME]);               /* whoever waits for the card hears how it ended */
+    assert(!R.handled[MESSAGE] || R.effect || R.dead[MESSAGE])               /* a card that nobody presses expires */
+  }
+}
+
+#define ASKED(NAME) atoi(getenv(NAME))
+init { atomic {
+  c_code {
+    now.engine = ASKED("engine"); now.from_outside = ASKED("from_outside"); now.crashes = ASKED("crashes");
+    now.pauses = ASKED("pauses"); now.failures = ASKED("failures"); now.copies = ASKED("copies");
+    now.stops = ASKED("stops"); now.failovers = ASKED("failovers");
+  };
+  run Process(0); run Process(1); run Outside(); run Time(); run Replica(); run End()
+} }
