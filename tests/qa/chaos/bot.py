@@ -336,7 +336,38 @@ def mornings_when_told(sign: Path) -> None:
     MorningLists._is_due = is_due  # type: ignore[method-assign]
 
 
+LOGGED = """
+local answer = script()
+local is_empty = type(answer) == 'table' and (#answer == 0 or answer[1] == 0)
+if not is_empty then redis.call('RPUSH', base .. 'log', cjson.encode({now, '%s', ARGV, answer, enqueued})) end
+return told(answer)
+"""
+"""Lua in place of the end of a script: it notes its call, unless it has done nothing."""
+LOGGED_SCRIPTS = ("put", "claim", "extend", "checkpoint", "commit", "retry", "apply", "pump")
+
+
+def log_calls() -> None:
+    """The scripts write down their calls, in the order in which Redis runs them, whatever becomes of the answer
+    (`tests/qa/lanes`)."""
+    build, enqueue = scripts.build_script_source, "local function enqueue(lane, id, body, ahead)\n"
+    noted = f"local enqueued = {{}}\n{enqueue}  enqueued[#enqueued + 1] = {{lane, id}}\n"
+
+    def build_logged(name: str) -> str:
+        end = LOGGED % name if name in LOGGED_SCRIPTS else "return told(script())"
+        return build(name).replace(enqueue, noted).replace("return told(script())", end)
+
+    scripts.build_script_source = build_logged  # type: ignore[assignment]
+
+
+LUA_EDITS = {
+    "mark": ("redis.call('SET', known, mark,", "redis.call('SET', known, '1',"),
+    "lease": ("whole(now + tonumber(lease_ms))", "whole(now + tonumber(lease_ms) / 8)"),
+}
+"""What a log is refused for: a commit leaves no mark; leases are an eighth as long."""
+
 CHANGES: dict[str, Callable[[str], None]] = {
+    "CHAOS_LOG": lambda _: log_calls(),
+    "CHAOS_LUA": lambda name: change_lua(lambda _, text: text.replace(*LUA_EDITS[name])),
     "CHAOS_HELD": lambda _: held_before_an_effect(),
     "CHAOS_KILLED_BESIDE_BYTES": lambda _: killed_beside_bytes(),
     "CHAOS_MORNING": lambda sign: mornings_when_told(Path(sign)),

@@ -1,0 +1,41 @@
+/* Plays what the scripts wrote down of one lane, call by call, and asserts that each answer is the model's. LEASE, ROOM and
+ * ITEMS are the log's. */
+
+#define NUMBER short
+#define LANES 1
+#define COMMITTED(token) (10000 + (token))
+#define PLAN(L, W) R.when[L] = W; until = (W == LEASED -> now + LEASE : (W == LATER -> now + delay : now))
+#define IS_DUE(L) (R.when[L] != OUT && now >= until)
+int now, until, delay;                                     /* ms since the log began */
+#include "store.pml"
+
+mtype:script = { PUT, WITHDRAW, CLAIM, EXTEND, CHECKPOINT, COMMIT, RETRY, ENQUEUE };
+/* When, which script, token, item, X and Y of the script; its answer, and with a lane: head, token, tries. */
+chan calls = [0] of { int, mtype:script, short, short, int, short, mtype:reply, short, short, short };
+
+active proctype Player() {
+  mtype:script script;
+  mtype:reply answer, said;
+  short t, m, y, head, token, tries, at;
+  int x, called;
+  bit wrote;
+end:
+  do
+  :: calls ? called, script, t, m, x, y, said, head, token, tries ->
+    now = called;
+    printf("call\n");
+    answer = NOTHING;
+    if
+    :: script == PUT -> put(0, m, x, y)
+    :: script == WITHDRAW -> withdraw(m)
+    :: script == CLAIM -> claim(0, x)
+    :: script == EXTEND -> extend(0, t)
+    :: script == CHECKPOINT -> checkpoint(0, t, m, STEP, 0)
+    :: script == COMMIT -> commit(0, t, m, x, 0, 0)
+    :: script == RETRY -> delay = x; retry(0, t, m, y)
+    :: script == ENQUEUE -> apply(0, m, 0)
+    fi;
+    assert(answer == said);
+    assert(head == 0 || (head == HEAD(0) && token == R.token[0] && tries == R.tries[0]))
+  od
+}

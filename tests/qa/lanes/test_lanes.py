@@ -1,0 +1,106 @@
+"""The model holds, it notices its mutants, and the real scripts do what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from bot.redis.connect import connect_redis
+from tests.qa.chaos.bot import HELD
+from tests.qa.chaos.plan import CALM, Wanted, planned
+from tests.qa.chaos.run import Running, alive
+from tests.qa.chaos.scenes import OTHER, PATIENCE_S, ask, count_refusals, plan_lines
+from tests.qa.lanes.logs import LaneLog, find_refused_call, read_log, split_log
+from tests.qa.lanes.model import check_configurations, check_mutants, find_missing_program
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(find_missing_program()), reason=f"no {find_missing_program()} on this machine"),
+]
+
+
+def test_every_state_of_the_model_holds(tmp_path: Path) -> None:
+    found = {name: result.violated for name, result in check_configurations(tmp_path)}
+    assert set(found.values()) == {""}, found
+
+
+def test_every_mutant_of_the_model_is_noticed(tmp_path: Path) -> None:
+    assert [mutant.what for mutant, result in check_mutants(tmp_path) if not result.violated] == []
+
+
+# The real scripts
+
+
+async def collect_logs(running: Running) -> dict[str, LaneLog]:
+    redis = await connect_redis(running.store.url, connections=2)
+    try:
+        return split_log(await read_log(redis))
+    finally:
+        await redis.aclose()
+
+
+async def log_worst_moment(**more: str) -> dict[str, LaneLog]:
+    """A bot is stopped when *Send* is decided, for longer than its lease; another one takes over and ends the press,
+    and then the run, whose commit has its answer lost; then the first one wakes up."""
+    wanted = Wanted(1, 1, 1, 2, faults=("stop", "cut"), rates=CALM, speed=20)
+    environment = {"CHAOS_LOG": "1", "CHAOS_HELD": "1", **more}
+    async with alive(plan_lines(wanted, f"mail {OTHER}"), "embedded", environment) as running:
+        proxy, mails, wait = running.store.proxy, running.out.mailbox.kept, running.out.driver.wait_until
+        assert proxy is not None
+        card = await ask(running)
+        proxy.trap = b'"1", "set", "3"'  # the commit that ends the run
+        await running.people.press_only(card, "send")
+        await wait(lambda: any(bot.times(HELD) for bot in running.town.bots), PATIENCE_S)
+        [held] = [bot for bot in running.town.bots if bot.times(HELD)]
+        await wait(lambda: mails, PATIENCE_S)
+        await running.empty()
+        held.signal(signal.SIGCONT)
+        await wait(lambda: count_refusals(held) or len(mails) > 1, PATIENCE_S)
+        await running.rested()
+        assert proxy.was_cut == 1
+        return await collect_logs(running)
+
+
+def list_refused(logs: dict[str, LaneLog], folder: Path) -> list[str]:
+    found = {lane: find_refused_call(log, folder) for lane, log in logs.items()}
+    return [f"{lane}: {call}" for lane, call in found.items() if call]
+
+
+async def test_the_model_accepts_what_two_bots_do_whatever_breaks(tmp_path: Path) -> None:
+    wanted = Wanted(7, 8, 6, 2, seconds=6, faults=("kill", "stop", "cut", "stall", "twice"), speed=10)
+    async with alive(planned(wanted), "embedded", {"CHAOS_LOG": "1"}) as running:
+        await running.begin()
+        async with running.pressing():
+            async with asyncio.TaskGroup() as both:
+                both.create_task(running.people.talk())
+                both.create_task(running.strikes())
+            running.out.troubles.calm = True
+            assert await running.rested() == ""
+            assert running.counts["kill"] and running.counts["stop"] and running.counts["cut"]
+        logs = await collect_logs(running)
+    assert list_refused(logs, tmp_path) == []
+    assert sum(len(log.calls) for log in logs.values()) > 200
+
+
+WITHOUT = {
+    "": ({}, ""),
+    "fence": ({"CHAOS_WITHOUT": "fencing"}, "EXTEND|CHECKPOINT"),
+    "mark": ({"CHAOS_LUA": "mark"}, "COMMIT"),
+    "lease": ({"CHAOS_LUA": "lease"}, "CLAIM"),
+}
+"""By what the scripts lack: how they come to lack it, and which call the model refuses then."""
+
+
+@pytest.mark.parametrize("what", WITHOUT)
+async def test_the_model_accepts_the_worst_moment_and_refuses_scripts_without_a_safety(
+    what: str, tmp_path: Path
+) -> None:
+    more, refuses = WITHOUT[what]
+    refused = list_refused(await log_worst_moment(**more), tmp_path)
+    assert bool(refused) == bool(what), refused
+    assert all(re.search(refuses, call) for call in refused)
