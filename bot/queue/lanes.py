@@ -167,8 +167,8 @@ class Lease:
             await self._lanes.prepare_writes(self.lane, writes),
             self._lanes.build_slot_args(self.lane, slot, most_ms),
         )
-        args, asked_ms = (self.lane, self.token, self.item.id, seq, self._lanes.lease_ms, *rate, *row), get_elapsed_ms()
-        show_lane, server = build_show_lane(self.lane), ""
+        args: list[str | int] = [self.lane, self.token, self.item.id, seq, self._lanes.lease_ms, *rate, *row]
+        show_lane, asked_ms, server = build_show_lane(self.lane), get_elapsed_ms(), ""
         if confirm:
             (answer, *details), server = await self._lanes.run_until_confirmed("checkpoint", self.lane, *args)
         else:

@@ -322,10 +322,10 @@ def encode_writes(writes: Iterable[Write]) -> list[str]:
 
 def split_by_partition(
     writes: Iterable[Write], partition: int, keys: Keys
-) -> tuple[list[Write], dict[int, list[Write]]]:
+) -> tuple[list[Write], dict[int, list[EnqueueItem | SetTimer | CancelTimer]]]:
     """Writes for this partition, and those for lanes of other partitions. Raises ValueError for a foreign key."""
     own: list[Write] = []
-    foreign: dict[int, list[Write]] = {}
+    foreign: dict[int, list[EnqueueItem | SetTimer | CancelTimer]] = {}
     for write in writes:
         home = write.get_partition(keys)
         if home == partition:
