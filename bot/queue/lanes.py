@@ -314,9 +314,11 @@ class Lanes:
             known = await self.redis.get(key)
             if known is None and not await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
                 known = await self.redis.get(key)
-        if known not in (None, WITHDRAWN):
+        if known in (None, WITHDRAWN):
+            return True
+        if self.find_confirm_command(lane):
             await self.enqueue(lane, id, "")  # a duplicate, which waits for its first
-        return known in (None, WITHDRAWN)
+        return False
 
     async def enqueue_or_claim(
         self, owner: str, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = "",

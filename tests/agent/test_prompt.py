@@ -156,7 +156,11 @@ async def test_what_nothing_supports_is_marked_for_people_and_in_what_is_remembe
     bot = Bot(redis, [ModelReply(text="由王五审批，已提交 L-0099。")] * 9)
     await bot.send("我的申请呢？")
     post = bot.chat.posts[-1].post
-    assert "未经核实：L-0099 · 王五" in post.text and "以这一行为准" in post.receipt and len(bot.model.requests) == 2
+    assert (
+        "未经核实：L-0099 · 王五" in post.text
+        and post.receipt == "系统记录：没有做任何改动"
+        and len(bot.model.requests) == 2
+    )
     *_, answer, event = (await bot.history.load_history(DM.conversation)).entries
     assert answer.is_answer and answer.content == post.text.partition("\n")[0], "it is what was said, and no more"
     assert event.kind is EntryKind.EVENT and "\nnot verified: L-0099 · 王五\n" in event.content

@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 from bot.agent.approval_rules import describe_policies
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
+from bot.agent.grounding.correction import is_uncalled
 from bot.agent.grounding.sources import GroundingSources
 from bot.agent.model import ModelReply
 from bot.agent.prompt import cut_older_turns, render_company_rules
@@ -48,7 +49,8 @@ class Recorder(ScriptedModel):
     sent: list[str] = field(default_factory=list)
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        self.sent.append(",".join(messages))
+        if not is_uncalled(messages):
+            self.sent.append(",".join(messages))
         return await super().request_reply(messages, extra, timeout_s=timeout_s)
 
 

@@ -80,7 +80,7 @@ async def test_a_line_a_run_with_its_figures(busy: Office, tmp_path: Path) -> No
     assert (look.n, fly.n, letter.n) == (1, 1, 2) and look.reason == "照您说的做"
     assert (look.gate, fly.gate, letter.gate) == ("none", None, "confirm")
     assert (look.status, fly.status, letter.status) == ("succeeded", "failed", "succeeded")
-    assert look.args_sha == fingerprint_call("list_people", {"name": "王五"})
+    assert look.args_sha == fingerprint_call("list_people", {"person": "王五"})
     assert look.ms is not None and look.began_ms is not None and look.decision is None
     assert letter.approval and letter.decision is not None and letter.ms is not None and letter.began_ms is not None
     assert (letter.decision.by, letter.decision.choice, letter.decision.state) == (ZHANG, "send", "decided")
@@ -106,7 +106,7 @@ async def test_what_was_written_is_left_out_and_with_content_it_is_there_without
     sent = lines(whole.out)[0]
     assert sent.content is not None and sent.content.answer == "好了。" and len(sent.content.messages) == 7
     look, fly, letter = sent.steps
-    assert look.args == {"name": "王五"} and "U03WANG" in str(look.observation)
+    assert look.args == {"person": "王五"} and "U03WANG" in str(look.observation)
     assert "unknown_tool" in str(fly.observation) and "fly" not in str(letter.observation)
 
 

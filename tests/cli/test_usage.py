@@ -30,7 +30,7 @@ async def busy(valkey: str, tmp_path: Path) -> AsyncIterator[Office]:
     prices.write_text(TABLE, encoding="utf-8")
     script = [took(LOOK, 1000, 400, 20), took(DONE, 2000, 0, 30), took(DONE, 7, 0, 3, "b"), took(DONE, 5, 0, 1, "b")]
     async with office(valkey) as opened, opened.opened(model=ScriptedModel([*script]), prices_file=prices):
-        for person, text in ((ZHANG, "谁"), (ZHANG, "还有谁"), (LI, "你好")):
+        for person, text in ((ZHANG, "谁"), (ZHANG, "还有谁？"), (LI, "你好")):
             await opened.answer(person, text)
         await opened.quiet()
         yield opened

@@ -8,6 +8,7 @@ whispered to others. A tool that nobody has classified, or that has no scene her
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -145,6 +146,10 @@ def test_every_tool_is_classified_and_has_its_scene() -> None:
     assert build_find_tool(lambda query: ()).privacy is Privacy.PUBLIC
 
 
+MARKUP = re.compile(r"[{}\[\]<>\"'_]")
+"""What looks like a call is no answer, and reaches nobody."""
+
+
 @dataclass
 class Blabber:
     """A model that calls one tool and then repeats everything that it has been sent."""
@@ -169,7 +174,7 @@ class Blabber:
                 "call_1", "calculate", json.dumps({"reason": known or "to count", "expression": "1+1"})
             )
             return ModelReply(calls=(wanted,), finish="tool_calls")
-        return ModelReply(text=f"I know: {self.saw}")
+        return ModelReply(text=f"I know: {MARKUP.sub(' ', self.saw)}")
 
 
 @dataclass

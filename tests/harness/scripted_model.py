@@ -19,12 +19,16 @@ class ScriptedModel:
 
     script: list[Scripted]
     requests: list[Messages] = field(default_factory=list)
+    model: str = ""
+    """The model that has answered last."""
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         if is_uncalled(messages):
-            return ModelReply(text="")  # its answer stands: no script has a reply to this
+            return ModelReply(text="", model=self.model)  # its answer stands: no script has a reply to this
         self.requests.append(json.loads(f"[{','.join(messages)}]"))
         turn = self.script.pop(0) if self.script else ModelReply(text="done")
         if isinstance(turn, BaseException):
             raise turn
-        return turn if isinstance(turn, ModelReply) else await turn(self.requests[-1])
+        reply = turn if isinstance(turn, ModelReply) else await turn(self.requests[-1])
+        self.model = reply.model
+        return reply

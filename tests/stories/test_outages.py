@@ -177,9 +177,9 @@ async def test_messages_are_kept_while_the_model_is_away_and_answered_in_order(
         for times, (name, trouble) in enumerate((TROUBLES if words == MODEL_DOWN else UNFIT).items(), 1):
             with subtests.test(name):
                 model.past_end, asked = trouble, len(model.asked)
-                await empty.says(ZHANG, "第一句")
+                await empty.says(ZHANG, "第一句是什么？")
                 await empty.until(lambda n=asked: len(model.asked) > n)  # the second is written after the first
-                await empty.says(ZHANG, "第二句")
+                await empty.says(ZHANG, "第二句是什么？")
                 await empty.until(lambda n=times: told_down(empty, here, words) == n)
                 await empty.until(lambda n=asked: len(model.asked) >= n + 4)
                 assert len(empty.finals(here)) == 2 * (times - 1)

@@ -44,7 +44,7 @@ async def test_a_process_that_is_deployed_meanwhile_has_a_tool(empty: Office, mo
         for version, content in zip(rent.version, (rent.bpmn, rent.toml), strict=True):
             await store.save_file(version, content)
         await store.save_deployment(rent.key, *rent.version)
-        await empty.answer(ZHANG, "我要报销房租")
+        await empty.answer(ZHANG, "可以报销房租吗？")
     assert "start_rent" not in model.given[0] and "start_rent" in model.given[1]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from bot.agent.decision import ToolCallRequest
+from bot.agent.tool_executor import ReadCache, ToolExecutor, format_observation
 from bot.core.i18n import render_receipt_line, render_value, translate_label
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.memory_store import MemoryStore
@@ -17,6 +21,7 @@ from tests.tools.company import GONE, LI, LIN, LONG, NOW, PEOPLE, SHORT, SICK, T
 from tools.catalog import TOOLS
 from tools.outside import Outside
 from tools.ports import CardService
+from tools.requests.start_tools import StartTools
 from tools.spec import Caller, EffectPlace, Person, Proposal, ToolError, ToolOutcome
 from tools.tasks.task_actions import StoredDecision, check_task_decision
 from tools.tasks.todo import propose_decision
@@ -218,3 +223,30 @@ def receipt(outcome: ToolOutcome, language: str = "zh") -> str:
     """What changed, as the line under an answer says it."""
     assert outcome.receipt_line is not None
     return render_receipt_line(outcome.receipt_line, language)
+
+
+async def starts(there: Office) -> StartTools:
+    made = StartTools()
+    await made.refresh_tools(there.engine)
+    return made
+
+
+async def called(there: Office, tool: str, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """A call by a model: what is kept, what it came to, and what the model reads of an error."""
+    hands = ToolExecutor(tools=TOOLS, start_tools=await starts(there))
+    proposed = ToolCallRequest(model_id="call_0", tool=tool, args=given, reason="why")
+    call, result = await hands.execute_call(
+        there.use(ZHANG), ReadCache(), "R1:1:0", proposed, refuse_gated=False, offered=[tool]
+    )
+    told = (
+        json.loads(format_observation(result, hands.find_error_advice(hands.find_tool(tool), result)))
+        if not isinstance(result, Proposal)
+        else {}
+    )
+    return call, result, told
+
+
+ABOUT_THE_CALLER = re.compile(
+    r"^(user|caller|actor|sender|initiator|requester|employee|my|from|who)(_?(id|name|user))?$"
+)
+"""Names of arguments that would let a model say who asks."""

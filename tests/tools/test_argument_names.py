@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.office import SICK, Office, known, office
-from tests.tools.test_catalog import ABOUT_THE_CALLER
-from tests.tools.test_start_tools import called, starts
+from tests.tools.office import ABOUT_THE_CALLER, SICK, Office, called, known, office, starts
 from tools.argument_names import OTHER_NAMES
 from tools.catalog import TOOLS
 from tools.spec import Gate, ToolError

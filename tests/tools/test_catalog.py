@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bot.core.i18n import LANGUAGES, load_sentences
 from tests.harness.corpus import corpus
+from tests.tools.office import ABOUT_THE_CALLER
 from tools.catalog import TOOLS
 from tools.error_advice import ADVICE, ENGINE
 from tools.mcp.tool_adapter import ERRORS as OF_SERVERS
@@ -19,10 +20,6 @@ from tools.workflow.engine.commands import SignPosition
 from tools.workflow.engine.state import ALLOWED, OPEN, Decision, Status, TaskKind
 
 SOURCES = [*sorted(Path("tools").rglob("*.py")), Path("bot/core/held_lease.py")]
-ABOUT_THE_CALLER = re.compile(
-    r"^(user|caller|actor|sender|initiator|requester|employee|my|from|who)(_?(id|name|user))?$"
-)
-
 TOPICS = ("title", "fact", "result", "effect", "picture", "timeline")
 OF_COMMANDS = {"not_movable", "not_ready", "tool_failed"}
 """Errors of administrators' commands, which no tool raises; and that of a tool which is written wrongly."""

@@ -15,17 +15,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from bot.agent.decision import ToolCallRequest
 from bot.agent.formats.native_format import build_function_schema
-from bot.agent.tool_executor import ReadCache, ToolExecutor, format_observation
 from bot.core.run_state import CallStatus, validate_args
 from tests.harness.corpus import corpus
 from tests.tools.company import CHOICE
-from tests.tools.office import LI, LIN, LONG, SHORT, SICK, TAXI, WANG, ZHANG, Office, known, office, refused
+from tests.tools.office import (
+    LI,
+    LIN,
+    LONG,
+    SHORT,
+    SICK,
+    TAXI,
+    WANG,
+    ZHANG,
+    Office,
+    called,
+    known,
+    office,
+    refused,
+    starts,
+)
 from tests.tools.workflow.trip import FORM as TRIP
 from tools.catalog import TOOLS
 from tools.requests import start_tools
-from tools.requests.start_tools import MAX_TOOLS, StartTools, build_form_schema
+from tools.requests.start_tools import MAX_TOOLS, build_form_schema
 from tools.spec import InvalidFieldsError, Person, Proposal
 from tools.tool import Tool
 from tools.workflow.process.calendar import WorkCalendar
@@ -35,31 +48,10 @@ LEAVE, EXPENSE = load_shipped_processes()
 FOR_DAYS = {name: text for name, text in LONG.items() if name != "end_date"}
 
 
-async def starts(there: Office) -> StartTools:
-    made = StartTools()
-    await made.refresh_tools(there.engine)
-    return made
-
-
 async def plan(there: Office, tool: str, given: Mapping[str, Any], person: Person = ZHANG) -> Proposal:
     card = (await starts(there))[tool]
     assert card.prepare is not None
     return await card.prepare(there.use(person), validate_args(card.args, given))
-
-
-async def called(there: Office, tool: str, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """A call by a model: what is kept, what it came to, and what the model reads of an error."""
-    hands = ToolExecutor(tools=TOOLS, start_tools=await starts(there))
-    proposed = ToolCallRequest(model_id="call_0", tool=tool, args=given, reason="why")
-    call, result = await hands.execute_call(
-        there.use(ZHANG), ReadCache(), "R1:1:0", proposed, refuse_gated=False, offered=[tool]
-    )
-    told = (
-        json.loads(format_observation(result, hands.find_error_advice(hands.find_tool(tool), result)))
-        if not isinstance(result, Proposal)
-        else {}
-    )
-    return call, result, told
 
 
 def renamed(process: Process, key: str) -> Process:

@@ -42,7 +42,7 @@ async def test_every_observation_stands_beside_its_call_in_every_style(redis: Re
 
 
 async def test_reads_beside_a_card_keep_their_observations(redis: Redis) -> None:
-    """What the button brought is told last, whatever stood behind it in the reply."""
+    """What was read comes first, and what the button brought last, in whatever order they were called."""
     both = calls(("list_processes", {}), ("send_email", MAIL), ("list_people", {"name": "李四"}))
     bot = Bot(redis, [both, DONE])
     await bot.put_message("发邮件")
@@ -51,9 +51,9 @@ async def test_reads_beside_a_card_keep_their_observations(redis: Redis) -> None
     await bot.work()
     told = await line(bot, bot.ended_runs[-1], content=True)
     assert [step.n for step in told.steps] == [1, 1, 1]
-    processes, letter, people = (str(step.observation) for step in told.steps)
+    processes, people, letter = (str(step.observation) for step in told.steps)
     assert "leave" in processes and "U2" in people and "U2" not in processes
-    assert letter not in (processes, people) and told.steps[1].decision is not None
+    assert letter not in (processes, people) and told.steps[2].decision is not None
 
 
 async def test_an_expired_card_and_one_renewed_later(redis: Redis) -> None:

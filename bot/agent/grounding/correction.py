@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from bot.agent import prompt
 from bot.agent.decision import Decision, FinalAnswer, MalformedReply
-from bot.agent.grounding.sentences import is_greeting, normalize_text, split_clauses
+from bot.agent.grounding.sentences import ASKS, is_greeting, normalize_text, split_clauses
 from bot.agent.grounding.sources import GroundingFindings
 from bot.core.run_state import RunState
 
@@ -40,7 +40,9 @@ def needs_call(asked: str, answer: str, state: RunState) -> bool:
 
 
 def _has_question(text: str) -> bool:
-    return any(one.is_question for one in split_clauses(normalize_text(text)))
+    """Also without its mark, which many leave out."""
+    clauses = split_clauses(normalize_text(text))
+    return any(one.is_question or ASKS.search(one.text) for one in clauses)
 
 
 def describe_findings(found: GroundingFindings) -> str:

@@ -25,7 +25,7 @@ _EXAMPLE = re.compile(
     r"\ban example\b",
     re.I,
 )
-_ASKS = re.compile(
+ASKS = re.compile(
     r"要不要|需不需要|需要(?:我|为您|帮)|是否|是不是|能否|可否|可以吗|能不能|哪|什么|谁(?!都)|几|多少|怎么|如何|"
     r"想(?:要|从|在|请)|"
     r"您(?:是|想|要|说|指|希望|打算)|你(?:是|想|要|说|指|希望|打算)|还是(?!要)|(?:要|帮).{0,12}吗|"
@@ -130,7 +130,7 @@ def _find_question_start(parts: Sequence[str]) -> int:
         return len(parts)
     if _TAG.search(f"{end.rstrip('?')}?") and len(parts) > 1:
         return 0
-    return next((index for index, part in enumerate(parts) if _ASKS.search(part)), len(parts) - 1)
+    return next((index for index, part in enumerate(parts) if ASKS.search(part)), len(parts) - 1)
 
 
 def blank_examples(text: str) -> str:

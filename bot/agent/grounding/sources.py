@@ -179,7 +179,8 @@ def read_question(state: RunState) -> str:
     """What the person wrote."""
     if not state.messages:
         return ""
-    return _WRITTEN.sub("", flatten_value(_read_message_value(json.loads(state.messages[0]))))
+    text = flatten_value(_read_message_value(json.loads(state.messages[0])))
+    return _WRITTEN.sub("", text).removesuffix("\n</message>")
 
 
 def _list_observed_values(state: RunState) -> Iterator[Any]:

@@ -6,14 +6,21 @@ import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict
 
 from bot.agent.decision import ContentFiltered, Decision, FinalAnswer, MalformedReply, ToolCallRequest, ToolCalls
-from tools.spec import CardChoice, EffectPlace, Gate, Proposal, TextRef, ToolOutcome
-from tools.tool import Tool, ToolContext
+from bot.agent.events import RunEvent
+from bot.agent.loop import AgentLoop
+from bot.agent.reply_format import ReplyFormat
+from bot.core.cancellation import StopEvent
+from bot.core.run_state import RunState
+from tests.harness.scripted_model import Scripted, ScriptedModel
+from tools.spec import Caller, CardChoice, EffectPlace, Gate, Person, Proposal, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext, ToolServices
 
 
 class Args(BaseModel):
@@ -161,3 +168,26 @@ def _read_expected(case: dict[str, Any]) -> Expected:
         return answer(case["answer"])
     calls = [(one.get("guess") or one["call"], json.loads(one["args"]), "guess" in one) for one in case["calls"]]
     return Expected("act", tuple(calls), reason=case.get("reason"))
+
+
+USE = ToolContext(cast(ToolServices, None), Caller(Person(id="U1", name="张三")), datetime(2026, 11, 20, tzinfo=UTC))
+
+
+async def play(
+    script: Sequence[Scripted], styles: Sequence[ReplyFormat], trace: RunState, most: int = 99
+) -> tuple[list[RunEvent], ScriptedModel]:
+    """At most so many events, as if the process ended then. The trace goes through its stored form."""
+    model, events = ScriptedModel(list(script)), list[RunEvent]()
+    async for event in AgentLoop(model, TOOLS, formats=styles).run("R1", [], trace, USE, StopEvent()):
+        events.append(event)
+        if len(events) == most:
+            break
+    return events, model
+
+
+def stored(trace: RunState) -> RunState:
+    return RunState.model_validate_json(trace.model_dump_json())
+
+
+def asked() -> RunState:
+    return RunState(messages=[json.dumps({"role": "user", "content": "Who is Li?"})])

@@ -21,8 +21,7 @@ from bot.agent.model import ModelReply
 from bot.agent.reply_format import ReplyFormat
 from bot.core.cancellation import StopEvent
 from bot.core.run_state import CallStatus
-from tests.agent.formats.small import TOOLS
-from tests.agent.formats.test_runs import USE, asked, play, stored
+from tests.agent.formats.small import TOOLS, USE, asked, play, stored
 from tests.harness.scripted_model import ScriptedModel
 
 STYLES = (NativeFormat(), TextFormat(), JsonFormat())

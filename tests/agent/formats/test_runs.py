@@ -4,50 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from bot.agent.events import RunEvent, RunFinished, RunPaused, RunStopped, StepsFinished
+from bot.agent.events import RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop
 from bot.agent.model import ModelReply
 from bot.agent.reply_format import ReplyFormat
-from bot.core.cancellation import StopEvent
 from bot.core.run_state import CallStatus, RunState
-from tests.agent.formats.small import TOOLS
+from tests.agent.formats.small import TOOLS, asked, play, stored
 from tests.agent.speakers import INVENTED, SPEAKERS, Speaker, each
-from tests.harness.scripted_model import Scripted, ScriptedModel
-from tools.spec import Caller, Person
-from tools.tool import ToolContext, ToolServices
+from tests.harness.scripted_model import ScriptedModel
 
-USE = ToolContext(cast(ToolServices, None), Caller(Person(id="U1", name="张三")), datetime(2026, 11, 20, tzinfo=UTC))
 SEEN = re.compile(r"^\W*(observation|观察)", re.IGNORECASE | re.MULTILINE)
-
-
-async def play(
-    script: Sequence[Scripted], styles: Sequence[ReplyFormat], trace: RunState, most: int = 99
-) -> tuple[list[RunEvent], ScriptedModel]:
-    """At most so many events, as if the process ended then. The trace goes through its stored form."""
-    model, events = ScriptedModel(list(script)), list[RunEvent]()
-    async for event in AgentLoop(model, TOOLS, formats=styles).run("R1", [], trace, USE, StopEvent()):
-        events.append(event)
-        if len(events) == most:
-            break
-    return events, model
-
-
-def stored(trace: RunState) -> RunState:
-    return RunState.model_validate_json(trace.model_dump_json())
-
-
-def asked() -> RunState:
-    return RunState(messages=[json.dumps({"role": "user", "content": "Who is Li?"})])
 
 
 def own(trace: RunState) -> list[dict[str, Any]]:
