@@ -216,7 +216,9 @@ async def everyone() -> Sequence[Person]:
 
 async def waits_for_li(numbers: Sequence[str]) -> Sequence[dict[str, Any]]:
     """The engine's own words."""
-    known = {"L-0012": {"request": "L-0012", "status": "waiting", "waits_for": ["李四"], "summary": "500 CNY"}}
+    known = {
+        "L-0012": {"request": "L-0012", "status": "waiting", "waits_for": ["李四"], "summary": "500 CNY", "amount": 500}
+    }
     return [known[one] for one in numbers if one in known]
 
 
@@ -411,7 +413,10 @@ async def test_what_the_engine_knows_better_is_held_up_once_and_the_request_is_s
         system, user = model.requests[1]
         assert [system["role"], user["role"]] == ["system", "user"], "neither rules nor history nor tools"
         assert len(json.dumps(model.requests[1], ensure_ascii=False)) < 2_000
-        assert wrong in user["content"] and "status waiting; waits_for 李四; summary 500 CNY" in user["content"]
+        assert (
+            wrong in user["content"]
+            and "status waiting; waits_for 李四; summary 500 CNY; amount 500" in user["content"]
+        )
         assert [one.outcome for one in trace.model_calls] == ["answer", "correction"]
         script = [speaker.answer(wrong), ModelReply(wrong), speaker.answer("never asked for")]
         events, _, _, model = await play(speaker, script, trace=asked("L-0012 呢？"), grounds=grounds())

@@ -98,6 +98,8 @@ class SourceValues:
     """All values in the sources."""
 
     values: set[str] = field(default_factory=set)
+    is_complete: bool = False
+    """They are all that is known of a request: if its amount has a currency, it is in that one."""
     currencies: dict[int, set[str]] = field(default_factory=dict)
     """Amount in hundredths → the currencies that sources give it in; an empty text where one names none."""
     rows: dict[str, list[int]] = field(default_factory=dict)
@@ -143,6 +145,7 @@ def check_claims(
     for one in claims:
         lines = (records or {}).get(one.request, ())
         own = load_values(one.request, map(ClaimSource, lines)) if lines else everything
+        own.is_complete = bool(lines)
         if not _is_supported(own if _says_anything_of(own, one.kind) else everything, one):
             missing.append(one.text)
     return ClaimCheckResult(len(claims), tuple(missing))
@@ -303,10 +306,12 @@ def _is_supported_amount(values: SourceValues, cents: Decimal, claim: Claim) -> 
     if cents != int(cents):
         return False
     seen = values.currencies.get(int(cents), set())
+    seen = (seen - {""}) or seen if values.is_complete else seen
     if seen and (not claim.currencies or "" in seen or not claim.currencies.isdisjoint(seen)):
         return True
-    bare, factors = values.rows.get("", []), list(islice(values.factors, MAX_OPERANDS))
-    for currency, row in values.rows.items():
+    rows, factors = dict(values.rows), list(islice(values.factors, MAX_OPERANDS))
+    bare = rows.pop("", []) if values.is_complete and len(rows) > 1 else rows.get("", [])
+    for currency, row in rows.items():
         if not currency or not claim.currencies or currency in claim.currencies:
             operands = (row if not currency else [*bare, *row])[:MAX_OPERANDS]
             if _is_computable(int(cents), operands, factors, is_about=claim.is_about):

@@ -90,7 +90,7 @@ class RequestRecords:
         state."""
         only = list(self.changed) if len(self.changed) == 1 else []
         clauses = split_clauses(blank_examples(normalize_text(answer)))
-        wrong = (one.text.strip() for one in clauses if self._has_wrong_state(one, only, is_complete))
+        wrong = (one.text.strip(" \t\r\n,.;。!?") for one in clauses if self._has_wrong_state(one, only, is_complete))
         return tuple(dict.fromkeys(wrong))
 
     def _has_wrong_state(self, clause: Clause, only: Sequence[str], is_complete: bool) -> bool:
