@@ -10,6 +10,7 @@ from collections import Counter
 
 import pytest
 
+from bot.agent import loop
 from bot.agent.formats import written_calls
 from bot.agent.grounding.sources import GroundingFindings, GroundingSources
 from bot.evaluation.evaluation import Evaluation
@@ -99,6 +100,7 @@ async def test_negative_control_a_model_that_is_told_nothing_leaves_people_waiti
     scenarios = chosen()[0][:12]
     told = await played(scenarios, "slips")
     monkeypatch.setattr(GroundingSources, "check_answer", _nothing)
+    monkeypatch.setattr(loop, "needs_call", lambda *_: False)
     monkeypatch.setattr(written_calls, "_find_named_tool", lambda *_: None)
     untold = await played(scenarios, "slips")
     assert success(untold) < success(told)

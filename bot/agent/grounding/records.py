@@ -40,12 +40,11 @@ _SEEN = {
     "returned": re.compile(r"退回|return|revise", re.I),
 }
 """The words by which a result tells of them."""
+_STATE_OF = {word: state for state, words in _WORDS.items() for some in words for word in some.split("|")}
+_ZH, _EN = ("|".join(words[language] for words in _WORDS.values()) for language in (0, 1))
 _SAID = re.compile(
-    "|".join(
-        rf"(?P<{state}>(?:已经?|被|刚刚?)[^,。;!?\n等待让请需要申不]{{0,10}}?(?:{zh})|"
-        rf"(?:{zh})(?:(?<=了)|了|成功)(?!吗|么|没|再|就|之?后|的话)|\b(?:{en})\b)"
-        for state, (zh, en) in _WORDS.items()
-    ),
+    rf"(?:已经?|被|刚)[^,。;!?\n等待让请需要申不刚]{{0,10}}?(?P<after>{_ZH})|"
+    rf"(?P<before>{_ZH})(?:(?<=了)|了|成功)(?!吗|么|没|再|就|之?后|的话)|\b(?P<en>{_EN})\b",
     re.I,
 )
 _NOTHING = re.compile(r"\b(?:nothing|nobody|none|any|who|which|by whom)\b|谁", re.I)
@@ -115,7 +114,7 @@ def _find_stated(clause: Clause, only: Sequence[str]) -> Iterator[tuple[str, Seq
     for found in _SAID.finditer(clause.text):
         before = find_requests(clause.text[start : found.start()])
         requests = before or find_requests(clause.text[found.end() :]) or (whole if len(whole) == 1 else [])
-        yield str(found.lastgroup), requests or ([] if whole else only)
+        yield _STATE_OF[found[found.lastgroup or 0].lower()], requests or ([] if whole else only)
         start = found.end()
 
 
