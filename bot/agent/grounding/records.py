@@ -23,6 +23,8 @@ from bot.agent.grounding.sentences import (
 
 MAX_DEPTH = 12
 """How deep nested values are searched."""
+MAX_SENTENCE = 400
+"""Characters of a sentence in which its request is looked for."""
 MAX_NUMBER = 40
 """Characters that no number of a request reaches."""
 _WORDS = {
@@ -56,6 +58,8 @@ class RequestRecords:
 
     lines: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """What results say, one text for each object; the newest last."""
+    seen: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """Whether a result tells of a state of a request, as far as that was asked."""
     changed: dict[str, None] = field(default_factory=dict)
     """Those that calls of this run have changed."""
 
@@ -94,11 +98,17 @@ class RequestRecords:
 
     def _has_wrong_state(self, clause: Clause, only: Sequence[str], is_complete: bool) -> bool:
         return _is_statement(clause) and any(
-            not any(_SEEN[state].search(line) for line in self.lines.get(request, ()))
+            not self._has_seen(state, request)
             for state, requests in _find_stated(clause, only)
             for request in requests
             if is_complete or request in self.lines
         )
+
+    def _has_seen(self, state: str, request: str) -> bool:
+        """True if a result tells of this state of a request. Nothing is searched twice."""
+        if (state, request) not in self.seen:
+            self.seen[state, request] = any(_SEEN[state].search(line) for line in self.lines.get(request, ()))
+        return self.seen[state, request]
 
 
 def _is_statement(clause: Clause) -> bool:
@@ -109,7 +119,7 @@ def _is_statement(clause: Clause) -> bool:
 def _find_stated(clause: Clause, only: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
     """Each state in a clause, with the requests that it is said of: those before it in the clause, else after it, else
     the only one of the sentence."""
-    whole = find_requests(clause.sentence)
+    whole = find_requests(clause.sentence[:MAX_SENTENCE])
     start = 0
     for found in _SAID.finditer(clause.text):
         before = find_requests(clause.text[start : found.start()])
