@@ -23,8 +23,8 @@ from bot.agent.grounding.sentences import (
 
 MAX_DEPTH = 12
 """How deep nested values are searched."""
-MAX_SENTENCE = 400
-"""Characters of a sentence in which its request is looked for."""
+MAX_ANSWER, MAX_SENTENCE = 20_000, 400
+"""Characters of an answer that are read, and of a sentence in which its request is looked for."""
 MAX_NUMBER = 40
 """Characters that no number of a request reaches."""
 _WORDS = {
@@ -92,7 +92,7 @@ class RequestRecords:
         clause is about the one request that this run has changed. `is_complete`: a request without records has no
         state."""
         only = list(self.changed) if len(self.changed) == 1 else []
-        clauses = split_clauses(blank_examples(normalize_text(answer)))
+        clauses = split_clauses(blank_examples(normalize_text(answer[:MAX_ANSWER])))
         wrong = (one.text.strip(" \t\r\n,.;。!?") for one in clauses if self._has_wrong_state(one, only, is_complete))
         return tuple(dict.fromkeys(wrong))
 
