@@ -23,7 +23,7 @@ from bot.agent.grounding.sentences import (
 
 MAX_DEPTH = 12
 """How deep nested values are searched."""
-MAX_ANSWER, MAX_SENTENCE = 20_000, 400
+MAX_ANSWER, MAX_SENTENCE = 8_000, 400
 """Characters of an answer that are read, and of a sentence in which its request is looked for."""
 MAX_NUMBER = 40
 """Characters that no number of a request reaches."""
