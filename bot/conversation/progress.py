@@ -358,8 +358,8 @@ def build_run_figures(state: RunState) -> dict[str, Any]:
 
 
 def render_receipt(run: Run, *, in_channel: bool = False) -> str:
-    """What the run changed, written by code from what happened. `in_channel`:
-    everybody there reads it, so a private change is only said to have been made."""
+    """What the run changed, written by code from what happened. `in_channel`: everybody there reads it, so a private
+    change is only said to have been made."""
     effects = join_receipt_lines(run.receipt_lines, run.language, in_channel=in_channel)
     return translate(f"receipt.{'changed' if effects else 'nothing'}", run.language, effects=effects)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 
@@ -33,6 +33,7 @@ from tools.workflow.process.forms import PERSONS
 
 UNREADABLE = "cannot be shown: its version of the process cannot be read here; an administrator has to look"
 
+T = TypeVar("T")
 MAX_CURRENT = 5
 """Most requests whose state is looked up for one answer."""
 
@@ -158,24 +159,29 @@ async def can_read_request(context: ToolContext, request: Request) -> bool:
 async def load_current_requests(context: ToolContext, numbers: Sequence[str]) -> list[dict[str, Any]]:
     """Requests as they are now, as in a list. Those that do not exist, that the caller may not read, or that the engine
     cannot tell are left out."""
-    found = list[dict[str, Any]]()
-    for number in numbers[:MAX_CURRENT]:
-        with suppress(ToolError):
-            found.append(await describe_request(context, await require_readable_request(context, number)))
-    return found
+    return await _describe_each(context, numbers, describe_request)
 
 
 async def describe_current_states(context: ToolContext, numbers: Sequence[str]) -> list[ReceiptLine]:
     """How requests stand now, for people; without those that `load_current_requests` leaves out."""
-    states = list[ReceiptLine]()
+    return await _describe_each(context, numbers, _describe_current_state)
+
+
+async def _describe_each(
+    context: ToolContext, numbers: Sequence[str], describe: Callable[[ToolContext, Request], Awaitable[T]]
+) -> list[T]:
+    found = list[T]()
     for number in numbers[:MAX_CURRENT]:
         with suppress(ToolError):
-            request = await require_readable_request(context, number)
-            key = request.display_status if request.waits_for or not request.is_running else "open"
-            names = await format_people_names(context.services.directory, request.waits_for)
-            text = TextRef(key=f"now.{key}", params={"request": request.id, "names": names})
-            states.append(ReceiptLine(text=text, privacy=await classify_summary(context, request)))
-    return states
+            found.append(await describe(context, await require_readable_request(context, number)))
+    return found
+
+
+async def _describe_current_state(context: ToolContext, request: Request) -> ReceiptLine:
+    key = request.display_status if request.waits_for or not request.is_running else "open"
+    names = await format_people_names(context.services.directory, request.waits_for)
+    text = TextRef(key=f"now.{key}", params={"request": request.id, "names": names})
+    return ReceiptLine(text=text, privacy=await classify_summary(context, request))
 
 
 async def describe_request(context: ToolContext, request: Request) -> dict[str, Any]:

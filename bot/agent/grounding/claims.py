@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from enum import Enum
-from functools import partial
 from itertools import accumulate, combinations, islice
 
 from bot.agent.grounding import numbers
@@ -124,8 +123,8 @@ def check_claims(
     records: Records | None = None,
 ) -> ClaimCheckResult:
     """The unsupported claims of `answer`. `today`: relative days are counted from it; `people`: those of the directory.
-    `sources` is not read if there are no claims. `records`: what alone supports figures, days and people in a sentence
-    about one of these requests."""
+    `sources` is not read if there are no claims. `records`: what alone supports amounts and days in a sentence about
+    one of these requests."""
     calendar = DayParser(today)
     claims = list(_find_claims(answer, calendar, people))
     if not claims:
@@ -136,7 +135,8 @@ def check_claims(
 
     def load_values(request: str, sources: Iterable[ClaimSource]) -> SourceValues:
         if request not in known:
-            known[request] = SourceValues(values=set(agreeing), days={today.isoformat(): None})
+            days = {today.isoformat(): None}
+            known[request] = SourceValues(values=set(agreeing), days=days, is_complete=bool(request))
             for source in sources:
                 _add_source(known[request], source, calendar, concerned, kinds)
         return known[request]
@@ -145,7 +145,6 @@ def check_claims(
     for one in claims:
         lines = (records or {}).get(one.request, ())
         own = load_values(one.request, map(ClaimSource, lines)) if lines else everything
-        own.is_complete = bool(lines)
         if not _is_supported(own if _says_anything_of(own, one.kind) else everything, one):
             missing.append(one.text)
     return ClaimCheckResult(len(claims), tuple(missing))
@@ -167,26 +166,22 @@ def _find_claims(
     text, seen = normalize_text(answer), set[Claim]()
     text = text if whole else blank_examples(text)
     facts = text if whole else blank_unstated(text)
-    claim_streams: list[Iterator[Claim]] = [iter(_extract_identifiers(text)[1])]
+    claim_streams: list[tuple[str, Iterator[Claim]]] = [("", iter(_extract_identifiers(text)[1]))]
     for request, part in _split_by_request(facts).items():
         plain_text, _ = _extract_identifiers(part)
-        for stream in (
-            _find_date_claims(plain_text, calendar),
-            _find_relative_day_claims(part, calendar),
-            _find_figure_claims(DAY.sub(" ", plain_text)),
-            _find_person_claims(part, people),
-            _find_misdated_claims(plain_text, calendar),
-        ):
-            claim_streams.append(map(partial(_assign_request, request), stream))
-    for one in (claim for claims in claim_streams for claim in islice(claims, MAX_CLAIMS)):
-        key = replace(one, text="", is_about=False)
-        if one.values and key not in seen:
-            seen.add(key)
-            yield one
-
-
-def _assign_request(request: str, claim: Claim) -> Claim:
-    return replace(claim, request=request)
+        claim_streams += (
+            (request, _find_date_claims(plain_text, calendar)),
+            (request, _find_relative_day_claims(part, calendar)),
+            (request, _find_figure_claims(DAY.sub(" ", plain_text))),
+            (request, _find_person_claims(part, people)),
+            (request, _find_misdated_claims(plain_text, calendar)),
+        )
+    for request, claims in claim_streams:
+        for claim in islice(claims, MAX_CLAIMS):
+            key = replace(claim, request=request, text="", is_about=False)
+            if claim.values and key not in seen:
+                seen.add(key)
+                yield replace(claim, request=request)
 
 
 def _split_by_request(facts: str) -> dict[str, str]:

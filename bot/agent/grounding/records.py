@@ -23,8 +23,8 @@ from bot.agent.grounding.sentences import (
 
 MAX_DEPTH = 12
 """How deep nested values are searched."""
-MAX_ANSWER, MAX_SENTENCE = 8_000, 400
-"""Characters of an answer that are read, and of a sentence in which its request is looked for."""
+MAX_SENTENCE = 400
+"""Characters of a sentence in which its request is looked for."""
 MAX_NUMBER = 40
 """Characters that no number of a request reaches."""
 _WORDS = {
@@ -81,9 +81,7 @@ class RequestRecords:
     def add_statements(self, text: str) -> None:
         """Adds what a checked text states of requests; not what it asks, wishes or plans."""
         for clause in split_clauses(normalize_text(text)):
-            if not _is_statement(clause):
-                continue
-            for _, requests in _find_stated(clause, ()):
+            for _, requests in _list_stated(clause, ()):
                 for request in requests:
                     self.lines[request].append(clause.text)
 
@@ -92,14 +90,14 @@ class RequestRecords:
         clause is about the one request that this run has changed. `is_complete`: a request without records has no
         state."""
         only = list(self.changed) if len(self.changed) == 1 else []
-        clauses = split_clauses(blank_examples(normalize_text(answer[:MAX_ANSWER])))
+        clauses = split_clauses(blank_examples(normalize_text(answer)))
         wrong = (one.text.strip(" \t\r\n,.;。!?") for one in clauses if self._has_wrong_state(one, only, is_complete))
         return tuple(dict.fromkeys(wrong))
 
     def _has_wrong_state(self, clause: Clause, only: Sequence[str], is_complete: bool) -> bool:
-        return _is_statement(clause) and any(
+        return any(
             not self._has_seen(state, request)
-            for state, requests in _find_stated(clause, only)
+            for state, requests in _list_stated(clause, only)
             for request in requests
             if is_complete or request in self.lines
         )
@@ -111,16 +109,14 @@ class RequestRecords:
         return self.seen[state, request]
 
 
-def _is_statement(clause: Clause) -> bool:
-    is_open = is_open_ended(clause.text) or _NOTHING.search(clause.text) is not None
-    return not (clause.is_question or clause.is_conditional or is_open)
-
-
-def _find_stated(clause: Clause, only: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Each state in a clause, with the requests that it is said of: those before it in the clause, else after it, else
-    the only one of the sentence."""
-    whole = find_requests(clause.sentence[:MAX_SENTENCE])
-    start = 0
+def _list_stated(clause: Clause, only: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Each state that a clause gives as a fact, with the requests that it is said of: those before it in the clause,
+    else after it, else the only one of the sentence. Most clauses have none, which is found out first."""
+    if _SAID.search(clause.text) is None or clause.is_question or clause.is_conditional:
+        return
+    if is_open_ended(clause.text) or _NOTHING.search(clause.text):
+        return
+    whole, start = find_requests(clause.sentence[:MAX_SENTENCE]), 0
     for found in _SAID.finditer(clause.text):
         before = find_requests(clause.text[start : found.start()])
         requests = before or find_requests(clause.text[found.end() :]) or (whole if len(whole) == 1 else [])
@@ -141,10 +137,8 @@ def _list_objects(value: Any, depth: int = MAX_DEPTH) -> Iterator[dict[str, Any]
 
 def _find_owner(value: Mapping[str, Any]) -> str:
     """The request that an object is about; empty if its values name none or several."""
-    own = (
-        one for one in value.values() if isinstance(one, str) and len(one) < 40 and IDENTIFIER.fullmatch(one.strip())
-    )
-    requests = {request for one in own for request in find_requests(one)}
+    own = (one.strip() for one in value.values() if isinstance(one, str) and len(one) < MAX_NUMBER)
+    requests = {request for one in own if IDENTIFIER.fullmatch(one) for request in find_requests(one)}
     return requests.pop() if len(requests) == 1 else ""
 
 
