@@ -25,7 +25,7 @@ from tests.harness.forked import ForkedProcess, Program, fork_process
 from tests.harness.tied import build_tied_command, open_tie
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 25.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

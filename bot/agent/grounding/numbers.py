@@ -70,7 +70,7 @@ def _build_small_number_pattern(name: str = "n") -> str:
 _LEAVE = "年假|病假|事假|调休|假期|婚假|产假|陪产假|带薪假|休假"
 BALANCE = re.compile(
     rf"(?:剩|余额?|可用|可休|能休|结余|尚有|余下)[^0-9{HAN},。;!?\n]{{0,12}}+{_build_small_number_pattern()}\s{{0,2}}(?:个)?(?:工作)?[天日]|"
-    rf"(?:还有|有)\s{{0,2}}{_build_small_number_pattern('n2')}\s{{0,2}}天(?:的)?(?:{_LEAVE})|"
+    rf"有\s{{0,2}}{_build_small_number_pattern('n2')}\s{{0,2}}天(?:的)?(?:{_LEAVE})|"
     rf"{_build_small_number_pattern('n3')}\s{{0,2}}(?:[天日](?:可用|可休|余额|没休|未休|未用|没用)|"
     r"(?:[a-z]{1,10}\s){0,3}(?:days?|hours?)\s(?:[a-z-]{1,12}\s){0,4}(?:left|remaining|remain|available|unused)\b)|"
     rf"\b(?:balance|remaining|left)\b(?:\s[a-z]{{1,12}}){{0,5}}[\s:]{{1,2}}{_build_small_number_pattern('n4')}\s{{1,2}}"

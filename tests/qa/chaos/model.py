@@ -28,6 +28,8 @@ TROUBLES = (("error", 25), ("busy", 20), ("slow", 10), ("cut", 25), ("broken", 2
 SUMMING_UP = "You keep the notes of a conversation"
 """How the rules for summing up older turns begin."""
 NOTES = json.dumps({"lines": ["It was asked what can be requested, and what had been requested so far."] * 5})
+UNCALLED = "No tool was called for it"
+"""Stands in the request to correct an answer without a call."""
 NOT_USED = "Your last reply could not be used"
 """How the note begins by which a reply is answered that could not be used."""
 
@@ -42,6 +44,8 @@ class Brain:
         if str(messages[0]["content"]).startswith(SUMMING_UP):
             return _said(NOTES)
         start = max(n for n, one in enumerate(messages) if _asks(one))
+        if UNCALLED in str(messages[start]["content"]):
+            return _said("")  # its answer stands
         order = ORDER.search(str(messages[start]["content"]))
         if order is None:
             return _said("I only know tags.")

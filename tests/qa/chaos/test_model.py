@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC
 
+from bot.agent.grounding.correction import build_correction_request
+from bot.agent.grounding.sources import GroundingFindings
 from bot.agent.model import Messages, ModelReply
 from bot.agent.summary import EarlierTurns, Summarizer
 from bot.core.history_entries import HistoryEntry
@@ -19,3 +22,8 @@ async def test_it_sums_up_older_turns() -> None:
     turns = [HistoryEntry.from_content("user", "#c1-0 plain"), HistoryEntry.from_content("assistant", "answer #c1-0")]
     draft = await Summarizer(ScriptedModel([answer])).draft_summary(EarlierTurns(turns, UTC), 600)
     assert draft.lines and not draft.failure and not draft.dropped
+
+
+def test_an_answer_without_a_call_stands() -> None:
+    asked = build_correction_request("answer #c1-0", GroundingFindings())
+    assert Brain().reply(list(map(json.loads, asked)))["content"] == ""

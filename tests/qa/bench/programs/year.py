@@ -118,14 +118,13 @@ class Year:
 
     async def make_runs(self, first: int, count: int) -> int:
         """How many did not end with an answer."""
-        numbers, failed = iter(range(first, first + count)), 0
+        numbers = iter(range(first, first + count))
 
-        async def one_after_another() -> None:
-            nonlocal failed
-            for number in numbers:
-                failed += not await self._make_run(number)
+        async def one_after_another() -> int:
+            answered = [await self._make_run(number) for number in numbers]
+            return answered.count(False)
 
-        await asyncio.gather(*(one_after_another() for _ in range(min(AT_ONCE, self.people))))
+        failed = sum(await asyncio.gather(*(one_after_another() for _ in range(min(AT_ONCE, self.people)))))
         async with asyncio.timeout(PATIENCE_S):
             while self.desk.pressing or await has_pending_work(self.bot):
                 await asyncio.sleep(LOOK_S)
