@@ -7,7 +7,7 @@ Read `build_core` to see what the bot consists of, and `bot.app.lifecycle` to se
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,11 +19,9 @@ from redis.exceptions import RedisError
 from bot.agent.limits import RunLimits
 from bot.agent.loop import AgentLoop
 from bot.agent.model import Model
-from bot.app.build_approvals import Approvals, build_approvals, build_suggestion_handler
+from bot.app.build_approvals import Approvals, CardBasics, build_approvals, build_card_basics
 from bot.app.build_conversation import (
     build_compactor,
-    build_diagram_poster,
-    build_feedback_handler,
     build_file_intake,
     build_notice_poster,
     build_session_stop_handler,
@@ -39,37 +37,27 @@ from bot.app.services import Services
 from bot.app.settings import Settings
 from bot.app.slack_platform import open_slack
 from bot.app.work_kinds import WorkHandlers
-from bot.approvals.delivery import CardDelivery
 from bot.approvals.file_copies import FileCleaner, FileCopier
 from bot.approvals.lost_decisions import build_takeover_job
 from bot.approvals.morning_lists import MorningLists
 from bot.approvals.outbox import OutboxRelay, TimerJob
 from bot.chat.ingress_gate import IngressGate
 from bot.conversation.alerts import AdministratorAlerts, JournalAlerts
-from bot.conversation.approver_answers import ApproverAnswerHandler
-from bot.conversation.changed_messages import ChangedMessageHandler
-from bot.conversation.home import HomeBuilder
-from bot.conversation.home_actions import HomeActions
-from bot.conversation.home_refresh import HomeRefresher
 from bot.conversation.memory import ConversationMemory
-from bot.conversation.operations import OperationsReader
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.request_forms import RequestForms
-from bot.conversation.retry import RetryHandler
-from bot.conversation.welcome import Welcomer
 from bot.core.errors import CountersignError
 from bot.core.i18n import render_value
 from bot.core.version import VERSION
+from bot.features.contract import Core, Feature, Features
+from bot.features.shipped import FEATURES
 from bot.queue.overflow import LaneOverflows
-from bot.queue.rate_limits import RateLimiter
 from bot.queue.store_watch import StoreWatch, build_watch_job, pause_job
 from bot.queue.worker import Worker
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.journal import Journal, note_version
 from bot.storage.members import RedisMemberStore
-from bot.storage.morning_preferences import MorningPreferenceStore
 from bot.storage.retention import build_trim_job
-from bot.storage.welcomes import WelcomeStore
 from tools.catalog import TOOLS, select_offered_tools
 from tools.requests.start_tools import StartTools
 from tools.tool import Tool, ToolServices
@@ -116,7 +104,7 @@ async def build_app(
         yield bot
 
 
-def build_core(base: Resources) -> Application:
+def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = FEATURES) -> Application:
     """The bot on what is open, whatever platform, store and model that is. Asks nothing of any of them yet."""
     stores, channel, directory = base.stores, base.platform.channel, base.platform.directory
     start_tools = StartTools()
@@ -137,19 +125,22 @@ def build_core(base: Resources) -> Application:
         overflows=LaneOverflows(stores.redis, stores.keys),
         file_intake=build_file_intake(base),
     )
-    approvals, forms, welcomer = build_approvals(parts), _build_request_forms(parts), _build_welcomer(parts)
+    basics = build_card_basics(parts)
+    core = _build_feature_core(parts, basics)
+    added = Features([build(core) for build in features])
+    approvals, forms = build_approvals(parts, basics, added), _build_request_forms(parts)
     dispatcher = WorkDispatcher(
-        handlers=_build_work_handlers(parts, approvals, forms, welcomer),
+        handlers=_build_work_handlers(parts, approvals, forms, added),
         journal=stores.journal,
         clock=base.timing.clock,
         away_ms=int(base.timing.outage_retry_s * 1000),
     )
-    home_builder, cleaner = _build_home(parts, approvals.card_delivery), _build_file_cleaner(parts)
+    cleaner = _build_file_cleaner(parts)
     health = _build_health(base)
     alerts = AdministratorAlerts(
         redis=stores.redis, keys=stores.keys, chat=channel, directory=directory, journal=stores.journal
     )
-    worker = _build_worker(parts, dispatcher, _build_home_refresher(base, home_builder), cleaner, health, alerts)
+    worker = _build_worker(parts, dispatcher, added, cleaner, health, alerts)
     health.worker, health.gate = worker, parts.ingress_gate
     health.report_foreign = lambda connections: alerts.send_alert("shared", n=connections)
     return Application(
@@ -159,7 +150,7 @@ def build_core(base: Resources) -> Application:
         worker=worker,
         redis=stores.redis,
         journal=stores.journal,
-        ingress=_build_ingress(parts, worker, approvals, forms, home_builder, welcomer),
+        ingress=_build_ingress(parts, worker, approvals, forms, added),
         watch=stores.watch,
         morning_lists=approvals.morning_lists,
         ingress_gate=parts.ingress_gate,
@@ -231,47 +222,60 @@ def _build_agent_loop(parts: Foundation) -> AgentLoop:
     )
 
 
+def _build_feature_core(parts: Foundation, basics: CardBasics) -> Core:
+    base, stores = parts.resources, parts.resources.stores
+    return Core(
+        redis=stores.redis,
+        keys=stores.keys,
+        chat=base.platform.channel,
+        directory=base.platform.directory,
+        delivery=parts.delivery,
+        runs=stores.runs,
+        history=stores.history,
+        approvals=stores.approvals,
+        journal=stores.journal,
+        spending=stores.usage,
+        card_delivery=basics.card_delivery,
+        lifecycle=basics.lifecycle,
+        refuser=basics.refuser,
+        tool_services=parts.tool_services,
+        tools=parts.tools,
+        model=base.model,
+        prices=base.prices,
+        clock=base.timing.clock,
+        homes=stores.homes,
+        preferences=stores.preferences,
+        publish_home=base.platform.publish_home,
+        model_name=base.services.model_name,
+        settings=base.settings,
+    )
+
+
 def _build_work_handlers(
-    parts: Foundation, approvals: Approvals, forms: RequestForms, welcomer: Welcomer
+    parts: Foundation, approvals: Approvals, forms: RequestForms, features: Features
 ) -> WorkHandlers:
     base, stores = parts.resources, parts.resources.stores
-    channel, directory = base.platform.channel, base.platform.directory
     return WorkHandlers(
-        turn_handler=build_turn_handler(parts, _build_agent_loop(parts)),
-        retry_handler=RetryHandler(
-            chat=channel, directory=directory, runs=stores.runs, history=stores.history, journal=stores.journal
-        ),
-        changed_messages=ChangedMessageHandler(
-            chat=channel,
-            directory=directory,
-            runs=stores.runs,
-            history=stores.history,
-            approvals=stores.approvals,
-            lifecycle=approvals.lifecycle,
-            refuser=approvals.press_handler.refuser,
-            journal=stores.journal,
-            clock=base.timing.clock,
-        ),
-        approver_answers=ApproverAnswerHandler(
-            chat=channel, directory=directory, runs=stores.runs, history=stores.history, journal=stores.journal
-        ),
-        feedback_handler=build_feedback_handler(base),
+        turn_handler=build_turn_handler(parts, _build_agent_loop(parts), features),
+        features=features,
         session_stop_handler=build_session_stop_handler(base),
-        welcomer=welcomer,
         press_handler=approvals.press_handler,
         card_opener=approvals.card_opener,
         lifecycle=approvals.lifecycle,
         lost_decisions=approvals.lost_decisions,
         approval_sets=approvals.approval_sets,
         morning_lists=approvals.morning_lists,
-        diagram_poster=build_diagram_poster(parts),
         outbox=_build_outbox(parts, approvals),
         compactor=build_compactor(base),
         memory=parts.memory,
         notices=build_notice_poster(parts),
         request_forms=forms,
-        file_copier=FileCopier(poster=channel, files=base.files, directory=directory, journal=stores.journal),
-        suggestion_handler=build_suggestion_handler(parts, approvals) if base.settings.advice == "on" else None,
+        file_copier=FileCopier(
+            poster=base.platform.channel,
+            files=base.files,
+            directory=base.platform.directory,
+            journal=stores.journal,
+        ),
     )
 
 
@@ -289,7 +293,7 @@ def _build_file_cleaner(parts: Foundation) -> FileCleaner:
 def _build_worker(
     parts: Foundation,
     dispatcher: WorkDispatcher,
-    homes: HomeRefresher,
+    features: Features,
     cleaner: FileCleaner,
     health: HealthState,
     alerts: AdministratorAlerts,
@@ -319,7 +323,7 @@ def _build_worker(
             cleaner.delete_old_files,
             build_trim_job(stores.journal, watch, timing.trim_pause_s),
             base.platform.directory.keep_up_to_date,
-            homes.refresh_changed_homes,
+            *features.jobs,
             health.announce_process,
             *base.services.upkeep_jobs,
         ),
@@ -341,71 +345,12 @@ def _build_request_forms(parts: Foundation) -> RequestForms:
     )
 
 
-def _build_home(parts: Foundation, card_delivery: CardDelivery) -> HomeBuilder:
-    base, stores = parts.resources, parts.resources.stores
-    return HomeBuilder(
-        tool_services=parts.tool_services,
-        directory=base.platform.directory,
-        approvals=stores.approvals,
-        card_delivery=card_delivery,
-        homes=stores.homes,
-        preferences=stores.preferences,
-        operations=OperationsReader(
-            letters=DeadLetterStore(stores.redis, stores.keys),
-            journal=stores.journal,
-            usage=stores.usage,
-            clock=base.timing.clock,
-            model=base.services.model_name,
-        ),
-        keys=stores.keys,
-        clock=base.timing.clock,
-        mornings=MorningPreferenceStore(stores.redis, stores.keys),
-        morning_at=base.settings.morning_list,
-        default_steps=base.settings.steps,
-    )
-
-
-def _build_home_actions(builder: HomeBuilder) -> HomeActions:
-    return HomeActions(
-        tool_services=builder.tool_services,
-        directory=builder.directory,
-        approvals=builder.approvals,
-        card_delivery=builder.card_delivery,
-        homes=builder.homes,
-        preferences=builder.preferences,
-        operations=builder.operations,
-        keys=builder.keys,
-        clock=builder.clock,
-        mornings=builder.mornings,
-        morning_at=builder.morning_at,
-    )
-
-
-def _build_home_refresher(resources: Resources, builder: HomeBuilder) -> HomeRefresher:
-    limits = RateLimiter(resources.stores.redis, resources.stores.keys)
-    return HomeRefresher(builder=builder, homes=builder.homes, publish=resources.platform.publish_home, limits=limits)
-
-
-def _build_welcomer(parts: Foundation) -> Welcomer:
-    base, stores = parts.resources, parts.resources.stores
-    return Welcomer(
-        chat=base.platform.channel,
-        directory=base.platform.directory,
-        tool_services=parts.tool_services,
-        history=stores.history,
-        welcomes=WelcomeStore(stores.redis, stores.keys),
-        journal=stores.journal,
-        clock=base.timing.clock,
-    )
-
-
 def _build_ingress(
     parts: Foundation,
     worker: Worker,
     approvals: Approvals,
     forms: RequestForms,
-    home_builder: HomeBuilder,
-    welcomer: Welcomer,
+    features: Features,
 ) -> LaneIngress:
     stores, platform = parts.resources.stores, parts.resources.platform
     return LaneIngress(
@@ -414,10 +359,8 @@ def _build_ingress(
         watch=stores.watch,
         dialogs=approvals.dialogs,
         approval_sets=approvals.approval_sets,
-        home_builder=home_builder,
-        home_actions=_build_home_actions(home_builder),
         request_forms=forms,
-        welcomer=welcomer,
+        features=features,
         files=parts.resources.files,
         history=stores.history,
         runs=stores.runs,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from bot.agent.suggester import Suggester
 from bot.app.foundation import Foundation
 from bot.approvals.approval_sets import ApprovalSets
 from bot.approvals.card_editor import CardEditor
@@ -22,8 +21,8 @@ from bot.approvals.open_time import OpenTime
 from bot.approvals.openings import CardOpener
 from bot.approvals.press import PressHandler
 from bot.approvals.refusals import PressRefuser
-from bot.approvals.suggestions import SuggestionHandler
 from bot.conversation.file_intake import take_chosen_files
+from bot.features.contract import Features
 from bot.storage.approval_sets import ApprovalSetStore
 from bot.storage.morning_preferences import MorningPreferenceStore
 
@@ -42,22 +41,44 @@ class Approvals:
     morning_lists: MorningLists
 
 
-def build_approvals(parts: Foundation) -> Approvals:
-    base, desk, clock = parts.resources, parts.tool_services, parts.resources.timing.clock
-    stores, settings = base.stores, base.settings
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardBasics:
+    """The objects for cards that features may use, too."""
+
+    card_delivery: CardDelivery
+    lifecycle: ApprovalLifecycle
+    refuser: PressRefuser
+
+
+def build_card_basics(parts: Foundation) -> CardBasics:
+    base, engine, clock = parts.resources, parts.tool_services.engine, parts.resources.timing.clock
+    stores = base.stores
     card_delivery = CardDelivery(
         chat=base.platform.channel,
         directory=base.platform.directory,
-        list_deputies=lambda task: desk.engine.list_task_deputies(task, clock.today()),
+        list_deputies=lambda task: engine.list_task_deputies(task, clock.today()),
         is_catching_up=stores.lanes.is_catching_up,
     )
+    lifecycle = ApprovalLifecycle(
+        card_delivery=card_delivery, approvals=stores.approvals, journal=stores.journal, clock=clock
+    )
+    refuser = PressRefuser(
+        card_delivery=card_delivery,
+        lifecycle=lifecycle,
+        approvals=stores.approvals,
+        journal=stores.journal,
+        clock=clock,
+    )
+    return CardBasics(card_delivery=card_delivery, lifecycle=lifecycle, refuser=refuser)
+
+
+def build_approvals(parts: Foundation, basics: CardBasics, features: Features) -> Approvals:
+    base, desk, clock = parts.resources, parts.tool_services, parts.resources.timing.clock
+    stores, settings, card_delivery, lifecycle = base.stores, base.settings, basics.card_delivery, basics.lifecycle
     open_time = OpenTime(
         directory=base.platform.directory,
         length=timedelta(hours=settings.approval_ttl_hours),
         calendar=desk.calendar,
-    )
-    lifecycle = ApprovalLifecycle(
-        card_delivery=card_delivery, approvals=stores.approvals, journal=stores.journal, clock=clock
     )
     card_opener = CardOpener(
         approvals=stores.approvals,
@@ -65,7 +86,7 @@ def build_approvals(parts: Foundation) -> Approvals:
         lifecycle=lifecycle,
         clock=clock,
         open_time=open_time,
-        advice=settings.advice == "on",
+        build_card_writes=features.build_card_writes,
     )
     dialogs = CardDialogs(
         approvals=stores.approvals,
@@ -87,7 +108,7 @@ def build_approvals(parts: Foundation) -> Approvals:
         ),
         card_opener=card_opener,
         dialogs=dialogs,
-        press_handler=_build_press_handler(parts, card_delivery, lifecycle, open_time=open_time),
+        press_handler=_build_press_handler(parts, basics, features, open_time),
         approval_sets=approval_sets,
         morning_lists=_build_morning_lists(parts, approval_sets),
     )
@@ -126,8 +147,9 @@ def _build_morning_lists(parts: Foundation, approval_sets: ApprovalSets) -> Morn
 
 
 def _build_press_handler(
-    parts: Foundation, card_delivery: CardDelivery, lifecycle: ApprovalLifecycle, *, open_time: OpenTime
+    parts: Foundation, basics: CardBasics, features: Features, open_time: OpenTime
 ) -> PressHandler:
+    card_delivery, lifecycle = basics.card_delivery, basics.lifecycle
     stores, directory = parts.resources.stores, parts.resources.platform.directory
     desk, clock = parts.tool_services, parts.resources.timing.clock
     card_editor = CardEditor(
@@ -147,13 +169,6 @@ def _build_press_handler(
         tools=parts.tools,
         clock=clock,
     )
-    refuser = PressRefuser(
-        card_delivery=card_delivery,
-        lifecycle=lifecycle,
-        approvals=stores.approvals,
-        journal=stores.journal,
-        clock=clock,
-    )
     return PressHandler(
         approvals=stores.approvals,
         card_delivery=card_delivery,
@@ -161,12 +176,13 @@ def _build_press_handler(
         tool_services=desk,
         tools=parts.tools,
         lifecycle=lifecycle,
-        refuser=refuser,
+        refuser=basics.refuser,
         card_editor=card_editor,
         effect_runner=effect_runner,
         card_replacer=_build_card_replacer(parts, card_delivery),
         clock=clock,
         take_files=partial(take_chosen_files, parts.file_intake),
+        feature_presses=features.card_presses,
     )
 
 
@@ -180,18 +196,4 @@ def _build_card_replacer(parts: Foundation, card_delivery: CardDelivery) -> Card
         journal=stores.journal,
         keys=stores.keys,
         clock=parts.resources.timing.clock,
-    )
-
-
-def build_suggestion_handler(parts: Foundation, approvals: Approvals) -> SuggestionHandler:
-    base = parts.resources
-    return SuggestionHandler(
-        suggester=Suggester(base.model, parts.tool_services.handbook),
-        approvals=base.stores.approvals,
-        card_delivery=approvals.card_delivery,
-        lifecycle=approvals.lifecycle,
-        directory=base.platform.directory,
-        spending=base.stores.usage,
-        clock=base.timing.clock,
-        prices=base.prices,
     )

@@ -15,9 +15,7 @@ from bot.conversation.agreements import AgreementAnswerer
 from bot.conversation.card_requests import CardRequester
 from bot.conversation.commands import CommandHandler
 from bot.conversation.compaction import HistoryCompactor
-from bot.conversation.diagrams import DiagramPoster
 from bot.conversation.endings import RunReplies
-from bot.conversation.feedback import FeedbackHandler
 from bot.conversation.file_intake import FileIntake
 from bot.conversation.notices import NoticePoster
 from bot.conversation.picture_reading import PictureReading
@@ -28,15 +26,20 @@ from bot.conversation.run_recorder import RunRecorder
 from bot.conversation.stops import RunStopper, SessionStopHandler
 from bot.conversation.triage import MessageTriage
 from bot.conversation.turn import TurnHandler
-from bot.storage.feedback import FeedbackStore
+from bot.features.contract import Features
 from bot.storage.morning_preferences import MorningPreferenceStore
 
 
-def build_turn_handler(parts: Foundation, loop: AgentLoop) -> TurnHandler:
+def build_turn_handler(parts: Foundation, loop: AgentLoop, features: Features) -> TurnHandler:
     base, desk, clock = parts.resources, parts.tool_services, parts.resources.timing.clock
     stores, platform, budget = base.stores, base.platform, build_daily_budget(base.settings)
-    replies = RunReplies(chat=platform.channel, delivery=parts.delivery, directory=platform.directory)
-    run_recorder = _build_run_recorder(parts)
+    replies = RunReplies(
+        chat=platform.channel,
+        delivery=parts.delivery,
+        directory=platform.directory,
+        complete_answer=features.complete_answer,
+    )
+    run_recorder = _build_run_recorder(parts, features)
     return TurnHandler(
         directory=platform.directory,
         tool_services=desk,
@@ -110,7 +113,7 @@ def _build_card_requester(parts: Foundation, replies: RunReplies) -> CardRequest
     )
 
 
-def _build_run_recorder(parts: Foundation) -> RunRecorder:
+def _build_run_recorder(parts: Foundation, features: Features) -> RunRecorder:
     base, stores = parts.resources, parts.resources.stores
     return RunRecorder(
         runs=stores.runs,
@@ -120,6 +123,7 @@ def _build_run_recorder(parts: Foundation) -> RunRecorder:
         spending=stores.usage,
         clock=base.timing.clock,
         on_run_ended=base.on_run_ended,
+        build_feature_writes=features.build_step_writes,
     )
 
 
@@ -174,31 +178,6 @@ def build_file_intake(resources: Resources) -> FileIntake:
         max_bytes_per_day=int(settings.files_mb_per_day * 1_000_000),
         patience_ms=int(resources.timing.file_patience_s * 1000),
         reader=reader if sees else None,
-    )
-
-
-def build_feedback_handler(resources: Resources) -> FeedbackHandler:
-    stores, platform = resources.stores, resources.platform
-    return FeedbackHandler(
-        chat=platform.channel,
-        directory=platform.directory,
-        runs=stores.runs,
-        feedback=FeedbackStore(stores.redis, stores.keys),
-        spending=stores.usage,
-        journal=stores.journal,
-    )
-
-
-def build_diagram_poster(parts: Foundation) -> DiagramPoster:
-    base, platform = parts.resources, parts.resources.platform
-    return DiagramPoster(
-        chat=platform.channel,
-        delivery=parts.delivery,
-        directory=platform.directory,
-        tool_services=parts.tool_services,
-        tools=parts.tools,
-        journal=base.stores.journal,
-        clock=base.timing.clock,
     )
 
 

@@ -30,11 +30,8 @@ from bot.chat.messages import (
     SuggestedPrompt,
 )
 from bot.conversation import commands
-from bot.conversation.home import HomeBuilder
-from bot.conversation.home_actions import HomeActions
 from bot.conversation.reply import MessageDelivery
 from bot.conversation.request_forms import RequestForms
-from bot.conversation.welcome import Welcomer
 from bot.core import logs
 from bot.core.approval_sets import REJECT_SET, SET_CHOICES, build_set_id
 from bot.core.clock import Clock
@@ -50,8 +47,8 @@ from bot.core.work_items import (
     MessageReceived,
     OpenSet,
     SessionStopped,
-    WelcomePerson,
 )
+from bot.features.contract import Features
 from bot.queue.lanes import ANYBODY, EnqueueResult, Lanes
 from bot.queue.overflow import LaneOverflows
 from bot.queue.store_watch import StoreWatch
@@ -60,7 +57,6 @@ from bot.queue.writes import EnqueueItem, apply_writes
 from bot.storage.approvals import ApprovalStore, Verdict, derive_task_card_id
 from bot.storage.files import FileStore
 from bot.storage.history import HistoryStore
-from bot.storage.homes import HomePlace
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from tools.people.names import get_person_language
@@ -76,10 +72,8 @@ class LaneIngress:
     lanes: Lanes
     dialogs: CardDialogs
     approval_sets: ApprovalSets
-    home_builder: HomeBuilder
-    home_actions: HomeActions
     request_forms: RequestForms
-    welcomer: Welcomer
+    features: Features
     history: HistoryStore
     runs: RunStore
     delivery: MessageDelivery
@@ -231,33 +225,30 @@ class LaneIngress:
             await self.files.announce_files(person, files)
 
     async def build_home(self, person: str, *, is_opened: bool = False) -> HomeView | None:
-        if is_opened:
-            await self.home_builder.homes.save_place(person, HomePlace())
-        return await self.home_builder.build_home(person)
+        home = self.features.home
+        return await home.build_home(person, is_opened=is_opened) if home else None
 
     async def handle_home_press(self, press: HomePress) -> HomeDialog | None:
-        return await self.home_actions.handle_press(press)
+        return await self.features.home.handle_press(press) if self.features.home else None
 
     async def submit_home_dialog(self, submission: HomeSubmission) -> HomeAnswer:
         """What was confirmed takes the lane of its card, which is opened and pressed in it: no conversation holds it
         up."""
-        answer, work = await self.home_actions.check_submission(submission)
-        if work is not None:
-            for id_, body in work.items:
-                accepted = await self.worker.accept_item(work.lane, id_, body, person=submission.person)
-                if accepted is EnqueueResult.FULL:
-                    raise StoreUnavailableError(f"too much waits for {work.lane}")
+        if self.features.home is None:
+            return HomeAnswer()
+        answer, items = await self.features.home.check_submission(submission)
+        for item in items:
+            accepted = await self.worker.accept_item(item.lane, item.id, item.body, person=submission.person)
+            if accepted is EnqueueResult.FULL:
+                raise StoreUnavailableError(f"too much waits for {item.lane}")
         return answer
 
     async def list_prompts(self, person: str) -> Sequence[SuggestedPrompt]:
-        return await self.welcomer.list_prompts(person)
+        return await self.features.list_prompts(person)
 
     async def welcome_person(self, person: str, place: Place) -> None:
-        """In the lane of what the person is told."""
-        lane = f"notice:{person}"
-        if await self.welcomer.is_welcome_due(lane, person):
-            work = WelcomePerson(person=person, place=place)
-            await self.worker.accept_item(lane, f"welcome:{person}", work.model_dump_json(), person=person)
+        for item in await self.features.greet(person, place):
+            await self.worker.accept_item(item.lane, item.id, item.body, person=person)
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
         await self._announce_files(form.person, form.files)

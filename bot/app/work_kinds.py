@@ -14,7 +14,6 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 from pydantic import Field, TypeAdapter
 
 from bot.approvals.approval_sets import ApprovalSets
-from bot.approvals.authorization import FEEDBACK_CHOICES, RETRY_CHOICE
 from bot.approvals.file_copies import FileCopier
 from bot.approvals.lifecycle import ApprovalLifecycle, build_set_refresh
 from bot.approvals.lost_decisions import LostDecisionHandler
@@ -22,19 +21,12 @@ from bot.approvals.morning_lists import MorningLists
 from bot.approvals.openings import CardOpener
 from bot.approvals.outbox import OutboxRelay
 from bot.approvals.press import PressHandler
-from bot.approvals.suggestions import SuggestionHandler
-from bot.conversation.approver_answers import APPROVER_CHOICES, ApproverAnswerHandler
-from bot.conversation.changed_messages import CHANGED_CHOICES, ChangedMessageHandler
 from bot.conversation.compaction import HistoryCompactor
-from bot.conversation.diagrams import DiagramPoster
-from bot.conversation.feedback import FeedbackHandler
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.notices import NoticePoster, build_given_up_notice
 from bot.conversation.request_forms import RequestForms
-from bot.conversation.retry import RetryHandler
 from bot.conversation.stops import SessionStopHandler
 from bot.conversation.turn import TurnHandler
-from bot.conversation.welcome import Welcomer
 from bot.core.approval_sets import SET_CHOICES
 from bot.core.records import OpenCard
 from bot.core.work_items import (
@@ -44,13 +36,11 @@ from bot.core.work_items import (
     CancelOpenCard,
     CloseCard,
     CompactConversation,
-    DraftSuggestion,
     ExpireCard,
     FindLostDecisions,
     ForgetCopies,
     FormSubmitted,
     JoinSet,
-    MessageChanged,
     MessageReceived,
     NotifyPerson,
     OpenMorningList,
@@ -61,16 +51,15 @@ from bot.core.work_items import (
     RefreshSet,
     RelayEngineEvent,
     RemindDeciders,
-    RenderDiagram,
     ResumeRun,
     SessionStopped,
     SettleCard,
     ShowFiles,
-    ShowSuggestion,
     StartMorning,
     StopOpenCard,
-    WelcomePerson,
 )
+from bot.features.contract import Features
+from bot.features.shipped import MODELS
 from bot.queue.lanes import LaneItem, Lease
 from bot.queue.writes import Write
 from tools.spec import FrozenModel
@@ -81,19 +70,14 @@ class WorkHandlers:
     """The handlers of work."""
 
     turn_handler: TurnHandler
-    retry_handler: RetryHandler
-    changed_messages: ChangedMessageHandler
-    approver_answers: ApproverAnswerHandler
-    feedback_handler: FeedbackHandler
+    features: Features
     session_stop_handler: SessionStopHandler
-    welcomer: Welcomer
     press_handler: PressHandler
     card_opener: CardOpener
     lifecycle: ApprovalLifecycle
     lost_decisions: LostDecisionHandler
     approval_sets: ApprovalSets
     morning_lists: MorningLists
-    diagram_poster: DiagramPoster
     outbox: OutboxRelay
     compactor: HistoryCompactor
     memory: ConversationMemory
@@ -101,8 +85,6 @@ class WorkHandlers:
     request_forms: RequestForms
     file_copier: FileCopier | None = None
     """None: nobody is shown files."""
-    suggestion_handler: SuggestionHandler | None = None
-    """None: no model is asked for suggestions."""
 
 
 async def end_silently(to: WorkHandlers, item: LaneItem | Lease, work: FrozenModel) -> Sequence[Write]:
@@ -129,14 +111,8 @@ class WorkKind(Generic[W]):
 
 
 async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
-    if work.click.choice in APPROVER_CHOICES:
-        return await to.approver_answers.answer_question(lease, work.click)
-    if work.click.choice in FEEDBACK_CHOICES:
-        return await to.feedback_handler.record_feedback(lease, work.click)
-    if work.click.choice == RETRY_CHOICE:
-        return await to.retry_handler.retry_message(lease, work.click)
-    if work.click.choice in CHANGED_CHOICES:
-        return await to.changed_messages.handle_press(lease, work.click)
+    if press := to.features.presses.get(work.click.choice):
+        return await press(lease, work.click)
     if work.click.choice in SET_CHOICES:
         return await to.approval_sets.handle_press(lease, work.click)
     return await to.press_handler.handle_press(lease, work.click)
@@ -158,14 +134,6 @@ async def _bury_press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Se
     return writes
 
 
-async def _draft_suggestion(to: WorkHandlers, lease: Lease, work: DraftSuggestion) -> Sequence[Write]:
-    return await to.suggestion_handler.draft_suggestion(lease, work) if to.suggestion_handler else []
-
-
-async def _show_suggestion(to: WorkHandlers, lease: Lease, work: ShowSuggestion) -> Sequence[Write]:
-    return await to.suggestion_handler.show_suggestion(lease, work) if to.suggestion_handler else []
-
-
 async def _show_files(to: WorkHandlers, lease: Lease, work: ShowFiles) -> Sequence[Write]:
     return await to.file_copier.show_files(lease, work) if to.file_copier else []
 
@@ -173,6 +141,11 @@ async def _show_files(to: WorkHandlers, lease: Lease, work: ShowFiles) -> Sequen
 async def _relay_event(to: WorkHandlers, lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:
     await to.outbox.relay_event(work.event)
     return []
+
+
+async def _handle_feature_work(to: WorkHandlers, lease: Lease, work: FrozenModel) -> Sequence[Write]:
+    handle = to.features.handlers.get(type(work))
+    return await handle(lease, work) if handle else []
 
 
 async def _forget_copies(to: WorkHandlers, lease: Lease, work: ForgetCopies) -> Sequence[Write]:
@@ -196,7 +169,6 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         bury=lambda to, lease, work: to.turn_handler.bury_message(work.message),
     ),
     WorkKind(model=ButtonPressed, handle=_press, give_up=_give_up_press, bury=_bury_press),
-    WorkKind(model=MessageChanged, handle=lambda to, lease, work: to.changed_messages.notify_writer(lease, work)),
     WorkKind(
         model=FormSubmitted,
         handle=lambda to, lease, work: to.request_forms.request_card(lease, work),
@@ -210,10 +182,6 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
     WorkKind(
         model=SessionStopped,
         handle=lambda to, lease, work: to.session_stop_handler.stop_session(lease, work),
-    ),
-    WorkKind(
-        model=WelcomePerson,
-        handle=lambda to, lease, work: to.welcomer.welcome_person(lease, work),
     ),
     WorkKind(
         model=ResumeRun,
@@ -264,9 +232,6 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
     WorkKind(model=RefreshSet, handle=lambda to, lease, work: to.approval_sets.refresh_set(lease, work), is_owed=True),
     WorkKind(model=StartMorning, handle=lambda to, lease, work: to.morning_lists.start_morning(lease, work)),
     WorkKind(model=OpenMorningList, handle=lambda to, lease, work: to.morning_lists.open_list(lease, work)),
-    # Suggestions
-    WorkKind(model=DraftSuggestion, handle=_draft_suggestion),
-    WorkKind(model=ShowSuggestion, handle=_show_suggestion),
     # What happens to a conversation besides messages
     WorkKind(model=CompactConversation, handle=lambda to, lease, work: to.compactor.compact_history(lease, work)),
     WorkKind(model=AppendDirectHistory, handle=_append_history),
@@ -274,9 +239,9 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
     WorkKind(model=BacklogCleared, handle=lambda to, lease, work: to.notices.notify_backlog_cleared(lease, work)),
     # The rest
     WorkKind(model=NotifyPerson, handle=lambda to, lease, work: to.notices.notify_person(lease, work), is_owed=True),
-    WorkKind(model=RenderDiagram, handle=lambda to, lease, work: to.diagram_poster.post_diagram(lease, work)),
     WorkKind(model=ShowFiles, handle=_show_files),
     WorkKind(model=RelayEngineEvent, handle=_relay_event),
+    *(WorkKind(model=model, handle=_handle_feature_work) for model in MODELS),
 )
 _BY_MODEL: Mapping[type[FrozenModel], WorkKind[Any]] = {kind.model: kind for kind in WORK_KINDS}
 _ITEMS: TypeAdapter[FrozenModel] = TypeAdapter(

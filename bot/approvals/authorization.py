@@ -5,24 +5,14 @@ own request, whatever other roles they have. Only after that does it matter who 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from bot.approvals.state import find_refusal
-from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
-from bot.storage.feedback import Rating
+from bot.core.records import Approval, ApprovalState, EffectState
 from tools.spec import FrozenModel, Gate, TextRef
 
 RENEWAL_CHOICES = frozenset({"again"})
 """Presses on an expired card: ask again."""
-DIAGRAM_CHOICES = frozenset({"show"})
-"""Presses that decide nothing: show the process."""
 RECOVERY_CHOICES = frozenset({"retry", "redo", "happened"})
 """Presses on a card whose effect failed or is unknown."""
-
-RETRY_CHOICE = "anew"
-"""The press on a stop message: retry the same message."""
-FEEDBACK_CHOICES: Mapping[str, Rating] = {"feedback_good": "good", "feedback_bad": "bad"}
-"""The presses under an answer: what they say of it."""
 
 
 class PressRefusal(FrozenModel):
@@ -40,16 +30,19 @@ def authorize_press(
     now_ms: int,
     standing: frozenset[str] = frozenset(),
     seal: str = "",
+    *,
+    is_feature: bool = False,
 ) -> PressRefusal | None:
     """None if this person may press this button now. `standing`: the people they are a deputy for now. A deputy counts
     for decisions about somebody else's request. What people confirm for themselves, only they can confirm. `seal`: what
-    the pressed button carries of it; empty on a card of a version that sent none."""
+    the pressed button carries of it; empty on a card of a version that sent none. `is_feature`: the button decides
+    nothing and is for everybody whom the card concerns."""
     if shows_another_card(approval, version, seal):
         return PressRefusal(code="other_card")
     standing = standing if approval.gate is Gate.APPROVE else frozenset()
     if choice in RENEWAL_CHOICES:
         return _check_renewal(approval, person, standing)
-    if choice in DIAGRAM_CHOICES:
+    if is_feature:
         return _check_concern(approval, person, standing)
     if choice in RECOVERY_CHOICES:
         return _check_recovery(approval, person, choice, version)
@@ -60,18 +53,6 @@ def shows_another_card(approval: Approval, version: int, seal: str) -> bool:
     """True if the button stands under something else than this version of the card: the store was emptied or restored,
     and its ids have come to mean something else."""
     return bool(seal) and version == approval.version and seal != approval.shown_seal
-
-
-def authorize_retry(run: Run | None, person: str, latest: str) -> PressRefusal | None:
-    """None if this person may retry the message of this run. `latest`: the last run of the conversation. A person who
-    has written something since then has moved on and gets no retry."""
-    if run is None or run.status is not RunStatus.STOPPED:
-        return PressRefusal(code="gone")
-    if run.retry_press:
-        return PressRefusal(code="anew_already")
-    if latest != run.id:
-        return PressRefusal(code="anew_stale")
-    return None if person == run.message.person else PressRefusal(code="not_writer")
 
 
 def _check_time(approval: Approval, choice: str, version: int, now_ms: int) -> PressRefusal | None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.approvals import suggestions
 from bot.approvals.delivery import CardDelivery, DeliveredCard
 from bot.approvals.events import ApprovalEffects, CardRedrafted, CardRequested, WaiterAdded
 from bot.approvals.file_copies import build_show_writes
 from bot.approvals.lifecycle import ApprovalLifecycle, build_event_writes
 from bot.approvals.open_time import OpenTime
 from bot.approvals.opinion_drafts import has_draft, has_new_draft
+from bot.approvals.render import ADVICE_LABEL
 from bot.approvals.state import transition
 from bot.approvals.waiters import notify_waiter
 from bot.core.clock import Clock
@@ -29,8 +29,8 @@ class CardOpener:
     lifecycle: ApprovalLifecycle
     clock: Clock
     open_time: OpenTime
-    advice: bool = False
-    """Adds a model's suggestion to the cards of approvals."""
+    build_card_writes: Callable[[Approval], Sequence[Write]]
+    """The writes of features for a new version of a card."""
 
     async def open_card(self, lease: Lease, requested_card: OpenCard) -> Sequence[Write]:
         """Delivers a card to the people who may press it. An open card is shown again, never doubled. If the card's
@@ -46,11 +46,6 @@ class CardOpener:
         journal_write = self.lifecycle.build_journal_write(
             approval, "approval.requested", person=requested_card.caller, sha=approval.seal[:12]
         )
-        suggestion_request = (
-            suggestions.build_suggestion_request(approval)
-            if unseen and self.advice and not suggestions.has_suggestion(approval.proposal)
-            else []
-        )
         events = build_event_writes(
             lease.item, await self._list_card_events(requested_card, approval, card.approval) | notes
         )
@@ -58,7 +53,7 @@ class CardOpener:
             self.approvals.build_delivery_write(card.approval),
             *self.approvals.build_home_marks(card.approval),
             journal_write,
-            *suggestion_request,
+            *(self.build_card_writes(approval) if unseen else ()),
             *build_show_writes(card),
             *events,
             *self.lifecycle.build_refresh_request(lease.item, card),
@@ -109,7 +104,8 @@ class CardOpener:
         elif has_new_draft(
             approval, requested_card.proposal, requested_card.caller
         ) and await self.card_delivery.can_decide_card(approval, requested_card.caller):
-            proposal = suggestions.carry_over_suggestion(requested_card.proposal, approval.proposal)
+            suggestion = [fact for fact in approval.proposal.fields if fact.label == ADVICE_LABEL]
+            proposal = requested_card.proposal.with_card_fields((*requested_card.proposal.fields, *suggestion))
             period = await self.open_time.measure(proposal, approval.caller, now)
             approval, effects = transition(approval, CardRedrafted(proposal=proposal, **period), now)
         if requested_card.waiter and requested_card.waiter not in approval.waiters:

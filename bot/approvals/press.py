@@ -14,7 +14,6 @@ from typing import TypeAlias
 from bot.agent.proposals import clean_form, count_removed_characters
 from bot.approvals import render
 from bot.approvals.authorization import (
-    DIAGRAM_CHOICES,
     RECOVERY_CHOICES,
     RENEWAL_CHOICES,
     PressRefusal,
@@ -36,15 +35,14 @@ from bot.core.clock import Clock
 from bot.core.errors import UnreadableRecordError
 from bot.core.records import Approval
 from bot.core.run_state import validate_args
-from bot.core.work_items import RenderDiagram
 from bot.queue.lanes import Lease
-from bot.queue.writes import EnqueueItem, Write
+from bot.queue.writes import Write
 from bot.storage.approvals import ApprovalStore
 from tools.spec import Caller, CardChoice, ToolError
 from tools.tool import Tool, ToolContext, ToolServices
 from tools.workflow.process.forms import list_file_ids
 
-CHOICES_WITHOUT_DECISION = RENEWAL_CHOICES | DIAGRAM_CHOICES | RECOVERY_CHOICES
+CHOICES_WITHOUT_DECISION = RENEWAL_CHOICES | RECOVERY_CHOICES
 """Presses that decide nothing about an open card."""
 UNAUTHORIZED_CODES = frozenset({"not_named", "nobody_named"})
 """Codes of `Tool.authorize` for a person whom the rules no longer name. The effect reports any other code."""
@@ -69,6 +67,8 @@ class PressHandler:
     clock: Clock
     take_files: FileTaker | None = None
     """None: dialogs take no files."""
+    feature_presses: Mapping[str, Callable[[Approval, Click], Awaitable[Sequence[Write]]]]
+    """By choice: buttons of features for everybody whom a card concerns."""
 
     async def handle_press(self, lease: Lease, click: Click) -> Sequence[Write]:
         """From a click to the writes that end it."""
@@ -83,13 +83,16 @@ class PressHandler:
         if approval is None or person is None:
             return await self._refuse_press(lease, click, None, "gone" if person else "stranger")
         now_ms = self.clock.now_ms()
-        refusal = authorize_press(approval, click.person, click.choice, click.version, now_ms, standing, click.seal)
+        is_feature = click.choice in self.feature_presses
+        refusal = authorize_press(
+            approval, click.person, click.choice, click.version, now_ms, standing, click.seal, is_feature=is_feature
+        )
         if refusal is not None:
             return await self.refuser.refuse_press(lease, click, approval, refusal)
         choice = render.find_choice(approval.proposal, click.choice)
         if click.form is not None and not (choice and choice.fields):  # a dialog that nobody was shown
             return await self._refuse_press(lease, click, approval, "no_form")
-        if click.choice in CHOICES_WITHOUT_DECISION:
+        if is_feature or click.choice in CHOICES_WITHOUT_DECISION:
             metrics.PRESSES.labels("changed").inc()
             return await self._handle_undecided_press(lease, approval, person, click)
         assert choice is not None, "authorize_press refuses what the card does not offer"
@@ -137,18 +140,12 @@ class PressHandler:
     async def _handle_undecided_press(
         self, lease: Lease, approval: Approval, person: Caller, click: Click
     ) -> Sequence[Write]:
-        """Renews the card, shows the process, or recovers an effect."""
+        """Renews the card, recovers an effect, or does what a feature does."""
+        if press := self.feature_presses.get(click.choice):
+            return await press(approval, click)
         if click.choice in RENEWAL_CHOICES:
             return await self.card_editor.renew_card(lease, approval, person)
-        if click.choice in DIAGRAM_CHOICES:
-            return await self._build_request_diagram(approval, click)
         return await self.effect_runner.recover_effect(lease, approval, click)
-
-    async def _build_request_diagram(self, approval: Approval, click: Click) -> Sequence[Write]:
-        """The request's process diagram, for the DM of the person who asked."""
-        request = (await self.tool_services.engine.get_task(approval.proposal.subject)).request.id
-        draw = RenderDiagram(person=click.person, place=None, name=request)
-        return [EnqueueItem(f"diagram:{click.person}", f"diagram:{click.id}", draw.model_dump_json())]
 
     async def _check_authorization(
         self, approval: Approval, person: Caller, choice: CardChoice, click: Click

@@ -16,33 +16,11 @@ import typer
 from redis.asyncio import Redis
 
 from bot.app.settings import Settings, load_settings
-from bot.approvals.since_copy import (
-    JournalLineError,
-    JournalSince,
-    KnownEnd,
-    Settlement,
-    list_kept_tools,
-    read_journal,
-    settle_since_copy,
-)
 from bot.cli import console
 from bot.cli.console import sanitize_for_terminal
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
-from bot.queue.holds import (
-    PATIENCE_S,
-    SETTLE_S,
-    HoldLostError,
-    HoldTakenError,
-    LanesAtWorkError,
-    hold_work,
-    wait_for_rest,
-)
-from bot.queue.keys import Keys
-from bot.queue.scripts import ScriptRunner
-from bot.queue.store_life import begin_restore, finish_restore, is_restore_unfinished
-from bot.queue.store_watch import hold_restored_store, is_store_watched, load_store_ids
-from bot.storage.backup import (
+from bot.ops.backup import (
     BackupError,
     BackupHead,
     delete_data,
@@ -56,6 +34,28 @@ from bot.storage.backup import (
     verify_backup,
     write_backup,
 )
+from bot.ops.since_copy import (
+    JournalLineError,
+    JournalSince,
+    KnownEnd,
+    Settlement,
+    list_kept_tools,
+    read_journal,
+    settle_since_copy,
+)
+from bot.queue.holds import (
+    PATIENCE_S,
+    SETTLE_S,
+    HoldLostError,
+    HoldTakenError,
+    LanesAtWorkError,
+    hold_work,
+    wait_for_rest,
+)
+from bot.queue.keys import Keys
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_life import begin_restore, finish_restore, is_restore_unfinished
+from bot.queue.store_watch import hold_restored_store, is_store_watched, load_store_ids
 from bot.storage.journal import Journal
 
 app = typer.Typer()

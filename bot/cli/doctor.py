@@ -7,7 +7,13 @@ from datetime import UTC, datetime
 
 import typer
 
-from bot.app.doctor import (
+from bot.app.mcp_file import load_mcp_servers
+from bot.app.services import open_services
+from bot.app.settings import load_settings
+from bot.cli import console
+from bot.cli.console import sanitize_for_terminal
+from bot.core import logs
+from bot.ops.doctor import (
     DoctorFinding,
     check_approvers,
     check_calendar,
@@ -16,12 +22,6 @@ from bot.app.doctor import (
     check_services,
     check_variable_names,
 )
-from bot.app.mcp_file import load_mcp_servers
-from bot.app.services import open_services
-from bot.app.settings import load_settings
-from bot.cli import console
-from bot.cli.console import sanitize_for_terminal
-from bot.core import logs
 
 app = typer.Typer()
 

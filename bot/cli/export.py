@@ -22,8 +22,8 @@ from bot.core.cancellation import wait_or_cancel
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
 from bot.core.records import Run
+from bot.features.feedback import FeedbackStore
 from bot.storage.approvals import ApprovalStore
-from bot.storage.feedback import FeedbackStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
 from bot.tracing.lines import ExportedRun, export_run, format_run_line

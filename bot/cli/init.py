@@ -12,7 +12,11 @@ from typing import Annotated
 
 import typer
 
-from bot.app.env_file import (
+from bot.app.settings import ENV_FILE, Settings
+from bot.cli.console import get_terminal_language, sanitize_for_terminal
+from bot.core.errors import SettingsError
+from bot.core.i18n import translate
+from bot.ops.env_file import (
     EnvFileChangedError,
     find_answer_problem,
     is_secret_setting,
@@ -22,10 +26,6 @@ from bot.app.env_file import (
     require_consistent_values,
     write_env_file,
 )
-from bot.app.settings import ENV_FILE, Settings
-from bot.cli.console import get_terminal_language, sanitize_for_terminal
-from bot.core.errors import SettingsError
-from bot.core.i18n import translate
 
 app = typer.Typer()
 CLEAR = "-"

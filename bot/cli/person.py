@@ -23,9 +23,9 @@ from bot.cli.request_store import open_request_store
 from bot.core.errors import CountersignError
 from bot.core.i18n import render_value, translate
 from bot.core.redaction import redact_text
+from bot.ops.personal_data import PersonalData
 from bot.storage.files import FileStore
 from bot.storage.journal import Journal
-from bot.storage.personal_data import PersonalData
 from tools.spec import ToolError
 from tools.workflow.engine.administration import ADMIN, NOBODY
 from tools.workflow.engine.authority import reject_bad_delegation

@@ -49,9 +49,9 @@ def restored(
 
 async def _accept_held_store(scripts: ScriptRunner, held: HeldPartition) -> int:
     """Answers how many presses that wait in it are withdrawn."""
-    from bot.approvals.held_presses import withdraw_presses  # slow to import, and seldom needed
     from bot.approvals.lost_decisions import find_lost_decisions_later
-    from bot.approvals.since_copy import list_kept_tools
+    from bot.ops.held_presses import withdraw_presses  # slow to import, and seldom needed
+    from bot.ops.since_copy import list_kept_tools
 
     redis = scripts.redis
     await RedisStore(redis).skip_numbers(compute_number_floor(datetime.now(UTC)))

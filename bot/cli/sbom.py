@@ -11,10 +11,10 @@ from typing import Any
 import typer
 from rich.table import Column, Table
 
-from bot.app.components import UNKNOWN, Component, list_components
 from bot.cli import console
 from bot.cli.console import Json
 from bot.core.i18n import translate
+from bot.ops.components import UNKNOWN, Component, list_components
 
 app = typer.Typer()
 SPEC_VERSION = "1.6"

@@ -21,10 +21,10 @@ from rich.text import Text
 from bot.app.settings import Settings, load_settings
 from bot.cli import console
 from bot.cli.console import Json, sanitize_for_terminal
-from bot.conversation.operations import MODEL_MS, OperationsReader, OperationsState
 from bot.core.clock import Clock
 from bot.core.errors import StoreUnavailableError
 from bot.core.i18n import format_amount, translate
+from bot.features.home.operations import MODEL_MS, OperationsReader, OperationsState
 from bot.queue.figures import LaneFigures, QueueFigures, list_oldest_lanes, load_queue_figures
 from bot.queue.keys import Keys
 from bot.storage.dead_letters import DeadLetterStore

@@ -10,7 +10,7 @@ from bot.app.work_kinds import parse_work
 from bot.cli import console
 from bot.core.i18n import translate
 from bot.core.version import VERSION
-from bot.storage.record_check import RecordCheck, check_records
+from bot.ops.record_check import RecordCheck, check_records
 
 app = typer.Typer()
 

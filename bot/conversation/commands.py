@@ -9,7 +9,6 @@ from datetime import datetime, tzinfo
 from functools import cache
 
 from bot.chat.messages import Message
-from bot.conversation.home_words import load_request_summary
 from bot.conversation.stops import RunStopper
 from bot.core.clock import Clock
 from bot.core.history_entries import HistoryEntry
@@ -23,8 +22,10 @@ from tools.people.names import get_person_name
 from tools.spec import Caller
 from tools.tasks.task_actions import WITHDRAWAL_WORDS
 from tools.tool import ToolServices
+from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import TaskKind
+from tools.workflow.engine.state import Request, TaskKind
+from tools.workflow.process.definition import format_request_line
 
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop", "morning_on", "morning_off")
 PUBLIC_SETTINGS = ("steps", "morning_list", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
@@ -240,3 +241,12 @@ def _describe_summary(history: ConversationHistory, zone: tzinfo, language: str)
     range_ = {"since": f"{since:%Y-%m-%d %H:%M}", "until": f"{until:%Y-%m-%d %H:%M}", "turns": summary.turns}
     missed = [translate("command.summary_missed", language)] if summary.has_gap or history.has_gap else []
     return [translate("command.summary", language, **range_), *(f"- {line}" for line in summary.lines), *missed, ""]
+
+
+async def load_request_summary(services: ToolServices, request: Request, language: str) -> str:
+    """A request in one line, e.g. *Sick leave, 8 days, 2026-11-21 – 2026-11-30*."""
+    try:
+        process = await services.engine.get_process(request)
+    except InvalidDefinitionError:
+        return translate("home.unreadable", language)
+    return format_request_line(process, request.filled, language)

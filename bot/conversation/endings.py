@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bot.approvals.render import render_candidates
 from bot.chat.messages import Channel, ChatDirectory, Message, Post, RateSlot
-from bot.conversation.approver_answers import (
-    asks_for_approver,
-    build_approver_button,
-    build_approver_picker,
-    find_manager,
-)
 from bot.conversation.progress import (
     render_current_states,
     render_receipt,
@@ -37,6 +31,8 @@ class RunReplies:
     chat: Channel
     delivery: MessageDelivery
     directory: ChatDirectory
+    complete_answer: Callable[[Run, RunResult, Post, bool], Awaitable[Post]]
+    """Lets features add to an answer; the flag: whether it stands where it was asked."""
 
     async def post_notice(
         self, lease: Lease, message: Message, text: str, *, key: str, privacy: Privacy = Privacy.PUBLIC
@@ -80,10 +76,7 @@ class RunReplies:
         asked = () if in_channel or result.stop_reason else run.candidates  # a mention in a channel would notify them
         candidates = await render_candidates(self.directory, asked, run.language)
         post = render_run_result(run, result, candidates, in_channel=in_channel)
-        if here and asks_for_approver(run, result):
-            manager = await find_manager(self.directory, run.message.person)
-            button = (build_approver_button(run, manager),) if manager else ()
-            post = replace(post, buttons=(*post.buttons, *button), picker=build_approver_picker(run))
+        post = await self.complete_answer(run, result, post, here)
         now = render_current_states(states, run.language, in_channel=in_channel)
         more = (post.receipt, now, render_undone_calls(undone, run.language), files)
         post = replace(post, receipt="\n".join(filter(None, more)))

@@ -18,11 +18,8 @@ from typing import Any, Literal
 from bot.agent.events import RunStep
 from bot.agent.grounding.sentences import is_greeting
 from bot.agent.limits import StopReason
-from bot.approvals.authorization import RETRY_CHOICE
 from bot.chat.messages import (
-    Button,
     Channel,
-    FeedbackButtons,
     Message,
     NamedPeople,
     Post,
@@ -44,7 +41,6 @@ from bot.core.run_state import CallRecord, CallStatus, RunState
 from bot.core.work_items import RefreshProgress, build_show_lane
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
-from bot.storage.feedback import RATINGS
 from tools.spec import ReceiptLine
 
 log = logs.get_logger(__name__)
@@ -297,28 +293,16 @@ def _describe_call_subject(args: dict[str, Any]) -> str:
 def render_run_result(
     run: Run, result: RunResult, candidates: NamedPeople | None = None, *, in_channel: bool = False
 ) -> Post:
-    """The answer as people see it: unsupported parts are marked, and a stop has a retry button. `candidates`: the
-    people whom a name may mean, to choose from. `in_channel`: other people read the receipt too."""
+    """The answer as people see it, before features add to it: unsupported parts are marked. `candidates`: the people
+    whom a name may mean, to choose from. `in_channel`: other people read the receipt too."""
     text = result.text
     if result.unverified:
         text += "\n\n" + translate("evidence.unverified", run.language, what=" · ".join(result.unverified))
-    retry_buttons = (
-        (Button(label=translate("choice.retry", run.language), choice=RETRY_CHOICE, approval=run.id, version=1),)
-        if result.stop_reason
-        else ()
-    )
-    is_small_talk = _is_small_talk(run, result)
-    receipt = "" if is_small_talk else render_receipt(run, in_channel=in_channel)
-    feedback = None if is_small_talk or result.stop_reason else _build_feedback_buttons(run)
-    return Post(text, receipt=receipt, buttons=retry_buttons, people=candidates, feedback=feedback)
+    receipt = "" if is_small_talk(run, result) else render_receipt(run, in_channel=in_channel)
+    return Post(text, receipt=receipt, people=candidates)
 
 
-def _build_feedback_buttons(run: Run) -> FeedbackButtons:
-    good, bad = (translate(f"feedback.label_{rating}", run.language) for rating in RATINGS)
-    return FeedbackButtons(run.id, good, bad)
-
-
-def _is_small_talk(run: Run, result: RunResult) -> bool:
+def is_small_talk(run: Run, result: RunResult) -> bool:
     """True for an answer to a greeting that looked nothing up, did nothing, and claims nothing else."""
     text = run.message.text.strip()
     return not (run.state.calls or run.receipt_lines or result.stop_reason or result.unverified) and is_greeting(text)

@@ -9,7 +9,7 @@ from typing import Any
 from bot.agent.events import RunStep
 from bot.agent.limits import StopReason
 from bot.chat.messages import Message, RateSlot
-from bot.conversation import compaction, diagrams
+from bot.conversation import compaction
 from bot.conversation.memory import ConversationMemory
 from bot.conversation.progress import build_run_figures, render_receipt
 from bot.conversation.reply import DeliveryResult
@@ -18,7 +18,6 @@ from bot.core import metrics
 from bot.core.clock import Clock
 from bot.core.errors import ModelUnavailableError
 from bot.core.records import OpenCard, Run, RunResult, RunStatus
-from bot.core.work_items import RenderDiagram
 from bot.queue.lanes import CheckpointResult
 from bot.queue.writes import EnqueueItem, Write
 from bot.storage.history import HistoryStore
@@ -41,6 +40,8 @@ class RunRecorder:
     clock: Clock
     on_run_ended: Callable[[Run], object] = field(default=lambda run: None)
     """Gets every run that ends, just before the end is stored. Returns at once and raises nothing."""
+    build_feature_writes: Callable[[Run, RunStep], Sequence[Write]]
+    """The writes of features for a step."""
 
     async def checkpoint_run(
         self, context: TurnContext, seq: str, *more: Write, slot: RateSlot | None = None, most_ms: int | None = None
@@ -58,8 +59,7 @@ class RunRecorder:
         return result
 
     def build_step_writes(self, run: Run, steps: Sequence[RunStep]) -> list[Write]:
-        """A journal line for each step, and an item for its diagram if it has one. The item is in the same lane, so the
-        diagram comes after the answer."""
+        """A journal line for each step, and the writes of features."""
         return [write for step in steps for write in self._build_one_step_writes(run, step)]
 
     def _build_one_step_writes(self, run: Run, step: RunStep) -> list[Write]:
@@ -70,10 +70,7 @@ class RunRecorder:
         journal_write = self.build_journal_write(
             message, "step", run=run.id, text=call.reason, tool=call.tool, status=status, **error_fields
         )
-        if not diagrams.is_diagram_call(call):
-            return [journal_write]
-        draw = RenderDiagram(person=message.person, place=message.place, name=str(call.args["name"]))
-        return [journal_write, EnqueueItem(message.place.conversation, f"diagram:{call.uid}", draw.model_dump_json())]
+        return [journal_write, *self.build_feature_writes(run, step)]
 
     def build_pause_writes(self, run: Run) -> Sequence[Write]:
         """The writes for a pause: the card's item, and what conversations remember meanwhile. What the card shows goes

@@ -71,15 +71,6 @@ class SessionStopped(StoredModel):
     """The platform's timestamp."""
 
 
-class WelcomePerson(StoredModel):
-    """Somebody has opened their DM with the bot for the first time."""
-
-    kind: Literal["welcome_person"] = "welcome_person"
-    person: str
-    place: Place
-    """The DM."""
-
-
 class ResumeRun(StoredModel):
     """A paused run's call has ended: the run goes on."""
 
@@ -231,33 +222,6 @@ class NotifyPerson(StoredModel):
     text: TextRef
     more: tuple[TextRef, ...] = ()
     """Further lines: who decided and what they said, and what happens next."""
-
-
-class DraftSuggestion(StoredModel):
-    """A card waits for a decision: draft the model's suggestion."""
-
-    kind: Literal["draft_suggestion"] = "draft_suggestion"
-    approval: str
-    version: int
-
-
-class ShowSuggestion(StoredModel):
-    """The drafted suggestion, on its way to the card."""
-
-    kind: Literal["show_suggestion"] = "show_suggestion"
-    version: int
-    text: TextRef
-
-
-class RenderDiagram(StoredModel):
-    """Somebody wants to see a process, or the path of a request through it."""
-
-    kind: Literal["render_diagram"] = "render_diagram"
-    person: str
-    place: Place | None
-    """Where it is shown; None: in the person's DM."""
-    name: str
-    """Number of a request, or name of a process."""
 
 
 class ShowFiles(StoredModel):

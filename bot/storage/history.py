@@ -253,6 +253,11 @@ class HistoryStore:
                 self.queue_reads(pipe, conversation)
                 return self.parse_reads(*await pipe.execute())
 
+    async def load_latest_run(self, conversation: str) -> str:
+        """Id of the last run of the conversation; empty: the history knows none. Raises StoreUnavailableError."""
+        entries = (await self.load_history(conversation)).entries
+        return next((one.run for one in reversed(entries) if one.run), "")
+
     def queue_reads(self, pipe: Pipeline, conversation: str) -> None:
         """Loads the history in a shared pipeline; `parse_reads` takes the two answers."""
         pipe.lrange(self._build_history_key(conversation), 0, -1)

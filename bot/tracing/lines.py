@@ -17,8 +17,8 @@ from pydantic import Field
 from bot.core.records import Approval, Run, RunStatus
 from bot.core.redaction import redact_text
 from bot.core.run_state import CallRecord, CallStatus, ModelCall, RunState, fingerprint_call
+from bot.features.feedback import Feedback, Rating
 from bot.storage.approvals import ApprovalStore
-from bot.storage.feedback import Feedback, Rating
 from tools.spec import FrozenModel, Gate
 
 UNNAMED = "(no tool)"

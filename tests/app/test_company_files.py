@@ -13,10 +13,10 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.app.company_files import load_calendar, load_policy, open_handbook
-from bot.app.doctor import check_calendar
 from bot.app.engine import open_engine_from_settings
 from bot.app.settings import Settings, load_settings
 from bot.core.errors import SettingsError
+from bot.ops.doctor import check_calendar
 from tests.harness.corpus import corpus
 from tests.harness.processes import FILES
 from tests.tools.office import People
@@ -113,7 +113,7 @@ def test_the_handbook_is_read_at_the_start_or_refused_by_file(tmp_path: Path) ->
 @pytest.mark.slow
 def test_where_no_server_is_configured_its_sdk_is_not_imported() -> None:
     """It takes as long to import as all the rest."""
-    look = "import sys, bot.app.build, bot.app.doctor, bot.cli\n"
+    look = "import sys, bot.app.build, bot.ops.doctor, bot.cli\n"
     look += "print([one for one in ('mcp', 'jsonschema') if one in sys.modules])"
     said = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, timeout=60)
     assert said.stdout.strip() == "[]"

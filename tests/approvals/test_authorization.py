@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.approvals.authorization import authorize_press, authorize_retry
-from bot.chat.messages import Message, MessageRef, Place
-from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
+from bot.approvals.authorization import authorize_press
+from bot.chat.messages import MessageRef
+from bot.core.records import Approval, ApprovalState, EffectState
 from tests.approvals.approval_walk import build_card
 from tests.harness.corpus import corpus
 from tools.spec import CardChoice, Gate, Proposal, TextRef
@@ -44,7 +44,9 @@ def card(**changes: object) -> Approval:
 def refused(
     approval: Approval, person: str, choice: str = "approve", version: int = 2, now: int = NOW, standing: str = ""
 ) -> str:
-    refusal = authorize_press(approval, person, choice, version, now, frozenset(standing.split()))
+    refusal = authorize_press(
+        approval, person, choice, version, now, frozenset(standing.split()), is_feature=choice == "show"
+    )
     return refusal.code if refusal else ""
 
 
@@ -153,36 +155,3 @@ def test_an_effect_needs_an_open_card_of_this_version_in_time_and_the_right_pers
         assert person == "LI" or (stands_in and person != "ZHANG")
     if person == "WANG" and not stands_in:
         assert refusal is not None
-
-
-# *Try again* on a stop
-
-
-def stop(**changes: object) -> Run:
-    """A run of Zhang San's that stopped."""
-    place = Place(team="T1", channel="D1", thread="1.0", direct=True)
-    message = Message(id="Ev1", place=place, person="ZHANG", text="发邮件", at="1.0")
-    base = Run(id="R1", message=message, language="zh", created_ms=0, status=RunStatus.STOPPED)
-    return base.model_copy(update=changes)
-
-
-def refused_retry(run: Run | None, person: str = "ZHANG", latest: str = "R1") -> str:
-    refusal = authorize_retry(run, person, latest)
-    return refusal.code if refusal else ""
-
-
-def test_who_wrote_it_may_have_it_tried_again_once_and_nobody_else() -> None:
-    assert refused_retry(stop()) == ""
-    assert refused_retry(stop(), "LI") == "not_writer"
-    assert refused_retry(stop(retry_press="before")) == "anew_already"
-    assert refused_retry(stop(), latest="R2") == "anew_stale"
-
-
-@corpus("status", [one for one in RunStatus if one is not RunStatus.STOPPED])
-def test_only_what_has_stopped_is_tried_again(status: RunStatus) -> None:
-    """What was done is not done twice, and what runs not beside itself."""
-    assert refused_retry(stop(status=status)) == "gone"
-
-
-def test_what_nobody_knows_any_more_is_not_tried_again() -> None:
-    assert refused_retry(None) == "gone"

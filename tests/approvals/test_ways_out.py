@@ -11,10 +11,10 @@ from aiohttp.test_utils import TestServer
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
-from bot.approvals import since_copy
 from bot.core.errors import LeaseLost
 from bot.core.held_lease import assert_may_send, bind_lease
 from bot.core.records import EffectState
+from bot.ops import since_copy
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from tests.harness.lanes import LANE, expire, hold, take

@@ -18,7 +18,8 @@ from dotenv import dotenv_values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.app.env_file import (
+from bot.cli.init import ASKED
+from bot.ops.env_file import (
     HEADING,
     EnvFileChangedError,
     find_answer_problem,
@@ -26,7 +27,6 @@ from bot.app.env_file import (
     parse_env_text,
     write_env_file,
 )
-from bot.cli.init import ASKED
 from tests.harness.programs import PATIENCE_S, ROOT, Ended, ran
 
 BOT, APP, KEY = "xoxb-1234-not-a-real-one", "xapp-1-not-a-real-one", "sk-not-a-real-one"

@@ -13,9 +13,9 @@ from redis.asyncio import Redis
 
 from bot.chat.messages import Message, Place
 from bot.core.work_items import MessageReceived
+from bot.ops.backup import stream_key_pages
 from bot.queue.keys import Keys
 from bot.queue.stored_items import build_stored_item
-from bot.storage.backup import stream_key_pages
 from tests.harness.office import LI, WANG, ZHANG, Office, office
 from tests.harness.programs import Ended, ran
 from tools.workflow.engine.redis_store import RedisStore

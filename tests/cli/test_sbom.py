@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from bot.app.components import PROJECT, UNKNOWN, Component, list_components, normalize_package_name
 from bot.cli.sbom import build_sbom
+from bot.ops.components import PROJECT, UNKNOWN, Component, list_components, normalize_package_name
 from tests.harness.programs import ran
 
 ROOT = Path(__file__).parents[2]

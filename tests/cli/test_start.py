@@ -17,7 +17,7 @@ SLOW = frozenset(
     {
         *("aiohttp", "boto3", "botocore", "holidays", "mcp", "openai", "PIL", "slack_bolt"),
         *("slack_sdk", "structlog", "uvicorn"),
-        *("bot.app.build", "bot.app.doctor", "bot.evaluation", "bot.local.rehearsal", "tools.catalog"),
+        *("bot.app.build", "bot.ops.doctor", "bot.evaluation", "bot.local.rehearsal", "tools.catalog"),
     }
 )
 """What takes long to import, and what only the bot at work, the doctor and the evaluation need."""
@@ -66,7 +66,7 @@ def test_neither_does_any_other(valkey: str, subtests: pytest.Subtests) -> None:
 
 
 def test_who_needs_more_has_it_and_the_test_sees_it() -> None:
-    assert {"slack_sdk", "bot.app.doctor"} <= list_imported("doctor", "--help")
+    assert {"slack_sdk", "bot.ops.doctor"} <= list_imported("doctor", "--help")
 
 
 def test_every_name_in_the_table_is_a_command_of_its_module() -> None:

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from bot.agent.model import ModelReply
 from bot.chat.messages import HomeView, Message
 from bot.conversation.commands import TASKS_SHOWN
-from bot.conversation.home import PAGE
+from bot.features.home.page import PAGE
 from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.memory_platform import DM
 from tests.tools.office import SICK, TAXI, decide
@@ -39,7 +39,7 @@ async def told(bot: Bot, person: str, words: str = "待办") -> str:
 
 
 async def page(bot: Bot, person: str) -> HomeView:
-    return await bot.ingress.home_builder.build_home(person)
+    return await bot.ingress.features.home.builder.build_home(person)
 
 
 async def test_tasks_of_others_say_for_whom_and_are_gone_when_the_time_away_is_over(redis: Redis) -> None:

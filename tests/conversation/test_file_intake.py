@@ -15,10 +15,10 @@ from bot.agent.model import Messages, ModelReply
 from bot.chat.messages import SentFile
 from bot.core.errors import FilesUnavailableError
 from bot.core.work_items import FormSubmitted
+from bot.ops.personal_data import PersonalData
 from bot.queue.keys import Keys
 from bot.storage.file_bytes import FolderBytes
 from bot.storage.files import SMALLEST, FileStore, build_waiting_key
-from bot.storage.personal_data import PersonalData
 from tests.harness.corpus import corpus
 from tests.harness.files import pdf, png
 from tests.harness.memory_bot import Bot, every_edge

@@ -42,7 +42,7 @@ async def test_home(redis: Redis) -> None:
     for language in LOCALES:
         await redis.flushall()
         stage = open_stage(redis, language)
-        builder, actions = stage.bot.ingress.home_builder, stage.bot.ingress.home_actions
+        builder, actions = stage.bot.ingress.features.home.builder, stage.bot.ingress.features.home
         first = await builder.build_home(ZHANG.id)
         assert first is not None
         found[f"a newcomer, {language}"] = [*describe_home(first)]

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.agent import suggester, summary
+from bot.agent import summary
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.loop import AgentLoop
 from bot.agent.model import Model, ModelReply
@@ -30,6 +30,9 @@ from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run
 from bot.core.work_items import ButtonPressed, MessageReceived
 from bot.evaluation.environment import IsolatedSettings
+from bot.features import diagrams, suggestions
+from bot.features.contract import Core, Feature
+from bot.features.shipped import FEATURES
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes, Lease, RetryLater
 from bot.queue.worker import GIVE_UP_TRIES
@@ -100,7 +103,7 @@ class ModelByPurpose:
     summaries: Model
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        purposes = {suggester.RULES: self.suggestions, summary.RULES: self.summaries}
+        purposes = {suggestions.RULES: self.suggestions, summary.RULES: self.summaries}
         asked = (model for rules, model in purposes.items() if rules.partition("\n")[0] in messages[0])
         return await next(asked, self.answers).request_reply(messages, extra, timeout_s=timeout_s)
 
@@ -121,6 +124,7 @@ class Bot:
         suggestions: Sequence[Scripted] | None = None,
         summaries: Iterable[Scripted] = (),
         tools: Sequence[Tool] = TOOLS,
+        features: Sequence[Callable[[Core], Feature]] = FEATURES,
         mcp_tools: Mapping[str, Tool] | None = None,
         formats: Sequence[ReplyFormat] = (NativeFormat(),),
         company_rules: str = "",
@@ -179,11 +183,11 @@ class Bot:
                 mcp_tools={} if mcp_tools is None else mcp_tools,
                 on_run_ended=self.ended_runs.append,
                 tools=tools,
-            )
+            ),
+            [partial(diagrams.build, paint=describe_diagram) if one is diagrams.build else one for one in features],
         )
         self.tool_services, self.ingress = self.app.tool_services, self.app.ingress
         self.dispatcher = replace(self.app.dispatcher, clock=Clock())  # of the same time as Redis
-        self.replace_handlers(diagram_poster=replace(self.handlers.diagram_poster, paint=describe_diagram))
 
     @property
     def handlers(self) -> WorkHandlers:

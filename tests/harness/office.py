@@ -28,8 +28,6 @@ from bot.app.build import Application, build_app
 from bot.app.resources import Timing
 from bot.app.services import Services
 from bot.app.settings import Settings
-from bot.approvals.authorization import RETRY_CHOICE
-from bot.conversation.approver_answers import MANAGER_CHOICE
 from bot.core.clock import Clock
 from bot.evaluation.environment import AdjustableClock, has_pending_work, serve_workspace_and_model
 from bot.evaluation.shown_blocks import (
@@ -39,6 +37,8 @@ from bot.evaluation.shown_blocks import (
     read_message_key,
     read_message_text,
 )
+from bot.features import retry
+from bot.features.approver_question import MANAGER_CHOICE
 from bot.local.mailbox import Mailbox
 from bot.local.workspace.delivery import DeliveryTiming
 from bot.local.workspace.driver import WorkspaceDriver
@@ -289,13 +289,13 @@ class Office:
 
     def cards(self, channel: str) -> list[dict[str, Any]]:
         """Messages of the bot with buttons that can be pressed now, oldest first; without stops and questions."""
-        no_card = {f"cs:{RETRY_CHOICE}", f"cs:{MANAGER_CHOICE}"}
+        no_card = {f"cs:{retry.CHOICE}", f"cs:{MANAGER_CHOICE}"}
         return [m for m in self.posts(channel) if any(one["action_id"] not in no_card for one in list_buttons(m))]
 
     def stops(self, channel: str) -> list[dict[str, Any]]:
         """Messages of the bot that offer to try again."""
         return [
-            m for m in self.posts(channel) if any(one["action_id"] == f"cs:{RETRY_CHOICE}" for one in list_buttons(m))
+            m for m in self.posts(channel) if any(one["action_id"] == f"cs:{retry.CHOICE}" for one in list_buttons(m))
         ]
 
     async def card(self, channel: str, having: str = "", count: int = 1) -> dict[str, Any]:

@@ -16,9 +16,9 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from bot.app.doctor import describe_replicas
 from bot.core.errors import LeaseLost, StoreUnconfirmedError
 from bot.core.records import EffectState
+from bot.ops.doctor import describe_replicas
 from bot.queue import confirmation
 from bot.queue.confirmation import Confirmation, ConfirmedBy
 from bot.queue.keys import Keys

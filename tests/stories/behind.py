@@ -83,7 +83,9 @@ async def opinions_of(desk: Office, request: str) -> list[tuple[str, Decision, s
 
 async def choose_language(desk: Office, person: str, language: Language) -> None:
     assert desk.bot is not None
-    await desk.bot.ingress.home_builder.preferences.save_preferences(person, Preferences(language=language))
+    await desk.bot.ingress.features.home.builder.core.preferences.save_preferences(
+        person, Preferences(language=language)
+    )
 
 
 async def requests_of(desk: Office, person: str) -> tuple[str, ...]:

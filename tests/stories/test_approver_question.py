@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from bot.chat.messages import Click, Message, Place
-from bot.conversation.approver_answers import asks_for_approver
 from bot.core.records import Run, RunResult
 from bot.evaluation.shown_blocks import list_buttons, read_message_text
+from bot.features.approver_question import asks_for_approver
 from tests.harness.office import ADMIN, LI, WANG, ZHANG, Office, found_request
 
 ASKED = "我肚子疼，从明天起请10天假"

@@ -14,12 +14,12 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from bot.app.doctor import check_services
 from bot.app.health import SHARED_APP, STOPPING, HealthState, open_health_server
 from bot.app.services import Services
 from bot.core import metrics
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import SettingsError
+from bot.ops.doctor import check_services
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem
 from bot.queue.writes import apply_writes

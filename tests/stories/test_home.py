@@ -200,7 +200,7 @@ async def test_what_changed_since_it_was_shown_is_shown_again_and_not_done(
 ) -> None:
     """With its control: without the seal somebody else is urged than was shown."""
     if not is_sealed:
-        monkeypatch.setattr("bot.conversation.home_actions.compute_shown_hash", lambda proposal, language: "same")
+        monkeypatch.setattr("bot.features.home.actions.compute_shown_hash", lambda proposal, language: "same")
     request = await desk.request_leave(ZHANG, "明天起请10天年假，去看父母，审批人李四")
     card = await desk.card(desk.dm(LI), request)
     await open_home(desk, ZHANG)
@@ -253,8 +253,8 @@ async def test_a_stand_in_is_set_and_ended_from_home(desk: Office) -> None:
 
 async def desk_delegations(office: Office, person: str) -> Any:
     assert office.bot is not None
-    builder = office.bot.ingress.home_builder
-    return await builder.tool_services.engine.list_delegations(person, builder.clock.today())
+    builder = office.bot.ingress.features.home.builder
+    return await builder.core.tool_services.engine.list_delegations(person, builder.core.clock.today())
 
 
 # Decisions, settings, operations
@@ -291,7 +291,7 @@ async def test_the_language_and_the_steps_of_one_person(desk: Office) -> None:
     assert not [m for m in lines if any(b["type"] == "plan" for b in m.get("blocks") or [])], "no plan for them"
     await open_home(desk, LI)
     assert "等我处理" in read_home(desk, LI), "nobody else reads otherwise"
-    assert desk.bot and desk.bot.ingress.home_builder.preferences.get_steps(ZHANG) == "replies"
+    assert desk.bot and desk.bot.ingress.features.home.builder.core.preferences.get_steps(ZHANG) == "replies"
 
 
 async def test_the_morning_list_is_switched_on_and_off_beside_them(empty: Office) -> None:

@@ -15,10 +15,10 @@ from redis.asyncio import Redis
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import ModelReply
-from bot.app.doctor import check_services
 from bot.app.services import Services, format_banner
 from bot.core.i18n import translate
 from bot.core.records import EffectState
+from bot.ops.doctor import check_services
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import Edges
 from tests.harness.office import ZHANG, Office, read_message_text

@@ -15,11 +15,11 @@ from redis.asyncio import Redis
 from bot.agent.events import RunFinished
 from bot.agent.model import ModelReply
 from bot.agent.models.openai_model import open_model
-from bot.app.doctor import NOTICE_DAYS, DoctorFinding, check_services
 from bot.app.services import Services, open_services
 from bot.app.settings import Settings
 from bot.core import logs
 from bot.core.errors import ModelUnavailableError
+from bot.ops.doctor import NOTICE_DAYS, DoctorFinding, check_services
 from bot.queue.keys import Keys
 from bot.storage.cache import TextCache
 from tests.agent.models.standins import StandIn, standing_in

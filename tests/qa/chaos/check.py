@@ -9,11 +9,11 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import Any, TypeVar
 
-from bot.approvals.authorization import RETRY_CHOICE
 from bot.approvals.render import is_unrecoverable
-from bot.conversation.approver_answers import MANAGER_CHOICE
 from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
 from bot.core.run_state import CallStatus
+from bot.features import retry
+from bot.features.approver_question import MANAGER_CHOICE
 from bot.storage.journal import JournalRecord
 from tests.qa.chaos.facts import EVERYBODY, Facts, Posted, lane_of
 from tests.qa.chaos.people import Spoken
@@ -306,7 +306,7 @@ def cards(facts: Facts) -> Findings:
     approvals = {one.id: one for one in facts.approvals}
     shown: set[str] = set()
     for post in facts.posts:
-        for button in (one for one in post.buttons[:1] if one.choice not in (RETRY_CHOICE, MANAGER_CHOICE)):
+        for button in (one for one in post.buttons[:1] if one.choice not in (retry.CHOICE, MANAGER_CHOICE)):
             one = approvals.get(button.approval)
             if one is None or not _waits(one):
                 yield f"a card with buttons is over: {_about(post, one)}"

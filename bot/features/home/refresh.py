@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from bot.chat.messages import HomeView
-from bot.conversation.home import HomeBuilder
 from bot.core import logs
 from bot.core.errors import ChatError
+from bot.features.home.page import HomeBuilder
 from bot.queue.rate_limits import RateLimiter
 from bot.redis.connect import is_outage
 from bot.storage.homes import HomeStore

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.approvals.since_copy import JournalLineError, JournalSince, Settlement, read_journal, settle_since_copy
 from bot.chat.messages import Click, Message, Place
 from bot.core.records import Approval, ApprovalState, ApprovalWaiter, EffectState
 from bot.core.work_items import ButtonPressed, MessageReceived, SettleCard
+from bot.ops.since_copy import JournalLineError, JournalSince, Settlement, read_journal, settle_since_copy
 from bot.queue.keys import Keys
 from bot.queue.lanes import Lanes
 from bot.queue.scripts import ScriptRunner

@@ -17,11 +17,11 @@ from redis.asyncio import Redis
 
 from bot.core.errors import UnreadableRecordError
 from bot.core.records import Approval
+from bot.ops.backup import stream_key_pages
 from bot.queue.keys import Keys
 from bot.queue.stored_items import split_stored_item
 from bot.redis.connect import translate_redis_errors
 from bot.storage.approvals import ApprovalStore
-from bot.storage.backup import stream_key_pages
 from bot.storage.calls import TAB
 from bot.storage.dead_letters import find_work_person
 from bot.storage.journal import Journal

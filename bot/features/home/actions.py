@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,10 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 from bot.agent.proposals import clean_form, propose_call
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
-from bot.approvals.delivery import CardDelivery
 from bot.chat.messages import (
     Card,
-    ChatDirectory,
     Click,
     FormInput,
     FormProblem,
@@ -28,25 +26,26 @@ from bot.chat.messages import (
     HomeDialog,
     HomePress,
     HomeSubmission,
+    HomeView,
 )
-from bot.conversation.home_words import describe_decision
-from bot.conversation.operations import OperationsReader
 from bot.core import logs
-from bot.core.clock import Clock
 from bot.core.errors import ChatError
 from bot.core.i18n import render_value, translate, translate_label
 from bot.core.records import Approval, ApprovalState, OpenCard, compute_seal
 from bot.core.work_items import ButtonPressed
-from bot.queue.keys import Keys
-from bot.storage.approvals import ApprovalStore
-from bot.storage.homes import HomePlace, HomeStore
+from bot.features.contract import Core
+from bot.features.home.operations import OperationsReader
+from bot.features.home.page import HomeBuilder
+from bot.features.home.words import describe_decision
+from bot.queue.writes import EnqueueItem
+from bot.storage.homes import HomePlace
 from bot.storage.morning_preferences import MorningPreferenceStore
-from bot.storage.preferences import DEFAULTS, Language, Preferences, PreferenceStore, Steps
+from bot.storage.preferences import DEFAULTS, Language, Preferences, Steps
 from tools.absence import END_ABSENCE, SET_ABSENCE
 from tools.requests.comments import URGE_TASK
 from tools.requests.processes import MAX_REASON, WITHDRAW_REQUEST
-from tools.spec import Caller, DialogField, FrozenModel, Proposal, ToolError
-from tools.tool import Tool, ToolContext, ToolServices
+from tools.spec import Caller, DialogField, Proposal, ToolError
+from tools.tool import Tool, ToolContext
 from tools.workflow.process.form_preview import list_errors
 
 log = logs.get_logger(__name__)
@@ -67,34 +66,24 @@ DECISIONS = 10
 """Decisions on one page of their dialog."""
 
 
-class QueuedWork(FrozenModel):
-    """What a submitted dialog puts into a lane."""
-
-    lane: str
-    items: tuple[tuple[str, str], ...]
-    """(id, body), in their order."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeActions:
-    tool_services: ToolServices
-    directory: ChatDirectory
-    approvals: ApprovalStore
-    card_delivery: CardDelivery
-    homes: HomeStore
-    preferences: PreferenceStore
+    core: Core
+    builder: HomeBuilder
     operations: OperationsReader
-    keys: Keys
-    clock: Clock
     mornings: MorningPreferenceStore
-    morning_at: str = ""
-    """When the morning list comes, `08:30`; empty: there is none."""
+
+    async def build_home(self, person: str, *, is_opened: bool) -> HomeView | None:
+        """The page, or None for people who are not served. `is_opened`: its person has just opened it."""
+        if is_opened:
+            await self.core.homes.save_place(person, HomePlace())
+        return await self.builder.build_home(person)
 
     # Presses
 
     async def handle_press(self, press: HomePress) -> HomeDialog | None:
         """The dialog that it opens; None: the page itself has changed."""
-        caller = await self.directory.find_caller(press.person)
+        caller = await self.core.directory.find_caller(press.person)
         if caller is None:
             return None
         match press.action:
@@ -118,17 +107,17 @@ class HomeActions:
 
     async def _turn_page(self, press: HomePress) -> None:
         name, _, skip = press.value.partition(".")
-        place = await self.homes.load_place(press.person) or HomePlace()
+        place = await self.core.homes.load_place(press.person) or HomePlace()
         if name in ("tasks", "requests") and skip.isascii() and skip.isdecimal():
             turned = place.model_copy(update={name: min(int(skip), 1_000_000)})
-            await self.homes.save_place(press.person, turned)
+            await self.core.homes.save_place(press.person, turned)
 
     async def _open_card(self, caller: Caller, value: str) -> HomeDialog:
         """A card whole, for somebody who may press it; as it stands now, whatever version their page has shown."""
-        approval, language = await self.approvals.load_approval(value.rpartition(".")[0]), caller.person.language
+        approval, language = await self.core.approvals.load_approval(value.rpartition(".")[0]), caller.person.language
         if approval is None or not await self._may_press(approval, caller):
             return _build_notice(translate("home.open_title", language), translate("home.gone", language), language)
-        names = await self.card_delivery.list_names_on_card(approval)
+        names = await self.core.card_delivery.list_names_on_card(approval)
         card = render.render_card(approval, caller.person, names).card
         return HomeDialog(
             title=_name_matter(approval, language),
@@ -140,15 +129,17 @@ class HomeActions:
         """While it is open: whoever may decide it now."""
         if approval.state is not ApprovalState.OPEN:
             return False
-        standing = await self.card_delivery.list_represented(approval, caller.id)
-        choice, now_ms = approval.proposal.choices[0].name, self.clock.now_ms()
+        standing = await self.core.card_delivery.list_represented(approval, caller.id)
+        choice, now_ms = approval.proposal.choices[0].name, self.core.clock.now_ms()
         return authorize_press(approval, caller.id, choice, approval.version, now_ms, standing) is None
 
     async def _list_decisions(self, caller: Caller, value: str) -> HomeDialog:
         language, skip = caller.person.language, int(value) if value.isascii() and value.isdecimal() else 0
         skip = min(skip, 1_000_000)
-        found = await self.tool_services.engine.list_recent_decisions(caller.id, DECISIONS, skip)
-        lines = [await describe_decision(self.tool_services, one, caller.person, details=True) for one in found.tasks]
+        found = await self.core.tool_services.engine.list_recent_decisions(caller.id, DECISIONS, skip)
+        lines = [
+            await describe_decision(self.core.tool_services, one, caller.person, details=True) for one in found.tasks
+        ]
         newer = [HomeButton(translate("home.previous", language), "decisions_back", str(max(0, skip - DECISIONS)))]
         older = [HomeButton(translate("home.next", language), "decisions", str(skip + DECISIONS))]
         return HomeDialog(
@@ -173,8 +164,8 @@ class HomeActions:
     # Forms
 
     def _build_absence_form(self, caller: Caller) -> HomeDialog:
-        language, today = caller.person.language, str(self.clock.today(caller.person.zone).date())
-        if not self.tool_services.engine.has_deputies:
+        language, today = caller.person.language, str(self.core.clock.today(caller.person.zone).date())
+        if not self.core.tool_services.engine.has_deputies:
             return _build_notice(
                 translate("home.absence_title", language), translate("home.no_deputies", language), language
             )
@@ -200,7 +191,7 @@ class HomeActions:
         )
 
     async def _build_settings_form(self, caller: Caller) -> HomeDialog:
-        language, chosen = caller.person.language, self.preferences.get_preferences(caller.id)
+        language, chosen = caller.person.language, self.core.preferences.get_preferences(caller.id)
         languages = (("default", translate("home.slacks_language", language)), ("zh", "中文"), ("en", "English"))
         steps = [(name, translate(f"home.steps_{name}", language)) for name in ("default", "plan", "replies", "quiet")]
         return HomeDialog(
@@ -226,11 +217,14 @@ class HomeActions:
 
     async def _build_morning_inputs(self, caller: Caller) -> tuple[FormInput, ...]:
         """Whether they want the morning list, where the company has one."""
-        if not self.morning_at:
+        if not self.core.settings.morning_list:
             return ()
         language, wants = caller.person.language, await self.mornings.wants_list(caller.id)
         field = DialogField(name="morning", label="morning", kind="choice", value="on" if wants else "off")
-        names = {name: translate(f"home.morning_{name}", language, at=self.morning_at) for name in ("on", "off")}
+        names = {
+            name: translate(f"home.morning_{name}", language, at=self.core.settings.morning_list)
+            for name in ("on", "off")
+        }
         return (FormInput(field, translate("home.morning_label", language), tuple(names.items())),)
 
     # Proposals
@@ -267,30 +261,30 @@ class HomeActions:
         return await propose_call(tool, self._build_context(caller), {**form, **about})
 
     def _build_context(self, caller: Caller) -> ToolContext:
-        return ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone))
+        return ToolContext(self.core.tool_services, caller, self.core.clock.today(caller.person.zone))
 
     # Submitted dialogs
 
-    async def check_submission(self, submission: HomeSubmission) -> tuple[HomeAnswer, QueuedWork | None]:
+    async def check_submission(self, submission: HomeSubmission) -> tuple[HomeAnswer, Sequence[EnqueueItem]]:
         """What is wrong with it, or what is to be shown next; or the work that it leads to. The platform waits."""
         try:
             async with asyncio.timeout(CHECK_S):
                 return await self._check_known(submission)
         except (TimeoutError, ChatError) as error:
             log.info("home.unchecked", person=submission.person, reason=type(error).__name__)
-            known = self.directory.find_known_person(submission.person)
-            return _build_late_answer(submission, known.language if known else "en"), None
+            known = self.core.directory.find_known_person(submission.person)
+            return _build_late_answer(submission, known.language if known else "en"), ()
 
-    async def _check_known(self, submission: HomeSubmission) -> tuple[HomeAnswer, QueuedWork | None]:
-        caller = await self.directory.find_caller(submission.person)
+    async def _check_known(self, submission: HomeSubmission) -> tuple[HomeAnswer, Sequence[EnqueueItem]]:
+        caller = await self.core.directory.find_caller(submission.person)
         if caller is None:
-            return HomeAnswer(), None
+            return HomeAnswer(), ()
         if submission.action == "settings":
-            return await self._save_settings(caller, submission), None
+            return await self._save_settings(caller, submission), ()
         if submission.action not in PROPOSALS:
-            return HomeAnswer(), None
+            return HomeAnswer(), ()
         if not submission.seal:  # a form was filled in: what it comes to is shown first
-            return await self._review_form(caller, submission), None
+            return await self._review_form(caller, submission), ()
         return await self._confirm(caller, submission)
 
     async def _save_settings(self, caller: Caller, submission: HomeSubmission) -> HomeAnswer:
@@ -302,10 +296,10 @@ class HomeActions:
             )
         except ValidationError:
             return HomeAnswer()
-        await self.preferences.save_preferences(caller.id, chosen)
+        await self.core.preferences.save_preferences(caller.id, chosen)
         if values.get("morning") in ("on", "off"):
             await self.mornings.save_wish(caller.id, wants_list=values["morning"] == "on")
-        await self.homes.mark_person(caller.id)
+        await self.core.homes.mark_person(caller.id)
         return HomeAnswer()
 
     async def _review_form(self, caller: Caller, submission: HomeSubmission) -> HomeAnswer:
@@ -317,7 +311,7 @@ class HomeActions:
             return HomeAnswer(problems=tuple(_build_problem(one, form, language) for one in list_errors(error)))
         return HomeAnswer(dialog=await self._propose(caller, submission.action, submission.value, form))
 
-    async def _confirm(self, caller: Caller, submission: HomeSubmission) -> tuple[HomeAnswer, QueuedWork | None]:
+    async def _confirm(self, caller: Caller, submission: HomeSubmission) -> tuple[HomeAnswer, Sequence[EnqueueItem]]:
         """Confirms what was shown, with the reason that was typed below it. If anything that was shown has changed
         meanwhile, it is shown again instead."""
         language, action = caller.person.language, submission.action
@@ -326,18 +320,18 @@ class HomeActions:
             proposal = await self._prepare(caller, action, submission.value, form)
         except ToolError as error:
             if error.field == REASON:
-                return HomeAnswer(problems=(_build_problem(error, form, language),)), None
+                return HomeAnswer(problems=(_build_problem(error, form, language),)), ()
             title = translate(f"home.{action}_title", language)
-            return HomeAnswer(dialog=_build_notice(title, render_value(error.note, language), language)), None
+            return HomeAnswer(dialog=_build_notice(title, render_value(error.note, language), language)), ()
         if compute_shown_hash(_leave_out_reason(proposal), language) != submission.seal:
             notice = translate("home.changed", language)
-            return HomeAnswer(dialog=await self._propose(caller, action, submission.value, form, notice)), None
+            return HomeAnswer(dialog=await self._propose(caller, action, submission.value, form, notice)), ()
         return HomeAnswer(), self._build_work(caller, submission, proposal)
 
-    def _build_work(self, caller: Caller, submission: HomeSubmission, proposal: Proposal) -> QueuedWork:
+    def _build_work(self, caller: Caller, submission: HomeSubmission, proposal: Proposal) -> Sequence[EnqueueItem]:
         """The card that was shown, and its press behind it in the same lane."""
         tool, about = PROPOSALS[submission.action][0], f"home:{caller.id}:{submission.id}"
-        lane = self.keys.derive_id("A", self.keys.get_partition(about), about)
+        lane = self.core.keys.derive_id("A", self.core.keys.get_partition(about), about)
         card = OpenCard(approval=lane, tool=tool.name, gate=tool.gate, proposal=proposal, caller=caller.id, place=None)
         click = Click(
             id=f"press:{about}",
@@ -347,10 +341,10 @@ class HomeActions:
             person=caller.id,
             place=submission.place,
         )
-        return QueuedWork(
-            lane=lane,
-            items=((f"open:{about}", card.model_dump_json()), (click.id, ButtonPressed(click=click).model_dump_json())),
-        )
+        return [
+            EnqueueItem(lane, f"open:{about}", card.model_dump_json()),
+            EnqueueItem(lane, click.id, ButtonPressed(click=click).model_dump_json()),
+        ]
 
 
 def _name_matter(approval: Approval, language: str) -> str:

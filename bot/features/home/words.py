@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from bot.conversation.commands import load_request_summary
 from bot.core.i18n import translate
 from bot.storage.preferences import Preferences
 from tools.day_words import format_day_words
@@ -12,20 +13,9 @@ from tools.people.names import format_people_names, format_stand_in, get_names_b
 from tools.spec import Person
 from tools.tasks.task_actions import WITHDRAWAL_WORDS
 from tools.tool import ToolServices
-from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.balance import YearBalance
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import Delegation, Request, TaskKind, format_decimal
-from tools.workflow.process.definition import format_request_line
-
-
-async def load_request_summary(services: ToolServices, request: Request, language: str) -> str:
-    """A request in one line, e.g. *Sick leave, 8 days, 2026-11-21 – 2026-11-30*."""
-    try:
-        process = await services.engine.get_process(request)
-    except InvalidDefinitionError:
-        return translate("home.unreadable", language)
-    return format_request_line(process, request.filled, language)
 
 
 async def describe_holder(services: ToolServices, request: Request, reader: Person) -> str:

@@ -11,13 +11,7 @@ from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
 
 from bot.core.errors import StoreUnavailableError
-from bot.queue.keys import Keys
-from bot.queue.lanes import EnqueueResult, Lanes
-from bot.queue.scripts import ScriptRunner
-from bot.queue.store_life import begin_restore, finish_restore, is_restore_unfinished
-from bot.queue.store_watch import hold_restored_store, list_held_partitions, load_store_ids
-from bot.queue.stored_items import split_stored_item
-from bot.storage.backup import (
+from bot.ops.backup import (
     BackupError,
     BackupHead,
     delete_data,
@@ -30,6 +24,12 @@ from bot.storage.backup import (
     verify_backup,
     write_backup,
 )
+from bot.queue.keys import Keys
+from bot.queue.lanes import EnqueueResult, Lanes
+from bot.queue.scripts import ScriptRunner
+from bot.queue.store_life import begin_restore, finish_restore, is_restore_unfinished
+from bot.queue.store_watch import hold_restored_store, list_held_partitions, load_store_ids
+from bot.queue.stored_items import split_stored_item
 
 KEYS = Keys()
 BYTES = b"\xff\x00deflated"

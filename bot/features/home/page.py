@@ -9,31 +9,27 @@ from dataclasses import dataclass, replace
 
 from bot.approvals import render
 from bot.approvals.authorization import authorize_press
-from bot.approvals.delivery import CardDelivery
-from bot.chat.messages import Button, Card, ChatDirectory, HomeButton, HomeEntry, HomeSection, HomeView
-from bot.conversation.home_words import (
+from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomeSection, HomeView
+from bot.conversation.commands import load_request_summary
+from bot.core import logs
+from bot.core.approval_sets import SEVERAL, build_set_id
+from bot.core.i18n import render_value, translate
+from bot.core.outcomes import format_local_time
+from bot.core.records import Approval, ApprovalState
+from bot.features.contract import Core
+from bot.features.home.operations import OperationsReader
+from bot.features.home.words import (
     describe_absence,
     describe_balance,
     describe_decision,
     describe_holder,
     describe_preferences,
-    load_request_summary,
 )
-from bot.conversation.operations import OperationsReader
-from bot.core import logs
-from bot.core.approval_sets import SEVERAL, build_set_id
-from bot.core.clock import Clock
-from bot.core.i18n import render_value, translate
-from bot.core.outcomes import format_local_time
-from bot.core.records import Approval, ApprovalState
-from bot.queue.keys import Keys
-from bot.storage.approvals import ApprovalStore, derive_task_card_id
-from bot.storage.homes import HomePlace, HomeStore, ListName
+from bot.storage.approvals import derive_task_card_id
+from bot.storage.homes import HomePlace, ListName
 from bot.storage.morning_preferences import MorningPreferenceStore
-from bot.storage.preferences import PreferenceStore
 from tools.people.names import get_person_name
 from tools.spec import Caller, ToolError
-from tools.tool import ToolServices
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.commands import WithdrawCommand
 from tools.workflow.engine.port import AssignedTask
@@ -53,27 +49,16 @@ REPEATED = frozenset({"request", "process", "status"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeBuilder:
-    tool_services: ToolServices
-    directory: ChatDirectory
-    approvals: ApprovalStore
-    card_delivery: CardDelivery
-    homes: HomeStore
-    preferences: PreferenceStore
+    core: Core
     operations: OperationsReader
-    keys: Keys
-    clock: Clock
     mornings: MorningPreferenceStore
-    morning_at: str = ""
-    """When the morning list comes, `08:30`; empty: there is none."""
-    default_steps: str = "plan"
-    """How steps are shown to who has chosen nothing."""
 
     async def build_home(self, person_id: str) -> HomeView | None:
         """The page, or None for people who are not served."""
-        caller = await self.directory.find_caller(person_id)
+        caller = await self.core.directory.find_caller(person_id)
         if caller is None:
             return None
-        language, place = caller.person.language, await self.homes.load_place(person_id) or HomePlace()
+        language, place = caller.person.language, await self.core.homes.load_place(person_id) or HomePlace()
         build: list[Callable[[Caller, HomePlace], Awaitable[HomeSection]]] = [
             self._build_tasks,
             self._build_requests,
@@ -85,7 +70,7 @@ class HomeBuilder:
         ]
         sections = [await _build_or_excuse(one, caller, place) for one in build]
         is_new = not any(one.entries for one in (sections[0], sections[1], sections[4]))
-        at = format_local_time(self.clock.now_ms(), caller.person)
+        at = format_local_time(self.core.clock.now_ms(), caller.person)
         return HomeView(
             translate("home.title", language),
             tuple(sections),
@@ -95,13 +80,13 @@ class HomeBuilder:
         )
 
     async def _can_request(self) -> bool:
-        return bool(await self.tool_services.engine.list_processes())
+        return bool(await self.core.tool_services.engine.list_processes())
 
     # What waits for them
 
     async def _build_tasks(self, caller: Caller, place: HomePlace) -> HomeSection:
-        language, engine = caller.person.language, self.tool_services.engine
-        todo = await engine.list_todo_tasks(caller.id, self.clock.today(), place.tasks + PAGE)
+        language, engine = caller.person.language, self.core.tool_services.engine
+        todo = await engine.list_todo_tasks(caller.id, self.core.clock.today(), place.tasks + PAGE)
         skip = place.tasks if len(todo.tasks) > place.tasks else 0
         entries = [await self._build_task_entry(one, caller) for one in todo.tasks[skip : skip + PAGE]]
         is_first = skip == 0 and todo.total_count > 1
@@ -116,7 +101,7 @@ class HomeBuilder:
 
     def _build_set_entry(self, person: str, count: int, language: str) -> HomeEntry:
         """Asks for all of them in one message (`bot.approvals.approval_sets`), once for each page."""
-        name = build_set_id(person, f"home:{self.clock.now_ms()}")
+        name = build_set_id(person, f"home:{self.core.clock.now_ms()}")
         button = Button(translate("set.several", language), SEVERAL, approval=name, version=1)
         return HomeEntry(Card(title=translate("set.waits", language, n=count), buttons=(button,)))
 
@@ -124,28 +109,28 @@ class HomeBuilder:
         """As the card that waits for them shows it. It is decided here only where all of that card stands here; in any
         case it can be opened."""
         language = caller.person.language
-        approval = await self.approvals.load_approval(derive_task_card_id(self.keys, assigned.task.id))
+        approval = await self.core.approvals.load_approval(derive_task_card_id(self.core.keys, assigned.task.id))
         if approval is None or approval.state is not ApprovalState.OPEN:
             return await self._build_closed_entry(assigned, approval, caller)
-        names = await self.card_delivery.list_names_on_card(approval)
+        names = await self.core.card_delivery.list_names_on_card(approval)
         card = render.render_card(approval, caller.person, names).card or Card(title="")
         opening = HomeButton(translate("home.open", language), "open", f"{approval.id}.{approval.version}")
         facts = render.list_card_facts(approval, caller.person, REPEATED)
-        standing = await self.card_delivery.list_represented(approval, caller.id)
+        standing = await self.core.card_delivery.list_represented(approval, caller.id)
         in_place = [
             button
             for button in card.buttons
             if button.style == "primary" and self._can_press(approval, button, caller, standing)
         ]
         if not _is_short(card, facts):
-            summary = await load_request_summary(self.tool_services, assigned.request, language)
+            summary = await load_request_summary(self.core.tool_services, assigned.request, language)
             short = Card(card.title, lead=f"{summary}\n{translate('home.too_long', language)}", footer=card.footer)
             return HomeEntry(short, (replace(opening, style="primary"),))
         shown = replace(card, facts=facts, buttons=tuple(in_place))
         return HomeEntry(shown, (opening,))
 
     def _can_press(self, approval: Approval, button: Button, caller: Caller, standing: frozenset[str]) -> bool:
-        now_ms = self.clock.now_ms()
+        now_ms = self.core.clock.now_ms()
         return (
             authorize_press(approval, caller.id, button.choice, button.version, now_ms, standing, button.seal) is None
         )
@@ -153,17 +138,17 @@ class HomeBuilder:
     async def _build_closed_entry(self, assigned: AssignedTask, approval: Approval | None, caller: Caller) -> HomeEntry:
         """A task whose card is on its way, was just pressed, or has expired: then one press asks again."""
         language = caller.person.language
-        requester = await get_person_name(self.tool_services.directory, assigned.request.initiator, language)
-        summary = await load_request_summary(self.tool_services, assigned.request, language)
+        requester = await get_person_name(self.core.tool_services.directory, assigned.request.initiator, language)
+        summary = await load_request_summary(self.core.tool_services, assigned.request, language)
         is_expired = approval is not None and approval.state is ApprovalState.EXPIRED
         notes = [translate("home.expired" if is_expired else "home.in_hand", language)]
         if assigned.task.assignee != caller.id:
-            who = await get_person_name(self.tool_services.directory, assigned.task.assignee, language)
+            who = await get_person_name(self.core.tool_services.directory, assigned.task.assignee, language)
             notes.append(translate("home.for", language, who=who))
         card = Card(f"{assigned.request.id} · {requester}", lead=summary, footer=" · ".join(notes))
         if approval is None or not is_expired:
             return HomeEntry(card)
-        names = await self.card_delivery.list_names_on_card(approval)
+        names = await self.core.card_delivery.list_names_on_card(approval)
         expired = render.render_card(approval, caller.person, names).card
         return HomeEntry(replace(card, buttons=expired.buttons if expired else ()))
 
@@ -171,10 +156,10 @@ class HomeBuilder:
 
     async def _build_requests(self, caller: Caller, place: HomePlace) -> HomeSection:
         language = caller.person.language
-        found = await self.tool_services.engine.list_recent_requests(caller.id, PAGE, place.requests)
+        found = await self.core.tool_services.engine.list_recent_requests(caller.id, PAGE, place.requests)
         skip = place.requests
         if not found.requests and skip:
-            skip, found = 0, await self.tool_services.engine.list_recent_requests(caller.id, PAGE)
+            skip, found = 0, await self.core.tool_services.engine.list_recent_requests(caller.id, PAGE)
         entries = [await self._build_request_entry(one, caller) for one in found.requests]
         return HomeSection(
             translate("home.requests", language),
@@ -188,8 +173,8 @@ class HomeBuilder:
         language = caller.person.language
         status = translate(f"status.{request.display_status}", language)
         lines = [
-            await load_request_summary(self.tool_services, request, language),
-            await describe_holder(self.tool_services, request, caller.person),
+            await load_request_summary(self.core.tool_services, request, language),
+            await describe_holder(self.core.tool_services, request, caller.person),
         ]
         card = Card(f"{request.id} · {status}", lead="\n".join(filter(None, lines)))
         can_withdraw = await self._can_withdraw(request, caller)
@@ -204,7 +189,7 @@ class HomeBuilder:
             return False
         command = WithdrawCommand(request=request.id, actor=caller.id)
         try:
-            await self.tool_services.engine.preview_command(command, self.clock.today(caller.person.zone))
+            await self.core.tool_services.engine.preview_command(command, self.core.clock.today(caller.person.zone))
         except (ToolError, InvalidDefinitionError):
             return False
         return True
@@ -212,18 +197,18 @@ class HomeBuilder:
     # What is theirs besides
 
     async def _build_balances(self, caller: Caller, place: HomePlace) -> HomeSection:
-        language, today = caller.person.language, self.clock.today(caller.person.zone)
-        balances = await self.tool_services.engine.list_balances(caller.id, today.year)
+        language, today = caller.person.language, self.core.clock.today(caller.person.zone)
+        balances = await self.core.tool_services.engine.list_balances(caller.id, today.year)
         entries = tuple(HomeEntry(Card("", lead=describe_balance(one, today.year, language))) for one in balances)
         return HomeSection(translate("home.balances", language), entries, empty=translate("home.no_balances", language))
 
     async def _build_absences(self, caller: Caller, place: HomePlace) -> HomeSection:
-        language, now = caller.person.language, self.clock.today(caller.person.zone)
-        if not self.tool_services.engine.has_deputies:
+        language, now = caller.person.language, self.core.clock.today(caller.person.zone)
+        if not self.core.tool_services.engine.has_deputies:
             return HomeSection(translate("home.absences", language), empty=translate("home.no_deputies", language))
         entries = []
-        for one in (await self.tool_services.engine.list_delegations(caller.id, now))[:PAGE]:
-            card = Card("", lead=await describe_absence(self.tool_services, one, caller.person, now))
+        for one in (await self.core.tool_services.engine.list_delegations(caller.id, now))[:PAGE]:
+            card = Card("", lead=await describe_absence(self.core.tool_services, one, caller.person, now))
             entries.append(HomeEntry(card, (HomeButton(translate("home.end", language), "end_absence", one.id),)))
         return HomeSection(
             translate("home.absences", language),
@@ -234,8 +219,8 @@ class HomeBuilder:
 
     async def _build_decisions(self, caller: Caller, place: HomePlace) -> HomeSection:
         language = caller.person.language
-        found = await self.tool_services.engine.list_recent_decisions(caller.id, DECISIONS)
-        lines = [await describe_decision(self.tool_services, one, caller.person) for one in found.tasks]
+        found = await self.core.tool_services.engine.list_recent_decisions(caller.id, DECISIONS)
+        lines = [await describe_decision(self.core.tool_services, one, caller.person) for one in found.tasks]
         button = HomeButton(translate("home.all_decisions", language), "decisions", "0")
         return HomeSection(
             translate("home.decisions", language),
@@ -247,7 +232,9 @@ class HomeBuilder:
     async def _build_settings(self, caller: Caller, place: HomePlace) -> HomeSection:
         language = caller.person.language
         lines = [
-            *describe_preferences(self.preferences.get_preferences(caller.id), self.default_steps, caller.person),
+            *describe_preferences(
+                self.core.preferences.get_preferences(caller.id), self.core.settings.steps, caller.person
+            ),
             *await self._describe_morning_list(caller),
         ]
         button = HomeButton(translate("home.change", language), "settings")
@@ -256,10 +243,10 @@ class HomeBuilder:
         )
 
     async def _describe_morning_list(self, caller: Caller) -> tuple[str, ...]:
-        if not self.morning_at:
+        if not self.core.settings.morning_list:
             return ()
         name = "on" if await self.mornings.wants_list(caller.id) else "off"
-        value = translate(f"home.morning_{name}", caller.person.language, at=self.morning_at)
+        value = translate(f"home.morning_{name}", caller.person.language, at=self.core.settings.morning_list)
         return (translate("setting.morning_list", caller.person.language, value=value),)
 
     async def _build_operations(self, caller: Caller, place: HomePlace) -> HomeSection:

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from bot.agent.model import Messages, ModelReply, RawToolCall
-from bot.agent.suggester import MAX_HANDBOOK_LENGTH, MAX_REASON, Recommendation, Suggester, parse_suggestion
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
+from bot.features.suggestions import MAX_HANDBOOK_LENGTH, MAX_REASON, Recommendation, Suggester, parse_suggestion
 from tests.harness.scripted_model import ScriptedModel
 from tools.characters import has_invisible
 from tools.handbook.folder import Handbook

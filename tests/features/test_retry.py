@@ -7,8 +7,10 @@ from redis.asyncio import Redis
 
 from bot.agent.limits import StopReason
 from bot.agent.model import ModelReply
-from bot.chat.messages import Place
+from bot.chat.messages import Message, Place
 from bot.core.i18n import LANGUAGES, translate
+from bot.core.records import Run, RunStatus
+from bot.features.retry import find_refusal
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, Edges
@@ -125,3 +127,28 @@ async def test_killed_anywhere_after_the_press_it_runs_once(redis: Redis) -> Non
         assert answers(bot)[1:] == ["好的。"] and bot.chat.ephemerals == []
 
     assert await every_edge(play) > 4
+
+
+def stop(**changes: object) -> Run:
+    """A run of Zhang San's that stopped."""
+    place = Place(team="T1", channel="D1", thread="1.0", direct=True)
+    message = Message(id="Ev1", place=place, person="ZHANG", text="发邮件", at="1.0")
+    base = Run(id="R1", message=message, language="zh", created_ms=0, status=RunStatus.STOPPED)
+    return base.model_copy(update=changes)
+
+
+def test_who_wrote_it_may_have_it_tried_again_once_and_nobody_else() -> None:
+    assert find_refusal(stop(), "ZHANG", "R1") == ""
+    assert find_refusal(stop(), "LI", "R1") == "not_writer"
+    assert find_refusal(stop(retry_press="before"), "ZHANG", "R1") == "anew_already"
+    assert find_refusal(stop(), "ZHANG", "R2") == "anew_stale"
+
+
+@corpus("status", [one for one in RunStatus if one is not RunStatus.STOPPED])
+def test_only_what_has_stopped_is_tried_again(status: RunStatus) -> None:
+    """What was done is not done twice, and what runs not beside itself."""
+    assert find_refusal(stop(status=status), "ZHANG", "R1") == "gone"
+
+
+def test_what_nobody_knows_any_more_is_not_tried_again() -> None:
+    assert find_refusal(None, "ZHANG", "R1") == "gone"

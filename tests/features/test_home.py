@@ -13,9 +13,9 @@ from slack_sdk.models.views import View
 
 from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomePress, HomeSection, HomeView
 from bot.chat.slack.home import render_home_dialog, render_home_view
-from bot.conversation.home import PAGE
-from bot.conversation.home_refresh import HomeRefresher
 from bot.core.errors import ChatUnavailableError, StoreUnavailableError
+from bot.features.home.page import PAGE
+from bot.features.home.refresh import HomeRefresher
 from bot.local.workspace.validate import check_view
 from bot.queue.rate_limits import RateLimiter
 from bot.storage.homes import HomePlace, HomeStore
@@ -49,7 +49,7 @@ def list_rows(view: dict[str, Any]) -> list[list[dict[str, Any]]]:
 @pytest.mark.slow
 async def test_ten_thousand_tasks_are_pages_of_a_few(redis: Redis) -> None:
     bot = await build_crowd(redis)
-    builder = bot.ingress.home_builder
+    builder = bot.ingress.features.home.builder
     store = HomeStore(bot.redis, bot.keys)
     for skip in (0, PAGE, 4_995, 9_995, 1_000_000):
         for person in ("U1", "U2"):
@@ -73,8 +73,8 @@ async def test_ten_thousand_tasks_are_pages_of_a_few(redis: Redis) -> None:
 
 async def test_pages_are_turned_by_their_buttons_and_nothing_else(redis: Redis) -> None:
     bot = await build_crowd(redis)
-    builder, actions = bot.ingress.home_builder, bot.ingress.home_actions
-    await builder.homes.save_place("U2", HomePlace())
+    builder, actions = bot.ingress.features.home.builder, bot.ingress.features.home
+    await builder.core.homes.save_place("U2", HomePlace())
     seen = []
     for _ in range(3):
         page = await builder.build_home("U2")
@@ -83,11 +83,11 @@ async def test_pages_are_turned_by_their_buttons_and_nothing_else(redis: Redis) 
         onward = next(one for one in page.sections[0].buttons if one.action == "turn")
         assert await actions.handle_press(HomePress(id="t", person="U2", action="turn", value=onward.value)) is None
     assert len({title for titles in seen for title in titles}) == 3 * PAGE
-    before = await builder.homes.load_place("U2")
+    before = await builder.core.homes.load_place("U2")
     for odd in ("", "tasks", "tasks.-5", "tasks.x", "v.3", "decisions.5", "tasks.９"):
         await actions.handle_press(HomePress(id="t", person="U2", action="turn", value=odd))
-    assert await builder.homes.load_place("U2") == before
-    assert await builder.homes.load_place("U1") is None, "each turns their own"
+    assert await builder.core.homes.load_place("U2") == before
+    assert await builder.core.homes.load_place("U1") is None, "each turns their own"
 
 
 TEXTS = st.text(max_size=400)
@@ -128,7 +128,7 @@ async def test_every_dialog_of_home_is_one_slack_takes_and_says_what_it_is(redis
     await bot.engine.add_delegation(
         Delegation(id="D1", person="U1", deputy="U5", start=bot.today(), end=later), bot.today()
     )
-    actions = bot.ingress.home_actions
+    actions = bot.ingress.features.home
     values = {"urge": "E-0001", "withdraw": "E-0001", "end_absence": "D1", "decisions": "0"}
     for person, language in (("U1", "zh"), ("U5", "en")):
         for action in ("urge", "withdraw", "end_absence", "set_absence", "settings", "decisions", "open"):
@@ -148,7 +148,7 @@ async def test_nothing_is_offered_that_the_engine_cannot_do(redis: Redis, kind: 
     """Another engine knows no stand-ins, and withdraws nothing that is approved."""
     async with world_of(kind) as world:
         bot = Bot(redis, engine=world.engine)
-        builder, actions = bot.ingress.home_builder, bot.ingress.home_actions
+        builder, actions = bot.ingress.features.home.builder, bot.ingress.features.home
         waiting, ended = await world.start(), await world.start(process="spend", form=DESK)
         await world.decide(await world.task(ended.request), LI, "approve")
         page = await builder.build_home("U1")
@@ -161,7 +161,7 @@ async def test_nothing_is_offered_that_the_engine_cannot_do(redis: Redis, kind: 
 
 async def test_the_control_here_both_are_offered(redis: Redis) -> None:
     bot = Bot(redis)
-    builder = bot.ingress.home_builder
+    builder = bot.ingress.features.home.builder
     await bot.engine.start_request("expense", {**TAXI, "amount": "31"}, "U1", "taxi", bot.today())
     command = DecideCommand(task="E-0001-1", actor="U2", decision=Decision.APPROVE)
     await bot.engine.execute_command(command, "yes", bot.today())
@@ -193,12 +193,12 @@ class Board:
 )
 async def test_what_the_store_interrupts_is_renewed_later(redis: Redis, failure: Exception, again: bool) -> None:
     bot, board = Bot(redis), Board()
-    builder = bot.ingress.home_builder
+    builder = bot.ingress.features.home.builder
     limits = RateLimiter(bot.redis, bot.keys)
-    refresher = HomeRefresher(builder=builder, homes=builder.homes, publish=board.publish_home, limits=limits)
-    await builder.homes.save_place("U1", HomePlace())
+    refresher = HomeRefresher(builder=builder, homes=builder.core.homes, publish=board.publish_home, limits=limits)
+    await builder.core.homes.save_place("U1", HomePlace())
     for person in ("U1", "U2"):
-        await builder.homes.mark_person(person)
+        await builder.core.homes.mark_person(person)
     board.failing.append(failure)
     if again:
         with pytest.raises(StoreUnavailableError):
@@ -206,4 +206,4 @@ async def test_what_the_store_interrupts_is_renewed_later(redis: Redis, failure:
         await bot.redis.delete(bot.keys.build_key(bot.keys.get_partition("U1"), "home_turn", "U1"))
     await refresher.refresh_changed_homes()
     assert board.shown == (["U1"] if again else []), "only who has theirs open; what Slack refuses is not repeated"
-    assert await builder.homes.take_changed_people(9) == []
+    assert await builder.core.homes.take_changed_people(9) == []

@@ -1,0 +1,181 @@
+"""The one interface between the bot and its features: what a feature is given, and what it may add. The bot works
+without any of them; which there are stands in `bot.features.shipped`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from redis.asyncio import Redis
+
+from bot.agent.events import RunStep
+from bot.agent.model import Model
+from bot.agent.prices import PriceTable
+from bot.approvals.delivery import CardDelivery
+from bot.approvals.lifecycle import ApprovalLifecycle
+from bot.approvals.refusals import PressRefuser
+from bot.chat.messages import (
+    Channel,
+    ChatDirectory,
+    Click,
+    HomeAnswer,
+    HomeDialog,
+    HomePress,
+    HomeSubmission,
+    HomeView,
+    Place,
+    Post,
+    SuggestedPrompt,
+)  # fmt: skip
+from bot.conversation.reply import MessageDelivery
+from bot.core.clock import Clock
+from bot.core.i18n import translate
+from bot.core.records import Approval, Run, RunResult
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lease
+from bot.queue.writes import EnqueueItem, Write
+from bot.storage.approvals import ApprovalStore
+from bot.storage.history import HistoryStore
+from bot.storage.homes import HomeStore
+from bot.storage.journal import Journal
+from bot.storage.preferences import PreferenceStore
+from bot.storage.runs import RunStore
+from bot.storage.spending import UsageStore
+from tools.people.names import get_person_language
+from tools.spec import FrozenModel
+from tools.tool import Tool, ToolServices
+
+W = TypeVar("W", bound=FrozenModel)
+Writes: TypeAlias = Awaitable[Sequence[Write]]
+
+
+class FeatureSettings(Protocol):
+    """The settings that features read; what each means stands in `bot.app.settings`."""
+
+    @property
+    def advice(self) -> str: ...
+    @property
+    def steps(self) -> str: ...
+    @property
+    def morning_list(self) -> str: ...
+
+
+class Home(Protocol):
+    """What stands behind the platform's Home page."""
+
+    async def build_home(self, person: str, *, is_opened: bool) -> HomeView | None:
+        """The page; None for people who are not served. `is_opened`: its person has just opened it."""
+
+    async def handle_press(self, press: HomePress) -> HomeDialog | None:
+        """The dialog that a button opens; None: the page has changed."""
+
+    async def check_submission(self, submission: HomeSubmission) -> tuple[HomeAnswer, Sequence[EnqueueItem]]:
+        """What a submitted dialog shows next, and the items that it leads to. The platform waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Core:
+    """What features may use of the bot."""
+
+    redis: Redis
+    keys: Keys
+    chat: Channel
+    directory: ChatDirectory
+    delivery: MessageDelivery
+    runs: RunStore
+    history: HistoryStore
+    approvals: ApprovalStore
+    journal: Journal
+    spending: UsageStore
+    card_delivery: CardDelivery
+    lifecycle: ApprovalLifecycle
+    refuser: PressRefuser
+    tool_services: ToolServices
+    tools: Mapping[str, Tool]
+    model: Model
+    prices: PriceTable
+    clock: Clock
+    homes: HomeStore
+    preferences: PreferenceStore
+    publish_home: Callable[[str, HomeView], Awaitable[None]]
+    """Shows a person's Home page anew."""
+    model_name: str
+    settings: FeatureSettings
+
+    async def tell_presser(self, click: Click, key: str) -> None:
+        """Tells the person who pressed a sentence that nobody else reads."""
+        text = translate(key, await get_person_language(self.directory, click.person))
+        await self.chat.post_ephemeral(click.place, click.person, text)
+
+    async def refuse_run_press(self, click: Click, code: str) -> Sequence[Write]:
+        """Tells the person privately why their press on an answer does nothing. `code`: of the sentence `refused.…`."""
+        await self.tell_presser(click, f"refused.{code}")
+        where = {"person": click.person, "channel": click.place.channel}
+        return [self.journal.build_record_write(click.approval, "run.refused", run=click.approval, text=code, **where)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work(Generic[W]):
+    """A kind of item in a lane. Its model also stands in `bot.features.shipped.MODELS`: every process can read it."""
+
+    model: type[W]
+    handle: Callable[[Lease, W], Writes]
+    """Returns the writes of the commit that ends the item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """What a feature adds to the bot."""
+
+    work: Sequence[Work[Any]] = ()
+    presses: Mapping[str, Callable[[Lease, Click], Writes]] = field(default_factory=dict)
+    """By choice: buttons that decide nothing about a card."""
+    card_presses: Mapping[str, Callable[[Approval, Click], Writes]] = field(default_factory=dict)
+    """By choice: buttons on a card for everybody whom it concerns, which decide nothing about it."""
+    complete_answer: Callable[[Run, RunResult, Post, bool], Awaitable[Post]] | None = None
+    """Adds to an answer before it is posted. The flag: whether the answer stands where it was asked."""
+    build_step_writes: Callable[[Run, RunStep], Sequence[Write]] | None = None
+    """Writes in the commit of a step of a run."""
+    build_card_writes: Callable[[Approval], Sequence[Write]] | None = None
+    """Writes in the commit that ends the delivery of a new version of a card."""
+    list_prompts: Callable[[str], Awaitable[Sequence[SuggestedPrompt]]] | None = None
+    """What a person could write in their DM."""
+    greet: Callable[[str, Place], Awaitable[Sequence[EnqueueItem]]] | None = None
+    """Items for a person who has opened their DM."""
+    home: Home | None = None
+    jobs: Sequence[Callable[[], Awaitable[object]]] = ()
+    """What runs in every process, again and again."""
+
+
+class Features:
+    """All features, by what they add."""
+
+    def __init__(self, features: Sequence[Feature] = ()) -> None:
+        self.handlers = {work.model: work.handle for one in features for work in one.work}
+        self.presses = {choice: press for one in features for choice, press in one.presses.items()}
+        self.card_presses = {choice: press for one in features for choice, press in one.card_presses.items()}
+        self._complete = [one.complete_answer for one in features if one.complete_answer]
+        self._step_writers = [one.build_step_writes for one in features if one.build_step_writes]
+        self.home = next((one.home for one in features if one.home), None)
+        self.jobs = [job for one in features for job in one.jobs]
+        self._prompt_listers = [one.list_prompts for one in features if one.list_prompts]
+        self._greeters = [one.greet for one in features if one.greet]
+        self._card_writers = [one.build_card_writes for one in features if one.build_card_writes]
+
+    async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+        for complete in self._complete:
+            post = await complete(run, result, post, is_here)
+        return post
+
+    def build_step_writes(self, run: Run, step: RunStep) -> list[Write]:
+        return [write for build in self._step_writers for write in build(run, step)]
+
+    def build_card_writes(self, approval: Approval) -> list[Write]:
+        return [write for build in self._card_writers for write in build(approval)]
+
+    async def list_prompts(self, person: str) -> list[SuggestedPrompt]:
+        return [prompt for list_some in self._prompt_listers for prompt in await list_some(person)]
+
+    async def greet(self, person: str, place: Place) -> list[EnqueueItem]:
+        return [item for greet in self._greeters for item in await greet(person, place)]

@@ -1,0 +1,101 @@
+"""The two buttons under an answer: what its readers think of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+from typing import Literal
+
+from redis.asyncio import Redis
+
+from bot.chat.messages import Click, FeedbackButtons, Post
+from bot.conversation.progress import is_small_talk
+from bot.core.i18n import translate
+from bot.core.records import Run, RunResult
+from bot.features.contract import Core, Feature
+from bot.queue.keys import Keys
+from bot.queue.lanes import Lease
+from bot.queue.writes import HSet, Write
+from bot.redis.connect import translate_redis_errors
+from bot.storage.spending import RETENTION_DAYS
+
+Rating = Literal["good", "bad"]
+CHOICES: Mapping[str, Rating] = {"feedback_good": "good", "feedback_bad": "bad"}
+
+
+def build(core: Core) -> Feature:
+    record = partial(record_feedback, core, FeedbackStore(core.redis, core.keys))
+    return Feature(presses=dict.fromkeys(CHOICES, record), complete_answer=add_buttons)
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What one person thinks of an answer."""
+
+    rating: Rating
+    day: date
+    """The company's day on which it was counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackStore:
+    """What people think of answers, by run. Kept as long as what was spent."""
+
+    redis: Redis
+    keys: Keys
+
+    def _build_feedback_key(self, run: str) -> str:
+        return self.keys.build_key(self.keys.get_partition(run), "feedback", run)
+
+    async def load_feedback(self, run: str) -> Mapping[str, Feedback]:
+        """By person. Raises StoreUnavailableError."""
+        with translate_redis_errors():
+            fields: dict[str, str] = await self.redis.hgetall(self._build_feedback_key(run))  # type: ignore[assignment]
+        stored = {person: text.partition(" ") for person, text in fields.items()}
+        return {
+            person: Feedback("good" if rating == "good" else "bad", date.fromisoformat(day))
+            for person, (rating, _, day) in stored.items()
+        }
+
+    def build_feedback_write(self, run: str, person: str, feedback: Feedback) -> HSet:
+        text = f"{feedback.rating} {feedback.day.isoformat()}"
+        return HSet(self._build_feedback_key(run), {person: text}, ttl_ms=RETENTION_DAYS * 24 * 3_600_000)
+
+
+async def add_buttons(run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+    if result.stop_reason or is_small_talk(run, result):
+        return post
+    good, bad = (translate(f"feedback.label_{rating}", run.language) for rating in CHOICES.values())
+    return replace(post, feedback=FeedbackButtons(run.id, good, bad))
+
+
+async def record_feedback(core: Core, store: FeedbackStore, lease: Lease, click: Click) -> Sequence[Write]:
+    """Keeps what the presser thinks now, in place of what they thought before, and thanks them privately."""
+    run, rating = await core.runs.load_run(click.approval), CHOICES[click.choice]
+    caller = await core.directory.find_caller(click.person)
+    if run is None or caller is None or not _can_rate(run, click):
+        await core.tell_presser(click, "refused.stranger" if caller is None else "feedback.gone")
+        return []
+    earlier = (await store.load_feedback(run.id)).get(click.person)
+    writes: list[Write] = []
+    if earlier is None or earlier.rating != rating:
+        today = core.spending.get_company_day()
+        counted = [(today, rating, 1), *([(earlier.day, earlier.rating, -1)] if earlier else [])]
+        place = {"person": click.person, "channel": click.place.channel}
+        writes = [
+            store.build_feedback_write(run.id, click.person, Feedback(rating, today)),
+            *core.spending.build_feedback_writes(lease.lane, click.person, run.state.model, counted),
+            core.journal.build_record_write(lease.lane, "feedback", run=run.id, text=rating, **place),
+        ]
+    await core.tell_presser(click, f"feedback.{rating}")
+    return writes
+
+
+def _can_rate(run: Run, click: Click) -> bool:
+    """Whether the answer stands there: for its reader in a DM, for everybody in a channel."""
+    place = run.message.place
+    if click.place.channel == place.channel:
+        return not place.direct or click.person == run.message.person
+    return click.place.direct and click.person == run.message.person

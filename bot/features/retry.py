@@ -1,0 +1,73 @@
+"""The *Try again* button on a stop message: runs the same message once more, in a new run, once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from bot.chat.messages import Button, Click, Post
+from bot.conversation.progress import render_receipt
+from bot.core.errors import ChatError
+from bot.core.i18n import translate
+from bot.core.records import Run, RunResult, RunStatus
+from bot.core.work_items import MessageReceived
+from bot.features.contract import Core, Feature
+from bot.queue.lanes import Lease, RetryLater
+from bot.queue.writes import EnqueueItem, Write
+
+CHOICE = "anew"
+END_WAIT_MS = 500
+"""How long a press waits that comes before the end of its run is stored."""
+
+
+def build(core: Core) -> Feature:
+    return Feature(presses={CHOICE: partial(retry_message, core)}, complete_answer=add_button)
+
+
+async def add_button(run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+    if not result.stop_reason:
+        return post
+    button = Button(label=translate("choice.retry", run.language), choice=CHOICE, approval=run.id, version=1)
+    return replace(post, buttons=(*post.buttons, button))
+
+
+async def retry_message(core: Core, lease: Lease, click: Click) -> Sequence[Write]:
+    """Runs the message again. Refuses everybody but its author, and refuses once the conversation has gone on."""
+    run = await core.runs.load_run(click.approval)
+    if run is not None and run.status is RunStatus.RUNNING and run.result is not None:
+        raise RetryLater(END_WAIT_MS, "the stop is said and not yet written")
+    if await core.directory.find_caller(click.person) is None:
+        return await core.refuse_run_press(click, "stranger")
+    latest = await core.history.load_latest_run(run.message.place.conversation) if run else ""
+    refusal = find_refusal(run, click.person, latest)
+    if run is None or refusal:
+        return await core.refuse_run_press(click, refusal)
+    message = run.message.model_copy(update={"id": f"anew:{run.id}"})
+    place = message.place
+    if click.card is not None and run.result is not None:
+        text = f"{run.result.text}\n{translate('stopped.anew', run.language)}"
+        in_channel = not place.direct and click.card.channel == place.channel
+        with contextlib.suppress(ChatError):
+            await core.chat.update_message(click.card, Post(text, receipt=render_receipt(run, in_channel=in_channel)))
+    run.retry_press = click.id
+    return [
+        *core.runs.build_save_writes(run),
+        EnqueueItem(place.conversation, message.id, MessageReceived(message=message).model_dump_json()),
+        core.journal.build_record_write(
+            place.conversation, "run.anew", run=run.id, person=message.person, channel=place.channel
+        ),
+    ]
+
+
+def find_refusal(run: Run | None, person: str, latest: str) -> str:
+    """Why this person may not retry the message of this run; empty: they may. `latest`: the last run of the
+    conversation. A person who has written something since then has moved on and gets no retry."""
+    if run is None or run.status is not RunStatus.STOPPED:
+        return "gone"
+    if run.retry_press:
+        return "anew_already"
+    if latest != run.id:
+        return "anew_stale"
+    return "" if person == run.message.person else "not_writer"

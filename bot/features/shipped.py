@@ -1,0 +1,30 @@
+"""The features, in their order: the buttons under an answer stand in it. Take a line out, and the bot works without
+that feature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bot.core.work_items import MessageChanged
+from bot.features import approver_question, changed_messages, diagrams, feedback, home, retry, suggestions, welcome
+from bot.features.contract import Core, Feature
+from tools.spec import FrozenModel
+
+FEATURES: tuple[Callable[[Core], Feature], ...] = (
+    retry.build,
+    feedback.build,
+    approver_question.build,
+    changed_messages.build,
+    diagrams.build,
+    suggestions.build,
+    welcome.build,
+    home.build,
+)
+MODELS: Sequence[type[FrozenModel]] = (
+    MessageChanged,
+    diagrams.RenderDiagram,
+    suggestions.DraftSuggestion,
+    suggestions.ShowSuggestion,
+    welcome.WelcomePerson,
+)
+"""The items of features. Every process can read them: without its feature an item ends without an effect."""
