@@ -1,4 +1,4 @@
-"""`python -m bot`: the same as `countersign`."""
+"""`python -m bot`, another way to run `countersign`."""
 
 from bot.cli import main
 

@@ -1,5 +1,5 @@
-"""Describes who approves what, in words for the model, from the policy rows of the forms and of the policy file.
-Guidance only: the engine itself works out who decides a request, and the card shows it."""
+"""Describes who approves what, in words for the model, from the policy rows of the forms and of the policy file. The
+text is guidance only: the engine works out who decides a request, and the card shows that."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from tools.workflow.process.forms import Form
 from tools.workflow.process.policy import PeopleSelector, PolicyRow
 
 MAX_LENGTH = 3_000
-"""Most characters. The text says if more is left out."""
+"""Longest text, in characters. If rows are left out, the text says so."""
 
 
 def describe_policies(forms: Iterable[Form], rows: Sequence[PolicyRow] = ()) -> str:
-    """`rows`: those of the policy file, which come first. Empty if no row says anything."""
+    """Describe the policy rows in one line each. `rows` are those of the policy file and come first. Return an empty
+    text if no row says anything."""
     lines = [line for form in forms for line in _describe_form(form, [row for row in rows if row.process == form.key])]
     shown_lines = list[str]()
     for line in lines:

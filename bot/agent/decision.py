@@ -1,4 +1,4 @@
-"""What a reply asks for, whatever its reply format."""
+"""The decision that a model's reply contains, in any reply format."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class ToolCallRequest:
     args: dict[str, Any]
     reason: str
     is_guess: bool = False
-    """The call was malformed and read as what it most likely means. Good enough to look something up."""
+    """The call was malformed and was read as its most likely meaning. A guess may look something up, but do no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls:
     did: ClassVar[str] = "act"
-    """The name in the run's record; so with the other three."""
+    """The name of this decision in the run's record. The other three have one too."""
     calls: tuple[ToolCallRequest, ...]
     provider_details: str = ""
     """Details that the model's endpoint may want back with the results (`bot.agent.provider_details`)."""
     is_leak: bool = False
-    """The model wrote them as text, as another program does, and did not call."""
+    """Whether the model wrote the calls as text, in another program's syntax, instead of calling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,29 @@ class FinalAnswer:
 
 
 REPLY_MAX = 4_000
-"""How much of an unusable reply the model sees again, in characters."""
+"""Characters of an unusable reply that the model sees again."""
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedReply:
-    """A reply that cannot be used, and what the model is told about it."""
+    """A reply that cannot be used, with the problem as the model is told it."""
 
     did: ClassVar[str] = "malformed"
 
     problem: str
     prose: str = ""
-    """The text, if the reply is nothing but words and names no tool. A model that has been told the format and again
-    replies in such words means them as the answer."""
+    """The text, if the reply consists of words only and names no tool. A model that knows the format and replies in
+    such words again means them as the answer."""
     is_leak: bool = False
-    """A call stood in it as text, as another program writes it."""
+    """Whether the reply contained a call as text, in another program's syntax."""
     reply: str = ""
-    """What the model wrote, up to `REPLY_MAX` characters: the next request shows it before its error. Empty if it holds
-    a call or a mark that the model would imitate."""
+    """The model's own text, up to `REPLY_MAX` characters. The next request shows it before its error. Empty if the text
+    holds a call or a mark that the model would imitate."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContentFiltered:
-    """The endpoint's content filter withheld the reply. A retry gives the same."""
+    """The endpoint's content filter withheld the reply. A retry would be withheld too."""
 
     did: ClassVar[str] = "withheld"
 

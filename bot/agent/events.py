@@ -1,4 +1,4 @@
-"""The events of a run for its caller: a step, an end, a pause, a stop."""
+"""The events of a run for its caller: steps finished, run finished, paused or stopped."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ CALL_MISTAKES = frozenset(
         *("missing_field", "bad_choice", "bad_date", "bad_number", "bad_days"),
     }
 )
-"""Errors of the call itself. The journal has them, and the model fixes them or asks; people do not see them."""
+"""Errors of the call itself. The journal has them, and the model fixes them or asks. People do not see them."""
 ERROR_MAX = 300
 """Characters of an error in the journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStep:
-    """One finished or waiting call, for the people who follow the run."""
+    """One finished or waiting call, for people who follow the run."""
 
     call: CallRecord
     note: TextRef
     title: TextRef | None = None
-    """What a waiting call would do, in the words of its card."""
+    """The action that a waiting call proposes, in the words of its card."""
     people: tuple[str, ...] = ()
-    """Ids of the people whom a name may mean, if the person has to choose."""
+    """Ids of the people that a name may mean, if the person has to choose."""
     privacy: Privacy = Privacy.PRIVATE
-    """The privacy of its result, or of what the run had seen before."""
+    """Privacy of the call's result, or of the data that the run had seen before."""
     error: str = ""
     """Error code, if it failed."""
     error_message: str = ""
-    """The error message that the model got; for administrators."""
+    """The error message that the model got. Only administrators see it."""
     receipt_line: ReceiptLine | None = None
-    """What the call did, or may have done, without a press."""
+    """The action that the call did, or may have done, without a press."""
 
     @property
     def is_call_mistake(self) -> bool:
-        """True if the model only called it wrongly, which people cannot fix."""
+        """Return whether the model only called the tool wrongly, which people cannot fix."""
         return self.error in CALL_MISTAKES
 
 
@@ -54,12 +54,12 @@ class StepsFinished:
 class RunFinished:
     text: str
     unverified: tuple[str, ...] = ()
-    """The parts that are still unsupported after the model was told."""
+    """Parts of the answer that are still unsupported after the model was told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPaused:
-    """A gated call waits for a person: which card goes to whom."""
+    """A gated call waits for a person. The proposal says which card goes to whom."""
 
     call: CallRecord
     proposal: Proposal
@@ -71,14 +71,15 @@ class RunPaused:
 class RunStopped:
     reason: StopReason
     endpoint_message: str = ""
-    """The message of the model's endpoint, for administrators."""
+    """The error message of the model's endpoint, for administrators."""
 
 
 RunEvent = StepsFinished | RunFinished | RunPaused | RunStopped
 
 
 def build_step(call: CallRecord, result: ToolResult, caller: str) -> RunStep:
-    """A call in the words of its card or its result. A reader who does not decide gets their own title of the card."""
+    """Describe a call in the words of its card or its result. A reader who does not decide gets a card title of their
+    own."""
     if isinstance(result, ToolError):
         return RunStep(
             call=call,

@@ -13,26 +13,26 @@ from bot.core.errors import NEEDS_ADMINISTRATOR, ModelRejectedError, ModelUnavai
 log = logs.get_logger(__name__)
 
 DOWN_S, DOWN_MAX_S = 15.0, 300.0
-"""How long an unreachable model is not asked again: the first value, or as long as it demands, up to the second (s). If
-an administrator has to fix something, the second."""
+"""How long an unreachable model is not asked again (s): as long as it demands, at least the first value, at most the
+second. If an administrator has to fix something, the pause is the second value."""
 NEVER_DOWN = float("-inf")
-"""Never known to be down."""
+"""Value of `primary_down_until` while the first model is not known to be down."""
 FIRST_SHARE = 2 / 3
-"""The first model's part of a call's time: if it hangs, the rest is enough for the second."""
+"""The first model's share of a call's time. If the first model hangs, the rest is enough for the second."""
 
 
 @dataclass(slots=True, kw_only=True)
 class FallbackModel:
-    """Asks the first model. If it is down after its tries, asks the second, and for a while asks only the second. Then
-    one call tests the first model, while all others still go to the second. A *refusal* of the first is an answer and
-    does not go to the second. Each process finds out for itself."""
+    """Asks the first model. If it is down after its retries, asks the second, and for a while the second only. After
+    that, one call tests the first model, while all others still go to the second. A *refusal* of the first model is an
+    answer and does not go to the second. Each process finds out for itself that a model is down."""
 
     first: Model
     second: Model
     clock: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
-    """Seconds, monotonic."""
+    """Monotonic clock, in seconds."""
     primary_down_until: float = field(default=NEVER_DOWN, init=False)
-    """The first model counts as down until then, by `clock`."""
+    """Time until which the first model counts as down, by `clock`."""
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         began, why = self.clock(), "still down"
@@ -52,7 +52,7 @@ class FallbackModel:
 
     async def _request_from_first(self, messages: Sequence[str], extra: str, timeout_s: float) -> ModelReply:
         if self.primary_down_until > NEVER_DOWN:
-            self.primary_down_until = self.clock() + timeout_s  # the other calls wait for this one's result
+            self.primary_down_until = self.clock() + timeout_s  # the other calls wait for this call's result
         try:
             reply = await self.first.request_reply(messages, extra, timeout_s=timeout_s)
         except ModelUnavailableError as down:

@@ -1,4 +1,5 @@
-"""Removes what only code writes (receipts, marks, events) from a model's text: a model may copy what it has read."""
+"""Removes lines that only code writes (receipts, marks, events) from a model's text. A model may copy what it has
+read."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _END = re.compile(r"[<＜][ \t]{0,4}+[/／][ \t]{0,4}+event[ \t]{0,4}+[>＞]", r
 
 
 def cut_imitations(text: str) -> str:
-    """The text without lines and marks that look like ours; unchanged if there are none."""
+    """Return the text without lines and marks that look like ours. Return the text unchanged if there are none."""
     found = _cut_event_imitations(text)
     lines = [_INLINE.sub("", line) for line in found.split("\n") if not _LINE.match(line)]
     cut = "\n".join(lines)
@@ -31,7 +32,8 @@ def cut_imitations(text: str) -> str:
 
 
 def _cut_event_imitations(text: str) -> str:
-    """Removes an event from its start to the end of its paragraph, because nothing marks its end."""
+    """Remove each imitated event, from its start to the next closing tag. Without one, remove it to the end of its
+    paragraph or of the text."""
     pieces, at, ends = list[str](), 0, [found.end() for found in _END.finditer(text)][::-1]
     while (opening := _EVENT.search(text, at)) is not None:
         pieces.append(text[at : opening.start()])

@@ -1,7 +1,7 @@
-"""Limits of a run. Every limit ends the run with a reason that people are told; none is silent.
+"""Limits of a run. Every limit ends the run with a reason that people are told. None is silent.
 
-The defaults for repetition and failures come from recorded episodes: the same action with the same result three times,
-or five failures in a row, never led to success; three failures in a row sometimes did."""
+The defaults for repetition and failures come from recorded episodes. An action with the same result three times,
+or five failures in a row, never led to success. Three failures in a row sometimes did."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bot.core.run_state import LATE_REPLIES, RunState
 
 
 class StopReason(StrEnum):
-    """Why a run stopped before an answer. People read the sentence `stopped.<reason>`."""
+    """The reason why a run stopped before an answer. People read the sentence `stopped.<reason>`."""
 
     STEPS = "steps"
     CALLS = "calls"
@@ -39,13 +39,13 @@ class RunHalted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RemainingBudget:
-    """The rest of a person's daily budget, as the totals that a run may reach."""
+    """The rest of a person's daily budget, as totals that a run may reach."""
 
     tokens: int | None = None
     cost: Decimal | None = None
 
     def require_budget_left(self, state: RunState) -> None:
-        """Raises `RunHalted` if no further reply may be requested."""
+        """Raise `RunHalted` if no further reply may be requested."""
         over = self.tokens is not None and state.total_tokens >= self.tokens
         if over or (self.cost is not None and state.cost >= self.cost):
             raise RunHalted(StopReason.BUDGET)
@@ -53,26 +53,26 @@ class RemainingBudget:
 
 @dataclass(frozen=True, slots=True)
 class DailyBudget:
-    """What one person's messages may use of the model in a day. None: no limit.
+    """The model usage that one person's messages may cause in a day. None means no limit.
 
-    Before every reply it is checked against the usage at the run's start or last resume, so one run exceeds it by less
-    than one reply. Parallel runs of one person in different conversations do not see each other: together they exceed
-    it by at most what each may use (`RunLimits.tokens`)."""
+    The budget is checked before every reply, against the usage at the run's start or last resume. One run therefore
+    exceeds it by less than one reply. Parallel runs of one person in different conversations do not see each other.
+    Together they exceed the budget by at most what each may use (`RunLimits.tokens`)."""
 
     tokens: int | None = None
-    """In and out."""
+    """Input and output tokens."""
     money: Decimal | None = None
-    """In the currency of the prices."""
+    """Cost in the currency of the prices."""
 
     def __bool__(self) -> bool:
         return self.tokens is not None or self.money is not None
 
     def is_used_up(self, tokens: int, cost: Decimal) -> bool:
-        """True if today's usage has reached the budget."""
+        """Return whether today's usage has reached the budget."""
         return (self.tokens is not None and tokens >= self.tokens) or (self.money is not None and cost >= self.money)
 
     def compute_remaining_budget(self, tokens: int, cost: Decimal, state: RunState) -> RemainingBudget:
-        """The totals that a run may reach, given its person's usage today."""
+        """Compute the totals that a run may reach, given its person's usage today."""
         return RemainingBudget(
             None if self.tokens is None else self.tokens - tokens + state.total_tokens,
             None if self.money is None else self.money - cost + state.cost,
@@ -82,31 +82,31 @@ class DailyBudget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
     steps: int = 12
-    """Replies of the model that act."""
+    """Most replies of the model that act."""
     calls: int = 20
-    """Tool calls."""
+    """Most tool calls."""
     calls_per_reply: int = 8
     tokens: int = 200_000
-    """In and out, over all replies of a run, as the endpoint counts them. If it does not count, only `steps` limits the
-    run."""
+    """Most input and output tokens over all replies of a run, as the endpoint counts them. If the endpoint does not
+    count, only `steps` limits the run."""
     active_s: float = 180.0
-    """Running time of a turn (s); waiting for people does not count."""
+    """Longest running time of a turn (s). Waiting for people does not count."""
     reply_s: float = 60.0
     """Longest model call (s)."""
     format_retries: int = 2
-    """Malformed replies per step that are answered with their error; one more ends the run."""
+    """Malformed replies per step that are answered with their error. One more ends the run."""
     same_results: int = 3
-    """How often the same call with the same result ends the run. One time earlier, the model is told."""
+    """How many times the same call with the same result ends the run. The model is told one time earlier."""
     cycles: int = 3
     """Longest cycle of replies (A B A B, A B C A B C: the same calls with the same results) that ends the run after its
     second round. The model was told at its first repeated call."""
     failures: int = 5
-    """Failed calls in a row."""
+    """Failed calls in a row that end the run."""
     late: int = 3
-    """Late replies in a row: a model that is always too slow is not asked for ever."""
+    """Late replies in a row that end the run, so that a model which is always too slow is not asked for ever."""
 
     def require_step_allowed(self, state: RunState) -> None:
-        """Raises `RunHalted` if the run may not take another step."""
+        """Raise `RunHalted` if the run may not take another step."""
         if state.steps >= self.steps:
             raise RunHalted(StopReason.STEPS)
         if state.tool_calls >= self.calls:
@@ -118,7 +118,7 @@ class RunLimits:
         self.require_tokens_left(state)
 
     def require_tokens_left(self, state: RunState) -> None:
-        """Raises `RunHalted` if no further reply may be requested."""
+        """Raise `RunHalted` if no further reply may be requested."""
         if state.total_tokens >= self.tokens:
             raise RunHalted(StopReason.TOKENS)
 
@@ -126,13 +126,13 @@ class RunLimits:
         return self.active_s - state.active_ms / 1000
 
     def count_repeated_call(self, state: RunState, made: str) -> None:
-        """Counts a call with its result, by their fingerprint. Raises `RunHalted` at the limit."""
+        """Count a call with its result, by their fingerprint. Raises `RunHalted` at the limit."""
         state.result_counts[made] = state.result_counts.get(made, 0) + 1
         if state.result_counts[made] >= self.same_results:
             raise RunHalted(StopReason.REPETITION)
 
     def count_late_reply(self, state: RunState, cause: ModelFailureCause) -> None:
-        """Counts a missing reply if it took too long. Raises `RunHalted` at the limit."""
+        """Count a missing reply if it took too long. Raises `RunHalted` at the limit."""
         if cause is not ModelFailureCause.TIMEOUT:
             return
         state.result_counts[LATE_REPLIES] = state.result_counts.get(LATE_REPLIES, 0) + 1
@@ -140,8 +140,8 @@ class RunLimits:
             raise RunHalted(StopReason.TIME)
 
     def count_reply_cycle(self, state: RunState, reply: str) -> None:
-        """Counts a reply, by the fingerprints of its calls and results. A reply without any waits for a button and is
-        new. Raises `RunHalted` after the second round of a cycle."""
+        """Count a reply, by the fingerprints of its calls and results. An empty text means that the reply waits for a
+        button, and starts the count anew. Raises `RunHalted` after the second round of a cycle."""
         state.recent_steps = [*state.recent_steps, reply][-2 * self.cycles :] if reply else []
         for turn in range(2, self.cycles + 1):
             last = state.recent_steps[-turn:]

@@ -1,8 +1,8 @@
-"""Think → act → observe. Knows no platform and no Redis.
+"""The loop of thinking, acting and observing. The loop knows no platform and no Redis.
 
 `AgentLoop.run` yields `StepsFinished` after every reply that acted, and ends with exactly one of `RunFinished`,
-`RunPaused`, `RunStopped`. The `RunState` holds everything needed to go on in another process; the caller stores it
-after each event."""
+`RunPaused` and `RunStopped`. The `RunState` holds everything needed to continue in another process. The caller stores
+it after each event."""
 
 from __future__ import annotations
 
@@ -74,19 +74,18 @@ DOUBT = (
 
 
 MAX_LEAKS = 2
-"""After so many calls that were written as text a run changes to the text format."""
+"""Calls written as text after which a run changes to the text format."""
 
 
 async def ignore_leaks(model: str) -> None:
-    """Remembers nothing."""
+    """Remember nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepContext:
-    """What a run takes through the loop."""
+    """Everything that a run takes through the loop."""
 
     run_id: str
-    """Its id."""
     head: list[str]
     """Rules and history, as JSON, before the run's own messages."""
     state: RunState
@@ -105,22 +104,22 @@ class AgentLoop:
     _: KW_ONLY
     limits: RunLimits = field(default_factory=RunLimits)
     clock: Clock = field(default_factory=Clock)
-    """Stamps replies and results."""
+    """Clock that stamps replies and results."""
     read_timer_s: Callable[[], float] = field(default=lambda: asyncio.get_running_loop().time())
-    """Monotonic."""
+    """Monotonic clock, in seconds."""
     formats: Sequence[ReplyFormat] = (NativeFormat(),)
-    """New runs use the first format; the others are for runs that began in them."""
+    """Known reply formats. New runs use the first. The others are for runs that began in them."""
     reraised: tuple[type[Exception], ...] = (CountersignError,)
-    """Exceptions of a tool that end the delivery instead of the call: Redis is away, the lane is lost."""
+    """Exceptions of a tool that end the delivery instead of the call: Redis cannot be reached, or the lane is lost."""
     prices: PriceTable = field(default_factory=PriceTable)
     server_tools: Mapping[str, Tool] = field(default_factory=dict)
-    """Further tools by name, of servers: they come and go while the bot runs."""
+    """Further tools by name, of servers, which come and go while the bot runs."""
     max_offered_tools: int = 30
-    """Most tools offered to a run. If there are more, those that fit the conversation best."""
+    """Most tools offered to a run. If there are more, those that fit the conversation best are offered."""
     remember_leaks: Callable[[str], Awaitable[None]] = ignore_leaks
-    """Is given the name of a model that has written several calls of one run as text."""
+    """Called with the name of a model that has written several calls of one run as text."""
     start_tools: StartTools = field(default_factory=StartTools)
-    """The start tools of the processes, refreshed by whoever starts a run."""
+    """The start tools of the processes. The caller that starts a run refreshes them."""
     executor: ToolExecutor = field(init=False, repr=False)
     selector: ToolSelector = field(init=False, repr=False)
 
@@ -139,15 +138,15 @@ class AgentLoop:
         )
 
     def get_reply_format(self, state: RunState) -> ReplyFormat:
-        """The reply format of a run: it keeps the one that it began with."""
+        """Return the reply format of a run, which keeps the format that it began with."""
         return next((style for style in self.formats if style.name == state.style), self.formats[0])
 
     def render_instructions(self, state: RunState) -> str:
-        """The instructions for replies to a run's model."""
+        """Render the instructions for replies to a run's model."""
         return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools).instructions
 
     def describe_server_tools(self, state: RunState) -> str:
-        """The description of server tools, if the model gets it in a message."""
+        """Return the description of server tools, if the model gets it in a message."""
         return self.selector.get_tool_prompt(self.get_reply_format(state), state.offered_tools).server_tools
 
     async def run(
@@ -161,9 +160,11 @@ class AgentLoop:
         remaining_budget: RemainingBudget | None = None,
         check_proposal: ProposalCheck = allow_any_proposal,
     ) -> AsyncGenerator[RunEvent, None]:
-        """Goes on from `state`. `head`: rules and history as JSON, before the run's own messages; `sources`: what else
-        may support an answer; `remaining_budget`: the rest of the person's day; `check_proposal`: looks at proposals
-        before they become cards. `ModelUnavailableError` passes through."""
+        """Continue the run from `state`.
+
+        `head` holds rules and history as JSON, before the run's own messages. `sources` are further texts that may
+        support an answer. `remaining_budget` is the rest of the person's daily budget. `check_proposal` checks
+        proposals before they become cards. `ModelUnavailableError` passes through."""
         context = StepContext(
             run_id=run_id,
             head=list(head),
@@ -207,8 +208,8 @@ class AgentLoop:
             state.active_ms += int((self.read_timer_s() - began) * 1000)
 
     async def _request_usable_decision(self, context: StepContext, *more: str) -> ToolCalls | FinalAnswer:
-        """One usable decision. A malformed reply and its error go into this request only and are never stored; nor is
-        `more`."""
+        """Request one usable decision. A malformed reply and its error go into this request only and are never stored.
+        `more` is not stored either."""
         wrong: list[str] = []
         for _ in range(self.limits.format_retries + 1):
             decision = await self._request_decision(context, [*more, *wrong])
@@ -216,7 +217,7 @@ class AgentLoop:
                 raise RunHalted(StopReason.FILTERED)
             if not isinstance(decision, MalformedReply):
                 return decision
-            if wrong and decision.prose:  # told the format once, and words again: they are the answer
+            if wrong and decision.prose:  # after one correction, words again are the answer
                 return FinalAnswer(decision.prose)
             context.state.malformed += 1
             wrong = [_build_loop_note(f"Your last reply could not be used: {decision.problem}")]
@@ -225,9 +226,9 @@ class AgentLoop:
         raise RunHalted(StopReason.MALFORMED)
 
     async def _ground_answer(self, context: StepContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
-        """The answer after a check of its support. Once per run the model is told what nothing supports, or that it has
-        called nothing for what the person wants. What is still unsupported then is marked. If the model returns nothing
-        more, its first answer stands."""
+        """Check the support of an answer. Once per run, the model is told what nothing supports, or that it has called
+        nothing for what the person wants. Parts that are still unsupported then are marked. If the model returns
+        nothing more, its first answer stands."""
         state = context.state
         answer = FinalAnswer(show_invisible(answer.text))
         found = await self._check_answer(context, answer)
@@ -249,8 +250,8 @@ class AgentLoop:
     async def _request_correction(
         self, context: StepContext, answer: FinalAnswer, found: GroundingFindings
     ) -> ToolCalls | FinalAnswer:
-        """The model's corrected answer, from a short request without tools; if it wants to call one, from a full
-        request. Raises `RunHalted`, `ModelRejectedError`."""
+        """Request a corrected answer, by a short request without tools. If the model wants to call a tool, a full
+        request follows. Raises `RunHalted`, `ModelRejectedError`."""
         state, style = context.state, self.get_reply_format(context.state)
         reply, at_ms, ms = await self._request_timed_reply(
             context, [], build_correction_request(answer.text, found), ""
@@ -264,7 +265,7 @@ class AgentLoop:
         return FinalAnswer(text) if text else answer
 
     async def _request_decision(self, context: StepContext, more: Sequence[str]) -> Decision:
-        """The decision in the next reply. `more`: messages after all of the run's own."""
+        """Request one reply and parse its decision. `more` are messages after all of the run's own."""
         state = context.state
         style = self.get_reply_format(state)
         has_text = any(one.name == "text" for one in self.formats)
@@ -294,7 +295,7 @@ class AgentLoop:
         )
 
     def _change_to_text(self, context: StepContext) -> ReplyFormat:
-        """From now on the run is in the text format: also its head, until the next turn makes it anew."""
+        """Change the run to the text format. Its head changes too, until the next turn builds it anew."""
         context.state.style = "text"
         style = self.get_reply_format(context.state)
         messages = dump_messages([one for text in context.head for one in json.loads(f"[{text}]")])
@@ -309,7 +310,7 @@ class AgentLoop:
     async def _request_timed_reply(
         self, context: StepContext, head: list[str], own: Sequence[str], body: str
     ) -> tuple[ModelReply, int, int]:
-        """A reply, when it was requested (epoch ms), and its duration (ms). Raises `RunHalted`."""
+        """Return a reply, when it was requested (epoch ms), and its duration (ms). Raises `RunHalted`."""
         seconds_left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.state))
         self.limits.require_tokens_left(context.state)
         context.remaining_budget.require_budget_left(context.state)
@@ -318,7 +319,7 @@ class AgentLoop:
         return reply, at_ms, int((self.read_timer_s() - began) * 1000)
 
     def _refuse_guessed_calls(self, decision: Decision) -> Decision:
-        """A guessed call may look things up, but never becomes a card."""
+        """Refuse guessed calls of gated tools. A guessed call may look something up, but never becomes a card."""
         if isinstance(decision, ToolCalls):
             for call in decision.calls:
                 if call.is_guess and self.executor.is_gated(call.tool):
@@ -326,7 +327,7 @@ class AgentLoop:
         return decision
 
     async def _execute_calls(self, context: StepContext, act: ToolCalls) -> RunEvent:
-        """Runs all reading calls at once, holds the first gated call for its button, and refuses further gated ones."""
+        """Run all reading calls at once, hold the first gated call for its button, and refuse further gated ones."""
         state = context.state
         if state.tool_calls + len(act.calls) > self.limits.calls:
             raise RunHalted(StopReason.CALLS)
@@ -360,7 +361,7 @@ class AgentLoop:
     def _record_results(
         self, state: RunState, act: ToolCalls, results: Sequence[tuple[CallRecord, ToolResult]], caller: str
     ) -> RunEvent:
-        """Adds the reply and all its results to the state together, even if one of them ends the run."""
+        """Add the reply and all its results to the state together, even if one of them ends the run."""
         state.append_message(self.get_reply_format(state).build_assistant_message(act), act.provider_details)
         self._offer_found_tools(state, results)
         steps = tuple(self._build_step_with_privacy(state, call, one, caller) for call, one in results)
@@ -389,27 +390,27 @@ class AgentLoop:
         return pauses[0] if pauses else StepsFinished(steps)
 
     def _rank_result(self, made: tuple[CallRecord, ToolResult]) -> int:
-        """What was read comes first, then what waits, and last a call with consequences that was not run."""
+        """Rank results: what was read first, then what waits, last a call with consequences that was not run."""
         call, result = made
         return 1 if isinstance(result, Proposal) else 2 * self.executor.is_gated(call.tool)
 
     def _build_step_with_privacy(self, state: RunState, call: CallRecord, result: ToolResult, caller: str) -> RunStep:
-        """A call for people. From now on the run is at least as private as this result, because it has seen it."""
+        """Describe a call for people. The run has seen this result, so it becomes at least as private as the result."""
         privacy = choose_most_private(state.privacy, classify_result(self.executor.find_tool(call.tool), result))
         step = replace(build_step(call, result, caller), privacy=privacy)
         state.privacy = privacy
         return step
 
     def _offer_found_tools(self, state: RunState, results: Sequence[tuple[CallRecord, ToolResult]]) -> None:
-        """Tools that were found, or called without an offer, are offered from now on."""
+        """Offer the tools that were found, or that were called without an offer, in the rest of the run."""
         if names := [name for call, result in results for name in _list_tools_to_offer(call, result)]:
             state.offered_tools = self.selector.extend_offered_names(names, state.offered_tools)
 
     def _record_observation(
         self, state: RunState, call: CallRecord, result: ToolOutcome | ToolError, observation: str, fingerprint: str
     ) -> list[RunHalted]:
-        """Adds the observation and counts failures and repetition. Returns what ends the run, if anything.
-        `fingerprint`: of call and result."""
+        """Add the observation, and count failures and repetition. Return the halts that end the run, if any.
+        `fingerprint` is of the call and its result."""
         state.failures = state.failures + 1 if isinstance(result, ToolError) else 0
         state.append_message(self.get_reply_format(state).build_tool_message(call.model_id, observation))
         return _catch_halt(lambda: self.limits.count_repeated_call(state, fingerprint))
@@ -422,12 +423,13 @@ class AgentLoop:
         observation: dict[str, Any],
         privacy: Privacy = Privacy.PUBLIC,
     ) -> bool:
-        """Records how a gated call ended. False if it is not waiting (any more). `privacy`: of the observation."""
+        """Record how a gated call ended. Return whether the call was still waiting. `privacy` is that of the
+        observation."""
         for index, call in enumerate(state.calls):
             if call.uid == uid and call.status is CallStatus.AWAITING:
                 state.calls[index] = replace(call, status=status, ended_ms=self.clock.now_ms())
                 told = self.get_reply_format(state).build_tool_message(call.model_id, format_bounded_json(observation))
-                not_run = len(state.calls) - index - 1  # of its reply, told behind it
+                not_run = len(state.calls) - index - 1  # calls after it in its reply, whose results follow its own
                 state.messages.insert(len(state.messages) - not_run, json.dumps(told, ensure_ascii=False))
                 state.privacy = choose_most_private(state.privacy, privacy)
                 state.failures = 0
@@ -442,7 +444,7 @@ def _list_tools_to_offer(call: CallRecord, result: ToolResult) -> Sequence[str]:
 
 
 def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
-    """The reason of a check to end the run: everything in the reply is recorded first."""
+    """Return the halt that a check raises, so that everything in the reply is recorded first."""
     try:
         check()
     except RunHalted as halt:
@@ -451,7 +453,7 @@ def _catch_halt(check: Callable[[], None]) -> list[RunHalted]:
 
 
 def _remove_imitations(decision: Decision) -> Decision:
-    """An answer without what only code writes. If nothing is left, it is no answer."""
+    """Remove what only code writes from an answer. If nothing is left, the decision is no answer."""
     if isinstance(decision, MalformedReply) and decision.prose:
         return replace(decision, prose=cut_imitations(decision.prose))
     if not isinstance(decision, FinalAnswer):
@@ -461,25 +463,25 @@ def _remove_imitations(decision: Decision) -> Decision:
 
 
 def _format_unusable_reply(reply: ModelReply) -> str:
-    """The model's own words, for it to read again; empty if there are marks in them, which it would imitate."""
+    """Return the model's own words, for it to read again. Return an empty text if they contain marks that it would
+    imitate."""
     text = strip_thinking(reply.text) or ""
     return "" if has_marks(text) else show_invisible(text[:REPLY_MAX])
 
 
 def _build_loop_note(text: str) -> str:
-    """A note of the loop."""
     return json.dumps({"role": "system", "content": text}, ensure_ascii=False)
 
 
 def _build_doubt_messages(answer: FinalAnswer, found: GroundingFindings) -> tuple[str, str]:
-    """The model's answer, and what is wrong with it."""
+    """Build two messages: the model's answer, and what is wrong with it."""
     said = json.dumps({"role": "assistant", "content": answer.text}, ensure_ascii=False)
     return said, _build_loop_note(DOUBT + describe_findings(found))
 
 
 @contextmanager
 def _halt_on_stop(stop: StopEvent, left_s: float) -> Iterator[None]:
-    """Raises `RunHalted` within, as soon as somebody says stop or the time is up."""
+    """Raise `RunHalted` in the body of the context as soon as somebody says stop or the time is up."""
     try:
         with interrupt_work(stop, left_s):
             yield

@@ -1,4 +1,4 @@
-"""The model behind one method. `bot.agent.models` has the endpoints."""
+"""The interface of a model. The endpoints are in `bot.agent.models`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,11 @@ class RawToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """One reply of a model."""
-
     text: str = ""
     calls: tuple[RawToolCall, ...] = ()
     finish: str = "stop"
-    """`stop`, `tool_calls`, `length` (cut off: never executed), `content_filter`, `unreadable` (the endpoint could not
-    parse the model's call)."""
+    """Why the reply ended: `stop`, `tool_calls`, `length` (cut off: never executed), `content_filter`, or `unreadable`
+    (the endpoint could not parse the model's call)."""
     refusal: str = ""
     """The model's refusal, if the endpoint reports it separately."""
     tokens_in: int = 0
@@ -42,14 +40,15 @@ class ModelReply:
     model: str = ""
     """The model that answered, by its name in the settings."""
     provider_details: str = field(default="", repr=False)
-    """Opaque details that its endpoint may want back with the results of its calls (`bot.agent.provider_details`)."""
+    """Opaque details that the model's endpoint may want back with the results of its calls
+    (`bot.agent.provider_details`)."""
 
 
 class Model(Protocol):
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        """One reply. `messages`: JSON, each text with one message or several (separated by commas); `extra`: further
-        members of the request as JSON (`"tools":[…]`), or empty. These texts are made once and sent with every step.
-        Raises `ModelUnavailableError` if it may work later, `ModelRejectedError` if not."""
+        """Request one reply. `messages` are JSON texts, each with one message or several (separated by commas). `extra`
+        holds further members of the request as JSON (`"tools":[…]`), or is empty. These texts are made once and sent
+        with every step. Raises `ModelUnavailableError` if a later request may work, `ModelRejectedError` if not."""
 
 
 class TextStore(Protocol):
@@ -69,7 +68,7 @@ class MeasuredModel:
 
     def __post_init__(self) -> None:
         for cause in NEEDS_ADMINISTRATOR:
-            metrics.MODEL_REQUESTS.labels(self.name, cause.value)  # at zero: the first one is an increase
+            metrics.MODEL_REQUESTS.labels(self.name, cause.value)  # at zero, so that the first failure is an increase
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         with metrics.time_outcome(metrics.MODEL_REQUESTS, outcome="answered", model=self.name) as ended:

@@ -1,4 +1,4 @@
-"""One request of a run to its model."""
+"""Sends one request of a run to its model."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ log = logs.get_logger(__name__)
 async def request_reply_within_context(
     model: Model, head: list[str], own: Sequence[str], body: str, *, timeout_s: float
 ) -> ModelReply:
-    """One reply. If the context is too long, asks once more without most of the conversation before the run; `head`
-    stays shortened. Raises `ModelUnavailableError` and `ModelRejectedError`."""
+    """Request one reply. If the context is too long, ask once more without most of the conversation before the run.
+    `head` stays shortened. Raises `ModelUnavailableError` and `ModelRejectedError`."""
     try:
         return await model.request_reply([*head, *own], body, timeout_s=timeout_s)
     except ModelRejectedError as error:

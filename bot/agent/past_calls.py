@@ -1,4 +1,5 @@
-"""What is remembered of a run's calls: in no particular reply format, bounded, and as a line each once they are old."""
+"""The remembered calls of a run: independent of the reply format, bounded, and reduced to one line each when they are
+old."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tools.tool import Tool
 FindTool = Callable[[str], Tool | None]
 
 MAX_CALLS = 6
-"""Most remembered calls of a run, the latest."""
+"""Most remembered calls of a run. The latest are kept."""
 MAX_RESULT, MAX_ARGUMENT, MAX_ARGUMENTS = 1_200, 240, 800
 """Remembered characters of a result, of one argument, and of all arguments of a call."""
 MAX_LINE, MAX_LINE_ARGUMENTS, MAX_IDS = 160, 120, 8
@@ -34,8 +35,8 @@ UNREMEMBERED_TOOLS = frozenset({"think", FIND})
 
 
 def list_latest_calls(state: RunState, remembered_uids: Sequence[str]) -> list[tuple[CallRecord, str]]:
-    """The latest calls of a run that are worth remembering, each with its result; without those in `remembered_uids`,
-    and without those that the model only called wrongly."""
+    """Return the latest calls of a run that are worth remembering, each with its result. Calls in `remembered_uids` and
+    calls that the model only made wrongly are left out."""
     both = zip(state.calls, list_call_results(state), strict=True)
     calls = [
         (call, result)
@@ -56,8 +57,8 @@ def _is_call_mistake(call: CallRecord, result: str) -> bool:
 
 
 def name_offered_call(find_tool: FindTool, tool: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The tool and the arguments of a stored call by the names that models are offered: without what the program has
-    added, and without empty values."""
+    """Return the tool and the arguments of a stored call by the names that models are offered, without values that the
+    program has added and without empty values."""
     form, start = args.get("form"), f"{START}{args.get('process')}"
     if tool == START_PROCESS.name and isinstance(form, dict) and find_tool(start):
         tool, args = start, form
@@ -69,8 +70,8 @@ def name_offered_call(find_tool: FindTool, tool: str, args: Mapping[str, Any]) -
 
 
 def list_undone_calls(state: RunState, is_gated: Callable[[str], bool]) -> list[CallRecord]:
-    """Gated calls that were asked for, and neither run nor asked for again; without those that were only called
-    wrongly, and those that wait for the person's words. `is_gated`: by the name of a tool."""
+    """Return gated calls that were asked for, and neither run nor asked for again. Calls that were only made wrongly or
+    that wait for the person's words are left out. `is_gated` takes the name of a tool."""
     undone = list[CallRecord]()
     for call, result in zip(state.calls, list_call_results(state), strict=True):
         if not is_gated(call.tool):
@@ -85,14 +86,14 @@ def list_undone_calls(state: RunState, is_gated: Callable[[str], bool]) -> list[
 
 
 def _is_left_undone(result: str) -> bool:
-    """True for a refusal that the person has to know of."""
+    """Return whether the person has to know of this refusal."""
     error = _parse_result_object(result)
     code = error.get("error")
     return code == "one_at_a_time" or not (code in CALL_MISTAKES or error.get("ask_the_person"))
 
 
 def build_past_call(call: CallRecord, result: str) -> PastCall:
-    """The remembered form of a call: bounded, without known secrets."""
+    """Build the remembered form of a call: bounded, without known secrets."""
     text = WAITING if call.status is CallStatus.AWAITING else result
     text = text if len(text) <= MAX_RESULT else text[:MAX_RESULT] + CUT
     args = {name: _shorten_argument(value) for name, value in call.args.items()}
@@ -101,7 +102,7 @@ def build_past_call(call: CallRecord, result: str) -> PastCall:
 
 
 def _shorten_argument(value: Any) -> Any:
-    """An argument, bounded and without secrets."""
+    """Return an argument, bounded and without secrets."""
     if isinstance(value, str):
         text = redact_known_secrets(value)
         return text if len(text) <= MAX_ARGUMENT else text[:MAX_ARGUMENT] + CUT
@@ -111,8 +112,8 @@ def _shorten_argument(value: Any) -> Any:
 
 
 def format_call_line(call: PastCall, whole: str) -> str:
-    """A call on one line: arguments, end, and the beginning of its `whole` result, with the request numbers further on
-    in it."""
+    """Format a call on one line: arguments, ending, and the beginning of its `whole` result, with the request numbers
+    further on in it."""
     arguments = shorten_text(
         ", ".join(f"{name}={shorten_private_text(str(one), 40)}" for name, one in call.args.items()), MAX_LINE_ARGUMENTS
     )
@@ -134,7 +135,7 @@ def _parse_result_object(text: str) -> dict[str, Any]:
 
 
 def _walk_leaves(value: Any, name: str = "", depth: int = 8) -> Iterator[str]:
-    """The words and numbers of a value; numbers with their names."""
+    """Yield the words and numbers of a value. Numbers come with their names."""
     if isinstance(value, dict) and depth:
         for key, one in value.items():
             yield from _walk_leaves(one, key, depth - 1)

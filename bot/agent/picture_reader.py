@@ -1,7 +1,7 @@
-"""Asks a model that sees pictures what stands on a receipt: amount, currency, date, merchant.
+"""Asks a model that sees pictures what is written on a receipt: amount, currency, date, merchant.
 
-What comes back is a proposal: four short values of fixed shapes, shown to the person as read from the picture. No tool
-is offered, and whatever else stands in a picture, orders included, has no way from here."""
+The reading is a proposal: four short values of fixed shapes, shown to the person as read from the picture. No tool is
+offered, so nothing else in a picture, instructions included, has any effect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tools.characters import remove_invisible
 log = logs.get_logger(__name__)
 
 MAX_BYTES = 5_000_000
-"""The largest picture that is sent."""
+"""Size of the largest picture that is sent, in bytes."""
 MERCHANT = 60
 """Characters of a merchant's name."""
 TIMEOUT_S = 30.0
@@ -44,8 +44,8 @@ class ReceiptReader:
     timeout_s: float = TIMEOUT_S
 
     async def read_picture(self, content: bytes, media: str) -> tuple[dict[str, str], Sequence[ModelReply]]:
-        """What was read, and the replies that it took. Nothing if the model does not answer: the picture is kept all
-        the same."""
+        """Return what was read, and the replies of the model. Both are empty if the model does not answer. The picture
+        is kept in any case."""
         if len(content) > MAX_BYTES:
             return {}, ()
         try:
@@ -64,7 +64,7 @@ def _build_messages(content: bytes, media: str) -> list[str]:
 
 
 def parse_reading(reply: ModelReply) -> dict[str, str]:
-    """The values that have their shapes; everything else is dropped."""
+    """Return the values that have the expected shapes. Everything else is dropped."""
     start, end = reply.text.find("{"), reply.text.rfind("}")
     if reply.calls or reply.finish == "length" or not 0 <= start < end:
         return {}

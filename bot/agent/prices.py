@@ -1,4 +1,4 @@
-"""Prices of a model's tokens: a table by model, in one currency. Exact; a missing price does not mean free.
+"""Prices of a model's tokens: a table by model, in one currency. Costs are exact. A missing price does not mean free.
 
 currency = "USD"
 
@@ -23,7 +23,7 @@ from bot.core.run_state import DECIMALS, Usage
 MILLION_DECIMALS = 6
 """Extra decimals that turn a price per million tokens into the price of one."""
 Amount = Annotated[Decimal, Field(ge=0, le=1_000_000, decimal_places=DECIMALS - MILLION_DECIMALS)]
-"""Per million tokens. With at most four decimals, every cost is a whole number of 10⁻¹⁰."""
+"""Price per million tokens. With at most four decimals, every cost is a whole number of 10⁻¹⁰."""
 
 
 class ModelPrice(BaseModel):
@@ -33,11 +33,11 @@ class ModelPrice(BaseModel):
 
     input: Amount
     cached: Amount | None = None
-    """Input that the endpoint had cached; None: as any other input."""
+    """Price of input that the endpoint had cached. None means the price of any other input."""
     output: Amount
 
     def compute_cost(self, reply: ModelReply) -> Decimal:
-        """Exact."""
+        """Compute the exact cost of a reply."""
         cached = min(reply.tokens_cached, reply.tokens_in)
         known = self.input if self.cached is None else self.cached
         total = self.input * (reply.tokens_in - cached) + known * cached + self.output * reply.tokens_out
@@ -45,16 +45,15 @@ class ModelPrice(BaseModel):
 
 
 class PriceTable(BaseModel):
-    """The price table; empty by default."""
+    """The price table. Empty by default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     currency: str = Field(default="", pattern=r"^[A-Z]{3}$")
-    """ISO 4217."""
+    """ISO 4217 code."""
     models: Mapping[str, ModelPrice] = Field(default_factory=dict, min_length=1)
 
     def compute_usage(self, reply: ModelReply) -> Usage:
-        """The usage of a reply."""
         price = self.models.get(reply.model)
         cost = price.compute_cost(reply) if price else None
         currency = self.currency if price else ""
@@ -62,7 +61,7 @@ class PriceTable(BaseModel):
 
 
 def parse_prices(text: str) -> PriceTable:
-    """The table in a TOML text. Raises ValueError, which says what is wrong with it."""
+    """Parse the table in a TOML text. Raises `ValueError` with what is wrong in the text."""
     try:
         read = tomllib.loads(text, parse_float=Decimal)
         return PriceTable.model_validate({"currency": "", "models": {}, **read})

@@ -1,4 +1,4 @@
-"""Tests once what a model can do: endpoints and their models differ, and none of them says so."""
+"""Tests once what a model can do. Endpoints and their models differ, and none of them says so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logs.get_logger(__name__)
 
 FormatSetting = Literal["auto", "native", "text", "json"]
 WEEK_MS = 7 * 24 * 3_600_000
-"""How long a result is remembered."""
+"""How long a result is remembered (ms)."""
 PROBE_TIMEOUT_S = 30.0
 MAX_QUOTE = 100
 """Characters of a reply that are quoted."""
@@ -33,7 +33,7 @@ LEAKS = (
     "template of its server, or set REACT_STYLE"
 )
 NO_REPLY = "refused"
-"""The `finish` of a reply that does not exist."""
+"""The `finish` of the empty reply that stands for a refused request."""
 ECHO = {
     "type": "function",
     "function": {
@@ -49,7 +49,7 @@ OBJECT = 'Answer with this JSON object and nothing else: {"word": "hello"}'
 
 @dataclass(frozen=True, slots=True)
 class ModelCapabilities:
-    """What works. Endpoints reject what they do not know, or ignore it."""
+    """The features that work. Endpoints reject or ignore features that they do not know."""
 
     tools: bool
     json: bool
@@ -57,16 +57,16 @@ class ModelCapabilities:
 
 @dataclass(frozen=True, slots=True)
 class LeakRecorder:
-    """Remembers for a week that a model writes its calls as text: new runs of this process, and of every process that
-    starts from then on, use the text format."""
+    """Remembers for a week that a model writes its calls as text. New runs of this process, and of every process that
+    starts in that week, use the text format."""
 
     formats: list[ReplyFormat]
     """Every reply format, the one for new runs first."""
     memory: TextStore
     name: str
-    """Endpoint and model, under which it is stored."""
+    """Endpoint and model, under which the leak is stored."""
     model: str
-    """The first model, by its name in the settings: a fallback model does not choose the format."""
+    """The first model, by its name in the settings. A fallback model does not choose the format."""
 
     async def record_leaks(self, model: str) -> None:
         if model != self.model or self.formats[0].name != "native":
@@ -78,7 +78,8 @@ class LeakRecorder:
 
 
 async def choose_formats(wish: FormatSetting, model: Model, memory: TextStore, name: str) -> list[ReplyFormat]:
-    """Every reply format, the one for new runs first. `name`: endpoint and model, under which the result is stored."""
+    """Return every reply format, the one for new runs first. `name` is the endpoint and model under which the result is
+    stored."""
     able = (
         await _load_or_probe(model, memory, name)
         if wish in ("auto", "json")
@@ -100,7 +101,8 @@ def choose_format_name(wish: FormatSetting, able: ModelCapabilities) -> str:
 
 
 async def _load_or_probe(model: Model, memory: TextStore, name: str) -> ModelCapabilities:
-    """A model that cannot be reached is assumed to call tools, until the next start."""
+    """Load or probe what a model can do. A model that cannot be reached is assumed to call tools, until the next
+    start."""
     if (text := await memory.load_text(name)) is not None:
         return ModelCapabilities(**json.loads(text))
     try:
@@ -113,14 +115,14 @@ async def _load_or_probe(model: Model, memory: TextStore, name: str) -> ModelCap
 
 
 async def probe_model(model: Model) -> ModelCapabilities:
-    """Raises `ModelUnavailableError`."""
+    """Test whether a model calls tools and writes JSON. Raises `ModelUnavailableError`."""
     return ModelCapabilities(tools=not await find_call_problem(model), json=await _can_write_json(model))
 
 
 async def find_call_problem(model: Model) -> str:
-    """What came back instead, if it does not call a tool or does not take the result; empty if it does. The second step
-    is needed to see which details must come back with a call, and what its chat template does with a later system note.
-    Raises `ModelUnavailableError`."""
+    """Describe what came back if the model does not call a tool or does not take the result. Return an empty text if it
+    does both. The second step shows which details must come back with a call, and how the chat template treats a later
+    system note. Raises `ModelUnavailableError`."""
     tools, question = f'"tools":{json.dumps([ECHO])}', json.dumps({"role": "user", "content": WORD})
     reply = await _request_probe_reply(model, [question], tools)
     if not any(call.name == "echo" for call in reply.calls):
@@ -156,7 +158,7 @@ async def _can_write_json(model: Model) -> bool:
 
 
 async def _request_probe_reply(model: Model, messages: Sequence[str], extra: str) -> ModelReply:
-    """The reply; empty if the endpoint refuses."""
+    """Request a reply. Return an empty one with `NO_REPLY` if the endpoint refuses."""
     try:
         return await model.request_reply(messages, extra, timeout_s=PROBE_TIMEOUT_S)
     except ModelRejectedError:

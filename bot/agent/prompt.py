@@ -1,11 +1,12 @@
-"""Builds the prompt in the order in which its parts change: first what is the same for everybody, then the person, then
-the conversation. What changes with every message comes last (`bot.agent.situation`), so that an endpoint can cache
+"""Builds the prompt in the order in which its parts change: first the part for everybody, then the person, then the
+conversation. The part that changes with every message comes last (`bot.agent.situation`), so that an endpoint can cache
 everything before it.
 
-The system message comes first: rules, instructions for replies, the company's tone, who approves what. Then messages of
-their own: descriptions of server tools, and the directory's data about the person. Then the history. Untrusted text
-(messages, names, notes, observations, cards) never enters a system message. It is quoted, labelled and bounded in
-messages of its own, where it cannot close its quotation."""
+The system message comes first: rules, instructions for replies, the company's tone, who approves what. Two messages
+follow: descriptions of server tools, and the directory's data about the person. The history comes after these.
+
+Untrusted text (messages, names, notes, observations, cards) never enters a system message. Such text is quoted,
+labelled and bounded in messages of its own, where it cannot close its quotation."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from tools.spec import AttachedFile, Caller, Person
 
 _MARK = re.compile(r"<(\s*+(?:/\s*+)?(?:message|answer|summary|facts|cards|tone|tools|event|files))", re.IGNORECASE)
 MAX_PERSONA, MAX_NAME = 2_000, 60
-"""Most characters of the company's text on tone, and of a name or other value from the directory."""
+"""Characters of the company's text on tone, and of a name or other value from the directory."""
 RULES = """\
 You are Countersign, the colleague for leave, expenses, approvals and mail in this workspace.
 
@@ -72,19 +73,19 @@ Who approves what, by the company's table:
 
 
 def render_company_rules(tone: str = "", policy: str = "") -> str:
-    """The company's addition to the rules: the same for all of its people."""
+    """Render the company's addition to the rules, which all of its people share."""
     said = [TONE.format(tone=escape_tags(tone.strip()[:MAX_PERSONA]))] if tone.strip() else []
     return "\n".join([*said, *([POLICY.format(policy=escape_tags(policy))] if policy else [])])
 
 
 def build_system_message(manual: str = "", house: str = "") -> dict[str, Any]:
-    """The first message: rules, instructions for replies (`ReplyFormat.render_instructions`), the company's part
-    (`house`). The same for everybody."""
+    """Build the first message: rules, instructions for replies (`ReplyFormat.render_instructions`), and the company's
+    part (`house`). Everybody gets the same text."""
     return {"role": "system", "content": "\n".join([RULES, *filter(None, (manual, house))])}
 
 
 def dump_system_message(manual: str = "", house: str = "") -> str:
-    """The same as JSON. It is long and the same for everybody, so all runs share one text."""
+    """Return the system message as JSON. The text is long and equal for everybody, so all runs share one copy."""
     return _dump_system_message(build_system_message(manual, house)["content"])
 
 
@@ -94,7 +95,7 @@ def _dump_system_message(content: str) -> str:
 
 
 def build_facts_message(person: Person, manager: Person | None) -> dict[str, Any]:
-    """The directory's data about the person, as data: people choose their own names."""
+    """Build the message with the directory's data about the person, as data, because people choose their own names."""
     facts = {
         "name": person.name,
         "title": person.title,
@@ -107,15 +108,15 @@ def build_facts_message(person: Person, manager: Person | None) -> dict[str, Any
 
 
 def build_tools_message(cards: str) -> dict[str, Any]:
-    """Descriptions of tools from outside servers, in these servers' words, as data."""
+    """Build the message with descriptions of tools from outside servers, in these servers' words, as data."""
     return {"role": "user", "content": f'<tools from="servers outside">\n{escape_tags(cards)}\n</tools>\n{OUTSIDE}'}
 
 
 def build_user_message(
     caller: Caller, text: str, at: datetime | None = None, files: Sequence[AttachedFile] = ()
 ) -> dict[str, Any]:
-    """A person's message, quoted and labelled. `at`: when, in their time zone; `files`: what they have sent with it or
-    before, for the next request."""
+    """Build a person's message, quoted and labelled. `at` is its time in the person's time zone. `files` are those that
+    they have sent with it or before, for the next request."""
     when = f' at="{format_minute(at)}"' if at else ""
     sent = f"\n{_format_sent_files(files)}" if files else ""
     return {
@@ -129,7 +130,7 @@ FILES_START = "<files>"
 
 
 def _format_sent_files(files: Sequence[AttachedFile]) -> str:
-    """Names are their senders', and what was read from a picture is anybody's: both are data."""
+    """List files as data: names come from their senders, and text read from a picture may come from anybody."""
     lines = [FILES_START, FILES_NOTE]
     for one in files:
         read = ", ".join(f"{name} {value}" for name, value in one.reading.items())
@@ -153,24 +154,25 @@ MISSED = "Some turns between these two are not in the notes."
 def build_summary_message(
     lines: Sequence[str], since: datetime, until: datetime, turns: int, *, missed: bool
 ) -> dict[str, Any]:
-    """The summary of older turns, quoted, and labelled with what it covers."""
+    """Build the summary of older turns, quoted, and labelled with what it covers."""
     told = "\n".join([NOTES, *([MISSED] if missed else []), *(f"- {escape_tags(line)}" for line in lines)])
     range_ = f'from="{format_minute(since)}" to="{format_minute(until)}" turns="{turns}"'
     return {"role": "user", "content": f"{SUMMARY_START}{range_}>\n{told}\n</summary>"}
 
 
 def dump_messages(messages: Sequence[dict[str, Any]]) -> list[str]:
-    """Each message as JSON, as every step sends it."""
+    """Return each message as JSON, as every step sends it."""
     return [json.dumps(one, ensure_ascii=False) for one in messages]
 
 
 CUT_DIVISOR = 4
-"""One part in this many is left of a conversation that was too long."""
+"""Divisor for the part that is kept of a conversation that was too long."""
 
 
 def cut_older_turns(head: Sequence[str]) -> list[str] | None:
-    """The head without older turns; None if there are none. `head`: JSON, each text with one message or several
-    (separated by commas). The parts before all turns (rules, tools, facts) and after them (now, open cards) stay."""
+    """Return the head without older turns, or None if it has no turns. `head` holds JSON, each text with one message or
+    several (separated by commas). The parts before all turns (rules, tools, facts) and after them (now, open cards)
+    stay."""
     some = [one for text in head for one in json.loads(f"[{text}]")]
     first = next((n for n, one in enumerate(some) if not _is_fixed_message(one)), len(some))
     last = next((n for n in range(len(some), first, -1) if not _is_fixed_message(some[n - 1])), first)
@@ -189,12 +191,11 @@ def cut_older_turns(head: Sequence[str]) -> list[str] | None:
 
 
 def _is_fixed_message(message: dict[str, Any]) -> bool:
-    """True for a message that is no turn: rules, tools, facts, now, open cards."""
+    """Return whether a message is no turn: rules, tools, facts, now, open cards."""
     return message["role"] == "system" or str(message["content"]).startswith(("<facts ", "<tools ", "<cards "))
 
 
 def quote_answer(text: str) -> str:
-    """The bot's answer, quoted."""
     return f"<answer>\n{escape_tags(text)}\n</answer>"
 
 
@@ -203,11 +204,11 @@ def format_minute(at: datetime) -> str:
 
 
 def quote_name(name: str) -> str:
-    """A name that cannot leave its attribute: one line, no quotes or brackets, bounded."""
+    """Return a name that cannot leave its attribute: on one line, bounded, without quotes or angle brackets."""
     return "".join(c for c in show_invisible(name) if c not in '"<>\n\t')[:MAX_NAME]
 
 
 def escape_tags(text: str) -> str:
-    """Text that can neither close the quotation around it nor open another, as people see it: invisible characters
-    become their numeric codes."""
+    """Return text that can neither close the quotation around it nor open another one. Invisible characters become
+    their numeric codes."""
     return _MARK.sub(r"<\\\1", show_invisible(text))

@@ -1,7 +1,7 @@
 """Turns a call's arguments into the proposal on a card, which shows what will be executed.
 
-Invisible characters are removed from the values that a tool of ours stores and executes; the card says how many, and
-from what. Tools of servers get their arguments unchanged: their cards show them with escapes."""
+Invisible characters are removed from the values that a tool of ours stores and executes. The card says how many were
+removed, and from what. Tools of servers get their arguments unchanged, and their cards show them with escapes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MAX_NAMES = 6
 
 
 async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]) -> Proposal:
-    """The proposal of a gated call, with a note on what was removed from its arguments. Raises `ToolError`; also if a
-    tool of ours would store something that its card cannot show unchanged."""
+    """Build the proposal of a gated call, with a note on what was removed from its arguments. Raises `ToolError`, also
+    if a tool of ours would store something that its card cannot show unchanged."""
     if tool.prepare is None:
         raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
     proposal = await tool.prepare(context, validate_args(tool.args, args))
@@ -39,12 +39,11 @@ async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]
 
 
 def clean_form(form: Mapping[str, str]) -> dict[str, str]:
-    """The answers of a dialog, without invisible characters."""
+    """Return the answers of a dialog without invisible characters."""
     return {name: clean_value(text) for name, text in form.items()}
 
 
 def count_removed_characters(form: Mapping[str, str]) -> int:
-    """How many characters `clean_form` removes."""
     return sum(map(count_cleaned, form.values()))
 
 
@@ -66,7 +65,7 @@ def _label_both_languages(name: str | dict[str, str]) -> dict[str, str]:
 
 
 def _count_removed_by_name(args: Mapping[str, Any]) -> Counter[str]:
-    """Removed characters by the innermost name of their value."""
+    """Count removed characters by the innermost name of their value."""
     counts = Counter[str]()
     for name, text in _walk_texts("", args):
         if count := count_cleaned(text):

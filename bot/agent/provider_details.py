@@ -1,8 +1,8 @@
 """Details that an endpoint wants back with the next step, stored with the message they belong to.
 
-They are opaque: only the endpoint that sent them reads them, and only with the same address, model, key and API (`of`).
-They are stored apart from messages, so that neither the conversation nor an export contains them. A request carries
-them as the last member of the message, which every transport removes."""
+The details are opaque: only the endpoint that sent them reads them, and only with the same address, model, key and API
+(`of`). The store keeps them apart from messages, so that neither the conversation nor an export contains them. A
+request carries them as the last member of the message, which every transport removes."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 DETAILS_START = ', "kept": {"of": "'
-"""The start of the details in a message. No text can imitate it: its quotes would be escaped in JSON."""
+"""The start of the details in a message. No text can imitate it, because its quotes would be escaped in JSON."""
 MAX_LENGTH = 256 * 1024
 """Most characters kept of one reply's details."""
 
 
 def dump_provider_details(of: str, parts: dict[str, Any]) -> str:
-    """The details as JSON; empty if they are too large to keep."""
+    """Return the details as JSON, or an empty text if they are too large to keep."""
     text = json.dumps({"of": of, **parts}, ensure_ascii=True)
     return text if len(text) <= MAX_LENGTH else ""
 
 
 def attach_details(message: str, kept: str) -> str:
-    """A message with its details."""
     return f'{message[:-1]}, "kept": {kept}}}' if kept.startswith('{"of": "') else message
 
 
 def detach_details(message: str) -> tuple[str, str]:
-    """A message and its details; empty without any."""
+    """Return a message and its details, which may be empty."""
     at = message.find(DETAILS_START)
     return (message, "") if at < 0 else (message[:at] + "}", message[at + len(', "kept": ') : -1])
 
 
 def attach_all_details(messages: Sequence[str], kept: Mapping[int, str]) -> Sequence[str]:
-    """Messages with the details of each, by number."""
+    """Attach to each message the details with its number."""
     return [attach_details(one, kept[n]) if n in kept else one for n, one in enumerate(messages)] if kept else messages

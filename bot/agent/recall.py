@@ -1,5 +1,5 @@
-"""The history as a model reads it: the calls and results of the latest runs in the current run's reply format, older
-ones as a line each, and events. Lines and events are quoted in the user role, which no answer has."""
+"""Renders the history for a model: the calls and results of the latest runs in the current run's reply format, older
+calls as a line each, and events. Lines and events are quoted in the user role, which no answer has."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from bot.core.run_state import CallStatus, RunState
 EVENT_MAX = 300
 """Most characters of a line of an event."""
 EVENT, CALLED = "<event ", '<event kind="calls" '
-"""The start of the messages that contain events, and calls."""
+"""The start of the messages that contain events, and of those that contain calls."""
 _CALLED_JSON = json.dumps(CALLED)[1:-1]
 ARGUMENTS_ROLE = "arguments"
-"""Role of a call's arguments when an answer is checked; no model is sent it."""
+"""Role of a call's arguments when an answer is checked. No model is sent this role."""
 WAITING_RESULT = "a card waits for its button"
-"""The result, in a line, of a call that waits or waited at the time."""
+"""The result in the line of a call that waits, or waited when the line was written."""
 NOT_VERIFIED = "not verified: "
-"""The start of the line of an event with the unsupported parts of the answer before it."""
+"""The start of the event line with the unsupported parts of the answer before it."""
 NON_RESULT_ROLES = ("assistant", "system", "developer")
-"""Roles of a run's messages that are no result of a call."""
+"""Roles of a run's messages that hold no result of a call."""
 _OBSERVED = re.compile(r"\AObservation(?: [^\s:]{1,64}+)?: ")
 _QUOTES = (("“", "”"), ('"', '"'), ("「", "」"))
 
 
 def format_history(sent: Sequence[HistoryMessage], style: ReplyFormat) -> list[str]:
-    """Messages as JSON, in a reply format. A call that has waited and ended is told by its end alone."""
+    """Format messages (JSON) in a reply format. A call that has waited and ended since is told by its ending alone."""
     messages, later_lines = list[str](), list[str]()
     for one in reversed(sent):
         if one.calls is not None:
@@ -47,8 +47,9 @@ def format_history(sent: Sequence[HistoryMessage], style: ReplyFormat) -> list[s
 
 
 def _drop_ended_waits(message: str, later_lines: list[str]) -> str:
-    """The message of a run's calls without those that waited then and have ended since, by `later_lines`, which get its
-    own; empty if there are no others. Any other message is unchanged."""
+    """Return the message of a run's calls without those that waited then and have ended since. `later_lines` are the
+    lines of later runs, and get the kept lines of this one. Return an empty text if no line is kept. Any other message
+    is unchanged."""
     content = str(json.loads(message)["content"]) if _CALLED_JSON in message else ""
     if not content.startswith(CALLED):
         return message
@@ -64,16 +65,16 @@ def _has_ended(line: str, later_lines: Sequence[str]) -> bool:
 
 
 def _format_call(call: PastCall, style: ReplyFormat) -> tuple[str, str]:
-    """A call and its result, as JSON."""
-    model_id = hashlib.sha256(call.uid.encode()).hexdigest()[:9]  # some endpoints take no longer ones
+    """Format a call and its result, as JSON."""
+    model_id = hashlib.sha256(call.uid.encode()).hexdigest()[:9]  # some endpoints take no longer ids
     act = ToolCalls((ToolCallRequest(model_id=model_id, tool=call.tool, args=call.args, reason=call.reason),))
     pair = style.build_assistant_message(act), style.build_tool_message(model_id, call.result)
     return json.dumps(pair[0], ensure_ascii=False), json.dumps(pair[1], ensure_ascii=False)
 
 
 def list_grounding_messages(sent: Sequence[HistoryMessage]) -> Iterator[tuple[str, str]]:
-    """The (role, content) of messages that may support an answer, in any reply format: with the arguments and results
-    of calls. A waiting call has only its arguments."""
+    """Yield the (role, content) of messages that may support an answer, in any reply format, with the arguments and
+    results of calls. A waiting call has only its arguments."""
     for one in sent:
         for call in one.calls or ():
             yield ARGUMENTS_ROLE, json.dumps(call.args, ensure_ascii=False)
@@ -87,8 +88,8 @@ def list_grounding_messages(sent: Sequence[HistoryMessage]) -> Iterator[tuple[st
 
 
 def list_call_results(state: RunState) -> list[str]:
-    """The result of each call of a run: by the model's id if messages have one, otherwise in order; empty for a waiting
-    call."""
+    """Return the result of each call of a run, found by the model's id if messages have one, otherwise by order. The
+    result of a waiting call is empty."""
     result_messages = [one for one in map(json.loads, state.messages[1:]) if one.get("role") not in NON_RESULT_ROLES]
     results = list[str]()
     for call in state.calls:
@@ -102,12 +103,12 @@ def list_call_results(state: RunState) -> list[str]:
 
 
 def parse_observation(message: dict[str, Any]) -> str:
-    """A tool's result, without the prefix of its reply format."""
+    """Return a tool's result, without the prefix of its reply format."""
     return cut_observation_prefix(str(message.get("content") or ""))
 
 
 def cut_observation_prefix(content: str) -> str:
-    """The content of a message without the prefix of its reply format."""
+    """Return the content of a message without the prefix of its reply format."""
     return _OBSERVED.sub("", content, count=1)
 
 
@@ -115,7 +116,7 @@ def cut_observation_prefix(content: str) -> str:
 
 
 def build_event_entry(text: str, at_ms: int, zone: tzinfo, *, run: str = "", said: str | None = None) -> HistoryEntry:
-    """An event: data, with its time."""
+    """Build the history entry of an event: quoted data with its time."""
     told = "\n".join(shorten_private_text(line, EVENT_MAX) for line in text.splitlines() if line.strip())
     return _build_quoted_entry(EVENT, told, EntryKind.EVENT, at_ms, zone, run, told if said is None else said)
 
@@ -123,7 +124,7 @@ def build_event_entry(text: str, at_ms: int, zone: tzinfo, *, run: str = "", sai
 def build_calls_entry(
     lines: Sequence[str], at_ms: int, zone: tzinfo, *, run: str, said: str | None = None
 ) -> HistoryEntry:
-    """The calls of a run, one line each."""
+    """Build the history entry of a run's calls, one line each."""
     return _build_quoted_entry(CALLED, "\n".join(lines), EntryKind.CALLS, at_ms, zone, run, said)
 
 
@@ -136,32 +137,33 @@ def _build_quoted_entry(
 
 
 def parse_event_lines(content: str) -> list[str]:
-    """The lines of an event; empty for any other message."""
+    """Return the lines of an event. Return none for any other message."""
     return content.removesuffix("\n</event>").split("\n")[1:] if content.startswith(EVENT) else []
 
 
 def parse_call_results(content: str) -> list[str]:
-    """The results of an event's calls, one line each, without arguments and without waiting calls."""
+    """Return the results of an event's calls, one line each, without arguments and without waiting calls."""
     lines = parse_event_lines(content) if content.startswith(CALLED) else []
     return [line.rpartition("→")[2].strip() for line in lines if not line.endswith(WAITING_RESULT)]
 
 
 def parse_own_words(content: str) -> list[str]:
-    """The words of an event that are ours: without quotations of people and results of tools."""
+    """Return the words of an event that are ours, without quotations of people and results of tools."""
     if content.startswith(CALLED):
         return []
     return [_cut_quotation(line) for line in parse_event_lines(content) if not line.startswith(NOT_VERIFIED)]
 
 
 def cut_unverified_lines(content: str) -> str:
-    """The part of a message that may support an answer: not an event's words about unsupported parts."""
+    """Return the part of a message that may support an answer: an event's line about unsupported parts is removed."""
     if NOT_VERIFIED not in content or not content.startswith(EVENT):
         return content
     return "\n".join(line for line in content.split("\n") if not line.startswith(NOT_VERIFIED))
 
 
 def _cut_quotation(line: str) -> str:
-    """Removes everything from the first opening quote to the last closing one: a quoted text may contain quotes."""
+    """Remove everything from the first opening quote to the last closing one, because a quoted text may contain
+    quotes."""
     for opening, closing in _QUOTES:
         start, end = line.find(opening), line.rfind(closing)
         line = line[:start] + line[end + 1 :] if 0 <= start < end else line
@@ -169,5 +171,5 @@ def _cut_quotation(line: str) -> str:
 
 
 def is_marked_unverified(content: str) -> bool:
-    """True for an event that marks part of the answer before it as unsupported."""
+    """Return whether an event marks part of the answer before it as unsupported."""
     return any(line.startswith(NOT_VERIFIED) for line in parse_event_lines(content))

@@ -1,8 +1,8 @@
 """The situation of a run, which changes from message to message: now, the days around it, the place, open cards.
 
-It comes after the history and directly before the run's own messages, and is written once when a run begins or goes on
-after a button. It is the only part of a request that a minute or a card changes. Everything before it stays the same,
-byte by byte, so that an endpoint can cache it."""
+The situation comes after the history and directly before the run's own messages. The text is written once, when a run
+begins or continues after a button. No other part of a request changes with a minute or a card. Everything before it
+stays equal, byte by byte, so that an endpoint can cache it."""
 
 from __future__ import annotations
 
@@ -27,46 +27,47 @@ CARDS_START = "<cards "
 """The start of the message with open cards."""
 PROPOSED = "As they were proposed; the person may have edited one since."
 MAX_CARDS = 10
-"""Most cards in it, the newest."""
+"""Most open cards in the message. The newest are kept."""
 PLACE_SENTENCES = {True: "This is a direct message.", False: "This is a thread of a channel: others read along."}
-"""By whether it is a DM."""
+"""Whether the place is a DM → its sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSituation:
-    """The situation of a run when it begins or goes on."""
+    """The situation of a run when it begins or continues."""
 
     caller: Caller
     now: datetime
-    """In the person's time zone."""
+    """The current time in the person's time zone."""
     now_ms: int
-    """Epoch ms, of the clock that stamps cards."""
+    """The current time of the clock that stamps cards (epoch ms)."""
     calendar: WorkCalendar
     direct: bool
-    """In a DM."""
+    """Whether the run is in a DM."""
     cards: Sequence[PausedRun] = ()
     """Cards of this conversation that wait for the person's button."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """For the model: what code knows as a system message, what cards say as data."""
+        """Messages for the model: facts known to code as a system message, the words of cards as data."""
         note = build_now_message(self.caller, self.now, self.calendar, direct=self.direct)
         return [note, *([build_cards_message(self.cards, self.now_ms)] if self.cards else [])]
 
     @property
     def grounding_texts(self) -> list[str]:
-        """The texts that may support an answer, besides the days."""
+        """Texts that may support an answer, besides the days."""
         cards = [build_cards_message(self.cards, self.now_ms)["content"]] if self.cards else []
         return [describe_today(self.caller, self.now), *cards]
 
     @property
     def days(self) -> str:
-        """The days off by name in it, each with its weekday."""
+        """The named days off in the calendar, each with its weekday."""
         return describe_calendar_days(self.calendar, self.now.date())
 
 
 def build_now_message(caller: Caller, now: datetime, calendar: WorkCalendar, *, direct: bool) -> dict[str, Any]:
-    """The system note: day and minute, the person and the place, the calendar. `now`: in the person's time zone."""
+    """Build the system note: day and minute, the person and the place, the calendar. `now` is in the person's time
+    zone."""
     lines = [
         describe_today(caller, now),
         PLACE_SENTENCES[direct],
@@ -76,7 +77,7 @@ def build_now_message(caller: Caller, now: datetime, calendar: WorkCalendar, *, 
 
 
 def describe_today(caller: Caller, now: datetime) -> str:
-    """Day and minute, and whom the model speaks with."""
+    """Describe the day and minute, and the person that the model speaks with."""
     return (
         f"Today is {now:%Y-%m-%d} ({now:%A}), {now:%H:%M}, {caller.person.timezone}.\n"
         f"You speak with the person whose id is {caller.id}, language {caller.person.language}."
@@ -84,15 +85,15 @@ def describe_today(caller: Caller, now: datetime) -> str:
 
 
 def describe_calendar_days(calendar: WorkCalendar, today: date) -> str:
-    """The days off by name in the calendar, each with its weekday: they may support an answer. Any other day only says
-    when it is, not that something happens then."""
+    """Return the named days off in the calendar, each with its weekday, which may support an answer. Any other day only
+    says when it is, not that something happens then."""
     return _describe_calendar(calendar.country, tuple(calendar.overrides.items()), today)[1]
 
 
 @lru_cache(maxsize=64)
 def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], today: date) -> tuple[str, str]:
-    """The calendar as the model reads it, and its days off by name, one per line. Rendered once a day: it takes some
-    milliseconds."""
+    """Return the calendar as the model reads it, and its named days off, one per line. Both are rendered once a day,
+    because rendering takes some milliseconds."""
     calendar = WorkCalendar(country, dict(overrides))
     days, monday = [today + n * DAY for n in range(CALENDAR_DAYS)], today - today.weekday() * DAY
     guessed = [one for one in days if calendar.get_day_status(one)[1]]
@@ -113,7 +114,8 @@ def _describe_calendar(country: str, overrides: tuple[tuple[date, bool], ...], t
 
 
 def _describe_week(calendar: WorkCalendar, days: Sequence[date]) -> Iterator[str]:
-    """`Mon 11-30`, further days of a month by their number alone; a holiday's name stands at its first day."""
+    """Yield the days of a week as `Mon 11-30`, with further days of a month by their number alone. A holiday's name
+    stands at its first day."""
     previous_name = ""
     for n, day in enumerate(days):
         number = f"{day:%m-%d}" if n == 0 or day.day == 1 else f"{day:%d}"
@@ -124,12 +126,12 @@ def _describe_week(calendar: WorkCalendar, days: Sequence[date]) -> Iterator[str
 
 
 def _find_holiday_name(calendar: WorkCalendar, day: date) -> str:
-    """The holiday of a day off; empty for a working day, and for a day off without a name."""
+    """Return the holiday of a day off. Return an empty text for a working day, and for a day off without a name."""
     return "" if calendar.get_day_status(day)[0] else calendar.name_holiday(day).get("en", "")[:MAX_HOLIDAY_NAME]
 
 
 def build_cards_message(cards: Sequence[PausedRun], now_ms: int) -> dict[str, Any]:
-    """Open cards with their words, as data: people's own words are in them."""
+    """Build the message of open cards with their words, as data, because people's own words are in them."""
     told = "\n".join(
         _describe_open_card(one, now_ms) for one in sorted(cards, key=lambda one: one.made_ms)[-MAX_CARDS:]
     )

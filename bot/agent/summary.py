@@ -1,9 +1,11 @@
-"""The summary of a conversation's older turns, written by a model: it is all that remains of them.
+"""The summary of a conversation's older turns, written by a model. Nothing else remains of these turns.
 
-No tool is offered, and the reply is only stored. A model that may believe its input writes it from untrusted text, so
-each line is checked against the turns themselves. If a line has a number, day, amount or name that they do not have, or
-gives a request a state that is not on record, the model is asked once more; a line that still has one is dropped. What
-a summary says was done is no record of it: nothing that has consequences rests on it."""
+No tool is offered, and the reply is only stored. The model writes from untrusted text and may believe it, so each line
+is checked against the turns themselves. A line is wrong if it has a number, day, amount or name that the turns do not
+have, or gives a request a state that is not on record. The model is then asked once more, and a line that is still
+wrong is dropped.
+
+A summary is no record of what was done. Nothing with consequences rests on it."""
 
 from __future__ import annotations
 
@@ -61,12 +63,12 @@ class EarlierTurns:
 
     entries: Sequence[HistoryEntry]
     zone: tzinfo
-    """The time zone of its days and hours."""
+    """The time zone of the turns' days and hours."""
     notes: str = ""
     """The summary so far, as a model reads it."""
 
     def render_turns(self) -> str:
-        """All of it as data, oldest first, each turn with its time."""
+        """Render the summary so far and all turns as data, oldest first, each turn with its time."""
         return "\n".join([*filter(None, [self.notes]), *map(self._render_turn, self.entries)])
 
     def _render_turn(self, entry: HistoryEntry) -> str:
@@ -77,8 +79,8 @@ class EarlierTurns:
         return datetime.fromtimestamp(entry.at_ms / 1000, self.zone)
 
     def collect_known_values(self, people: Sequence[Spellings]) -> set[str]:
-        """What may support a line: people's messages, unmarked answers, and the summary so far. Days are relative to
-        the time of each message."""
+        """Collect the values that may support a line: from people's messages, unmarked answers, and the summary so far.
+        Days are relative to the time of each message."""
         behind = [*(one.content for one in self.entries), ""][1:]
         pairs = zip(self.entries, behind, strict=True)
         told = [one for one, after in pairs if not (one.is_answer and is_doubtful(one.content, after))]
@@ -87,8 +89,8 @@ class EarlierTurns:
         return {value for text, day in dated for value in collect_source_values(text, day, people)}
 
     def collect_records(self) -> RequestRecords:
-        """What is on record of requests: receipts, other events and results; and the summary so far, which was checked
-        when it was made."""
+        """Collect the records of requests: from receipts, other events and results, and from the summary so far, which
+        was checked when it was made."""
         lines = list[str]()
         for entry in self.entries:
             if entry.is_answer:
@@ -105,13 +107,13 @@ class SummaryDraft:
     """The result of a summary request."""
 
     lines: tuple[str, ...] = ()
-    """The supported lines; empty if nothing is to be compacted."""
+    """The supported lines. Empty if there is a failure."""
     failure: str = ""
-    """Why there are none: `away`, `refused`, `unusable`, `unsupported`."""
+    """Why there are no lines: `away`, `refused`, `unusable`, `unsupported`."""
     dropped: int = 0
-    """How many lines were dropped because they were unsupported or too many."""
+    """Number of lines that were dropped because they were unsupported or too many."""
     replies: list[ModelReply] = field(default_factory=list)
-    """All replies of the model, also unusable ones."""
+    """All replies of the model, unusable ones included."""
 
     @property
     def tokens_in(self) -> int:
@@ -127,12 +129,10 @@ class SummaryDraft:
 
 
 class SummaryLines(BaseModel):
-    """The reply of a model."""
-
     lines: list[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]] = Field(min_length=1)
 
     def flatten_lines(self) -> list[str]:
-        """Each on one line, and bounded."""
+        """Return each line bounded and without line breaks."""
         return [" ".join(line.split()).removeprefix("- ")[:MAX_LINE] for line in self.lines]
 
 
@@ -140,11 +140,11 @@ class SummaryLines(BaseModel):
 class Summarizer:
     model: Model
     people: Callable[[], Awaitable[Sequence[Person]]] = field(default=list_nobody)
-    """The people in the directory."""
+    """Loads the people in the directory."""
     timeout_s: float = 40.0
 
     async def draft_summary(self, old: EarlierTurns, tokens: int) -> SummaryDraft:
-        """Lines that cost at most `tokens`, or why there are none."""
+        """Draft lines that cost at most `tokens`, or say why there are none."""
         draft = SummaryDraft()
         try:
             async with asyncio.timeout(self.timeout_s):
@@ -176,15 +176,15 @@ class Summarizer:
         draft.failure = "" if kept else "unsupported"
 
     async def _request_lines(self, draft: SummaryDraft, messages: Sequence[str]) -> list[str] | None:
-        """Raises `ModelUnavailableError`, `ModelRejectedError`."""
+        """Request the lines of a summary. Raises `ModelUnavailableError`, `ModelRejectedError`."""
         reply = await self.model.request_reply(messages, "", timeout_s=self.timeout_s)
         draft.replies.append(reply)
         return parse_summary_lines(reply)
 
 
 def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: Sequence[Spellings]) -> list[list[str]]:
-    """The unsupported parts of each line, claimed or only mentioned: later they would support a claim. A long
-    conversation takes long to search, so this runs outside the event loop's thread."""
+    """Return the unsupported parts of each line. Parts that are only mentioned count too, because later they would
+    support a claim. A long conversation takes long to search, so this runs outside the event loop's thread."""
     today = max(old.get_entry_time(entry) for entry in old.entries).date()
     mentioned_values = [collect_source_values(line, today, people) for line in lines]
     meant = {value for values in mentioned_values for value in values}
@@ -202,14 +202,14 @@ def find_unsupported_values(lines: Sequence[str], old: EarlierTurns, people: Seq
 
 
 def _describe_problems(lines: Sequence[str], doubted: Sequence[Sequence[str]], tokens: int) -> str:
-    """What the model is told about its lines, if anything."""
+    """Describe the problems of the lines for the model. Return an empty text if there are none."""
     if told := [doubt for line in doubted for doubt in line]:
         return WRONG + "; ".join(shorten_findings(told))
     return LONG if len(select_newest_lines(lines, tokens)) < len(lines) else ""
 
 
 def select_newest_lines(lines: Sequence[str], tokens: int) -> list[str]:
-    """The newest lines that together cost at most `tokens`."""
+    """Return the newest lines that together cost at most `tokens`."""
     newest = list[str]()
     for line in reversed(lines):
         tokens -= estimate_tokens(line) + 1
@@ -220,7 +220,8 @@ def select_newest_lines(lines: Sequence[str], tokens: int) -> list[str]:
 
 
 def parse_summary_lines(reply: ModelReply) -> list[str] | None:
-    """The lines in a reply. None if it was cut off or withheld, calls a tool, or is no such object."""
+    """Parse the lines in a reply. Return None if the reply was cut off or withheld, calls a tool, or holds no valid
+    lines."""
     if reply.calls or reply.refusal or reply.finish in ("length", "content_filter"):
         return None
     text = strip_thinking(reply.text) or ""

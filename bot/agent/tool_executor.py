@@ -1,5 +1,5 @@
-"""Executes the calls of a reply: reading calls run, gated ones become proposals for cards, and every error is a result
-like any other."""
+"""Executes the calls of a reply. Reading calls run, gated ones become proposals for cards, and every error becomes a
+result."""
 
 from __future__ import annotations
 
@@ -25,29 +25,30 @@ from tools.tool import Tool, ToolContext
 log = logs.get_logger(__name__)
 
 OBSERVATION_MAX = 6_000
-"""Characters of one observation in the prompt; tools page well below this."""
+"""Characters of one observation in the prompt. Tools page well below this limit."""
 
 ToolResult = ToolOutcome | Proposal | ToolError
 ProposalCheck = Callable[[str, Proposal], Awaitable[None]]
-"""Checks a tool's proposal before it gets a card. Raises `ToolError` if it must not."""
+"""Checks a tool's proposal before it gets a card. Raises `ToolError` if it must not get one."""
 
 
 async def allow_any_proposal(tool: str, proposal: Proposal) -> None:
-    """The check for callers without other waiting cards."""
+    """Allow any proposal, for callers without other waiting cards."""
 
 
 @dataclass(slots=True)
 class ReadCache:
-    """Results of reads since the run began, or went on after a button: the same read is not repeated."""
+    """Results of reads since the run began, or continued after a button. A read with the same arguments is not
+    repeated."""
 
     results: dict[str, ToolOutcome | Proposal] = field(default_factory=dict)
     locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    """Of several identical calls in one reply, one does the read."""
+    """One lock for each read, so that only one of several identical calls in a reply does the read."""
 
     async def read_once(
         self, key: str, read: Callable[[], Awaitable[ToolOutcome | Proposal]]
     ) -> ToolOutcome | Proposal:
-        """Raises what `read` raises; exceptions are not cached."""
+        """Return the cached result of a read, or do the read. Exceptions of `read` are raised and not cached."""
         async with self.locks[key]:
             if key not in self.results:
                 self.results[key] = await read()
@@ -56,13 +57,13 @@ class ReadCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutor:
-    """The tools of a loop. Turns a call of one into a result."""
+    """Turns a call of one of a loop's tools into a result."""
 
     tools: Sequence[Tool]
     reraised: tuple[type[Exception], ...] = (CountersignError,)
-    """Exceptions of a tool that end the delivery instead of the call: Redis is away, the lane is lost."""
+    """Exceptions of a tool that end the delivery instead of the call: Redis cannot be reached, or the lane is lost."""
     server_tools: Mapping[str, Tool] = field(default_factory=dict)
-    """Further tools by name, of servers; none of them replaces one of ours."""
+    """Further tools by name, of servers. None of them replaces one of ours."""
     start_tools: Mapping[str, Tool] = field(default_factory=dict)
     """The start tools of the processes, by name."""
 
@@ -75,7 +76,8 @@ class ToolExecutor:
         return own or self.start_tools.get(name) or self.server_tools.get(name)
 
     def find_error_advice(self, tool: Tool | None, result: ToolOutcome | ToolError) -> str:
-        """The advice of the cards about an error: of its own tool, else of another one that has it; or empty."""
+        """Return the advice that tool cards give about an error: the tool's own card, else another card that has it.
+        Return an empty text if there is none."""
         if not isinstance(result, ToolError) or tool is None:
             return ""
         errors = result.errors if isinstance(result, InvalidFieldsError) else [result]
@@ -97,8 +99,8 @@ class ToolExecutor:
         offered: Collection[str],
         check_proposal: ProposalCheck = allow_any_proposal,
     ) -> tuple[CallRecord, ToolResult]:
-        """Executes one call: runs it if it reads, proposes it if it is gated. Errors become results, even unexpected
-        ones; only `reraised` passes. `offered`: names of the tools whose cards the model has read."""
+        """Execute one call: run it if it reads, propose it if it is gated. Errors become results, even unexpected ones.
+        Only `reraised` exceptions pass. `offered` are names of the tools whose cards the model has read."""
         result: ToolResult
         tool = self.find_tool(request.tool)
         if tool is not None and not tool.server:
@@ -131,14 +133,15 @@ class ToolExecutor:
         ), result
 
     def _to_stored_call(self, request: ToolCallRequest) -> tuple[str, dict[str, Any]]:
-        """The tool and the arguments as stored."""
+        """Return the tool and the arguments as they are stored."""
         tool = self.find_tool(request.tool)
         if tool is None or tool.alias_of is None:
             return request.tool, request.args
         return tool.alias_of.tool, tool.alias_of.to_args(request.args)
 
     def _require_known_tool(self, request: ToolCallRequest, offered: Collection[str]) -> Tool:
-        """Raises `ToolError` if there is no such tool, or if it is a server's and the model has not read its card."""
+        """Return the tool of a call. Raises `ToolError` if it does not exist, or if it is a server's and the model has
+        not read its card."""
         tool = self.find_tool(request.tool)
         if tool is None:
             names = ", ".join(offered)
@@ -150,8 +153,8 @@ class ToolExecutor:
     async def _run_with_cache(
         self, tool: Tool, context: ToolContext, reads: ReadCache, request: ToolCallRequest, *, held: bool
     ) -> ToolOutcome | Proposal:
-        """The call's result, or the cached result of the same call in this run before anything could change. An
-        uncached tool may change what others read."""
+        """Return the call's result, or the cached result of an equal read in this run. The cache is cleared before an
+        uncached tool runs, because that tool may change what others read."""
         if not tool.is_cacheable:
             reads.results.clear()
         if tool.gate is not Gate.NONE or not tool.is_cacheable:
@@ -164,7 +167,7 @@ class ToolExecutor:
     ) -> ToolOutcome | Proposal:
         if tool.gate is Gate.NONE:
             return await tool.run(context, validate_args(tool.args, request.args))
-        if tool.prepare is None:  # fail closed: what cannot be shown is not run
+        if tool.prepare is None:  # fail closed: a call that cannot be shown is not run
             raise ToolError("tool_failed", f"{tool.name} needs a button and has no card.")
         if not request.reason:
             raise ToolError("bad_arguments", "`note` is missing: say in one short sentence why.")
@@ -176,7 +179,7 @@ class ToolExecutor:
 
 
 def format_observation(result: ToolOutcome | ToolError, advice: str = "") -> str:
-    """An observation as the model reads it: JSON, bounded. `advice`: what to do about an error."""
+    """Format an observation for the model, as bounded JSON. `advice` says what to do about an error."""
     if isinstance(result, ToolError):
         more = {**({"do": advice} if advice else {}), **({"ask_the_person": True} if result.ask else {})}
         return format_bounded_json({"error": result.code, "message": result.text, **more})

@@ -1,10 +1,11 @@
 """Chooses the tools that a run is offered.
 
-Our everyday tools are always offered, in the same order. Of server tools and our rare ones, those whose cards fit the
-conversation best (BM25) are offered, if there are more than a model reads well. The choice belongs to the run
-(`RunState.offered_tools`): it has the same tools wherever it goes on, and with the same tools its requests begin with
-the same bytes. `find_tools` adds further ones. A tool of ours may be called without an offer. A server tool that was
-not offered is answered with its card instead: a model cannot call well what it has not read."""
+Our everyday tools are always offered, in one fixed order. If there are more tools than a model reads well, server tools
+and our rare ones are chosen by how well their cards fit the conversation (BM25). The choice belongs to the run
+(`RunState.offered_tools`). The run keeps these tools wherever it continues, so its requests begin with the same bytes.
+
+`find_tools` adds further ones. A tool of ours may be called without an offer. A call of a server tool that was not
+offered is answered with the tool's card instead, because a model cannot call well what it has not read."""
 
 from __future__ import annotations
 
@@ -30,21 +31,21 @@ CORE = frozenset(
         *("send_email", "cancel_card", "calculate", "search_handbook", "read_handbook", "think"),
     }
 )
-"""What this program is for, and what nearly every run needs: offered even if there is no room for other tools of
-ours."""
+"""The main tools of this program, and those that nearly every run needs. These are offered even if there is no room for
+other tools of ours."""
 LISTS = "list_processes"
 GENERAL_START_TOOLS = frozenset({LISTS, "start_process"})
 """Tools that the start tools replace, if every process has one."""
 FIND, FOUND_AT_ONCE, MAX_FOUND = "find_tools", 5, 20
-"""The tool that finds tools; how many at a time, and in one run."""
+"""Name of the tool that finds tools, and most tools that it finds at a time and in one run."""
 SEARCH_WORDS = frozenset({"search", "find", "query", "lookup"})
 """Words in the names of tools that search."""
 MAX_PROMPTS = 64
 """Most sets of tools whose prompt is kept."""
 EARLIER_MATCHES = 4
-"""One part in this many of the variable offers goes by the earlier messages."""
+"""Places among the variable offers that are left for matches of the earlier messages."""
 RECENT_TOOLS = 8
-"""How many recently called tools are offered again."""
+"""Most recently called tools that are offered again."""
 NOT_READ = "You had not read this tool's card, so it was not run. It is yours from now on: call it if it fits."
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 FindToolsFunction = Callable[[str], Sequence[Tool]]
@@ -52,7 +53,7 @@ FindToolsFunction = Callable[[str], Sequence[Tool]]
 
 @dataclass(slots=True)
 class ToolIndex:
-    """Tools by the words of their cards. Built once for the same tools."""
+    """An index of tools by the words of their cards, built once for the same tools."""
 
     tools: Sequence[Tool] = ()
     index: Bm25Index = field(default_factory=lambda: build_index(()))
@@ -63,15 +64,16 @@ class ToolIndex:
         return self
 
     def rank_tools(self, query: str) -> list[Tool]:
-        """The relevant tools, the best first."""
+        """Return the relevant tools, the best first."""
         return [self.tools[n] for n in self.index.rank_texts(expand_query(query))]
 
 
 def choose_tool_names(
     shelf: ToolIndex, room: int, question: str, earlier_text: str = "", called_tools: Sequence[str] = ()
 ) -> list[str]:
-    """Names of as many tools as there is `room` for, in the shelf's order: those in `called_tools`, the latest first;
-    then the best for the `question`, then for `earlier_text`, then tools that search."""
+    """Return names of as many tools as there is `room` for, in the order of `shelf`. Tools in `called_tools` are chosen
+    first, the latest before others. The best for the `question` follow, then for `earlier_text`, then tools that
+    search."""
     there = {tool.name for tool in shelf.tools}
     recent = [name for name in dict.fromkeys(reversed(called_tools)) if name in there][:RECENT_TOOLS]
     by_asked, by_before = shelf.rank_tools(question), shelf.rank_tools(earlier_text) if earlier_text else []
@@ -84,7 +86,7 @@ def choose_tool_names(
 
 
 def _sort_search_first(tools: Iterable[Tool]) -> Sequence[Tool]:
-    """The order without any match: first tools that search, because they may find anything."""
+    """Return the order without any match: tools that search come first, because they may find anything."""
     return sorted(tools, key=lambda tool: not _is_search_tool(tool))
 
 
@@ -93,7 +95,7 @@ def _is_search_tool(tool: Tool) -> bool:
 
 
 def build_index_text(tool: Tool) -> str:
-    """The searchable text of a tool: its name twice, its card, its arguments, and its display name."""
+    """Build the searchable text of a tool: its name twice, its card, its arguments, and its display name."""
     name = _HUMPS.sub(" ", tool.name)
     display_names = (
         [translate(f"tool.{tool.name}", one) for one in LANGUAGES] if f"tool.{tool.name}" in load_sentences() else []
@@ -110,9 +112,9 @@ class FindTools(FrozenModel):
 
 
 def build_find_tool(find: FindToolsFunction, servers: Sequence[str] = (), rare: Sequence[Tool] = ()) -> Tool:
-    """The tool that finds tools. Its results are for the model to read, and offered from then on
-    (`ToolSelector.extend_offered_names`). `servers`: the servers with tools; `rare`: tools of ours that are not
-    offered. Both tell the model what can be found."""
+    """Build the tool that finds tools. The model reads its results, and the found tools are offered from then on
+    (`ToolSelector.extend_offered_names`). `servers` names the servers with tools, `rare` holds tools of ours that are
+    not offered. Both tell the model what can be found."""
     server_sentence = f" There are tools of: {', '.join(servers)}." if servers else ""
     rare_sentence = f" Of ours: {'; '.join(map(_format_tool_label, rare))}." if rare else ""
 
@@ -135,7 +137,7 @@ def build_find_tool(find: FindToolsFunction, servers: Sequence[str] = (), rare: 
 
 
 def _format_tool_label(tool: Tool) -> str:
-    """A tool of ours: its name and its display name."""
+    """Format the label of a tool of ours: its name and its display name."""
     key = f"tool.{tool.name}"
     return (
         f"{tool.name} ({translate(key, 'zh')}: {translate(key, 'en').lower()})"
@@ -145,12 +147,11 @@ def _format_tool_label(tool: Tool) -> str:
 
 
 def _build_found_tool(tool: Tool) -> dict[str, Any]:
-    """The parts of a card that are not in the prompt of offered tools."""
+    """Return the parts of a card that are not in the prompt of offered tools."""
     return {"name": tool.name, "card": tool.description, "returns": tool.returns}
 
 
 def build_card_data(tool: Tool) -> dict[str, Any]:
-    """A card as data."""
     required = tool.schema.get("required", ())
     return {
         **_build_found_tool(tool),
@@ -162,13 +163,14 @@ def build_card_data(tool: Tool) -> dict[str, Any]:
 
 
 def build_not_offered_error(tool: Tool) -> ToolError:
-    """The answer to a call of a tool that the run was not offered."""
+    """Build the error for a call of a tool that the run was not offered."""
     card = json.dumps(build_card_data(tool), ensure_ascii=False)
     return ToolError("not_offered", f"{NOT_READ} Its card: {card}")
 
 
 def add_card_to_error(tool: Tool, error: ToolError) -> ToolError:
-    """The error of a call of ours that was not offered, with the tool's card, which the model has not read."""
+    """Add the card of a tool of ours to the error of a call without an offer, because the model has not read the
+    card."""
     error.text = f"{error.text}. Its card: {json.dumps(build_card_data(tool), ensure_ascii=False)}"
     return error
 
@@ -185,25 +187,25 @@ class ToolPrompt:
     server_tools: str
     """The message about tools of others."""
     callable_tools: Sequence[Tool]
-    """Tools whose calls are read: ours may be called by name even without an offer."""
+    """Tools whose calls are read. Our tools may be called by name even without an offer."""
 
 
 class PriorConversation(Protocol):
     """The conversation before a message."""
 
     def join_earlier_messages(self) -> str:
-        """The text of earlier messages."""
+        """Return the text of earlier messages."""
 
     def list_called_tools(self) -> Sequence[str]:
-        """Names of the called tools, the newest last."""
+        """Return names of the called tools, the newest last."""
 
 
 class ToolSelector:
-    """The tools offered to the runs of a loop. `offered` below: a run's own (`RunState.offered_tools`).
+    """Selects the tools offered to the runs of a loop. `offered` below is a run's own offer (`RunState.offered_tools`).
 
-    First comes what is the same in every message of everybody, so that requests begin with the same bytes: the start
-    tools of the processes, our everyday tools, and `find_tools`, which names the others. Then server tools and our rare
-    ones; tools that are found during a run come last."""
+    The part that is equal in every message of everybody comes first, so that requests begin with the same bytes: the
+    start tools of the processes, our everyday tools, and `find_tools`, which names the others. Server tools and our
+    rare ones follow. Tools that are found during a run come last."""
 
     def __init__(
         self,
@@ -221,7 +223,8 @@ class ToolSelector:
         self._daily: tuple[object, Sequence[Tool]] = (), ()
 
     def choose_offered_tools(self, question: str, conversation: PriorConversation | None = None) -> list[str] | None:
-        """What a new run is offered. None: the same as all, if there is no choice to make."""
+        """Return the names that a new run is offered. Return None if there are no server tools, so that the run gets
+        the common tools."""
         daily = [tool.name for tool in self._list_common_tools()]
         if not self.more:
             return None
@@ -235,15 +238,15 @@ class ToolSelector:
         return [*daily, *choose_tool_names(beside, max(self.most - len(daily), 0), question, words, called)]
 
     def rank_tools(self, query: str) -> Sequence[Tool]:
-        """All relevant tools, the best first."""
+        """Return all relevant tools, the best first."""
         return self._get_full_index().rank_tools(query)
 
     def list_offered_names(self, offered: Sequence[str] | None) -> Sequence[str]:
-        """Names of the tools whose cards the model has read."""
+        """Return names of the tools whose cards the model has read."""
         return [tool.name for tool in self._list_common_tools()] if offered is None else offered
 
     def list_offered_tools(self, offered: Sequence[str] | None) -> Sequence[Tool]:
-        """Those of them that exist now: a server may have removed one, or not be connected yet."""
+        """Return the offered tools that exist now. A server may have removed one, or not be connected yet."""
         if offered is None:
             return self._list_common_tools()
         there = {
@@ -252,7 +255,7 @@ class ToolSelector:
         return [there[name] for name in offered if name in there]
 
     def _list_common_tools(self) -> Sequence[Tool]:
-        """The tools offered with every message of everybody. Rebuilt when any tool comes or goes."""
+        """Return the tools offered with every message of everybody. The list is rebuilt when any tool comes or goes."""
         known = (self.starts.change_count, *self.more)
         if self._daily[0] != known:
             self._daily = known, [*self._list_own_common_tools(), self._get_find_tool()]
@@ -268,11 +271,11 @@ class ToolSelector:
         return tool.name in GENERAL_START_TOOLS and self.starts.is_complete
 
     def _has_too_many_tools(self) -> bool:
-        """True if there are more server tools than are offered at once."""
+        """Return whether there are more tools than are offered at once."""
         return len(self._list_own_common_tools()) + 1 + len(self.more) > self.most
 
     def _get_find_tool(self) -> Tool:
-        """`find_tools`, with the names of what can be found: it changes only with them."""
+        """Return `find_tools`, with the names of what can be found. The tool changes only with these names."""
         servers = tuple(sorted({tool.server for tool in self.more.values()})) if self._has_too_many_tools() else ()
         rare = [tool for tool in self.own if tool.is_rare or (tool.name == LISTS and self._is_superseded(tool))]
         key = servers, tuple(tool.name for tool in rare)
@@ -281,7 +284,7 @@ class ToolSelector:
         return self._finders[key]
 
     def extend_offered_names(self, names: Iterable[str], offered: Sequence[str] | None) -> list[str]:
-        """The new offer, with the tools that were found or called."""
+        """Return the new offer, with the tools that were found or called."""
         offered_names = self.list_offered_names(offered)
         server_tools = [name for name in dict.fromkeys(names) if name not in offered_names]
         return [
@@ -290,7 +293,7 @@ class ToolSelector:
         ]
 
     def get_tool_prompt(self, style: ReplyFormat, offered: Sequence[str] | None) -> ToolPrompt:
-        """Rendered once for the same tools, so that they have the same bytes."""
+        """Return the prompt of the offered tools, rendered once for the same tools so that it has the same bytes."""
         tools = self.list_offered_tools(offered)
         key = style.name, tuple(map(id, tools))  # ids last as long as the tools, which the prompt keeps alive
         if key not in self._sheets:
@@ -308,5 +311,5 @@ class ToolSelector:
         return self._sheets[key]
 
     def _get_full_index(self) -> ToolIndex:
-        """All current tools, in a fixed order."""
+        """Return the index of all current tools, in a fixed order."""
         return self._filled.update_tools([*self.own, *(self.more[name] for name in sorted(self.more))])

@@ -1,8 +1,7 @@
 """The composition root: settings → outside services → stores → tools → loop → channel. Only `bot.app` constructs: this
-file, `bot.app.build_approvals` and `bot.app.build_conversation`. `bot.app.resources` opens and closes what needs
-opening.
+file, `bot.app.build_approvals` and `bot.app.build_conversation`. `bot.app.resources` opens and closes all resources.
 
-Read `build_core` to see what the bot consists of, and `bot.app.lifecycle` to see how it runs."""
+Read `build_core` to see the bot's parts, and `bot.app.lifecycle` to see how it runs."""
 
 from __future__ import annotations
 
@@ -82,11 +81,11 @@ class Application:
     alerts: AdministratorAlerts
 
     def connect(self) -> AbstractAsyncContextManager[IsConnected]:
-        """Receives the platform's events while the context is open."""
+        """Receive the platform's events while the context is open."""
         return self.resources.platform.connect(self.ingress, self.ingress_gate)
 
     async def announce_start(self) -> None:
-        """From now on administrators are told when this process pauses; also if it does already."""
+        """Tell administrators whenever this process pauses from now on, and at once if it is paused already."""
         self.watch.report = self.alerts.report_pause
         if self.watch.is_paused:
             await self.alerts.report_pause(self.watch.reason, self.watch.offset_ms)
@@ -97,7 +96,7 @@ class Application:
 async def build_app(
     settings: Settings, services: Services, *, timing: Timing | None = None, model: Model | None = None
 ) -> AsyncIterator[Application]:
-    """The bot, ready to run. Raises what `open_resources` does."""
+    """Build the bot, ready to run. Raises the errors of `open_resources`."""
     async with open_resources(settings, services, open_slack, TOOLS, timing, model) as base:
         bot = build_core(base)
         await bot.announce_start()

@@ -160,7 +160,7 @@ def build_session_stop_handler(resources: Resources) -> SessionStopHandler:
 
 
 def build_file_intake(resources: Resources) -> FileIntake:
-    """Pictures are shown to the model if the settings say that it sees them; the rehearsal model sees none."""
+    """Build the file intake. The model sees pictures if the settings say so; the rehearsal model sees none."""
     settings, platform = resources.settings, resources.platform
     sees = settings.openai_vision == "on" and "model" not in resources.services.standins
     reader = PictureReading(

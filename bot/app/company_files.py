@@ -19,7 +19,7 @@ from tools.workflow.process.policy import PolicyRow, parse_policy
 
 
 def load_calendar(settings: Settings) -> WorkCalendar:
-    """Raises SettingsError, which names the setting or the file and the problem."""
+    """Load the calendar. Raises SettingsError, which names the setting or the file and the problem."""
     calendar = WorkCalendar()
     for setting, overrides in (
         ("CALENDAR_COUNTRY", ""),
@@ -33,7 +33,7 @@ def load_calendar(settings: Settings) -> WorkCalendar:
 
 
 def load_policy(settings: Settings, forms: Iterable[Form]) -> tuple[PolicyRow, ...]:
-    """The rows of the policy file, checked against their forms. Raises SettingsError."""
+    """Load the rows of the policy file, checked against their forms. Raises SettingsError."""
     rows = read_policy(settings)
     try:
         check_policy(rows, forms)
@@ -43,7 +43,7 @@ def load_policy(settings: Settings, forms: Iterable[Form]) -> tuple[PolicyRow, .
 
 
 def read_policy(settings: Settings) -> tuple[PolicyRow, ...]:
-    """The rows of the policy file, of any process. Raises SettingsError."""
+    """Read the rows of the policy file, for all processes. Raises SettingsError."""
     try:
         return parse_policy(read_setting_file("POLICY_FILE", settings.policy_file))
     except ValueError as wrong:
@@ -51,7 +51,7 @@ def read_policy(settings: Settings) -> tuple[PolicyRow, ...]:
 
 
 def build_form_numbers(settings: Settings) -> dict[str, Decimal]:
-    """The settings that replace numbers in the forms."""
+    """Return the settings that replace numbers in the forms."""
     return {
         "threshold": Decimal(settings.finance_threshold),
         "annual_days": Decimal(settings.annual_leave_days),
@@ -59,8 +59,8 @@ def build_form_numbers(settings: Settings) -> dict[str, Decimal]:
 
 
 def load_prices(settings: Settings) -> PriceTable:
-    """The prices of tokens. Raises SettingsError for an unusable file, and for a money budget with a model without a
-    price."""
+    """Load the prices of tokens. Raises SettingsError for an unusable file, and for a money budget with a model without
+    a price."""
     try:
         prices = (
             parse_prices(read_setting_file("PRICES_FILE", settings.prices_file))
@@ -77,14 +77,14 @@ def load_prices(settings: Settings) -> PriceTable:
 
 
 def build_daily_budget(settings: Settings) -> DailyBudget:
-    """What one person may use in a day."""
+    """Build one person's limit of use in a day."""
     money = Decimal(settings.budget_per_day) if settings.budget_per_day else None
     return DailyBudget(settings.budget_tokens_per_day, money)
 
 
 def open_handbook(folder: Path | None) -> Handbook:
-    """Reads the handbook once, so that an unusable file is reported at the start. Raises SettingsError, which names
-    it."""
+    """Read the handbook once, so that an unusable file is reported at the start. Raises SettingsError, which names the
+    file."""
     handbook = Handbook(folder)
     try:
         handbook.load_snapshot()
@@ -94,7 +94,7 @@ def open_handbook(folder: Path | None) -> Handbook:
 
 
 def load_persona(settings: Settings) -> str:
-    """The tone that the company wants. Raises SettingsError."""
+    """Load the tone that the company wants. Raises SettingsError."""
     text = read_setting_file("PERSONA_FILE", settings.persona_file).strip()
     if len(text) > MAX_PERSONA:
         raise SettingsError(f"PERSONA_FILE: {len(text)} characters, at most {MAX_PERSONA}")

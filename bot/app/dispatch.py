@@ -1,4 +1,5 @@
-"""Dispatches one item of a lane: handled, postponed, or given up. The kinds of work are in `bot.app.work_kinds`."""
+"""Dispatches one item of a lane: it is handled, postponed, or given up. The kinds of work are in
+`bot.app.work_kinds`."""
 
 from __future__ import annotations
 
@@ -39,18 +40,19 @@ from tools.spec import FrozenModel
 log = logs.get_logger(__name__)
 
 AWAY_MAX_MS = 3_600_000
-"""After an hour without the platform, tries are counted again."""
+"""Age (ms) of an item from which tries without the platform are counted again: an hour."""
 OWED_MAX_MS = 7 * 24 * 3_600_000
-"""What only brings people up to date waits for a week before its tries are counted."""
+"""Age (ms) from which tries of work that only brings people up to date are counted: a week."""
 OWED_TIMES = 12
-"""After an hour it waits so many times longer before each next try: a minute."""
+"""Factor by which such work waits longer before each next try after the first hour: then a minute."""
 NEWER_RECORD_MAX_MS = 24 * 3_600_000
-"""After a day of waiting for a process that can read a record, tries are counted again."""
+"""Age (ms) from which tries of an item that waits for a process that can read its record are counted again: a day."""
 _NEWER_RECORD_FIRST_MS = 1_000
-"""How soon an item with such a record is tried again at first: while versions run side by side, each try may reach the
+"""First waiting time of an item with such a record (ms). While versions run side by side, each try may reach the
 process that can read it."""
 ACCOUNT_TIMES = 6
-"""So many times as long as in an outage an item waits while the platform does not accept our token: half a minute."""
+"""Factor by which an item waits longer than in an outage while the platform does not accept our token: half a
+minute."""
 ACCOUNT_ADVICE = (
     "the platform does not accept the bot's token (any more); nothing is lost. Install the app again, set the new "
     "token and restart: what waits is then said"
@@ -60,19 +62,21 @@ NEWER_RECORD = "of a newer version"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkDispatcher:
-    """The worker's handler."""
+    """The worker's handler of items."""
 
     handlers: WorkHandlers
     journal: Journal
     clock: Clock
     away_ms: int = 5_000
-    """How long an item waits before the next try while the platform or the store of files cannot be reached."""
+    """Waiting time before the next try while the platform or the store of files cannot be reached (ms)."""
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
-        """One item of a lane. Returns the writes of the commit that pops it. While the platform is away the item
-        waits, and no try is counted; but not for ever, because a single post may be what the platform chokes on.
-        While it does not accept our token everything waits, however long. An item whose records a newer version has
-        written waits too: while processes are replaced, one of those takes it."""
+        """Handle one item of a lane. Returns the writes of the commit that pops it.
+
+        While the platform is unreachable, the item waits and no try is counted. The exemption ends after a while,
+        because a single post may be the cause of the failure. While the platform does not accept our token, everything
+        waits without a limit. An item whose records a newer version has written waits too: while processes are
+        replaced, one of the new ones takes it."""
         work = None
         try:
             work = parse_work(lease.item.body)
@@ -111,7 +115,7 @@ class WorkDispatcher:
                 raise
 
     async def _journal_refused_account(self, lease: Lease, refused: ChatAccountError) -> None:
-        """Said once an item; in chat nobody could be told."""
+        """Journal a refused account, once per item; in chat nobody could be told."""
         if lease.item.error == str(refused):
             return
         log.error("chat.refused", code=refused.code, advice=ACCOUNT_ADVICE)
@@ -123,7 +127,8 @@ class WorkDispatcher:
         )
 
     async def _journal_newer_record(self, lease: Lease) -> None:
-        """Journalled, and its sender told, once: the stored reason of the last retry shows that it has been."""
+        """Journal a newer record and tell its sender, once: the stored reason of the last retry shows that it was
+        done."""
         if lease.item.error == NEWER_RECORD:
             return
         if sender := find_sender(lease.item.body):
@@ -137,8 +142,8 @@ class WorkDispatcher:
         return self.clock.now_ms() - item.put_ms
 
     async def give_up_item(self, item: LaneItem, error: str) -> Sequence[Write]:
-        """An item that failed every time: its author is told, the waiting runs and the lane go on. Of one that cannot
-        be read, whoever it names as its sender is told."""
+        """Give up an item that failed every time: its author is told, and the waiting runs and the lane continue. For
+        an unreadable item, the sender that it names is told."""
         try:
             work = parse_work(item.body)
         except ValidationError:
@@ -149,7 +154,7 @@ class WorkDispatcher:
         return await give_up_work(self.handlers, item, work)
 
     async def bury_item(self, lease: Lease) -> Sequence[Write]:
-        """Giving up failed every time, too: the records say how it ended, and its author is told later."""
+        """Bury an item that could not even be given up: the records say how it ended, and its author is told later."""
         item, sender = lease.item, find_sender(lease.item.body)
         notice = [build_given_up_notice(item, sender.person)] if sender else []
         try:

@@ -32,7 +32,7 @@ async def open_engine_from_settings(
     *,
     compute_number_floor: Callable[[], int] = lambda: 0,
 ) -> AsyncIterator[Engine]:
-    """The engine, while the context is open. `compute_number_floor`: as of `RedisStore`. Raises `SettingsError`."""
+    """The engine, while the context is open. `compute_number_floor`: see `RedisStore`. Raises `SettingsError`."""
     processes = load_shipped_processes()
     calendar, numbers = load_calendar(settings), build_form_numbers(settings)
     address, store = _build_engine_address(settings), RedisStore(redis, compute_number_floor=compute_number_floor)
@@ -61,7 +61,7 @@ async def open_engine_from_settings(
 
 
 def _build_engine_address(settings: Settings) -> EngineAddress | None:
-    """The address of the remote engine, if it is one."""
+    """The address of the engine if it is a remote one; otherwise None."""
     if settings.workflow_engine == "embedded":
         return None
     return EngineAddress(

@@ -1,4 +1,4 @@
-"""A known error as one line: what is wrong, and how to fix it."""
+"""A known error as one line: the problem and its solution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bot.core.redaction import redact_text
 
 
 def explain_error(error: CountersignError) -> str:
-    """What is wrong, in one line, and how to fix it."""
+    """Explain in one line what is wrong and how to fix it."""
     match error:
         case StoreUnavailableError():
             return translate("store.down", "en", error=redact_text(str(error)))

@@ -1,4 +1,4 @@
-"""Opens the store that keeps the files of people: a folder, or a bucket if the settings name one."""
+"""Opens the store that keeps people's files: a folder, or a bucket if the settings name one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSIONS = "the bucket keeps versions: what is deleted here stays there, unless 
 
 @asynccontextmanager
 async def open_file_bytes(settings: Settings) -> AsyncIterator[FileBytes]:
-    """Asks nothing of the store yet. Raises SettingsError if boto3 is not installed."""
+    """Open the store, without any request to it yet. Raises SettingsError if boto3 is not installed."""
     if not settings.files_bucket:
         yield FolderBytes((settings.files_dir or settings.data_dir / "files").absolute())
         return
@@ -33,7 +33,7 @@ async def open_file_bytes(settings: Settings) -> AsyncIterator[FileBytes]:
 
 
 def open_bucket(settings: Settings) -> S3Bytes:
-    """Raises SettingsError if boto3 is not installed, or cannot use what the settings say."""
+    """Open the bucket. Raises SettingsError if boto3 is not installed, or cannot use the settings."""
     try:
         from bot.storage.s3_bytes import open_s3_bytes  # slow to import, and an extra
     except ModuleNotFoundError as error:
@@ -53,7 +53,7 @@ def open_bucket(settings: Settings) -> S3Bytes:
 
 
 def check_files_folder(settings: Settings) -> None:
-    """Raises SettingsError if what people send cannot be kept where the settings say."""
+    """Raise SettingsError if the folder in the settings cannot keep people's files."""
     if settings.files_dir is not None:
         try:
             FolderBytes(settings.files_dir.absolute()).check_writable()
@@ -62,7 +62,8 @@ def check_files_folder(settings: Settings) -> None:
 
 
 async def check_bucket(settings: Settings) -> str:
-    """A warning, or nothing. Raises SettingsError or FilesUnavailableError if nothing can be kept there."""
+    """Check the bucket; returns a warning or an empty text. Raises SettingsError or FilesUnavailableError if it cannot
+    keep files."""
     store = open_bucket(settings)
     try:
         await store.check_writable()

@@ -1,4 +1,4 @@
-"""What several rooms are built on."""
+"""The common base of the objects that `bot.app` builds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Foundation:
     """Posts text where it may be shown."""
     tool_services: ToolServices
     tools: Mapping[str, Tool]
-    """All tools by name: ours, and those of servers as they come and go."""
+    """All tools by name: ours, and those of MCP servers as they come and go."""
     start_tools: StartTools
     """The start tools of the processes."""
     memory: ConversationMemory

@@ -1,5 +1,5 @@
-"""How this process is doing: `/healthz`, `/readyz` and `/metrics` on a port of its own, and what it tells of itself in
-Redis, for `countersign top`."""
+"""The health of this process: `/healthz`, `/readyz` and `/metrics` on a separate port, and its report in Redis for
+`countersign top`."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ SHARED_APP = (
 STARTING, STOPPING = "starting", "stopping"
 NO_REDIS, NO_SLACK = "redis", "slack"
 ANSWER_S = 2.0
-"""How long Redis may take to answer before it counts as away here."""
+"""Time (s) within which Redis must answer to count as reachable."""
 COLLECTED_S = 1.0
-"""How long collected figures are good for, however often somebody asks."""
+"""Time (s) for which collected figures are reused, however often they are requested."""
 LETTERS_S = 15.0
-"""How long the count of dead letters is good for: all of them are read for it."""
+"""Time (s) for which the count of dead letters is reused: counting reads all of them."""
 
 IsConnected: TypeAlias = Callable[[], Awaitable[bool]]
 
 
 async def is_listening() -> bool:
-    """Where a platform sends its events to us, they can always come."""
+    """Return True: a platform that sends its events to us can always send them."""
     return True
 
 
@@ -60,7 +60,7 @@ def get_version() -> str:
 
 @dataclass(slots=True, kw_only=True)
 class HealthState:
-    """What this process knows of itself."""
+    """The health of this process, as it reports it."""
 
     redis: Redis
     keys: Keys
@@ -70,24 +70,25 @@ class HealthState:
     concurrency: int = 0
     worker: Worker | None = None
     phase: str = STARTING
-    """Why it takes no work yet, or no more; empty while it does."""
+    """The reason why it takes no work yet, or no longer; empty while it does."""
     is_connected: IsConnected = is_listening
     find_trouble: Callable[[], str] = field(default=lambda: "")
-    """Whatever else keeps it from taking work, in a word or two; empty: nothing does."""
+    """Any other reason why it takes no work, in a word or two; empty if none."""
     get_clock_offset_ms: Callable[[], float | None] = field(default=lambda: None)
-    """This machine's clock minus Redis's, if somebody watches it; None: it is measured here."""
+    """This machine's clock minus that of Redis (ms), if somebody watches it; None if it is measured here."""
     gate: IngressGate = field(default_factory=IngressGate)
     report_foreign: Callable[[int], Awaitable[None]] | None = None
-    """Called once if another installation uses the same app: it gets a part of the presses, and we get some of its."""
+    """Called once if another installation uses the same app: that one then gets a part of our presses, and we get a
+    part of its."""
     foreign: int | None = None
-    """Its connections; None: not known yet."""
+    """Number of the other installation's connections; None if not known yet."""
     started_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     _collecting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _collected_at: float = field(default=-math.inf, init=False)
     _counted_at: float = field(default=-math.inf, init=False)
 
     async def find_reasons(self) -> list[str]:
-        """Why this process takes no work, or loses what comes; nothing: it is ready."""
+        """Find the reasons why this process takes no work, or loses events; empty if it is ready."""
         reasons = [one for one in (self.phase, self.find_trouble()) if one]
         if not await self.is_connected():
             reasons.append(NO_SLACK)
@@ -105,7 +106,8 @@ class HealthState:
         return True
 
     async def measure_clock_offset_ms(self) -> float:
-        """Between the call and its answer, Redis's clock is read in the middle. Raises StoreUnavailableError."""
+        """Measure the clock offset: the clock of Redis is taken as read halfway between call and answer. Raises
+        StoreUnavailableError."""
         watched = self.get_clock_offset_ms()
         if watched is not None:
             return watched
@@ -114,10 +116,10 @@ class HealthState:
             seconds, micros = await self.redis.time()
         return ((began + time.time()) / 2 - (int(seconds) + int(micros) / 1e6)) * 1000
 
-    # What Prometheus is told
+    # Metrics for Prometheus
 
     async def render_metrics(self) -> bytes:
-        """What was counted, with the figures of this moment. Where Redis is away, its figures are left as they were."""
+        """Render the counters and the current figures. If Redis is unreachable, its figures stay unchanged."""
         async with self._collecting:
             if time.monotonic() - self._collected_at >= COLLECTED_S:
                 await self._collect_figures()
@@ -151,10 +153,10 @@ class HealthState:
             metrics.DEAD_LETTERS_KEPT.set(len(await DeadLetterStore(self.redis, self.keys).list_dead_letters()))
             self._counted_at = time.monotonic()
 
-    # What other processes are told
+    # Report to other processes
 
     async def announce_process(self) -> None:
-        """For as long as the process lives; at its end it says so."""
+        """Announce the process for as long as it lives, and remove its report at the end."""
         store, id_ = ProcessStore(self.redis, self.keys), self.worker.owner if self.worker else ""
         known = 0
         try:
@@ -171,7 +173,7 @@ class HealthState:
             raise
 
     async def _check_connections(self, known: int) -> None:
-        """Compares what the platform has said with the processes of this store: once, when it has said so."""
+        """Compare the platform's number of connections with the processes of this store, once it is known."""
         if self.foreign is not None or not self.gate.connections:
             return
         self.foreign = max(0, self.gate.connections - known)
@@ -200,7 +202,7 @@ class HealthState:
 
 @asynccontextmanager
 async def open_health_server(health: HealthState, host: str, port: int) -> AsyncIterator[None]:
-    """Answers while the context is open; not at all without a port. Raises SettingsError if the port is taken."""
+    """Serve while the context is open; do nothing without a port. Raises SettingsError if the port is taken."""
     if not port:
         yield
         return
@@ -223,10 +225,10 @@ async def _start_listener(runner: web.AppRunner, host: str, port: int) -> None:
 
 
 def build_health_app(health: HealthState) -> web.Application:
-    """Only reads, and nothing of a request but its path."""
+    """Build the web application, which only reads, and uses only the path of a request."""
 
     async def tell_alive(request: web.Request) -> web.Response:
-        """Whoever answers is alive: what is away elsewhere is no reason to be started anew."""
+        """Answer that the process is alive: an outage elsewhere is no reason to restart it."""
         return web.Response(text="alive\n")
 
     async def tell_ready(request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""Ingress: makes what a platform delivers durable, or answers it, before the platform gets *received*."""
+"""Ingress: stores each event of a platform durably, or answers it, before the platform gets *received*."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ log = logs.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneIngress:
-    """Implements `bot.chat.messages.Ingress` over the lanes."""
+    """An ingress over the lanes, which implements `bot.chat.messages.Ingress`."""
 
     worker: Worker
     lanes: Lanes
@@ -82,9 +82,9 @@ class LaneIngress:
     journal: Journal
     watch: StoreWatch
     files: FileStore | None = None
-    """None: dialogs take no files."""
+    """The store of files; None if dialogs take no files."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    """What goes on after the platform was answered."""
+    """Work that continues after the platform was answered."""
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         body = MessageReceived(message=message).model_dump_json()
@@ -100,9 +100,9 @@ class LaneIngress:
             self._go_on(self._notify_held(message))
 
     async def _notify_lane_full(self, message: Message) -> None:
-        """The lane is full and the message is not taken: better than an endless queue. Announced once, with the first
-        refused message. An item in the lane announces the end of the backlog, so nobody wonders what became of the
-        others."""
+        """Tell the person that the lane is full and the message is not accepted, instead of queueing without end.
+        Announced once, with the first refused message. An item in the lane announces the end of the backlog, so that
+        nobody wonders about the other messages."""
         redis, keys, lane = self.lanes.redis, self.lanes.keys, message.place.conversation
         if not await self.overflows.start_overflow(lane, message.id):
             return
@@ -116,7 +116,7 @@ class LaneIngress:
         )
 
     async def _notify_held(self, message: Message) -> None:
-        """Work is held: said once a conversation. It is handled when work goes on."""
+        """Tell the person, once per conversation, that work is held. The message is handled when work continues."""
         if await self.overflows.start_overflow(f"{message.place.conversation}:held", message.id):
             text = translate("turn.held", await get_person_language(self.directory, message.person))
             await self.delivery.deliver_message(message.place, message.person, Post(text), key=f"{message.id}:held")
@@ -132,7 +132,7 @@ class LaneIngress:
             raise StoreUnavailableError(f"too much waits for {lane}")
 
     async def accept_click(self, click: Click) -> None:
-        """A press goes into the lane of its approval, so that no slow conversation delays a decision."""
+        """Accept a press into the lane of its approval, so that no slow conversation delays a decision."""
         accepted = await self.worker.accept_item(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
         if self.watch.is_held and accepted is EnqueueResult.NEW:
             self._go_on(self._notify_press_held(click))
@@ -146,8 +146,8 @@ class LaneIngress:
         return await self._withdraw_item(message.place.conversation, message.id, failed)
 
     async def _withdraw_item(self, lane: str, id: str, failed: Exception) -> Acceptance:
-        """A store that has refused the item may refuse this too, and nothing is unclear about it. One that has it and
-        may lose it keeps it."""
+        """Withdraw an item that could not be accepted. A store that refused the item may refuse this too; the item is
+        certainly not stored then. A store that has the item and may lose it keeps it."""
         if isinstance(failed, StoreUnconfirmedError):
             return Acceptance.UNKNOWN
         try:
@@ -156,8 +156,8 @@ class LaneIngress:
             return Acceptance.NOT_TAKEN if isinstance(failed, StoreRefusedError) else Acceptance.UNKNOWN
 
     async def stop_conversation(self, place: Place, person: str, at: str) -> None:
-        """Stops their own work, or, for an administrator, anybody's. The platform waits, so this asks nobody who they
-        are: somebody who is not known yet stops their own work at once, and anybody's when the look-up says that they
+        """Stop the person's own work, or anybody's for an administrator. The platform waits, so the directory is not
+        asked. A person who is not known yet stops their own work at once, and anybody's once the look-up says that they
         may."""
         known = self.directory.find_known_person(person)
         if known is None:
@@ -167,7 +167,7 @@ class LaneIngress:
             await self.lanes.request_stop(place.conversation, at, whose)
 
     async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
-        """The item behind it, in the same lane, cancels what waits for a card."""
+        """Stop the session. The item behind it, in the same lane, cancels the runs that wait for a card."""
         await self.stop_conversation(place, person, at)
         stopped = SessionStopped(place=place, person=person, at=at)
         accepted = await self.worker.accept_item(place.conversation, id, stopped.model_dump_json(), person=person)
@@ -175,7 +175,7 @@ class LaneIngress:
             raise StoreUnavailableError(f"too much waits for {place.conversation}")
 
     def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
-        """Starts what the platform does not wait for. Nothing else waits for it either: what fails is logged."""
+        """Start work that neither the platform nor anything else waits for; its failure is logged."""
 
         async def finish_work() -> None:
             try:
@@ -196,8 +196,8 @@ class LaneIngress:
         return commands.is_stop_word(text)
 
     async def is_engaged(self, place: Place) -> bool:
-        """True if the bot works in this thread, remembers it, or has a paused run in it. Work is checked first, because
-        the commit that ends it also writes the history."""
+        """Whether the bot works in this thread, has a history of it, or has a paused run in it. Work is checked first,
+        because the commit that ends it also writes the history."""
         if await self.lanes.has_pending_items(place.conversation):
             return True
         recalled = await self.runs.load_conversation(place.conversation, self.history)
@@ -220,7 +220,8 @@ class LaneIngress:
         return await self.dialogs.check_dialog(click)
 
     async def _announce_files(self, person: str, files: Sequence[SentFile]) -> None:
-        """What was chosen may be named from now on; it is fetched when the dialog is handled."""
+        """Announce the chosen files, so that they may be named from now on; they are fetched when the dialog is
+        handled."""
         if self.files is not None:
             await self.files.announce_files(person, files)
 
@@ -255,8 +256,8 @@ class LaneIngress:
         return await self.request_forms.build_form(form)
 
     async def submit_form(self, form: FormSubmission) -> FormAnswer:
-        """A form takes the lane of the card that it becomes: no conversation holds it up, nor do its files, which are
-        fetched there."""
+        """Accept a form into the lane of the card that it becomes. Neither a conversation delays it nor its files,
+        which are fetched there."""
         await self._announce_files(form.person, form.files)
         answer = await self.request_forms.check_form(form)
         if answer.problems or answer.next_page:
@@ -272,15 +273,15 @@ class LaneIngress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardActions:
-    """Implements `tools.ports.CardService` over the approvals."""
+    """The actions on cards, which implement `tools.ports.CardService` over the approvals."""
 
     lanes: Lanes
     approvals: ApprovalStore
     clock: Clock
 
     async def cancel_card(self, card: str, person: str) -> bool:
-        """Only what this person proposed, and only while it is open. The cancellation is decided here, once, against
-        any press that may come first; the card's own lane carries it out."""
+        """Cancel a card that this person proposed and that is still open. The cancellation is decided here, once,
+        against any press that may come first; the card's own lane carries it out."""
         approval = await self.approvals.load_approval(card)
         if approval is None or approval.state is not ApprovalState.OPEN or approval.owner != person:
             return False
@@ -289,7 +290,7 @@ class CardActions:
         return await self.approvals.decide_cancellation(approval, person, self.clock.now_ms()) is Verdict.OK
 
     async def open_set(self, person: str, tasks: Sequence[str]) -> None:
-        """The same tasks, shown by the same cards, are the same set: it is shown again."""
+        """Open a set of these tasks. A set with the same cards in the same versions is shown again."""
         loaded = [await self.approvals.load_approval(derive_task_card_id(self.lanes.keys, one)) for one in tasks]
         cards = sorted(f"{one.id}.{one.version}" for one in loaded if one is not None)
         set_id = build_set_id(person, hashlib.sha256(",".join(cards).encode()).hexdigest()[:12])

@@ -1,5 +1,5 @@
-"""Runs the bot from its start to SIGTERM or Ctrl-C. Read `serve_until_stopped`; `bot.app.build` shows what the bot
-consists of."""
+"""Runs the bot from its start to SIGTERM or Ctrl-C. Read `serve_until_stopped`; `bot.app.build` shows the bot's
+parts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ log = logs.get_logger(__name__)
 
 
 async def serve_until_stopped(settings: Settings) -> None:
-    """`countersign run`: until SIGTERM or Ctrl-C. Then it disconnects from the platform first, so that events go to
-    other processes, and meanwhile finishes or hands over running work. A second signal ends it at once."""
+    """Run the bot (`countersign run`) until SIGTERM or Ctrl-C. At the end it disconnects from the platform first, so
+    that events go to other processes, and meanwhile finishes or hands over running work. A second signal ends it at
+    once."""
     logs.configure_logging(settings.log_level, None if settings.log_format == "auto" else settings.log_format == "json")
     for warning in find_misspelt_variables():
         log.warning(warning)
@@ -39,8 +40,8 @@ async def serve_until_stopped(settings: Settings) -> None:
 
 
 def freeze_garbage_collector() -> None:
-    """Excludes everything built so far from garbage collection: it lives as long as the process, and every scan of it
-    would delay each acknowledgement by a tenth of a second."""
+    """Exclude all objects built so far from garbage collection. These live as long as the process, and every scan of
+    them would delay each acknowledgement by a tenth of a second."""
     gc.collect()
     gc.freeze()
 
@@ -48,8 +49,8 @@ def freeze_garbage_collector() -> None:
 async def _work_until_asked(
     bot: Application, settings: Settings, services: Services, shutdown_requested: asyncio.Event
 ) -> None:
-    """Takes events and works until asked to end. From then on it claims no lane, but still accepts events until the
-    platform knows: other processes do that work."""
+    """Accept events and work until asked to end. From then on it claims no lane, but still accepts events until the
+    platform knows; other processes do that work."""
     working = asyncio.create_task(bot.worker.run())
     stopping = asyncio.create_task(shutdown_requested.wait())
     try:
@@ -65,26 +66,26 @@ async def _work_until_asked(
         await asyncio.wait({working})
     finally:
         bot.worker.stop()
-        working.cancel()  # once: it releases what it holds, which takes time
+        working.cancel()  # once: releasing what it holds takes time
         await asyncio.wait({working})
         await cancel_and_wait([stopping])
     working.result()
 
 
 def _count_server_tools(settings: Settings, bot: Application) -> dict[str, int]:
-    """Each configured MCP server → number of its tools, if it was reached."""
+    """Return each configured MCP server → number of its tools, if it was reached."""
     counted = Counter(tool.server for tool in bot.resources.mcp_tools.values())
     return {one.name: counted[one.name] for one in load_mcp_servers(settings)}
 
 
 class _ShutdownRequest:
-    """The request of SIGTERM and Ctrl-C: to end, and at the second time to end at once."""
+    """The request of SIGTERM and Ctrl-C to end; the second one means at once."""
 
     def __init__(self) -> None:
         self.requested, self.is_immediate = asyncio.Event(), False
 
     def install_signal_handlers(self) -> None:
-        """From now on, for the task that calls this."""
+        """Handle the signals from now on, for the task that calls this."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         for name in (signal.SIGTERM, signal.SIGINT):

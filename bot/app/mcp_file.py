@@ -11,7 +11,7 @@ from tools.mcp.config import McpServer, read_servers
 
 
 def load_mcp_servers(settings: Settings) -> tuple[McpServer, ...]:
-    """The MCP servers that the settings name. Their file may use environment variables. Raises SettingsError."""
+    """Load the MCP servers that the settings name. Their file may use environment variables. Raises SettingsError."""
     try:
         servers = read_servers(read_setting_file("MCP_FILE", settings.mcp_file), load_environment())
     except ValueError as wrong:
@@ -21,8 +21,8 @@ def load_mcp_servers(settings: Settings) -> tuple[McpServer, ...]:
 
 
 def list_server_secrets(server: McpServer) -> Iterator[str]:
-    """The secrets in a server's table: all headers, and every environment value that is not plainly a word, a number, a
-    path or an address. Logs must be able to show the plain ones."""
+    """Yield the secrets in a server's table: all headers, and every environment value that is not plainly a word, a
+    number, a path or an address. Logs must be able to show the plain ones."""
     for value in server.headers.values():
         yield from (value, value.partition(" ")[2])
     for name, value in server.env.items():
@@ -39,7 +39,7 @@ def list_server_secrets(server: McpServer) -> Iterator[str]:
 
 
 def _is_plain_value(value: str) -> bool:
-    """True for a value that looks like no secret: a short word, a number, a version, a path or an address."""
+    """Whether a value looks like no secret: a short word, a number, a version, a path or an address."""
     if value.startswith(("/", "./", "../", "~/", "http://", "https://")):
         return "@" not in value and "?" not in value
     signs = "".join(value.split()).translate(str.maketrans("", "", "._,:-"))

@@ -12,7 +12,7 @@ from tools.spec import EffectUnknownError, ToolError
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMailer:
-    """Implements `tools.ports.Mailer`: the mails of another one, counted by what became of them."""
+    """A mailer (`tools.ports.Mailer`) that counts the mails of another one by their outcome."""
 
     mailer: Mailer
 

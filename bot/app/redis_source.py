@@ -1,4 +1,4 @@
-"""The bot's Redis: the one by setting, or else the embedded one, with what commands that only look need and no more."""
+"""The bot's Redis: the one in the settings, or else the embedded one. Read-only commands open only what they need."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from bot.queue.worker import Job
 
 UPKEEP_INTERVAL_S = 2.0
-"""How often the embedded server is checked."""
+"""Time between two checks of the embedded server (s)."""
 
 
 def has_redis(settings: Settings) -> bool:
-    """True if there is a Redis to read: one by setting, or the data of an embedded one."""
+    """Whether a Redis exists to read: one in the settings, or the data of an embedded one."""
     return bool(settings.redis_url) or _build_embedded_redis(settings).has_data
 
 
 @asynccontextmanager
 async def open_existing_redis(settings: Settings) -> AsyncIterator[str]:
-    """The URL of the bot's Redis, for commands that only read: creates nothing. Raises NoInstallationError, and
-    LocalStartError if the Redis that exists cannot be opened."""
+    """Open the URL of the bot's Redis, for commands that only read; creates nothing. Raises NoInstallationError, and
+    LocalStartError if the existing Redis cannot be opened."""
     if not has_redis(settings):
         folder = settings.data_dir.absolute()
         raise NoInstallationError(translate("local_store.no_bot", detect_terminal_language(), folder=folder))
@@ -40,7 +40,8 @@ async def open_existing_redis(settings: Settings) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_any_redis(settings: Settings) -> AsyncIterator[str]:
-    """The same, for a command that may begin a store: an embedded one is made where there is none."""
+    """Open the URL of the bot's Redis for a command that may create a store: an embedded one is created if none
+    exists."""
     if not settings.redis_url:
         require_writable_folder(settings.data_dir)
     async with open_redis_from_settings(settings) as (url, _):
@@ -49,7 +50,8 @@ async def open_any_redis(settings: Settings) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_redis_from_settings(settings: Settings) -> AsyncIterator[tuple[str, tuple[Job, ...]]]:
-    """The Redis by setting, or else the embedded one, while the context is open; also the job that keeps it alive."""
+    """Open the Redis in the settings, or else the embedded one, while the context is open; also yields the job that
+    keeps it alive."""
     if settings.redis_url:
         yield settings.redis_url, ()
         return
@@ -66,7 +68,7 @@ def _build_embedded_redis(settings: Settings) -> EmbeddedRedis:
 
 
 def require_writable_folder(folder: Path) -> None:
-    """Checks the folder for everything local. Raises SettingsError."""
+    """Check that the folder for all local data is writable. Raises SettingsError."""
     try:
         make_private_folder(folder)
         (folder / ".writable").touch()
@@ -76,6 +78,6 @@ def require_writable_folder(folder: Path) -> None:
 
 
 async def _restart_embedded_redis(embedded: EmbeddedRedis) -> None:
-    """Restarts the embedded server if it has died. Everything acknowledged is on disk."""
+    """Restart the embedded server if it has died. All acknowledged data are on disk."""
     await asyncio.sleep(UPKEEP_INTERVAL_S)
     await embedded.ensure_running()

@@ -1,5 +1,5 @@
-"""Opens what must be open before anything works, and closes it at the end: Redis, the platform, the model, the engine,
-tool servers, the trace exporter. `bot.app.build` builds on it."""
+"""Opens all resources before any work, and closes them at the end: Redis, the platform, the model, the engine, tool
+servers, the trace exporter. `bot.app.build` builds on them."""
 
 from __future__ import annotations
 
@@ -77,18 +77,18 @@ class Timing:
     timer_pause_s: float = 1.0
     alert_pause_s: float = 10.0
     watch_pause_s: float = 2.0
-    """Between two looks at the store and its clock."""
+    """Time between two checks of the store and its clock."""
     outage_retry_s: float = 5.0
     person_max_age_s: float = FRESH_S
     """The maximum age of a person's data when they press."""
     file_patience_s: float = 60.0
-    """How long a message waits for a file that the platform does not deliver."""
+    """Time for which a message waits for a file that the platform does not deliver."""
     morning_pause_s: float = 20.0
-    """How often it is looked whether morning lists are due."""
+    """Time between two checks whether morning lists are due."""
     summary_pause_s: float = 60.0
-    """Between the first two tries to sum up a conversation."""
+    """Time between the first two tries to summarize a conversation."""
     trim_pause_s: float = PAUSE_S
-    """How often what is old is deleted from the journal."""
+    """Time between two deletions of old records from the journal."""
     max_tries: int = 5
     max_lane_items: int = 500
     backoff_ms: int = 500
@@ -115,7 +115,7 @@ class Stores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """A chat platform, open. Everything else knows it only by this."""
+    """An open chat platform, and all that other code knows of it."""
 
     team: str
     channel: Channel
@@ -123,9 +123,10 @@ class Platform:
     reader_classifier: ReaderClassifier
     file_source: FileSource
     publish_home: Callable[[str, HomeView], Awaitable[None]]
-    """Shows a person's Home page anew."""
+    """Shows a person's Home page again."""
     connect: Callable[[Ingress, IngressGate], AbstractAsyncContextManager[IsConnected]]
-    """Receives the platform's events while the context is open. Yields what tells whether they can come now."""
+    """Receives the platform's events while the context is open. Yields the function that tells whether they can come
+    now."""
 
 
 OpenPlatform = Callable[[Settings, Services, Stores, Timing], AbstractAsyncContextManager[Platform]]
@@ -133,7 +134,7 @@ OpenPlatform = Callable[[Settings, Services, Stores, Timing], AbstractAsyncConte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """The base of everything else: settings and times, and what stays open as long as the bot runs."""
+    """The base of all other parts: settings and times, and the resources that stay open as long as the bot runs."""
 
     settings: Settings
     services: Services
@@ -141,16 +142,16 @@ class Resources:
     stores: Stores
     platform: Platform
     files: FileStore
-    """What people have sent."""
+    """The files that people have sent."""
     engine: Engine
     outside: Outside
-    """What the gate hands to effects."""
+    """The services that the gate hands to effects."""
     model: Model
     formats: Sequence[ReplyFormat]
-    """How the model may reply: the first is that of fresh runs."""
+    """The possible reply formats; the first is that of new runs."""
     prices: PriceTable
     company_rules: str
-    """What the company adds to the rules of the model."""
+    """The company's additions to the rules of the model."""
     tools: Sequence[Tool]
     mcp_tools: Mapping[str, Tool]
     """Tools of MCP servers by name, as they come and go."""
@@ -169,7 +170,7 @@ async def open_resources(
     timing: Timing | None = None,
     model: Model | None = None,
 ) -> AsyncIterator[Resources]:
-    """Opens all of it. Raises `UnsafeStoreError`, `StoreUnavailableError`, `SettingsError` or `ChatError`; each says
+    """Open all resources. Raises `UnsafeStoreError`, `StoreUnavailableError`, `SettingsError` or `ChatError`; each says
     how to fix it."""
     timing = timing or Timing()
     remember_secrets(settings.secrets, personal=settings.redact_personal == "on")
@@ -218,14 +219,14 @@ async def open_resources(
 async def _open_stores(
     settings: Settings, services: Services, timing: Timing, file_bytes: FileBytes
 ) -> AsyncIterator[Stores]:
-    """The stores, after a check that this Redis keeps its data."""
+    """Open the stores, after a check that this Redis keeps its data."""
     redis, keys = await connect_redis(services.redis_url), Keys()
     try:
         for finding in await require_fit_redis(redis, keys, "en", allow_non_durable=settings.allow_non_durable):
             log.warning(finding.format_sentence("en"))
         stores = build_stores(settings, services, timing, redis, keys, file_bytes)
         await stores.preferences.reload_if_changed()
-        await stores.watch.watch_store()  # before anything is done with it
+        await stores.watch.watch_store()  # before any use of it
         yield stores
     finally:
         await redis.aclose()
@@ -234,7 +235,7 @@ async def _open_stores(
 def build_stores(
     settings: Settings, services: Services, timing: Timing, redis: Redis, keys: Keys, file_bytes: FileBytes
 ) -> Stores:
-    """Asks nothing of Redis yet."""
+    """Build the stores, without any request to Redis yet."""
     confirmation = Confirmation(ConfirmedBy(settings.redis_confirm))
     return Stores(
         redis=redis,
@@ -262,8 +263,8 @@ def build_stores(
 def _build_watch(
     settings: Settings, services: Services, redis: Redis, keys: Keys, confirmation: Confirmation
 ) -> StoreWatch:
-    """What was seen of the store is kept in a file, one for each address; where data may be lost by setting, nothing
-    is."""
+    """Build the watch of the store. Its observations are kept in one file per address; if the settings allow loss of
+    data, none are kept."""
     address = hashlib.sha256(services.redis_url.encode()).hexdigest()[:12]
     return StoreWatch(
         scripts=ScriptRunner.from_redis(redis, keys),
@@ -275,16 +276,16 @@ def _build_watch(
 
 
 def _choose_number_floor(services: Services, clock: Clock) -> Callable[[], int]:
-    """A workspace on this machine begins and ends with its store, so its requests count from one. In any other, cards
-    and mails of a store that was lost may still be about."""
+    """Choose the lowest number of a request. A workspace on this machine begins and ends with its store, so its
+    requests count from one. Elsewhere, cards and mails of a lost store may still be around."""
     is_local = is_local_host(urlsplit(services.slack_api_url).hostname or "")
     return (lambda: 0) if is_local else lambda: compute_number_floor(clock.today())
 
 
 @asynccontextmanager
 async def _open_models(settings: Settings, services: Services, stores: Stores) -> AsyncIterator[Model]:
-    """The model, with a fallback model if the settings name one."""
-    # Only now: the SDK takes as long to import as all the rest, and not every start needs a model.
+    """Open the model, with a fallback model if the settings name one."""
+    # Imported only now: the SDK takes as long to import as all the rest, and not every start needs a model.
     from bot.agent.models.openai_model import open_model
 
     endpoints = [services.first_model, *([services.fallback_model] if services.fallback_name else [])]
@@ -310,7 +311,7 @@ async def _open_models(settings: Settings, services: Services, stores: Stores) -
 
 @asynccontextmanager
 async def _open_mcp_tools(settings: Settings) -> AsyncIterator[Mapping[str, Tool]]:
-    """Tools of MCP servers by name, as they come and go."""
+    """Open the tools of MCP servers by name, as they come and go."""
     if not (servers := load_mcp_servers(settings)):
         yield {}
         return
@@ -321,7 +322,7 @@ async def _open_mcp_tools(settings: Settings) -> AsyncIterator[Mapping[str, Tool
 
 
 def _log_server_event(event: str, **about: object) -> None:
-    """Logs the events of a server."""
+    """Log the events of a server."""
     (log.info if event in ("server.tools", "server.said") else log.warning)(event, **about)
 
 
@@ -329,8 +330,8 @@ def _log_server_event(event: str, **about: object) -> None:
 async def _open_run_listener(
     settings: Settings, services: Services, stores: Stores
 ) -> AsyncIterator[Callable[[Run], object]]:
-    """The listener for runs that end: by setting, a sender of spans. The extra `ops` installs what it needs, imported
-    only here."""
+    """Open the listener for runs that end: a sender of spans if the settings say so. Its packages come with the extra
+    `ops` and are imported only here."""
     if settings.traces == "off":
         yield lambda run: None
         return
@@ -342,7 +343,8 @@ async def _open_run_listener(
 async def _choose_reply_formats(
     settings: Settings, services: Services, stores: Stores, model: Model, prices: PriceTable
 ) -> LeakRecorder:
-    """The reply formats of the first model; the rehearsal model knows one. The cost of testing the model is counted."""
+    """Choose the reply formats of the first model; the rehearsal model knows one. The cost of testing the model is
+    counted."""
     metered = MeteredModel(model.first if isinstance(model, FallbackModel) else model)
     wish = "native" if "model" in services.standins else settings.react_style
     memory = TextCache(stores.redis, stores.keys)
@@ -353,6 +355,7 @@ async def _choose_reply_formats(
 
 
 async def _build_company_rules(settings: Settings, engine: Engine) -> str:
-    """As of the start: a deployed process may change who approves what. The engine always knows."""
+    """Build the company's rules as of the start. A process deployed later may change who approves what; the engine
+    always knows."""
     forms = [process.form for process in await engine.list_processes()]
     return prompt.render_company_rules(load_persona(settings), describe_policies(forms, load_policy(settings, forms)))

@@ -1,4 +1,4 @@
-"""The outside services: the real ones by setting, and a local stand-in for each missing one."""
+"""The outside services: the real ones in the settings, and a local stand-in for each missing one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPENAI = "api.openai.com"
 LOOPBACK = "127.0.0.1"
 """The address that stand-ins listen on."""
 READY_S, END_S = 20.0, 10.0
-"""How long the local stand-ins may take to start, and to end."""
+"""Time that the local stand-ins may take to start, and to end (s)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class ModelEndpoint:
     """A model, and how it is asked."""
 
     url: str
-    """Empty: OpenAI's."""
+    """Empty for OpenAI's."""
     key: str = field(repr=False)
     name: str
     api: Literal["auto", "chat", "responses"] = "auto"
@@ -59,7 +59,7 @@ class Services:
     fallback_url: str = ""
     fallback_key: str = ""
     fallback_name: str = ""
-    """The name of the fallback model. Empty: there is none."""
+    """The name of the fallback model; empty if none is set."""
     model_api: Literal["auto", "chat", "responses"] = "auto"
     model_effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
     """The reasoning effort for the first model, and for the fallback if it is at the same address."""
@@ -78,7 +78,7 @@ class Services:
 
     @property
     def fallback_model(self) -> ModelEndpoint:
-        """The fallback model. Settings for one address do not apply to another."""
+        """The fallback model's endpoint. Settings for one address do not apply to another."""
         at = ModelEndpoint(url=self.fallback_url, key=self.fallback_key, name=self.fallback_name)
         same = self.fallback_url == self.model_url
         return replace(at, api=self.model_api, effort=self.model_effort) if same else at
@@ -86,8 +86,8 @@ class Services:
 
 @asynccontextmanager
 async def open_services(settings: Settings, *, start: bool = True) -> AsyncIterator[Services]:
-    """The real services by setting; a local stand-in replaces each missing one. Without `start`, nothing is started or
-    created, and `redis_url` is empty if there is no Redis yet."""
+    """Open the real services in the settings; a local stand-in replaces each missing one. Without `start`, nothing is
+    started or created, and `redis_url` is empty if no Redis exists yet."""
     missing, services = [] if settings.redis_url else ["redis"], _list_missing_services(settings)
     async with AsyncExitStack() as stack:
         if not start:
@@ -106,23 +106,23 @@ async def open_services(settings: Settings, *, start: bool = True) -> AsyncItera
 
 
 def _list_missing_services(settings: Settings) -> list[str]:
-    """The services that a stand-in replaces."""
+    """List the services that a stand-in replaces."""
     services = {"workspace": settings.has_real_slack, "model": settings.has_real_model, "mail": settings.has_real_mail}
     return [name for name, real in services.items() if not real]
 
 
 def _has_stateful_standin(services: Sequence[str]) -> bool:
-    """True if one of these stand-ins keeps state in the data folder. The rehearsal model keeps none."""
+    """Whether one of these stand-ins keeps state in the data folder. The rehearsal model keeps none."""
     return bool({"workspace", "mail"} & {*services})
 
 
 def _needs_data_folder(settings: Settings, services: Sequence[str]) -> bool:
-    """True if anything is kept in the data folder."""
+    """Whether anything is kept in the data folder."""
     return not settings.redis_url or _has_stateful_standin(services)
 
 
 def _claim_data_folder(settings: Settings, services: Sequence[str]) -> AbstractAsyncContextManager[int]:
-    """The data folder, exclusive or shared. Raises LocalStartError if another process has it."""
+    """Claim the data folder, exclusively or shared. Raises LocalStartError if another process has it."""
     page = f"http://{LOOPBACK}:{settings.local_port}/" if "workspace" in services else ""
     folder = settings.data_dir.absolute()
     return claim_folder(
@@ -158,7 +158,7 @@ def _build_services(settings: Settings, redis_url: str, local: dict[str, str], s
 
 
 def _choose_fallback_key(settings: Settings) -> SecretStr | None:
-    """The fallback model's own key. The first model's key goes only to the first model's address."""
+    """Choose the fallback model's own key. The first model's key goes only to the first model's address."""
     elsewhere = settings.openai_fallback_base_url not in ("", settings.openai_base_url)
     return settings.openai_fallback_api_key or (None if elsewhere else settings.openai_api_key)
 
@@ -171,8 +171,8 @@ def _get_demo_path(name: str) -> Path:
 async def _run_standins(
     settings: Settings, services: list[str], redis_url: str, lock: int | None
 ) -> AsyncIterator[dict[str, str]]:
-    """A child process that speaks the real protocols. It ends with this process, whatever happens to it, and holds the
-    folder's `lock` until then."""
+    """Run the stand-ins in a child process that speaks the real protocols. The child always ends with this process, and
+    holds the folder's `lock` until then."""
     tokens = {"bot_token": f"xoxb-local-{secrets.token_hex(12)}", "app_token": f"xapp-local-{secrets.token_hex(12)}"}
     command = [
         sys.executable, "-m", "bot.local.standins",
@@ -206,7 +206,7 @@ async def _stop_standins(child: asyncio.subprocess.Process) -> None:
 
 
 async def _wait_for_standins(child: asyncio.subprocess.Process) -> dict[str, str]:
-    """The addresses that the child announces. Raises `LocalStartError`."""
+    """Wait for the addresses that the child announces. Raises `LocalStartError`."""
     if child.stdout is None:
         raise LocalStartError("the local stand-ins have no output")
     try:
@@ -214,14 +214,15 @@ async def _wait_for_standins(child: asyncio.subprocess.Process) -> dict[str, str
     except TimeoutError as error:
         raise LocalStartError(f"the local stand-ins did not start within {READY_S:.0f} s") from error
     if not line:
-        with suppress(TimeoutError):  # a signal to a child that is just ending makes asyncio warn
+        with suppress(TimeoutError):  # a signal to a child that is just ending would make asyncio warn
             await asyncio.wait_for(child.wait(), END_S)
         raise LocalStartError("the local stand-ins could not start (see above)")
     return dict(json.loads(line))
 
 
 def format_banner(services: Services, servers: Mapping[str, int] | None = None) -> str:
-    """What runs, which of it is a stand-in, and where to look. `servers`: MCP servers and their number of tools."""
+    """Describe the running parts, which of them are stand-ins, and where to look. `servers`: MCP servers and their
+    number of tools."""
     rows = [
         ("workspace", services.slack_api_url if "workspace" not in services.standins else "local stand-in for Slack"),
         ("model", describe_models(services) if "model" not in services.standins else "rehearsal: rules, not a model"),
@@ -242,14 +243,14 @@ def format_banner(services: Services, servers: Mapping[str, int] | None = None) 
 
 
 def describe_models(services: Services) -> str:
-    """The models in use and their addresses."""
+    """Describe the models in use and their addresses."""
     first = f"{services.model_name} at {services.model_url or OPENAI}"
     second = f"; while it is down {services.fallback_name} at {services.fallback_url or OPENAI}"
     return redact_text(first + (second if services.fallback_name else ""))
 
 
 def _format_own_command() -> str:
-    """The command line of this installation's `countersign`."""
+    """Format the command line of this installation's `countersign`."""
     if shutil.which("countersign"):
         return "countersign"
     script, here = Path(sys.executable).with_name("countersign"), Path.cwd()

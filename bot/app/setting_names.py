@@ -1,7 +1,7 @@
 """Finds names in `.env` and the environment that look like settings but are not.
 
-A wrong name has no effect otherwise: the bot would start with the default, or with a stand-in for a service that was
-configured."""
+A wrong name would otherwise have no effect: the bot would start with the default, or with a stand-in for a configured
+service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dotenv.parser import parse_stream
 from bot.core.errors import SettingsError
 
 MIN_SIMILARITY = 0.8
-"""How similar two names must be (by `difflib`) for one to count as a misspelling of the other."""
+"""Least similarity (by `difflib`) of two names for one to count as a misspelling of the other."""
 OUR_FIRST_WORDS = frozenset(
     {
         *("SLACK", "OPENAI", "REACT", "SMTP", "REDIS", "BUDGET", "PRICES", "ENGINE", "WORKFLOW", "APPROVAL"),
@@ -34,7 +34,7 @@ FOREIGN_NAMES = frozenset(
         *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "EMBED_BIN"),
     }
 )
-"""Names of the OpenAI SDK, of Slack's page of credentials, and of proxies: neither settings nor mistakes."""
+"""Names of the OpenAI SDK, of Slack's credentials page, and of proxies: neither settings nor mistakes."""
 FOREIGN_PREFIXES = (
     *("OTEL_", "AWS_", "AZURE_", "GOOGLE_", "COMPOSE_", "DOCKER_", "KUBERNETES_", "PYTHON", "PIP_", "UV_", "LC_"),
 )
@@ -44,7 +44,7 @@ _REFERENCE = re.compile(r"\$\{(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentName:
-    """A name as it stands in a file. `line`: 0 for the environment. `is_set`: a readable value follows."""
+    """A name as written in a file. `line`: 0 for the environment. `is_set`: a readable value follows."""
 
     name: str
     line: int = 0
@@ -52,7 +52,7 @@ class EnvironmentName:
 
 
 def read_env_file(file: Path) -> tuple[EnvironmentName, ...]:
-    """Every name in the file; empty without a file. Raises SettingsError for an unreadable file."""
+    """Read every name in the file; empty without a file. Raises SettingsError for an unreadable file."""
     text = _read_optional_text(file)
     names: list[EnvironmentName] = []
     for binding in parse_stream(io.StringIO(text)):
@@ -64,14 +64,14 @@ def read_env_file(file: Path) -> tuple[EnvironmentName, ...]:
 
 
 def find_variable_references(*files: Path | None) -> frozenset[str]:
-    """Names used as `${NAME}` in these files, which are therefore no mistakes."""
+    """Find the names used as `${NAME}` in these files, which are therefore no mistakes."""
     return frozenset(name for file in files if file for name in _REFERENCE.findall(_read_optional_text(file)))
 
 
 def find_wrong_names(
     names: Iterable[EnvironmentName], setting_names: Collection[str], used: Collection[str] = ()
 ) -> Iterator[str]:
-    """What is wrong with each name that looks like one of `setting_names` and is not, in words. Values are never
+    """Describe the problem of each name that looks like one of `setting_names` and is not. Values are never
     repeated."""
     for wrong_name in names:
         tidy = _normalize_name(wrong_name.name)
@@ -89,7 +89,7 @@ def find_wrong_names(
 
 
 def find_misspelt_names(names: Iterable[str], setting_names: Collection[str]) -> Iterator[str]:
-    """The same for the environment, which all programs share: only close misspellings of a setting."""
+    """Find wrong names in the environment, which all programs share: only close misspellings of a setting."""
     for name in sorted(names):
         tidy = _normalize_name(name)
         if name.upper() in setting_names or tidy in FOREIGN_NAMES or tidy.startswith(FOREIGN_PREFIXES):
@@ -112,19 +112,20 @@ def _describe_place(one: EnvironmentName) -> str:
 
 
 def _format_visible_name(name: str) -> str:
-    """On one line, at most 60 characters, without invisible characters."""
+    """Format a name on one line, at most 60 characters, without invisible characters."""
     return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in name[:60])
 
 
 def _normalize_name(name: str) -> str:
-    """The name in our spelling: capitals, no invisible or full-width characters, `_` for `-` and `.`."""
+    """Convert the name to our spelling: capitals, no invisible or full-width characters, `_` for `-` and `.`."""
     plain = unicodedata.normalize("NFKC", name).partition("=")[0]
     seen = "".join(sign for sign in plain if not unicodedata.category(sign).startswith(("C", "Z")))
     return re.sub(r"[-.]", "_", seen).upper()
 
 
 def _find_nearest(tidy: str, setting_names: Collection[str]) -> str:
-    """The setting with this or nearly this name, or several that are equally near. The same first word counts."""
+    """Find the setting with this or nearly this name, or several that are equally near. A common first word counts in
+    favour."""
     if tidy in setting_names:
         return tidy
     bare = tidy.replace("_", "")
@@ -139,13 +140,13 @@ def _find_nearest(tidy: str, setting_names: Collection[str]) -> str:
 
 
 def _compute_likeness(one: str, other: str) -> float:
-    """0 to 1. A short name needs more in common: one letter of four makes another word."""
+    """Compute the likeness, from 0 to 1. A short name needs more in common: one letter of four makes another word."""
     if abs(len(one) - len(other)) > max(len(one), len(other)) // 3:
         return 0.0
     return SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
 def _list_same_prefix(tidy: str, setting_names: Collection[str]) -> Sequence[str]:
-    """Settings with the same first word, if that word is ours."""
+    """List settings with the same first word, if that word is ours."""
     word = tidy.partition("_")[0]
     return sorted(name for name in setting_names if word in OUR_FIRST_WORDS and name.partition("_")[0] == word)

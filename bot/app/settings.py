@@ -23,18 +23,18 @@ from bot.core.errors import SettingsError
 from bot.core.redaction import MIN_SECRET_LENGTH, is_secret_name, read_url_secrets, remember_secrets, spell_secret
 
 ENV_FILE = Path(".env")
-"""In the folder where the program was started."""
+"""The file of settings, in the folder where the program was started."""
 MASK = "••••••"
 PATH_VARIABLES = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
-"""Names that look secret and hold folders or sockets."""
+"""Names that look secret but hold folders or sockets."""
 MIN_PATH_TOKEN = 16
-"""A part of an address with letters and digits counts as a secret from this length on: paths can contain tokens."""
+"""Length from which a part of an address with letters and digits counts as a secret: paths can contain tokens."""
 REDIS = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
 
 _S3_ADDRESS = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()/-]{0,200})?")
 
 Capture = Literal["false", "true", "no_content", "span_only", "event_only", "span_and_event"]
-"""The values that OpenTelemetry instrumentations accept. Content goes into spans, or nowhere here."""
+"""The values that OpenTelemetry instrumentations accept. Here, content goes into spans or nowhere."""
 
 
 def _unquote(value: Any) -> Any:
@@ -50,7 +50,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def remove_quotes(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """`docker run --env-file` hands on the quotes around a value, which a shell takes off."""
+        """Remove the quotes around a value: a shell takes them off, but `docker run --env-file` passes them on."""
         return {name: _unquote(value) for name, value in values.items()}
 
     slack_bot_token: SecretStr | None = None
@@ -265,7 +265,7 @@ class Settings(BaseSettings):
 
     @property
     def morning_time(self) -> time | None:
-        """None: there are no morning lists."""
+        """The local time of the morning lists; None if they are off."""
         return time.fromisoformat(self.morning_list) if self.morning_list else None
 
     @property
@@ -282,7 +282,7 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Every secret in the settings, as it is sent: also those inside addresses."""
+        """Every secret in the settings, as it is sent, including those inside addresses."""
         hidden = [value.get_secret_value() for _, value in self if isinstance(value, SecretStr)]
         addresses = [*hidden, *(value for _, value in self if isinstance(value, str))]
         inside = [secret for one in addresses if "://" in one for secret in read_url_secrets(one)]
@@ -292,12 +292,12 @@ class Settings(BaseSettings):
         return frozenset(one for one in (*hidden, *inside, *values, *words) if one)
 
     def list_masked_values(self) -> dict[str, str]:
-        """Every setting as an administrator may see it: secrets masked, also inside other values."""
+        """List every setting as an administrator may see it: secrets masked, also inside other values."""
         secrets = self._list_secret_spellings()
         return {name: _mask_value(value, secrets) for name, value in self}
 
     def _list_secret_spellings(self) -> tuple[str, ...]:
-        """Known secrets of the settings and the environment, in every spelling, longest first."""
+        """List known secrets of the settings and the environment, in every spelling, longest first."""
         others = [
             value for name, value in load_environment().items() if is_secret_name(name) and name not in PATH_VARIABLES
         ]
@@ -316,7 +316,7 @@ def _mask_value(value: object, secrets: Iterable[str]) -> str:
 
 
 def _mask_address(rest: str) -> str:
-    """An address after its scheme. Hosts, ports and short names stay; user, password, query values, fragment and
+    """Mask an address after its scheme. Hosts, ports and short names stay; user, password, query values, fragment and
     token-like parts of the path do not. If the parts cannot be told apart, nothing stays."""
     user, at, place = rest.rpartition("@")
     if set(user) & set("/?#"):
@@ -329,20 +329,20 @@ def _mask_address(rest: str) -> str:
 
 
 def _is_token_like(part: str) -> bool:
-    """True for a long part with letters and digits and no dot or colon: no host, port or file."""
+    """Whether this is a long part with letters and digits and without dot or colon: no host, port or file."""
     mixed = any(c.isdigit() for c in part) and any(c.isalpha() for c in part)
     return len(part) >= MIN_PATH_TOKEN and mixed and not set(part) & set(".:,")
 
 
 def load_environment() -> dict[str, str]:
-    """The variables in `.env` and the environment, for files of the settings that refer to them."""
+    """Load the variables in `.env` and the environment, for files of the settings that refer to them."""
     said = dotenv_values(ENV_FILE)
     return {**{name: value for name, value in said.items() if value}, **os.environ}
 
 
 def load_settings() -> Settings:
-    """The settings. Their secrets are redacted from now on. Raises `SettingsError` with each wrong name in `.env` and
-    each unreadable value at once, and what it should be."""
+    """Load the settings. Their secrets are redacted from now on. Raises one `SettingsError` with each wrong name in
+    `.env` and each unreadable value, and what it should be."""
     names, wrong = read_env_file(ENV_FILE), list[str]()  # first: it fails if the file is unreadable
     settings: Settings | None = None
     try:
@@ -359,8 +359,8 @@ def load_settings() -> Settings:
 
 
 def find_misspelt_variables() -> tuple[str, ...]:
-    """Near misspellings of settings in the environment, in words. All programs of the machine share it, so this is a
-    warning and no error."""
+    """Find near misspellings of settings in the environment and describe them. All programs of the machine share it, so
+    this is a warning and no error."""
     used = find_variable_references(_find_mcp_file(None))
     return tuple(find_misspelt_names(os.environ.keys() - used, _list_known_names()))
 
@@ -370,7 +370,7 @@ def _list_known_names() -> frozenset[str]:
 
 
 def _find_mcp_file(settings: Settings | None) -> Path | None:
-    """The variables that this file refers to are in use, whatever they look like."""
+    """Find the file of MCP servers: the variables that it refers to are in use, whatever their names."""
     if settings is not None:
         return settings.mcp_file
     named = load_environment().get("MCP_FILE")
@@ -378,7 +378,7 @@ def _find_mcp_file(settings: Settings | None) -> Path | None:
 
 
 def require_valid_settings(settings: Settings) -> None:
-    """Checks what one value says of another. Raises SettingsError."""
+    """Check the values against one another. Raises SettingsError."""
     _require_slack_tokens(settings)
     _require_known_schemes(settings)
     _require_engine_settings(settings)
@@ -449,7 +449,8 @@ def _require_engine_settings(settings: Settings) -> None:
 
 
 def _require_known_schemes(settings: Settings) -> None:
-    """Names the setting instead of the address, which may contain a password."""
+    """Check the schemes of addresses. The error names the setting instead of the address, which may contain a
+    password."""
     smtp = settings.smtp_url.get_secret_value() if settings.smtp_url else ""
     web = ("http://", "https://")
     for name, value, beginnings in (
@@ -475,7 +476,8 @@ _UNREADABLE_ADDRESS = (
 
 
 def _is_readable_address(url: str) -> bool:
-    """False where a password in it would be taken for something else. What a parser says of that repeats it."""
+    """Whether the address can be read. False if a password in it would be taken for another part; a parser's own error
+    would repeat it."""
     try:
         parts = urlsplit(url)
         is_whole = bool(parts.hostname) and parts.port != 0
@@ -493,7 +495,7 @@ def _is_amount(text: str) -> bool:
 
 
 def read_setting_file(setting: str, path: Path | None) -> str:
-    """The file's text; empty without a file. Raises SettingsError."""
+    """Read the file's text; empty without a file. Raises SettingsError."""
     try:
         return path.read_text(encoding="utf-8") if path else ""
     except OSError as error:

@@ -32,7 +32,7 @@ from bot.storage.members import RedisMemberStore
 
 @asynccontextmanager
 async def open_slack(settings: Settings, services: Services, stores: Stores, timing: Timing) -> AsyncIterator[Platform]:
-    """Raises `ChatError` or `SettingsError`."""
+    """Open Slack. Raises `ChatError` or `SettingsError`."""
     async with open_web_client(services.bot_token, services.slack_api_url) as client:
         me = await identify_bot(client)
         limits, last_seen = RateLimiter(stores.redis, stores.keys), LastSeenStore(stores.redis, stores.keys)
@@ -79,7 +79,7 @@ async def open_slack(settings: Settings, services: Services, stores: Stores, tim
 async def _receive_events(
     settings: Settings, services: Services, bolt_app: AsyncApp, missed_messages: MissedMessages, gate: IngressGate
 ) -> AsyncIterator[IsConnected]:
-    """By Socket Mode, or by signed HTTP if the settings say so."""
+    """Receive events by Socket Mode, or by signed HTTP if the settings say so."""
     async with AsyncExitStack() as stack:
         stack.push_async_callback(slack.finish_listeners, bolt_app)
         if settings.slack_mode == "socket":

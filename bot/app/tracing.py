@@ -1,4 +1,5 @@
-"""Opens the sender of spans by setting. Everything else uses this file, so OpenTelemetry need not be installed."""
+"""Opens the sender of spans if the settings ask for it. All other code uses this file, so OpenTelemetry need not be
+installed."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ GATES = {tool.name: tool.gate for tool in TOOLS}
 async def open_sender_from_settings(
     settings: Settings, approvals: ApprovalStore, *, model: str = "", url: str = ""
 ) -> AsyncIterator[SpanSender]:
-    """The sender, working while the context is open. `model`, `url`: of the endpoint, if all sent runs share it. Raises
-    SettingsError if OpenTelemetry is not installed."""
+    """Open the sender, which works while the context is open. `model` and `url` are those of the endpoint, if all sent
+    runs share it. Raises SettingsError if OpenTelemetry is not installed."""
     try:
         from bot.tracing.sending import build_exporter, open_span_sender
         from bot.tracing.spans import SpanBuilder, TracedEndpoint

@@ -1,7 +1,7 @@
 """Every kind of work that a lane can hold: its handler, and what happens when it fails every time.
 
 To add a kind, write its class (in `bot.core.work_items`, or beside its handler), a handler, and a row here. A handler
-that is an object of its own gets a field in `WorkHandlers`."""
+that is a separate object gets a field in `WorkHandlers`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class WorkHandlers:
 
 
 async def end_silently(to: WorkHandlers, item: LaneItem | Lease, work: FrozenModel) -> Sequence[Write]:
-    """Nobody waits for it, and nobody is told."""
+    """End work that nobody waits for, without telling anybody."""
     return []
 
 
@@ -97,17 +97,17 @@ W = TypeVar("W", bound=FrozenModel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkKind(Generic[W]):
-    """One kind. Both functions return the writes of the commit that pops the item."""
+    """One kind of work. Both functions return the writes of the commit that pops the item."""
 
     model: type[W]
     """The stored form; its `kind` is a literal."""
     handle: Callable[[WorkHandlers, Lease, W], Awaitable[Sequence[Write]]]
     give_up: Callable[[WorkHandlers, LaneItem, W], Awaitable[Sequence[Write]]] = end_silently
-    """After the last try: waiting runs go on, or the person is told."""
+    """Called after the last try: waiting runs continue, or the person is told."""
     bury: Callable[[WorkHandlers, Lease, W], Awaitable[Sequence[Write]]] = end_silently
-    """When `give_up` has failed every time as well: only the store is asked, and nothing is posted."""
+    """Called when `give_up` has failed every time as well: only the store is used, and nothing is posted."""
     is_owed: bool = False
-    """It brings people up to date, so it waits for the platform much longer than other work."""
+    """Whether the work only brings people up to date, and so waits for the platform much longer than other work."""
 
 
 async def _press(to: WorkHandlers, lease: Lease, work: ButtonPressed) -> Sequence[Write]:
@@ -161,7 +161,7 @@ async def _give_up_opening(to: WorkHandlers, item: LaneItem, work: OpenCard) -> 
 
 
 WORK_KINDS: Sequence[WorkKind[Any]] = (
-    # What people do
+    # Actions of people
     WorkKind(
         model=MessageReceived,
         handle=lambda to, lease, work: to.turn_handler.handle_message(lease, work.message),
@@ -189,7 +189,7 @@ WORK_KINDS: Sequence[WorkKind[Any]] = (
         give_up=lambda to, item, work: to.turn_handler.give_up_resume(item, work),
         bury=lambda to, lease, work: to.turn_handler.bury_resume(lease.item, work),
     ),
-    # What happens to a card besides presses
+    # Events of a card besides presses
     WorkKind(
         model=OpenCard,
         handle=lambda to, lease, work: to.card_opener.open_card(lease, work),
@@ -250,7 +250,7 @@ _ITEMS: TypeAdapter[FrozenModel] = TypeAdapter(
 
 
 def parse_work(body: str) -> FrozenModel:
-    """The work in a lane's item. Raises pydantic's `ValidationError`."""
+    """Parse the work in a lane's item. Raises pydantic's `ValidationError`."""
     return _ITEMS.validate_json(body)
 
 
@@ -272,5 +272,5 @@ def is_owed(work: FrozenModel) -> bool:
 
 
 def get_work_kind(work: FrozenModel) -> str:
-    """The `kind` that stands in its stored form."""
+    """The `kind` in the stored form of the work."""
     return str(type(work).model_fields["kind"].default)

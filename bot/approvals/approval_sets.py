@@ -1,8 +1,9 @@
 """Decides several tasks with one press.
 
-A set is one message with a box a task. A press on it decides nothing by itself: it becomes a press on each ticked card,
-in that card's own lane, by the same person, and goes through the same checks there (`bot.approvals.press`). So however
-many sets show a task, and whatever is pressed twice, it is decided once. What changed meanwhile is skipped and said."""
+A set is one message with a box for each task. A press on a set decides nothing by itself: it becomes a press on each
+ticked card, by the same person. Each of these presses goes through the usual checks in its card's own lane
+(`bot.approvals.press`). So each task is decided once, however many sets show it and however often people press. Cards
+that changed meanwhile are skipped, and the set says so."""
 
 from __future__ import annotations
 
@@ -43,17 +44,17 @@ from tools.workflow.process.definition import format_request_line
 log = logs.get_logger(__name__)
 
 MAX_ENTRIES = 20
-"""Most tasks of one set: two groups of boxes."""
+"""Most tasks in one set: two groups of boxes."""
 MAX_BYTES = 10_500
-"""Most bytes of what the boxes say: a set is one message, which can be rewritten."""
+"""Most bytes of the text in the boxes: a set is one message, so that it can be rewritten."""
 DAY_BYTES = 4_000
-"""Of these, what a morning list needs for all that it says besides."""
+"""Share of `MAX_BYTES` that a morning list needs for its other sections."""
 MAX_DETAILS = 600
-"""Characters of details. A task with more to read is decided on its own card."""
+"""Most characters of details. A task with more to read is decided on its own card."""
 REWRITE_MS = 3_000
-"""How often a set is rewritten while its cards are being decided, and 1 s after a tick."""
+"""Shortest time between two rewrites of a set while its cards are being decided (ms)."""
 TICK_MS = 1_000
-"""How often a changed tick rewrites the numbers."""
+"""Shortest time between two rewrites of the numbers on the buttons after changed ticks (ms)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ class ApprovalSets:
     # A new set
 
     async def open_set(self, lease: Lease, work: OpenSet) -> Sequence[Write]:
-        """Puts the tasks in front of their person, in their DM. The same set again is posted again, never doubled."""
+        """Show the tasks to their person, in their DM. A set that exists is posted again, never doubled."""
         person = await self.directory.find_person(work.person)
         if person is None or not person.active:
             return []
@@ -84,7 +85,7 @@ class ApprovalSets:
         return await self._show_new_set(lease, approval_set, person)
 
     async def open_morning_list(self, lease: Lease, person: Person, day: str) -> Sequence[Write]:
-        """The list of a day, once: what was posted is not posted again. Nothing where there is nothing to say."""
+        """Post the list of a day, once. Nothing is posted where there is nothing to say."""
         approval_set = await self.sets.load_set(lease.lane)
         if approval_set is not None and approval_set.copies:
             return []
@@ -96,19 +97,19 @@ class ApprovalSets:
         return await self._show_new_set(lease, approval_set, person)
 
     async def _show_new_set(self, lease: Lease, approval_set: ApprovalSet, person: Person) -> Sequence[Write]:
-        """Stored before it is shown: a press right afterwards finds it."""
+        """Post a new set. The set is stored before it is shown, so that an immediate press finds it."""
         await lease.checkpoint("open", self.sets.build_save_write(approval_set))
         shown = await self._post_set(lease.item, approval_set, person)
         noted = self._build_journal_write(shown, "set.opened")
         return [self.sets.build_save_write(shown), *_build_joins(shown, shown.entries), noted]
 
     async def _build_set(self, set_id: str, person: Person, tasks: Sequence[str], *, day: str = "") -> ApprovalSet:
-        """What this person may decide now, oldest first, as much as one message holds."""
+        """Build a set of the tasks that this person may decide now, oldest first, as many as one message holds."""
         empty = ApprovalSet(id=set_id, person=person.id, entries=(), ticked=(), day=day, made_ms=self.clock.now_ms())
         return await self._add_tasks(empty, person, tasks)
 
     async def _add_tasks(self, approval_set: ApprovalSet, person: Person, tasks: Sequence[str] = ()) -> ApprovalSet:
-        """The set with what waits and is not in it yet, ticked."""
+        """Add the waiting tasks that are not in the set yet, ticked."""
         listed = (await self.tool_services.engine.list_todo_tasks(person.id, self.clock.today())).tasks
         meant = [one for one in listed if one.task.kind is not TaskKind.REVISE and (not tasks or one.task.id in tasks)]
         entries, known = list(approval_set.entries), {one.approval for one in approval_set.entries}
@@ -134,9 +135,9 @@ class ApprovalSets:
         )
 
     async def _build_entry(self, assigned: AssignedTask, person: Person) -> SetEntry | None:
-        """The line of a task. None where its own card is needed: it is not open, has too much to read, is to be
-        refused as somebody has said, or its author may be mistaken for somebody else, which a name alone does not
-        show."""
+        """Build the entry of a task. Returns None if the task needs its own card: it is not open, has too much to read,
+        or is to be refused as somebody has said. Another reason is an author who may be mistaken for somebody else,
+        which a name alone does not show."""
         request, now_ms = assigned.request, self.clock.now_ms()
         approval = await self.approvals.load_approval(derive_task_card_id(self.keys, assigned.task.id))
         if approval is None or approval.gate is not Gate.APPROVE or not shows_request(approval, assigned):
@@ -174,7 +175,7 @@ class ApprovalSets:
     # A press
 
     async def handle_press(self, lease: Lease, click: Click) -> Sequence[Write]:
-        """A press on a set, or one that asks for a set."""
+        """Handle a press on a set, or a press that asks for a set."""
         approval_set = await self.sets.load_set(lease.lane)
         if click.choice == SEVERAL and approval_set is None and _is_own_lane(lease.lane, click.person):
             return await self.open_set(lease, OpenSet(person=click.person))
@@ -187,7 +188,7 @@ class ApprovalSets:
             return await self._rewrite_set(lease.item, approval_set)
         approvals = await self._load_approvals(approval_set)
         pressable = set_render.list_pressable(approval_set, approvals, self.clock.now_ms())
-        if click.version != approval_set.version or not pressable:  # all of it was decided meanwhile
+        if click.version != approval_set.version or not pressable:  # everything in it was decided meanwhile
             refused = [] if click.choice == TICK else await self._refuse_press(lease, click, "stale")
             return [*refused, *self._correct_pressed_message(lease.item, stored, approval_set)]
         ticked = tuple(number for number in _read_ticks(click, approval_set) if number in pressable)
@@ -198,10 +199,10 @@ class ApprovalSets:
     def _correct_pressed_message(
         self, item: LaneItem, stored: ApprovalSet, approval_set: ApprovalSet
     ) -> Sequence[Write]:
-        """Has messages rewritten that show what is over: one that was not on record, or one that shows it long after it
-        was rewritten. A process that was held up may have posted or rewritten it last."""
+        """Request a rewrite of outdated messages: one that was not on record, or one that shows an old state long after
+        the rewrite. A process that was held up may have posted or rewritten it last."""
         has_crossed = self.clock.now_ms() <= approval_set.shown_ms + SETTLED_MS
-        if approval_set.copies == stored.copies and has_crossed:  # the press and a change
+        if approval_set.copies == stored.copies and has_crossed:  # the press and a change crossed
             return []
         unsure = approval_set.model_copy(update={"shown_sha": ""})
         body = RefreshSet().model_dump_json()
@@ -215,7 +216,7 @@ class ApprovalSets:
         ticked: tuple[int, ...],
         approvals: Mapping[str, Approval],
     ) -> Sequence[Write]:
-        """One press for each ticked card, in its lane. They are durable before the message says so."""
+        """Press each ticked card, in its lane. The presses are durable before the message says so."""
         if not ticked:
             return await self._refuse_press(lease, click, "nothing_ticked")
         if click.choice == REJECT_SET and not (click.form or {}).get("opinion", "").strip():
@@ -227,7 +228,7 @@ class ApprovalSets:
         return await self._rewrite_set(lease.item, pressed, approvals)
 
     async def _save_ticks(self, lease: Lease, approval_set: ApprovalSet, ticked: tuple[int, ...]) -> Sequence[Write]:
-        """The numbers on the buttons follow the ticks, at most once a second."""
+        """Save the ticks, and update the numbers on the buttons at most once a second."""
         changed = approval_set.model_copy(update={"ticked": ticked})
         if changed.shown_ms + TICK_MS <= self.clock.now_ms():
             return await self._rewrite_set(lease.item, changed)
@@ -239,7 +240,7 @@ class ApprovalSets:
         ]
 
     async def refresh_set(self, lease: Lease, work: RefreshSet) -> Sequence[Write]:
-        """One of its cards has ended, or a press on it did nothing."""
+        """Rewrite a set after one of its cards has ended, or after a press on a card did nothing."""
         approval_set = await self.sets.load_set(lease.lane)
         if approval_set is None:
             return []
@@ -252,10 +253,10 @@ class ApprovalSets:
             approval_set = grown
         approvals = await self._load_approvals(approval_set)
         is_busy = any(set_render.is_running(one, approvals.get(one.approval)) for one in approval_set.entries)
-        if lease.item.is_redelivery:  # its message may say what is on no record
+        if lease.item.is_redelivery:  # its message may show a state that was never stored
             approval_set = approval_set.model_copy(update={"shown_sha": ""})
         if is_busy and self.clock.now_ms() < approval_set.shown_ms + REWRITE_MS:
-            return [self.sets.build_save_write(approval_set), *joins]  # the last of them has it rewritten
+            return [self.sets.build_save_write(approval_set), *joins]  # the last of them causes the rewrite
         return [*await self._rewrite_set(lease.item, approval_set, approvals), *joins]
 
     async def _refuse_press(self, lease: Lease, click: Click, code: str) -> Sequence[Write]:
@@ -271,7 +272,7 @@ class ApprovalSets:
     # The dialog of a rejection
 
     async def build_dialog(self, click: Click) -> Dialog | None:
-        """The dialog that asks for the reason. None where the press is refused, and says why."""
+        """Build the dialog that asks for the reason. Returns None if the press is refused; the refusal says why."""
         approval_set = await self.sets.load_set(click.approval)
         person = await self.directory.find_person(click.person)
         if approval_set is None or person is None or approval_set.person != click.person:
@@ -284,7 +285,7 @@ class ApprovalSets:
         return set_render.render_reject_dialog(approval_set, ticked, person, click.place, click.card)
 
     def check_dialog(self, click: Click) -> dict[str, str]:
-        """Field → sentence, for a submitted dialog without a reason."""
+        """Return problems by field (field → sentence) of a submitted dialog without a reason."""
         if (click.form or {}).get("opinion", "").strip():
             return {}
         known = self.directory.find_known_person(click.person)
@@ -293,7 +294,7 @@ class ApprovalSets:
     # The message
 
     async def _post_set(self, item: LaneItem, approval_set: ApprovalSet, person: Person) -> ApprovalSet:
-        """Posts it below everything said so far; an older message of it says so."""
+        """Post the set below everything said so far, and point older messages of it to the new one."""
         place = approval_set.place or await self.chat.open_dm(person.id)
         post = await self._render_set(approval_set, person)
         shown = {"shown_ms": self.clock.now_ms(), "shown_sha": _hash_post(post)}
@@ -316,7 +317,7 @@ class ApprovalSets:
     async def _rewrite_set(
         self, item: LaneItem, approval_set: ApprovalSet, approvals: Mapping[str, Approval] | None = None
     ) -> Sequence[Write]:
-        """Its message as it stands now. Raises ChatUnavailableError: then the item comes again."""
+        """Rewrite the set's message to its current state. Raises ChatUnavailableError: the item then comes again."""
         person = await self.directory.find_person(approval_set.person)
         if person is None or not approval_set.copies:
             return [self.sets.build_save_write(approval_set)]
@@ -362,7 +363,8 @@ class ApprovalSets:
 
 
 def _add_pressed_copy(approval_set: ApprovalSet, click: Click) -> ApprovalSet:
-    """With the pressed message, if it was not on record: the newest of them stays, and the others point to it."""
+    """Add the pressed message to the set if it was not on record. The newest message stays, and the others point to
+    it."""
     place = approval_set.place or click.place
     if click.card is None or click.card in approval_set.copies or click.card.channel != place.channel:
         return approval_set
@@ -371,7 +373,7 @@ def _add_pressed_copy(approval_set: ApprovalSet, click: Click) -> ApprovalSet:
 
 
 def _build_joins(approval_set: ApprovalSet, entries: Iterable[SetEntry]) -> tuple[Write, ...]:
-    """Has these cards say how they end."""
+    """Ask these cards to tell the set how they end."""
     body = JoinSet(set=approval_set.id).model_dump_json()
     return tuple(EnqueueItem(one.approval, f"join:{one.approval}:{approval_set.id}", body) for one in entries)
 
@@ -385,7 +387,7 @@ def _is_own_lane(lane: str, person: str) -> bool:
 
 
 def _read_ticks(click: Click, approval_set: ApprovalSet) -> tuple[int, ...]:
-    """The ticked numbers as the platform says they are; those that are known, if it says nothing."""
+    """Return the ticked numbers that the platform sent, or the stored ones if it sent none."""
     said = (click.form or {}).get(TICKED)
     if said is None:
         return approval_set.ticked
@@ -394,7 +396,7 @@ def _read_ticks(click: Click, approval_set: ApprovalSet) -> tuple[int, ...]:
 
 
 def _build_card_press(click: Click, approval_set: ApprovalSet, entry: SetEntry) -> Write:
-    """The press on one card: by the same person, on the version that the set has shown."""
+    """Build the press on one card, by the same person, on the version that the set has shown."""
     form = {"opinion": (click.form or {})["opinion"]} if click.choice == REJECT_SET else None
     press = Click(
         id=f"{click.id}:{entry.approval}",

@@ -1,6 +1,6 @@
-"""Decides who may press a button, and says why not. Pure: callers pass in everything it judges by.
+"""Decides who may press a button, and says why not. Pure: callers pass in everything that the decision needs.
 
-The order of the checks is the contract. First, a card that is over is over for everybody. Then, nobody decides on their
+The order of the checks is the contract. First, a card that has ended refuses everybody. Second, nobody decides on their
 own request, whatever other roles they have. Only after that does it matter who the card is for."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RECOVERY_CHOICES = frozenset({"retry", "redo", "happened"})
 
 
 class PressRefusal(FrozenModel):
-    """Why a press does nothing. The sentence is `refused.<code>`, unless the refusal carries a note."""
+    """Reason for which a press does nothing. The sentence is `refused.<code>`, unless the refusal carries a note."""
 
     code: str
     text: TextRef | None = None
@@ -50,8 +50,8 @@ def authorize_press(
 
 
 def shows_another_card(approval: Approval, version: int, seal: str) -> bool:
-    """True if the button stands under something else than this version of the card: the store was emptied or restored,
-    and its ids have come to mean something else."""
+    """Whether the button belongs to another card than this version: the store was emptied or restored, and its ids now
+    mean something else."""
     return bool(seal) and version == approval.version and seal != approval.shown_seal
 
 
@@ -72,12 +72,12 @@ def _check_authority(approval: Approval, person: str, standing: frozenset[str]) 
 
 
 def _has_received_copy(approval: Approval, person: str) -> bool:
-    """True for a person who was a deputy when the card was delivered."""
+    """Whether the person was a deputy when the card was delivered."""
     return approval.gate is Gate.APPROVE and person in dict(approval.copies)
 
 
 def _check_renewal(approval: Approval, person: str, standing: frozenset[str]) -> PressRefusal | None:
-    """Everybody concerned may renew the card: that decides nothing."""
+    """Check a renewal. Everybody concerned may renew the card, because that decides nothing."""
     if approval.state is not ApprovalState.EXPIRED:
         return PressRefusal(code="already")
     return _check_concern(approval, person, standing)
@@ -90,7 +90,8 @@ def _check_concern(approval: Approval, person: str, standing: frozenset[str]) ->
 
 
 def _check_recovery(approval: Approval, person: str, choice: str, version: int) -> PressRefusal | None:
-    """Only the person who decided may recover the effect. A recovery button is valid for one attempt."""
+    """Check a recovery. Only the person who decided may recover the effect. A recovery button is valid for one
+    attempt."""
     fits = EffectState.FAILED if choice == "retry" else EffectState.UNKNOWN
     if approval.effect is not fits:
         return PressRefusal(code="already")

@@ -1,6 +1,6 @@
 """Opens a new version of a card: edited, renewed after it expired, or reopened because more has to be confirmed.
 
-Every new version is validated, shown and sealed. The buttons of older versions are then stale."""
+Every new version is validated, shown and sealed. The buttons of older versions are stale from then on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CardEditor:
     open_time: OpenTime
 
     async def edit_card(self, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
-        """Shows the edited arguments on the card. If they are invalid, the person gets the reason and the card stays as
+        """Show the edited arguments on the card. If they are invalid, the person gets the reason and the card stays as
         it is."""
         tool = self.tools[approval.tool]
         if tool.prepare is None:
@@ -52,7 +52,7 @@ class CardEditor:
         return self.lifecycle.write_shown_effects(lease.item, shown, effects)
 
     async def renew_card(self, lease: Lease, approval: Approval, person: Caller) -> Sequence[Write]:
-        """Renews an expired card: the same arguments, open again, for the same people."""
+        """Renew an expired card: the same arguments, open again, for the same people."""
         now = self.clock.now()
         period = await self.open_time.measure(approval.proposal, approval.caller, now)
         renewal = CardRenewed(proposal=approval.proposal, person=person.id, **period)
@@ -61,7 +61,8 @@ class CardEditor:
         return self.lifecycle.write_shown_effects(lease.item, shown, effects)
 
     async def reopen_card(self, lease: Lease, approval: Approval, proposal: Proposal) -> Sequence[Write]:
-        """Reopens a card whose tool did nothing: it now says what the presser did not know, and needs another press."""
+        """Reopen a card whose tool did nothing. The card now says what the presser did not know, and needs another
+        press."""
         now = self.clock.now()
         period = await self.open_time.measure(proposal, approval.caller, now)
         reopened, effects = transition(approval, ConfirmationRequired(proposal=proposal, **period), now)

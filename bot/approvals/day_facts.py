@@ -1,5 +1,5 @@
-"""What a person wants to know in the morning besides what waits for them: where their own requests are, and who of
-their team is away. For their DM only."""
+"""The other facts of a morning list: a person's own requests and the people they wait for, and the absent members of
+the person's team. For the person's DM only."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from tools.workflow.engine.state import Request, Status
 from tools.workflow.process.definition import format_request_line
 
 MAX_REQUESTS, MAX_TEAM, MAX_AWAY = 10, 40, 15
-"""Own requests that are listed; colleagues who are looked at, and who are named."""
+"""Most own requests that are listed, colleagues that are looked up, and absent colleagues that are named."""
 INDEX_S = 60.0
 
 
 @dataclass(slots=True)
 class TeamIndex:
-    """Who reports to whom, put together at most once a minute: thousands of lists are made at the same hour."""
+    """Direct reports by manager. The index is built at most once a minute, because thousands of lists are made at the
+    same hour."""
 
     directory: ChatDirectory
     built_s: float = float("-inf")
@@ -46,7 +47,7 @@ class DayFacts:
     teams: TeamIndex
 
     async def list_facts(self, person: Person, now: datetime) -> tuple[tuple[str, str], ...]:
-        """(heading, lines) in the person's language; only headings with lines. `now`: in their time zone."""
+        """List sections as (heading, lines) in the person's language, without empty ones. `now`: in their time zone."""
         mine = [line async for line in self._list_own_requests(person, now)]
         away = [line async for line in self._list_away_colleagues(person, now)]
         sections = {"mine": mine, "away": away}
@@ -57,7 +58,7 @@ class DayFacts:
         )
 
     async def has_news(self, person: Person, now: datetime) -> bool:
-        """True if they wait for something, or somebody who reports to them is away."""
+        """Whether the person waits for something, or somebody who reports to them is away."""
         if any(one.is_running for one in await self.tool_services.engine.list_own_requests(person.id)):
             return True
         reports = await self.teams.list_reports(person.id)
@@ -67,7 +68,7 @@ class DayFacts:
         return await self._find_last_day_away(person, now) is not None
 
     async def _list_own_requests(self, person: Person, now: datetime) -> AsyncIterator[str]:
-        """Whom each waits for, and since when; what waits longest comes first."""
+        """Describe each running request, the longest waiting first: the people it waits for, and since which day."""
         requests = [one for one in await self.tool_services.engine.list_own_requests(person.id) if one.is_running]
         requests.sort(key=lambda one: one.changed)
         for request in requests[:MAX_REQUESTS]:
@@ -86,7 +87,8 @@ class DayFacts:
         return translate("morning.waits_for", language, **about, names=names, since=day)
 
     async def _list_away_colleagues(self, person: Person, now: datetime) -> AsyncIterator[str]:
-        """Who reports to them, and who reports to the same manager. Not why they are away."""
+        """List the absent people who report to the person or to the same manager, without the reason for the
+        absence."""
         reports, peers = [await self.teams.list_reports(one) for one in (person.id, person.manager)]
         team = [one for one in (*reports, *peers) if one.id != person.id]
         found = 0
@@ -98,7 +100,7 @@ class DayFacts:
                 yield translate("morning.away_until", person.language, name=name, until=until)
 
     async def _find_last_day_away(self, person: str, now: datetime) -> date | None:
-        """The last day of an absence or an approved leave of today, in the time zone of `now`."""
+        """Find the last day of an absence or an approved leave that covers today, in the time zone of `now`."""
         engine, today = self.tool_services.engine, now.date()
         lasts = [
             (one.end.astimezone(now.tzinfo) - timedelta(microseconds=1)).date()

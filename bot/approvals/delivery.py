@@ -26,16 +26,14 @@ MAX_BODY_LENGTH = 2_000
 
 @dataclass(frozen=True, slots=True)
 class DeliveredCard:
-    """A card after delivery."""
-
     approval: Approval
-    """With the copies to keep up to date."""
+    """The approval with the copies to keep up to date."""
     outdated: tuple[MessageRef, ...] = ()
     """Copies that are out of date because the platform could not be reached, or took no more updates."""
     wait_ms: int = 0
-    """When it takes more; 0: it could not be reached."""
+    """Time until the platform takes more updates (ms); 0 if it could not be reached."""
     posted: tuple[tuple[str, MessageRef], ...] = ()
-    """Copies that were posted by this delivery, or by an earlier try of it, with their readers."""
+    """(reader, copy) for each copy that was posted by this delivery or by an earlier try of it."""
 
     @property
     def is_outdated(self) -> bool:
@@ -51,40 +49,41 @@ class CardDelivery:
     chat: Channel
     directory: ChatDirectory
     list_deputies: Callable[[str], Awaitable[Sequence[str]]]
-    """Who may decide a task now in place of its assignee."""
+    """Lists the people who may decide a task now in place of its assignee, by task id."""
     is_catching_up: Callable[[str], Awaitable[bool]] = _is_never_late
-    """(card) True while an item of its own updates its copies: nobody else does, or the older state might come last."""
+    """Tells whether an item of its own is updating a card's copies. Nobody else updates them then, or an older state
+    might come last."""
 
     async def post_card(self, approval: Approval, key_part: str, *, again: bool) -> DeliveredCard:
-        """Posts a new card to everybody it is for."""
+        """Post a new card to all its recipients."""
         return await self._post_fresh_copies(approval, await self._list_recipients(approval), key_part, again=again)
 
     async def post_copy_again(self, approval: Approval, reader: str, key_part: str, *, again: bool) -> DeliveredCard:
-        """Posts a new copy for one reader, and updates all other copies where they are."""
+        """Post a new copy for one reader, and update all other copies in place."""
         return await self._post_fresh_copies(approval, [reader], key_part, again=again)
 
     async def post_missing_copies(self, approval: Approval, key_part: str, *, again: bool) -> DeliveredCard:
-        """Posts an existing card to its recipients who have no copy yet."""
+        """Post an existing card to the recipients who have no copy yet."""
         copies = dict(approval.copies)
         readers = [one for one in await self._list_recipients(approval) if one not in copies]
         return await self._post_fresh_copies(approval, readers, key_part, again=again)
 
     async def _list_recipients(self, approval: Approval) -> list[str]:
-        """In a conversation, the requester; otherwise the deciders and their deputies."""
+        """List the recipients: in a conversation the requester, otherwise the deciders and their deputies."""
         if approval.place:
             return [approval.caller]
         return list(dict.fromkeys((*approval.proposal.deciders, *await self._list_deputies(approval))))
 
     async def can_decide_card(self, approval: Approval, person: str) -> bool:
-        """True for a decider or a deputy of one."""
+        """Whether the person is a decider or a deputy of one."""
         return person in approval.proposal.deciders or bool(await self.list_represented(approval, person))
 
     async def _list_deputies(self, approval: Approval) -> Sequence[str]:
-        """Nobody is a deputy for what people confirm themselves."""
+        """List the deputies of a task's card. Nobody is a deputy for a confirmation."""
         return await self.list_deputies(approval.proposal.subject) if approval.gate is Gate.APPROVE else ()
 
     async def list_represented(self, approval: Approval, person: str) -> frozenset[str]:
-        """The deciders for whom this person is a deputy now."""
+        """List the deciders for whom this person is a deputy now."""
         if approval.gate is not Gate.APPROVE or person in approval.proposal.deciders:
             return frozenset()
         return frozenset(approval.proposal.deciders if person in await self._list_deputies(approval) else ())
@@ -92,7 +91,7 @@ class CardDelivery:
     async def replace_card(
         self, previous: Approval, approval: Approval, key_part: str, *, again: bool
     ) -> DeliveredCard:
-        """Updates an edited card in place. A card that may need several messages gets new copies instead: only the last
+        """Update an edited card in place. A card that may need several messages gets new copies instead. Only the last
         of several messages can be updated, and the card must show what will be done."""
         if max(len(previous.proposal.body), len(approval.proposal.body)) > MAX_BODY_LENGTH or not _can_show_in_full(
             approval.place
@@ -103,8 +102,8 @@ class CardDelivery:
     async def _post_fresh_copies(
         self, approval: Approval, readers: Sequence[str], key_part: str, *, again: bool
     ) -> DeliveredCard:
-        """Posts a new copy for each of these readers, whose older copies then point to it, and updates everybody
-        else's. However often a card is shown, each person has one copy to keep up to date."""
+        """Post a new copy for each of these readers, point their older copies to it, and update all other copies.
+        However often a card is shown, each person has one copy to keep up to date."""
         copies = await self._post_copies(approval, readers, key_part, again=again)
         older_copies = [ref for _, ref in approval.copies if ref not in copies.values()]
         card = await self.update_copies(record_copies(approval, CardDelivered(copies)), older_copies)
@@ -113,7 +112,7 @@ class CardDelivery:
     async def _post_copies(
         self, approval: Approval, readers: Sequence[str], key_part: str, *, again: bool
     ) -> dict[str, MessageRef]:
-        """Posts a copy for each reader. One unreachable reader does not stop the others. Raises ChatError if nobody can
+        """Post a copy for each reader. One unreachable reader does not stop the others. Raises ChatError if nobody can
         be reached."""
         names, copies, errors = await self.list_names_on_card(approval), dict[str, MessageRef](), list[ChatError]()
         for reader in await self._find_known_people(readers):
@@ -132,21 +131,21 @@ class CardDelivery:
         return copies
 
     async def _choose_card_place(self, approval: Approval, reader: Person) -> Place:
-        """A card shows everything, so a new copy goes to a DM unless its place may show everything. An older copy in a
-        channel is updated there."""
+        """Choose the place of a new copy. A card shows everything, so a new copy goes to a DM unless the card's own
+        place may show everything. An older copy in a channel is updated there."""
         if approval.place is not None and _can_show_in_full(approval.place):
             return approval.place
         return await self.chat.open_dm(reader.id)
 
     async def update_copies(self, approval: Approval, copies: Collection[MessageRef] | None = None) -> DeliveredCard:
-        """Updates every copy, or only these, if the platform takes it now. Never fails and never waits: a deleted
-        message is dropped, and what is left is listed as outdated."""
+        """Update every copy, or only these, if the platform accepts it now. Never fails and never waits. A deleted
+        message is dropped, and every other copy that is not updated is listed as outdated."""
         if approval.copies and await self.is_catching_up(approval.id):
             return DeliveredCard(approval, tuple(ref for _, ref in approval.copies))
         return await self.rewrite_copies(approval, copies)
 
     async def rewrite_copies(self, approval: Approval, copies: Collection[MessageRef] | None = None) -> DeliveredCard:
-        """The same, for the item that catches up."""
+        """Update copies like `update_copies`, for the item of its own that updates them."""
         newest, outdated, wait_ms = dict(approval.copies), list[tuple[str, MessageRef]](), 0
         for reader, ref in approval.copies:
             if copies is not None and ref not in copies:
@@ -163,7 +162,7 @@ class CardDelivery:
         return DeliveredCard(record_copies(approval, CopiesUpdated(tuple(current))), refs, wait_ms)
 
     async def _update_copy(self, approval: Approval, reader: str, ref: MessageRef, *, is_replaced: bool) -> bool:
-        """True when this copy needs no more work. Raises ChatBusyError."""
+        """Update one copy. Returns whether it needs no more work. Raises ChatBusyError."""
         try:
             person = await self.directory.find_person(reader)
             if person is not None:
@@ -185,7 +184,7 @@ class CardDelivery:
         return True
 
     async def shows_record(self, approval: Approval, reader: Person) -> bool:
-        """False if what the reader sees has other buttons than the card on record."""
+        """Whether the reader has no copy, or a copy with the buttons of the card on record."""
         ref = dict(approval.copies).get(reader.id)
         if ref is None:
             return True
@@ -193,15 +192,15 @@ class CardDelivery:
         return await self.chat.has_buttons_of(ref, render.render_card(approval, reader, names, is_shared=is_shared))
 
     async def void_copy(self, ref: MessageRef, text: str) -> None:
-        """A card without a record that can be read: this text in its place, if the platform takes it now."""
+        """Replace a card that has no readable record by this text, if the platform accepts it now."""
         try:
             await self.chat.update_message(ref, Post(text))
         except ChatError as error:
             log.warning("card.not_voided", error=error.code)
 
     async def list_card_events(self, approval: Approval, excluded: Collection[str]) -> dict[str, str]:
-        """By person: how the card stands now, for every DM that has a copy, except the DMs of these people. Empty while
-        the platform cannot be reached: DM history is worth less than the change itself."""
+        """Describe the card's current state by person, for every DM that has a copy, except the DMs of these people.
+        Empty while the platform cannot be reached: DM history is worth less than the change itself."""
         try:
             names, readers = await self.list_names_on_card(approval), await self._list_readers(approval)
         except ChatError as error:
@@ -212,12 +211,12 @@ class CardDelivery:
         }
 
     async def post_reminder(self, approval: Approval, *, again: bool) -> dict[str, str]:
-        """Reminds the deciders at half time. By person: the sentence they got."""
+        """Remind the deciders at half time. Returns the sentences that they got, by person."""
         return await self.post_note(approval, TextRef(key="card.reminder"), f"{approval.version}:remind", again=again)
 
     async def post_note(self, approval: Approval, note: TextRef, key_part: str, *, again: bool) -> dict[str, str]:
-        """Posts a note under the card for everybody who has not decided. By person: the sentence they got. One
-        unreachable reader does not stop the others."""
+        """Post a note under the card for everybody who has not decided. Returns the sentences that they got, by person.
+        One unreachable reader does not stop the others."""
         recipients, sentences = await self._list_recipients(approval), dict[str, str]()
         for reader, ref in await self._list_readers(approval):
             if reader.id not in recipients:
@@ -243,7 +242,7 @@ class CardDelivery:
         return sentences
 
     async def post_expiry(self, approval: Approval, *, again: bool) -> DeliveredCard:
-        """Shows that the card expired. The requester of a task gets a copy of their own with a button to ask again. (A
+        """Show that the card expired. The requester of a task gets a copy of their own with a button to ask again. (A
         person who confirms for themselves already sees the expired card.)"""
         requester = await self.directory.find_person(approval.proposal.requester or "")
         if requester is None or not render.is_watcher(approval, requester):
@@ -251,7 +250,7 @@ class CardDelivery:
         return await self._post_fresh_copies(approval, [requester.id], "nobody", again=again)
 
     async def post_refusal(self, click: Click, approval: Approval | None, refusal: PressRefusal) -> None:
-        """Tells one person privately why their press does nothing, and who can press."""
+        """Tell one person privately why their press does nothing, and who can press."""
         person = await self.directory.find_person(click.person)
         language = person.language if person else "en"
         if refusal.text is not None:
@@ -274,7 +273,7 @@ class CardDelivery:
         return [one for one in people if one is not None]
 
     async def _list_readers(self, approval: Approval) -> list[tuple[Person, MessageRef]]:
-        """Each reader with the copy to use."""
+        """List each reader with their newest copy."""
         readers = [(await self.directory.find_person(reader), ref) for reader, ref in dict(approval.copies).items()]
         return [(reader, ref) for reader, ref in readers if reader is not None]
 
@@ -286,18 +285,18 @@ class CardDelivery:
 
 
 def _is_in_channel(approval: Approval, ref: MessageRef) -> bool:
-    """True for a copy that others see too."""
+    """Whether others see the copy too."""
     place = approval.place
     return place is not None and not place.direct and ref.channel == place.channel
 
 
 def _can_show_in_full(place: Place | None) -> bool:
-    """True where a card may be shown in full. None (a DM) counts as such a place."""
+    """Whether a card may be shown in full in this place. None is a DM."""
     surroundings = ChannelReaders.DIRECT if place is None or place.direct else ChannelReaders.INSIDE
     return disclosure.decide_disclosure(Privacy.PRIVATE, surroundings) is disclosure.Disclosure.HERE
 
 
 def _strip_card(post: Post) -> Post:
-    """Reduces a copy in a channel to the sentence that the card was sent again: it shows no later edits."""
+    """Reduce a copy in a channel to the sentence that the card was sent again. The channel sees no later edits."""
     title = post.card.title if post.card else ""
     return Post(title, card=Card(title))

@@ -1,4 +1,4 @@
-"""The dialog of a button: what it asks, and whether the answers are valid. Nothing is decided here."""
+"""The dialog of a button: its questions, and the check of the answers. Nothing is decided here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CardDialogs:
     clock: Clock
 
     async def opens_dialog(self, click: Click) -> bool:
-        """Whether the pressed button has a dialog. A card that cannot be read has none: the press says so."""
+        """Whether the pressed button has a dialog. A card that cannot be read has none: the press then says so."""
         try:
             approval = await self.approvals.load_approval(click.approval)
         except (UnreadableRecordError, ValidationError):
@@ -46,8 +46,8 @@ class CardDialogs:
         return approval is not None and self._find_dialog_choice(approval, click) is not None
 
     async def build_dialog(self, click: Click) -> Dialog | None:
-        """The dialog that a press opens. None when the button opens none or the person may not press (the click then
-        says why)."""
+        """Build the dialog that a press opens. Returns None if the button opens none or the person may not press (the
+        click then says why)."""
         approval = await self.approvals.load_approval(click.approval)
         choice = self._find_dialog_choice(approval, click) if approval else None
         if approval is None or choice is None:
@@ -64,8 +64,9 @@ class CardDialogs:
         return choice
 
     async def check_dialog(self, click: Click) -> dict[str, str]:
-        """Field → sentence, for a submitted dialog that would not do. The platform waits: of somebody who is not known
-        yet nothing is checked here, but when the click is handled, and that answers in words."""
+        """Return the problems of a submitted dialog (field → sentence). The platform waits for this answer, so for a
+        person who is not known yet nothing is checked here. Their click is checked when it is handled, and answered in
+        words."""
         approval = await self.approvals.load_approval(click.approval)
         known = self.directory.find_known_person(click.person)
         person = await self.directory.find_caller(click.person) if known else None
@@ -86,8 +87,8 @@ class CardDialogs:
         return {}
 
     async def _list_form_problems(self, approval: Approval, person: Caller, click: Click) -> list[tuple[str, TextRef]]:
-        """Everything that is wrong with the form of a request that is not started yet: a form is judged step by step,
-        and would name only what it finds first."""
+        """List everything that is wrong with the form of a request that is not started yet. The tool itself judges a
+        form step by step, and would report only the first problem."""
         args = gather_form_answers(edit_args(approval, click))
         processes = {one.key: one for one in await self.tool_services.engine.list_processes()}
         process, form = processes.get(args.get("process", "")), args.get("form")
@@ -105,7 +106,7 @@ class CardDialogs:
         )
 
     async def _validate_form(self, approval: Approval, choice: CardChoice, person: Caller, click: Click) -> None:
-        """Validates the answers of a dialog, without any effect. Raises `ToolError`."""
+        """Validate the answers of a dialog, without any effect. Raises `ToolError`."""
         tool = self.tools[approval.tool]
         context = ToolContext(self.tool_services, person, self.clock.today(person.person.zone))
         if choice.edits and tool.prepare is not None:
@@ -116,7 +117,7 @@ class CardDialogs:
 
 
 def _assign_notes(notes: Sequence[tuple[str, TextRef]], choice: CardChoice, language: str) -> dict[str, str]:
-    """Everything that is wrong at once, by field; what belongs to none stands with the first."""
+    """Join all problems by field. A problem of no field goes to the first field."""
     names, problems = [field.name for field in choice.inputs], dict[str, list[str]]()
     for field, note in notes:
         problems.setdefault(field if field in names else names[0], []).append(render_value(note, language))

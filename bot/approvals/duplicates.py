@@ -1,7 +1,7 @@
 """Rejects a call that already waits for its button, and a call that was just carried out unless the caller means it.
 
 Code decides which calls are the same: same caller, conversation, tool and arguments, with a card that can still be
-pressed. A card in another conversation (a DM, another thread) does not count. The engine catches an identical start
+pressed. A card in another conversation (a DM, another thread) does not count. The engine refuses an identical start
 that is pressed there (`tools.workflow.engine.duplicates`)."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPEAT_ERRORS = {
         "answer.",
     ),
 }
-"""How an earlier call of the same run ended → code and text of the error for the same call once more."""
+"""End of an earlier call of the run → code and text of the error for a repeated call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,10 @@ class DuplicateGuard:
     runs: RunStore
 
     async def reject_duplicate(self, waiting: Sequence[PausedRun], run: Run, tool: str, proposal: Proposal) -> None:
-        """`waiting`: the paused runs of the conversation. Raises `ToolError`: `card_waits` while the same card waits;
-        `card_edited` if the person edited that card (pressing both would do one thing twice); once, `done_just_now` if
-        this run has just carried out the call, or `denied_just_now` if the person cancelled it."""
+        """Raise `ToolError` for a duplicate call. `waiting`: the paused runs of the conversation. Codes: `card_waits`
+        while the same card waits; `card_edited` if the person edited that card (pressing both would do one thing
+        twice). Once: `done_just_now` if this run has just carried out the call, or `denied_just_now` if the person
+        cancelled it."""
         _reject_repeated_call(run, tool, proposal)
         for one in waiting:
             other = await self.runs.load_run(one.run) if one.run != run.id and one.tool == tool else None
@@ -70,7 +71,8 @@ class DuplicateGuard:
 
 
 def _reject_repeated_call(run: Run, tool: str, proposal: Proposal) -> None:
-    """Rejects a repeat only while it is the tool's last call: a model that calls again after this error means it."""
+    """Reject a repeat only while the call is the tool's last one: a model that calls again after this error means
+    it."""
     last = next((one for one in reversed(run.state.calls) if one.tool == tool), None)
     if (
         last is None
@@ -82,7 +84,7 @@ def _reject_repeated_call(run: Run, tool: str, proposal: Proposal) -> None:
 
 
 def _drop_derived_args(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Drops the arguments that code computes for the card: their values may have changed since."""
+    """Drop the arguments that code computes for the card: their values may have changed since."""
     return {name: value for name, value in args.items() if name != "seen"}
 
 
@@ -96,7 +98,7 @@ def _build_duplicate_error(code: str, note: str, card: str, where: str) -> ToolE
 
 
 def _describe_card_location(approval: Approval | None, run: Run) -> str:
-    """Where the person finds the card. A card without a record is still on its way to their DM."""
+    """Describe the place where the person finds the card. A card without a record is still on its way to their DM."""
     channels = [ref.channel for reader, ref in approval.copies if reader == run.message.person] if approval else []
     here = run.message.place.channel in channels if channels else run.message.place.direct
     return "above in this conversation" if here else "in their direct messages with you"

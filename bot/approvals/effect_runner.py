@@ -1,6 +1,6 @@
 """Runs the effect of a decided card with the stored arguments: start, execute, end.
 
-After a crash, a started effect is never repeated blindly: if it is not safe to repeat, it ends as unknown, and a person
+After a crash, a started effect is never repeated blindly. If it is not safe to repeat, it ends as unknown, and a person
 says on the card what became of it."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tools.spec import Caller, ConfirmAgainError, EffectPlace, EffectUnknownErro
 from tools.tool import Tool, ToolContext, ToolServices
 
 _TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
-"""Tools of servers are counted together."""
+"""Names of the bot's own tools; tools of servers are counted together."""
 for _name in (*sorted(tool.name for tool in TOOLS if tool.gate is not Gate.NONE), metrics.OTHER):
     metrics.EFFECTS.labels(_name, EffectState.UNKNOWN.value)  # at zero: the first one is an increase
 
@@ -56,13 +56,14 @@ class EffectRunner:
     tools: Mapping[str, Tool]
     clock: Clock
     shown_after_s: float = 1.0
-    """How long an effect takes before its card says that it has begun."""
+    """Time after which a running effect is shown on its card as begun (s)."""
     try_again_s: Sequence[float] = (60.0, 360.0)
-    """How long after a refusal for now it is tried again. Mail servers that put strangers off do so for five minutes at
-    most."""
+    """Delays before the retries after a temporary refusal (s). Mail servers that put strangers off do so for five
+    minutes at most."""
 
     async def carry_out_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
-        """Takes the effect from decided to done, failed or unknown. After a crash it goes on from the stored record."""
+        """Take the effect from decided to done, failed or unknown. After a crash, the effect continues from the stored
+        record."""
         if approval.state is not ApprovalState.DECIDED:
             return await self.lifecycle.end_approval(lease.item, approval)
         if approval.effect is not EffectState.STARTED:
@@ -72,12 +73,12 @@ class EffectRunner:
         return await self.lifecycle.end_approval(lease.item, self._end_effect(approval, EffectLost()))
 
     async def is_repeatable(self, approval: Approval) -> bool:
-        """True when a started effect can run again with its key and give the same result."""
+        """Whether a started effect can run again with its key and give the same result."""
         tool = self.tools.get(approval.tool)
         return tool is not None and tool.is_idempotent and await self._find_presser(approval) is not None
 
     async def _start_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
-        """Checkpoints the start of an effect that must not be repeated: a process that dies before this has not run
+        """Checkpoint the start of an effect that must not be repeated. A process that dies before this has not run
         it."""
         started, effects = transition(approval, EffectStarted(), self.clock.now())
         presser = await self._find_presser(approval)
@@ -86,16 +87,16 @@ class EffectRunner:
         return await self._finish_effect(lease, started, presser)
 
     async def run_started_effect(self, lease: Lease, approval: Approval) -> Sequence[Write]:
-        """Started, and safe to repeat."""
+        """Run an effect that is started and safe to repeat."""
         return await self._finish_effect(lease, approval, await self._find_presser(approval))
 
     async def _find_presser(self, approval: Approval) -> Caller | None:
-        """The presser as they are now. Nothing runs in the name of a person who is no longer a member."""
+        """Find the presser as they are now. Nothing runs in the name of a person who is no longer a member."""
         await self.directory.refresh_people([approval.decided_by])
         return await self.directory.find_caller(approval.decided_by)
 
     async def _finish_effect(self, lease: Lease, approval: Approval, presser: Caller | None) -> Sequence[Write]:
-        """Ends a started effect, or reopens the card for another confirmation."""
+        """End a started effect, or reopen the card for another confirmation."""
         try:
             with metrics.EFFECT_TIMES.labels(self._get_tool_label(approval)).time():
                 async with self._show_started(lease, approval):
@@ -105,8 +106,9 @@ class EffectRunner:
             return await self.card_editor.reopen_card(lease, approval, asked.plan)
 
     async def _execute_until_kept(self, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
-        """Another server may take over while the engine works, and may lack the decision, or what was saved. A command
-        of the engine can be repeated: it is, until one server has confirmed what is before it and what is after it."""
+        """Execute the tool until one server has confirmed the writes before and after it. Another Redis server may take
+        over while the engine works, and may lack the decision or the engine's result. A command of the engine can be
+        repeated."""
         tool = self.tools.get(approval.tool)
         if tool is None or tool.effect_place is not EffectPlace.ENGINE or not lease.is_confirmation_needed:
             return await self._execute_tool(lease, approval, presser)
@@ -121,9 +123,9 @@ class EffectRunner:
 
     @asynccontextmanager
     async def _show_started(self, lease: Lease, approval: Approval) -> AsyncIterator[None]:
-        """What takes longer than a moment has who decided, and when, on its card meanwhile. What does not is rewritten
-        once, when it has ended: the platform allows few rewritings. Either is the work of an item of its own if the
-        platform takes no more now: no effect waits for it."""
+        """Show on the card who decided and when, while an effect runs for longer than a moment. The card of a shorter
+        effect is rewritten once, at its end, because the platform allows few rewrites. An item of its own does the
+        rewrite, so no effect waits for the platform."""
 
         async def show_later() -> None:
             await asyncio.sleep(self.shown_after_s)
@@ -137,8 +139,8 @@ class EffectRunner:
             await cancel_and_wait([showing])
 
     async def _execute_tool(self, lease: Lease, approval: Approval, presser: Caller | None) -> Approval:
-        """Runs exactly what the card showed, with what the pressed button and its dialog add. Does not run if the lease
-        was lost since the start."""
+        """Run exactly what the card showed, with the values that the pressed button and its dialog add. Nothing runs if
+        the lease was lost since the start."""
         tool = self.tools.get(approval.tool)
         if tool is None or tool.stored_args is None or presser is None:
             gone = EffectFailed(failure=TextRef(key="error.gone"), why="The tool or the person is not here any more.")
@@ -169,7 +171,8 @@ class EffectRunner:
     async def _postpone_effect(
         self, lease: Lease, approval: Approval, parts: EffectParts, error: ToolError
     ) -> NoReturn:
-        """The card says why; the press comes again by itself, and does the parts that are left."""
+        """Postpone the effect: the card says why, and the press comes again by itself and does the parts that are
+        left."""
         postponed, effects = transition(approval, PartsChanged(parts.states, error.note), self.clock.now())
         shown = self.lifecycle.request_refresh(postponed, f"postponed:{approval.attempt_key}:{lease.item.tries}")
         writes = (*self.lifecycle.write_effects(postponed, effects), shown)
@@ -178,7 +181,7 @@ class EffectRunner:
         raise RetryLater(int(delay_s * 1000), error.text, counts_try=True) from None
 
     def _track_parts(self, lease: Lease, approval: Approval) -> EffectParts:
-        """The parts of the effect. Each is saved before the tool goes on."""
+        """Track the parts of the effect. Each part is saved before the tool goes on."""
 
         async def save_part(name: str, state: PartState) -> None:
             changed, effects = transition(approval, PartsChanged(parts.states), self.clock.now())
@@ -188,7 +191,7 @@ class EffectRunner:
         return parts
 
     def _end_effect(self, approval: Approval, end: EffectSucceeded | EffectFailed | EffectLost) -> Approval:
-        """The approval with the end of its effect. It is stored once the copies say so."""
+        """Return the approval with the end of its effect. The end is stored once the copies show it."""
         ended = transition(approval, end, self.clock.now())[0]
         metrics.EFFECTS.labels(self._get_tool_label(approval), ended.effect.value).inc()
         return ended
@@ -197,8 +200,8 @@ class EffectRunner:
         return approval.tool if approval.tool in _TOOL_NAMES else metrics.OTHER
 
     async def recover_effect(self, lease: Lease, approval: Approval, click: Click) -> Sequence[Write]:
-        """After *failed* or *unknown*: a person confirms that it happened, or has it done again. Either makes the
-        pressed buttons stale, so a double press does it again only once."""
+        """Recover an effect after *failed* or *unknown*: a person confirms that it happened, or has it done again. Both
+        make the pressed buttons stale, so that a double press runs the effect only once."""
         if click.choice != "happened":
             retried, _ = transition(approval, EffectRetried(click), self.clock.now())
             return await self.carry_out_effect(lease, retried)
@@ -207,5 +210,6 @@ class EffectRunner:
 
 
 def _choose_idempotency_key(tool: Tool, approval: Approval) -> str:
-    """A repeatable effect keeps its key when it is done again; any other effect gets a new one."""
+    """Choose the idempotency key. A repeatable effect keeps its key when it is done again; any other effect gets a new
+    one."""
     return approval.effect_key if tool.is_idempotent else approval.attempt_key

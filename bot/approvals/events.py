@@ -1,4 +1,4 @@
-"""The events and effects of `state.transition`: what happens to a card, and what has to be written then."""
+"""The events and effects of `state.transition`: changes of a card, and the writes that follow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.spec import CardField, Gate, Proposal, ReceiptLine, TextRef, ToolOutc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardRequested:
-    """Somebody asked for a new card. There is no card yet, or one that was not carried out."""
+    """Somebody asked for a new card. No card exists yet, or only one that was not carried out."""
 
     approval: str
     """Id of the card."""
@@ -28,7 +28,7 @@ class CardRequested:
     """Id of the run that proposed it, or empty."""
     lasts: timedelta
     reminds_after: timedelta | None = None
-    """None: at half time."""
+    """Time until the reminder; None for half the open time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class ProposalReplaced:
     proposal: Proposal
     lasts: timedelta
     reminds_after: timedelta | None = None
-    """None: at half time."""
+    """Time until the reminder; None for half the open time."""
 
 
 class CardRedrafted(ProposalReplaced):
@@ -60,7 +60,7 @@ class CardRenewed(ProposalReplaced):
 
 
 class ConfirmationRequired(ProposalReplaced):
-    """The tool did nothing: what it found has to be confirmed as well."""
+    """The tool did nothing: its findings have to be confirmed as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class WaiterAdded:
 
 @dataclass(frozen=True, slots=True)
 class CardDelivered:
-    """This version was delivered."""
+    """The current version of the card was delivered."""
 
     copies: Mapping[str, MessageRef] = field(default_factory=dict)
     """The new copies by person id; empty when the card was updated in place."""
@@ -97,21 +97,21 @@ class CopyFound:
 
 @dataclass(frozen=True, slots=True)
 class ReminderDue:
-    """Half of this version's time is over."""
+    """Half of the version's time is over."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class CardExpired:
-    """This version's time is over."""
+    """The version's time is over."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class SuggestionAdded:
-    """The model has a suggestion about this version. The seal does not cover it."""
+    """The model has a suggestion about the version. The seal does not cover it."""
 
     version: int
     card_field: CardField
@@ -139,7 +139,7 @@ class CardStopped:
     """The run that proposed the card was stopped."""
 
     person: str
-    """Person id of whoever stopped it."""
+    """Id of the person who stopped it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +147,11 @@ class DecisionMade:
     """An authorized person pressed a button."""
 
     click: Click
-    """Its form holds the cleaned answers to the dialog."""
+    """The click, whose form holds the cleaned answers to the dialog."""
     removed: int
     """Number of invisible characters removed from the answers."""
     runs: bool
-    """True: the button runs the tool. False: it cancels the card."""
+    """Whether the button runs the tool; otherwise it cancels the card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +161,11 @@ class EffectStarted:
 
 @dataclass(frozen=True, slots=True)
 class PartsChanged:
-    """One of several parts has made progress, or what is left of them is tried again later."""
+    """One of several parts has made progress, or the remaining parts are tried again later."""
 
     parts: Mapping[str, PartState]
     postponed: TextRef | None = None
-    """Why later."""
+    """Reason for the delay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +185,9 @@ class EffectFailed:
     why: str
     """For the model."""
     possible_change: ReceiptLine | None = None
-    """What may have changed nevertheless."""
+    """A change that may have happened nevertheless."""
     parts: Mapping[str, PartState] | None = None
-    """None: unchanged."""
+    """States of the parts; None if unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class EffectLost:
     """Nobody can say whether the effect happened."""
 
     parts: Mapping[str, PartState] | None = None
-    """None: unchanged."""
+    """States of the parts; None if unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,15 +222,15 @@ class CardSettled:
     """The card has ended and its copies say so. The record is closed, and the waiting runs are notified once."""
 
     silent: bool = False
-    """The waiting runs end here and say nothing."""
+    """Whether the waiting runs end here and say nothing."""
 
 
 ProposalEvent = CardRedrafted | CardEdited | CardRenewed | ConfirmationRequired
 """Events that open the next version of a card."""
 VersionEvent = ReminderDue | CardExpired | SuggestionAdded
-"""Events about one version of an open card. They come too late for any other version."""
+"""Events about one version of an open card. For any other version they come too late."""
 CopyEvent = CardDelivered | CopiesUpdated | CopyFound
-"""Events that change only the copies. They are legal at any time, whatever state the card is in."""
+"""Events that change only the copies, legal in every state of the card."""
 EffectEvent = EffectStarted | PartsChanged | EffectSucceeded | EffectFailed | EffectLost | EffectAbandoned
 """Events of the effect after a decision."""
 ApprovalEvent = (
@@ -255,7 +255,7 @@ class SaveOpening:
     """Saves the record, lists it as open, and sets the timers of this version."""
 
     reminds_after: timedelta | None = None
-    """None: at half time."""
+    """Time until the reminder; None for half the open time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ class SaveEnd:
 
 @dataclass(frozen=True, slots=True)
 class ClaimDecision:
-    """The one deciding write. It comes first in its checkpoint; if it refuses, nothing is done."""
+    """The one deciding write, first in its checkpoint. If it refuses, nothing else is written."""
 
     click: Click
     becomes: ApprovalState
@@ -298,6 +298,6 @@ class NotifyWaiter:
 
 
 ApprovalEffect = SaveOpening | SaveRecord | SaveEnd | ClaimDecision | JournalLine | NotifyWaiter
-"""What a transition stores, journals and notifies, in this order. The record is stored with the copies it has when the
-write is made."""
+"""Effects of a transition: records to store, journal lines and notices, in this order. The record is stored with the
+copies that it has when the write is made."""
 ApprovalEffects = tuple[ApprovalEffect, ...]

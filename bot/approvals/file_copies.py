@@ -1,6 +1,6 @@
 """Shows the files of a request to those who decide on it, and deletes files when their time is over.
 
-A file lies in a DM between its author and the bot, where nobody else can open it: so each approver gets a copy, under
+A file lies in a DM between its author and the bot, where nobody else can open it. So each approver gets a copy, under
 their card in their own DM, and nowhere else."""
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from tools.spec import AttachedFile, Gate
 log = logs.get_logger(__name__)
 
 UNUSED = timedelta(days=30)
-"""How long a file is kept that is on no request."""
+"""Time for which a file on no request is kept."""
 PAUSE_S = 3_600.0
 ORPHAN_S = 3_600.0
-"""Bytes without a record are deleted when they are so old: before, the record may be on its way."""
+"""Age at which bytes without a record are deleted (s); the record of younger bytes may be on its way."""
 
 
 def build_show_writes(card: DeliveredCard) -> list[Write]:
-    """The files of a card for everybody who decides on it and got it now: once a copy. Its requester has them."""
+    """Build the writes that show a card's files to the deciders who got a copy now, once per copy. Its requester has
+    the files."""
     approval = card.approval
     if not approval.proposal.files or approval.gate is not Gate.APPROVE or approval.place is not None:
         return []
@@ -58,7 +59,7 @@ class FileCopier:
     journal: Journal
 
     async def show_files(self, lease: Lease, work: ShowFiles) -> Sequence[Write]:
-        """Posts the files under the card, in the DM of its reader. Wherever else a card may stand, nothing is."""
+        """Post the files under the card, in its reader's DM. Under a card in any other place, nothing is posted."""
         caller = await self.directory.find_caller(work.person)
         direct = await self.poster.open_dm(work.person) if caller else None
         if caller is None or direct is None or direct.channel != work.card.channel:
@@ -87,8 +88,8 @@ class FileCopier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCleaner:
-    """Deletes what has been kept long enough. Any number of processes may run it: what is gone is gone. While
-    `is_paused` says so, nothing is deleted: a store that was restored may not know on which request a file is."""
+    """Deletes files whose time is over. Any number of processes may run this. While `is_paused()` holds, nothing is
+    deleted: a restored store may not know which request a file belongs to."""
 
     files: FileStore
     claims: FileClaims
@@ -97,7 +98,7 @@ class FileCleaner:
     is_paused: Callable[[], bool] = lambda: False
 
     async def delete_old_files(self) -> None:
-        """Runs until the process stops."""
+        """Delete due files repeatedly until the process stops."""
         while True:
             try:
                 if not self.is_paused():
@@ -107,7 +108,8 @@ class FileCleaner:
             await asyncio.sleep(PAUSE_S)
 
     async def delete_due_files(self) -> int:
-        """What is older than the setting, and what is older than `UNUSED` and on no request. Returns how many."""
+        """Delete files that are older than the setting, and files on no request that are older than `UNUSED`. Returns
+        their number."""
         count = 0
         for member in await self.files.list_kept_before(self._compute_limit_ms(self.kept_for)):
             await self.files.delete_file(member)

@@ -1,4 +1,4 @@
-"""Makes a task's card anew when its record cannot be read: what an earlier version, or a hand, has left there."""
+"""Replaces a task's card whose record cannot be read, left by an earlier version or edited by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tools.workflow.engine.state import TaskKind
 async def build_task_card(
     tool_services: ToolServices, keys: Keys, reader: Caller, task: str, clock: Clock, follow_up: TextRef | None = None
 ) -> OpenCard:
-    """The card of a task as it is now. Raises ToolError if it has none any more."""
+    """Build the card of a task in its current state. Raises ToolError if the task has no card any more."""
     kind = (await tool_services.engine.get_task(task)).task.kind
     return OpenCard(
         approval=derive_task_card_id(keys, task),
@@ -49,9 +49,9 @@ class CardReplacer:
     clock: Clock
 
     async def replace_unreadable_card(self, lease: Lease, click: Click) -> Sequence[Write]:
-        """The press did nothing: its person is told, and the pressed card says so too, without its buttons. In a
-        channel somebody else may need them. If the card was that of a task which waits for them, they get a fresh one,
-        and the old record goes in the same commit."""
+        """Replace a pressed card whose record cannot be read. The press does nothing; the presser is told, and the
+        pressed card says so and loses its buttons. A card in a channel keeps them, because somebody else may need them.
+        If the card's task waits for the presser, they get a fresh card, and the same commit deletes the old record."""
         presser = await self.directory.find_caller(click.person)
         card = await self._build_fresh_card(presser, click) if presser else None
         code = "unreadable" if card else "unreadable_gone"

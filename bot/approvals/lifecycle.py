@@ -61,7 +61,7 @@ class ApprovalLifecycle:
     clock: Clock
 
     async def end_approval(self, item: LaneItem, approval: Approval, *, silent: bool = False) -> Sequence[Write]:
-        """Shows on the card how it ended, then returns `build_approval_end_writes`."""
+        """Show on the card how it ended, then return `build_approval_end_writes`."""
         return await self.build_approval_end_writes(
             item, await self.card_delivery.update_copies(approval), silent=silent
         )
@@ -69,8 +69,8 @@ class ApprovalLifecycle:
     async def build_approval_end_writes(
         self, item: LaneItem, card: DeliveredCard, *, silent: bool = False
     ) -> Sequence[Write]:
-        """One commit notifies the waiting runs and closes the record. `silent`: those runs end here without a word,
-        because their person has already been answered."""
+        """Build the writes of one commit that closes the record and notifies the waiting runs. `silent`: those runs end
+        without a message, because their person has already been answered."""
         approval, effects = transition(card.approval, CardSettled(silent=silent), self.clock.now())
         events = build_event_writes(
             item, await self.card_delivery.list_card_events(card.approval, _list_run_readers(card.approval))
@@ -79,8 +79,8 @@ class ApprovalLifecycle:
         return [*self.write_effects(approval, effects), *events, *refresh, *build_end_notices(item, approval)]
 
     def write_effects(self, approval: Approval, effects: Iterable[ApprovalEffect]) -> list[Write]:
-        """The effects of transitions as writes, in the same order. `approval`: the record to store, with the copies
-        people have."""
+        """Build the writes for the effects of transitions, in the same order. `approval`: the record to store, with the
+        copies that people have."""
         return [write for effect in effects for write in self._write_effect(approval, effect)]
 
     def _write_effect(self, approval: Approval, effect: ApprovalEffect) -> Sequence[Write]:
@@ -101,8 +101,8 @@ class ApprovalLifecycle:
     def write_shown_effects(
         self, item: LaneItem, card: DeliveredCard, effects: Iterable[ApprovalEffect]
     ) -> Sequence[Write]:
-        """The same for a delivered card, plus the files of its new copies and an item that updates the copies that
-        could not be reached."""
+        """Build the writes for the effects of a delivered card. Adds the files for its new copies, and an item that
+        updates the copies that could not be reached."""
         return [
             *self.write_effects(card.approval, effects),
             *build_show_writes(card),
@@ -110,7 +110,7 @@ class ApprovalLifecycle:
         ]
 
     def build_refresh_request(self, item: LaneItem, card: DeliveredCard) -> Sequence[Write]:
-        """Outdated copies are updated by an item of their own, which waits for the platform."""
+        """Request an update of outdated copies, by an item of its own that waits for the platform."""
         if not card.is_outdated:
             return []
         refs = {ref for _, ref in card.approval.copies}
@@ -118,7 +118,7 @@ class ApprovalLifecycle:
         return [self._build_refresh_write(card.approval.id, f"refresh:{item.id}", copies)]
 
     def request_refresh(self, approval: Approval, id: str) -> Write:
-        """All copies are updated by an item of their own."""
+        """Request an update of all copies, by an item of its own."""
         return self._build_refresh_write(approval.id, id, ())
 
     def _build_refresh_write(self, approval: str, id: str, copies: tuple[MessageRef, ...]) -> Write:
@@ -126,8 +126,8 @@ class ApprovalLifecycle:
         return EnqueueItem(build_show_lane(approval), id, work.model_dump_json())
 
     async def refresh_card(self, lease: Lease, work: RefreshCard) -> Sequence[Write]:
-        """Updates the copies from the record as it is now; leaves it to a later item that does the same. Raises
-        ChatBusyError or ChatUnavailableError while the platform takes no update."""
+        """Update the copies from the current record, unless a later item does the same. Raises ChatBusyError or
+        ChatUnavailableError while the platform accepts no update."""
         item = lease.item
         if not work.approval:
             return [self._build_refresh_write(item.lane, f"{item.id}:show", ())]
@@ -148,7 +148,7 @@ class ApprovalLifecycle:
         return [*(left if card.is_outdated else ()), *([forget] if moved else ())]
 
     def forget_copies(self, lease: Lease, work: ForgetCopies) -> Sequence[Write]:
-        """The record lists them no more, except where one is a reader's newest."""
+        """Remove these copies from the record, except those that are a reader's newest."""
         approval = self.approvals.read_from_lease(lease)
         if approval is None:
             return []
@@ -157,14 +157,15 @@ class ApprovalLifecycle:
         return [self.approvals.build_delivery_write(record_copies(approval, CopiesUpdated(kept)))]
 
     async def settle_card(self, lease: Lease, *, silent: bool) -> Sequence[Write]:
-        """The record of a restored store has how the card ended: its copies say so, and who waits for it goes on."""
+        """Finish a card that the record of a restored store shows as ended: update its copies and notify the runs that
+        wait for it."""
         approval = self.approvals.read_from_lease(lease)
         if approval is None or not has_ended(approval):
             return []
         return await self.end_approval(lease.item, approval, silent=silent)
 
     async def remind_deciders(self, lease: Lease, version: int) -> Sequence[Write]:
-        """At half time, sends a reminder to everybody who has not decided."""
+        """Remind everybody who has not decided, at half time."""
         result = try_transition(self.approvals.read_from_lease(lease), ReminderDue(version), self.clock.now())
         if result is None:
             return []
@@ -173,8 +174,8 @@ class ApprovalLifecycle:
         return [*self.write_effects(approval, effects), *build_event_writes(lease.item, sentences)]
 
     async def expire_card(self, lease: Lease, version: int) -> Sequence[Write]:
-        """The card's time is over. Silence is not a rejection, and the card says so. Whoever has not decided is told:
-        by the run that waits for what they were to confirm, otherwise here."""
+        """End a card whose time is over. Silence is not a rejection, and the card says so. People who have not decided
+        are told: for a confirmation by the run that waits for it, otherwise here."""
         result = try_transition(self.approvals.read_from_lease(lease), CardExpired(version), self.clock.now())
         if result is None:
             return []
@@ -186,26 +187,26 @@ class ApprovalLifecycle:
         return await self.build_approval_end_writes(lease.item, card)
 
     async def close_card(self, item: LaneItem, close: CloseCard) -> Sequence[Write]:
-        """The task behind a card ended elsewhere (withdrawn, decided in another way): nobody can ask again."""
+        """Close a card whose task ended elsewhere (withdrawn, or decided in another way). Nobody can ask again."""
         approval = await self._load_closed_approval(close)
         return await self.end_approval(item, approval) if approval else []
 
     async def cancel_card(self, item: LaneItem, cancel: CancelOpenCard) -> Sequence[Write]:
-        """The proposer cancels the card in chat and is answered there, so the run that proposed it says nothing
-        more."""
+        """Cancel a card for its proposer, in chat. The run that proposed the card says nothing more, because the chat
+        answers the proposer."""
         approval = await self._cancel_approval(cancel)
         return await self.end_approval(item, approval, silent=True) if approval else []
 
     async def join_set(self, lease: Lease, work: JoinSet) -> Sequence[Write]:
-        """From here on the set hears how the card ends; at once, if it has ended."""
+        """Register a set that is to be told of the card's end. If the card has ended, the set is told at once."""
         approval = self.approvals.read_from_lease(lease)
         if approval is not None and approval.state is ApprovalState.OPEN:
             return [self.approvals.build_join_write(approval, work.set)]
         return [build_set_refresh(lease.item, work.set)]
 
     async def stop_card(self, item: LaneItem, stop: StopOpenCard) -> Sequence[Write]:
-        """The run that proposed the card was stopped: it is cancelled, and its buttons go. A card that has to be
-        approved belongs to its task and stays; only the run stops waiting for it."""
+        """Cancel a card whose run was stopped; its buttons go. A card that has to be approved belongs to its task and
+        stays; only the run stops waiting for it."""
         approval, now = await self.approvals.load_approval(stop.approval), self.clock.now()
         if approval is not None and not approval.owner:
             return notify_stopped(approval, stop.run)
@@ -216,12 +217,12 @@ class ApprovalLifecycle:
         return await self.end_approval(item, result[0], silent=True) if verdict is Verdict.OK else []
 
     def give_up_opening(self, requested_card: OpenCard) -> Sequence[Write]:
-        """The card could not be delivered to anybody: the waiting runs go on."""
+        """Notify the waiting run that the card could not be delivered to anybody."""
         return notify_undelivered(requested_card)
 
     async def give_up_press(self, item: LaneItem, click: Click) -> Sequence[Write]:
-        """The decision of this press could not be carried out. The record says what is known, and so does the card if
-        it can be reached."""
+        """End a decision that could not be carried out. The record says what is known of it, and so does the card if it
+        can be reached."""
         approval = await self.approvals.load_approval(item.lane)
         if approval is None or approval.press_id != click.id:
             return []
@@ -229,7 +230,8 @@ class ApprovalLifecycle:
         return await self.end_approval(item, ended_approval) if ended_approval else []
 
     def bury_press(self, lease: Lease, click: Click) -> Sequence[Write]:
-        """The same while nobody can be reached: the record says what is known, and the copies say so later."""
+        """End a decision like `give_up_press`, while nobody can be reached. The record says what is known, and the
+        copies are updated later."""
         approval = self.approvals.read_from_lease(lease)
         if approval is None or approval.press_id != click.id or not (ended := self._resolve_stranded(approval)):
             return []
@@ -238,7 +240,7 @@ class ApprovalLifecycle:
         return [*self.write_effects(settled, effects), refresh, *build_end_notices(lease.item, settled)]
 
     async def give_up_expiry(self, item: LaneItem, version: int) -> Sequence[Write]:
-        """The card expires even if not everybody can be notified."""
+        """Expire the card even if not everybody can be notified."""
         approval = await self.approvals.load_approval(item.lane)
         result = try_transition(approval, CardExpired(version), self.clock.now())
         return await self.end_approval(item, result[0]) if result else []
@@ -257,7 +259,7 @@ class ApprovalLifecycle:
         return result[0] if verdict is Verdict.OK else None
 
     def _resolve_stranded(self, approval: Approval) -> Approval | None:
-        """Ends a decision that was not fully carried out. None if it was."""
+        """End a decision that was not fully carried out. Returns None if its effect has ended."""
         if approval.state is not ApprovalState.DECIDED:
             return approval
         result = try_transition(approval, EffectAbandoned(), self.clock.now())
@@ -281,7 +283,7 @@ class ApprovalLifecycle:
 
 
 def is_whole_refresh(body: str) -> bool:
-    """True for an item that updates every copy of a card."""
+    """Whether the item updates every copy of a card."""
     try:
         work = RefreshCard.model_validate_json(body)
     except ValidationError:
@@ -290,7 +292,8 @@ def is_whole_refresh(body: str) -> bool:
 
 
 def build_event_writes(item: LaneItem, sentences: Mapping[str, str]) -> list[Write]:
-    """Events for people's DM history, by person. Each goes through the lane of that DM: nobody waits for it here."""
+    """Build events for people's DM history, by person. Each event goes through the lane of that DM, so nobody waits for
+    it here."""
     events = {person: RecordDirectEvent(person=person, text=text) for person, text in sentences.items()}
     return [
         EnqueueItem(f"notice:{person}", f"{item.id}:{person}:direct_event", event.model_dump_json())
@@ -299,13 +302,14 @@ def build_event_writes(item: LaneItem, sentences: Mapping[str, str]) -> list[Wri
 
 
 def build_set_refresh(item: LaneItem, set_id: str, **refused: Any) -> Write:
-    """Something about a card of a set has changed. `refused`: which card, and why a press on it did nothing."""
+    """Build the refresh of a set after a change of one of its cards. `refused`: the card, and why a press on it did
+    nothing."""
     return EnqueueItem(set_id, f"{item.id}:{item.lane}:{set_id}", RefreshSet(**refused).model_dump_json())
 
 
 def build_end_notices(item: LaneItem, approval: Approval) -> list[Write]:
-    """A card has ended: every set that shows it hears of it, by way of the card's own lane. What goes to another
-    partition is there before the commit that it belongs to, and a set that looks then still finds the card open."""
+    """Build the notices of a card's end for every set that shows it, by way of the card's own lane. A write to another
+    partition would arrive before its commit, and the set would still find the card open."""
     return [
         EnqueueItem(approval.id, f"{item.id}:{item.lane}:{one}", JoinSet(set=one).model_dump_json())
         for one in approval.sets
@@ -313,7 +317,7 @@ def build_end_notices(item: LaneItem, approval: Approval) -> list[Write]:
 
 
 def _list_run_readers(approval: Approval) -> set[str]:
-    """People whose DM gets the card's end from the run that goes on."""
+    """List the people whose DM gets the card's end from the run that goes on."""
     lanes = {one.lane.rpartition(":")[2] for one in approval.waiters}
     there = {reader for reader, ref in approval.copies if ref.channel in lanes}
     return {*there, approval.caller} if approval.waiters else set()

@@ -1,8 +1,8 @@
-"""A store that was restored, or taken over by another server, may lack what was written last: a card is open there, and
-whoever has decided it sees *Approved by you* and no buttons.
+"""Finds decisions that the store has lost. A store that was restored, or taken over by another server, may lack the
+last writes: a card is open there, but its decider sees *Approved by you* and no buttons.
 
-Every open card is compared with what its readers see. Where the two differ, the card is shown as the store has it, and
-its reader and whoever asked for the decision are told."""
+Every open card is compared with the copies that its readers see. Where the two differ, the card is shown as the store
+has it. Its reader and the person who asked for the decision are told."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from bot.storage.approvals import ApprovalStore
 from tools.spec import TextRef
 
 AT_ONCE = 20
-"""Cards that one item compares, and one message names."""
+"""Most cards that one item compares and one message names."""
 
 
 async def find_lost_decisions_later(scripts: ScriptRunner, cause: str, partitions: Sequence[int] = ()) -> None:
-    """Has the open cards of these partitions compared; none: of all. `cause`: the same one has it done once. Raises
-    StoreUnavailableError."""
+    """Enqueue a comparison of the open cards of these partitions (of all, if none is given). `cause`: one comparison is
+    made per cause. Raises StoreUnavailableError."""
     keys, by_reader = scripts.keys, defaultdict[str, list[str]](list)
     approvals = ApprovalStore(scripts.redis, keys)
     for id in [id for one in partitions or range(keys.partitions) for id in await approvals.list_open_ids(one)]:
@@ -44,7 +44,7 @@ async def find_lost_decisions_later(scripts: ScriptRunner, cause: str, partition
 
 
 def build_takeover_job(watch: StoreWatch) -> Callable[[], Awaitable[None]]:
-    """A job of the worker, for partitions that another server has taken over."""
+    """Build a job of the worker that compares the partitions which another server has taken over."""
 
     async def find_lost_decisions() -> None:
         for partition, since in watch.takeovers.items():
@@ -63,7 +63,7 @@ class LostDecisionHandler:
     directory: ChatDirectory
 
     async def find_lost_decisions(self, lease: Lease, work: FindLostDecisions) -> Sequence[Write]:
-        """Compares the cards with what this person sees."""
+        """Compare the cards with the copies that this person sees."""
         lost, id = await self._list_lost(work), lease.item.id
         refreshes = [self.lifecycle.request_refresh(one, f"{id}:{one.id}") for one in lost]
         titles = tuple(one.proposal.title for one in lost)

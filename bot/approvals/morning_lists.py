@@ -1,8 +1,9 @@
-"""The morning list: one message a working day with what waits for a person, what of theirs waits for whom, and who of
-their team is away.
+"""The morning list: one message each working day. Its parts are the tasks that wait for a person, their own requests
+with the people these wait for, and the absent members of their team.
 
-It is a set of tasks (`bot.approvals.approval_sets`) whose id has the person and the day: however many processes plan
-it, and however often they are killed, there is one. It is rewritten while what it says changes."""
+A morning list is a set of tasks (`bot.approvals.approval_sets`) whose id contains the person and the day. So there is
+one, however many processes plan it and however often they are killed. The list is rewritten when its content
+changes."""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ from tools.spec import Person
 from tools.workflow.process.calendar import WorkCalendar
 
 WINDOW = timedelta(hours=4)
-"""How long after its hour a list still comes: who was down all morning is not told in the evening."""
+"""Time after its hour in which a list still comes: after a morning of downtime, nobody gets it in the evening."""
 SETTLE_MS = 3_000
-"""How long after a change a list is rewritten; further changes until then go along."""
+"""Delay between a change and the rewrite of a list (ms). Further changes until then are included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +43,21 @@ class MorningLists:
     calendar: WorkCalendar
     clock: Clock
     at: time | None = None
-    """When the lists come, in each person's own time zone; None: there are none."""
+    """Time of day of the lists, in each person's own time zone; None if there are no lists."""
     pause_s: float = 20.0
     planned: set[str] = field(default_factory=set)
-    """What this process has put already. Whether it was put before is for the lane to know."""
+    """Mornings that this process has enqueued. The lane knows whether another process enqueued them before."""
 
     async def plan_mornings(self) -> None:
-        """Runs until the process stops. Any number of processes may run it: each morning begins once."""
+        """Plan mornings repeatedly until the process stops. Any number of processes may run this: each morning begins
+        once."""
         while self.at is not None:
             await self.plan_due_mornings()
             await asyncio.sleep(self.pause_s)
         await asyncio.Event().wait()
 
     async def plan_due_mornings(self) -> None:
-        """Every time zone in which it is the hour of a working day now."""
+        """Start the morning of every time zone in which the hour of a working day has come."""
         people = await self.directory.list_people()
         for zone in sorted({one.timezone for one in people if one.active}):
             now = self.clock.today(ZoneInfo(zone))
@@ -73,7 +75,7 @@ class MorningLists:
         return due <= now < due + WINDOW
 
     async def start_morning(self, lease: Lease, work: StartMorning) -> Sequence[Write]:
-        """A list for everybody in a time zone."""
+        """Enqueue a list for everybody in a time zone."""
         people = [one for one in await self.directory.list_people() if one.active and one.timezone == work.zone]
         return [
             EnqueueItem(
@@ -85,7 +87,7 @@ class MorningLists:
         ]
 
     async def open_list(self, lease: Lease, work: OpenMorningList) -> Sequence[Write]:
-        """One person's list, unless they want none, are away themselves, or there is nothing to say."""
+        """Post one person's list, unless they want none, are away themselves, or there is nothing to say."""
         caller = await self.directory.find_caller(work.person)
         if caller is None or not await self.preferences.wants_list(work.person):
             return []
@@ -94,7 +96,7 @@ class MorningLists:
         return await self.approval_sets.open_morning_list(lease, caller.person, work.day)
 
     async def refresh_later(self, people: Sequence[Person]) -> None:
-        """Something that the lists of these people say has changed: today's are rewritten, if there are any."""
+        """Request a rewrite of today's lists of these people, if there are any, because their content has changed."""
         if self.at is None:
             return
         for person in people:

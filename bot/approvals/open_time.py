@@ -1,4 +1,4 @@
-"""How long cards stay open: the working hours of the person who is asked count, and no others."""
+"""Open time of cards. Only the working hours of the person who is asked count."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ class OpenPeriod(TypedDict):
 class OpenTime:
     directory: Directory
     length: timedelta = timedelta(hours=72)
-    """Reminders go out at half time."""
+    """Working time that a card stays open. Reminders go out at half time."""
     calendar: WorkCalendar = field(default_factory=WorkCalendar)
 
     async def measure(self, proposal: Proposal, caller: str, now: datetime) -> OpenPeriod:
-        """For a card that opens now. `caller`: who is asked if it names no deciders."""
+        """Compute the open time of a card that opens now. `caller`: the person who is asked if the card names no
+        deciders."""
         person = await self.directory.find_person(next(iter(proposal.deciders), caller))
         zone = person.zone if person else now.tzinfo
         assert zone is not None

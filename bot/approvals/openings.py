@@ -1,4 +1,4 @@
-"""Delivers a card: a new one, the same one once more, or a new version after an edit or expiry."""
+"""Delivers a card: a new one, the same one again, or a new version after an edit or expiry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CardOpener:
     """The writes of features for a new version of a card."""
 
     async def open_card(self, lease: Lease, requested_card: OpenCard) -> Sequence[Write]:
-        """Delivers a card to the people who may press it. An open card is shown again, never doubled. If the card's
+        """Deliver a card to the people who may press it. An open card is shown again, never doubled. If the card's
         subject has just ended, the waiting run gets that end instead."""
         approval = self.approvals.read_from_lease(lease)
         if approval is not None and approval.is_settled:
@@ -62,8 +62,8 @@ class CardOpener:
     async def _list_card_events(
         self, requested_card: OpenCard, previous: Approval, current: Approval
     ) -> dict[str, str]:
-        """By person: the card, for everybody who got it now. The person of a waiting run is left out: the run itself
-        says where the card is."""
+        """Describe the card by person, for everybody who got it now. The person of a waiting run is left out, because
+        the run itself says where the card is."""
         unchanged_readers = dict(current.copies).keys() - {
             reader for reader, ref in current.copies if (reader, ref) not in previous.copies
         }
@@ -74,9 +74,9 @@ class CardOpener:
     async def _deliver_card(
         self, lease: Lease, requested_card: OpenCard, approval: Approval
     ) -> tuple[DeliveredCard, dict[str, str]]:
-        """Delivers the card, and returns the notes posted under it by person. A decider who asks for the card is shown
-        it again. For other requests there is one copy per person, with a note under it if there is one. A decider's own
-        draft notifies nobody else."""
+        """Deliver the card, and return it with the notes posted under it, by person. A decider who asks for the card is
+        shown it again. For other requests each person has one copy, with a note under it if there is one. A decider's
+        own draft notifies nobody else."""
         board, item = self.card_delivery, lease.item
         if approval.delivered_version and has_draft(approval.proposal, requested_card.caller):
             card = await board.post_copy_again(approval, requested_card.caller, item.id, again=item.is_redelivery)
@@ -96,7 +96,8 @@ class CardOpener:
     async def _bring_up_to_date(
         self, requested_card: OpenCard, approval: Approval | None
     ) -> tuple[Approval, ApprovalEffects]:
-        """The record with its new waiter: a new card, the next version for a new draft, or unchanged."""
+        """Return the record with its new waiter: a new card, the next version for a new draft, or the unchanged
+        version."""
         now = self.clock.now()
         effects: ApprovalEffects = ()
         if approval is None or approval.state is not ApprovalState.OPEN:

@@ -14,22 +14,22 @@ from tools.spec import CardChoice, CardField, Gate, Proposal
 from tools.tasks.task_actions import NEGATIVE_DECISIONS
 
 OPINION_FIELD = "opinion"
-"""The field of a task's dialogs that asks for one."""
+"""The field of a task's dialogs that asks for an opinion."""
 
 
 def get_draft(proposal: Proposal, person: str) -> str:
-    """This person's draft for this card; empty for everybody else."""
+    """Return this person's draft for this card; empty for everybody else."""
     return str(proposal.args.get("draft", "")) if person and proposal.args.get("drafted_by") == person else ""
 
 
 def can_take_draft(proposal: Proposal, choice: CardChoice) -> bool:
-    """True for the buttons that fit the draft's meaning. A draft without a meaning fits every button."""
+    """Whether the button fits the draft's meaning. A draft without a meaning fits every button."""
     meant, decision = proposal.args.get("meant", ""), choice.fixed_args.get("decision")
     return not meant or decision == meant or (decision in NEGATIVE_DECISIONS and meant in NEGATIVE_DECISIONS)
 
 
 def fill_draft(proposal: Proposal, choice: CardChoice, person: str) -> CardChoice:
-    """The button's dialog with this person's draft in it."""
+    """Fill this person's draft into the button's dialog."""
     draft = get_draft(proposal, person)
     if not draft or not can_take_draft(proposal, choice):
         return choice
@@ -40,15 +40,15 @@ def fill_draft(proposal: Proposal, choice: CardChoice, person: str) -> CardChoic
 
 
 def list_draft_fields(approval: Approval, person: str) -> tuple[CardField, ...]:
-    """The line of an open card that shows the draft to its author and says what becomes of it."""
+    """Return the line of an open card that shows the draft to its author and says what becomes of it."""
     draft = get_draft(approval.proposal, person) if approval.state is ApprovalState.OPEN else ""
     meant = approval.proposal.args.get("meant") or "approve"
     return (CardField(label=f"draft_{meant}", value=draft),) if draft else ()
 
 
 def read_form_answers(proposal: Proposal, choice: CardChoice, click: Click) -> dict[str, str]:
-    """The answers to the dialog's own fields and nothing else: a form never adds to what was shown or overrides it.
-    *Approve* has no dialog, so it takes the draft that the presser was shown."""
+    """Read the answers to the dialog's own fields and nothing else: a form never adds to the shown card or overrides
+    it. The *Approve* button has no dialog, so it takes the draft that the presser was shown."""
     names = {field.name for field in choice.inputs}
     form = {name: text for name, text in (click.form or {}).items() if name in names}
     draft = get_draft(proposal, click.person)
@@ -63,18 +63,18 @@ def read_form_answers(proposal: Proposal, choice: CardChoice, click: Click) -> d
 
 
 def has_new_draft(approval: Approval, proposal: Proposal, person: str) -> bool:
-    """True when this person has a draft that the open card does not have yet."""
+    """Whether this person has a draft that the open card does not have yet."""
     drafted: Mapping[str, object] = {name: proposal.args.get(name) for name in ("draft", "drafted_by", "meant")}
     shows = all(approval.proposal.args.get(name) == value for name, value in drafted.items())
     return approval.gate is Gate.APPROVE and has_draft(proposal, person) and not shows
 
 
 def has_draft(proposal: Proposal, person: str) -> bool:
-    """True if this person has said in chat how they decide: in words of an opinion, or only that they refuse."""
+    """Whether this person has said in chat how they decide: with an opinion, or only that they refuse."""
     is_author = bool(person) and proposal.args.get("drafted_by") == person
     return bool(get_draft(proposal, person)) or (is_author and is_refusal_drafted(proposal))
 
 
 def is_refusal_drafted(proposal: Proposal) -> bool:
-    """True if whoever decides has said in chat that they reject or return it."""
+    """Whether a decider has said in chat that they reject or return the task."""
     return proposal.args.get("meant", "") in NEGATIVE_DECISIONS

@@ -35,14 +35,14 @@ log = logs.get_logger(__name__)
 
 PAGE_SIZE = 50
 MAX_DECISIONS = 12
-"""Decisions that a notice names: the last ones."""
+"""Most decisions that a notice names, the last ones."""
 NEXT = frozenset({"approved", "rejected"})
-"""The ends after which something can be done."""
+"""Ends of a request after which something can be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRelay:
-    """Relays what the engine announces to lanes. Every event is sent at least once, and arrives once: lanes drop
+    """Relays the engine's events to lanes. Every event is sent at least once and arrives once, because lanes drop
     duplicates."""
 
     tool_services: ToolServices
@@ -51,10 +51,10 @@ class OutboxRelay:
     keys: Keys
     clock: Clock
     morning_lists: MorningLists | None = None
-    """None: there are none to keep up to date."""
+    """Morning lists to keep up to date, if there are any."""
 
     async def relay_events(self) -> None:
-        """Relays everything announced so far. An event that fails does not block the others: it moves to a lane of its
+        """Relay all events announced so far. An event that fails does not block the others: it moves to a lane of its
         own for retries, and becomes a dead letter if it fails every time."""
         while events := await self.tool_services.engine.list_outbox(PAGE_SIZE):
             for event in events:
@@ -67,14 +67,14 @@ class OutboxRelay:
         except CountersignError:
             raise
         except Exception as error:  # one unreadable event must not stop the others
-            if is_outage(error):  # that concerns all of them
+            if is_outage(error):  # an outage concerns all events
                 raise
             log.exception("outbox.set_aside", kind=event.kind, id=event.id)
             lane = f"engine_event:{event.id}"
             await self._enqueue_work(lane, lane, RelayEngineEvent(event=event))
 
     async def relay_event(self, event: OutboxEvent) -> None:
-        """Relays one event to the lanes of the people it concerns."""
+        """Relay one event to the lanes of the people whom it concerns."""
         match event.kind:
             case "assigned" | "deputy":
                 await self._enqueue_task_card(event)
@@ -100,8 +100,8 @@ class OutboxRelay:
             await self.morning_lists.refresh_later(await self._list_concerned(event))
 
     async def _list_concerned(self, event: OutboxEvent) -> list[Person]:
-        """Whose morning list may say something about this: the person it is for, the author, and the author's
-        manager."""
+        """List the people whose morning list may mention this event: its recipient, the author, and the managers of
+        both."""
         ids = [event.data.get("person", "")]
         if request := event.data.get("request"):
             ids.append((await self.tool_services.engine.get_request(request)).initiator)
@@ -112,7 +112,7 @@ class OutboxRelay:
     # Cards
 
     async def _enqueue_task_card(self, event: OutboxEvent, follow_up: TextRef | None = None) -> None:
-        """Sends a task's card to its assignee and their deputies. No model is involved."""
+        """Send a task's card to its assignee and their deputies. No model is involved."""
         task = event.data["task"]
         reader = await self._find_reader(event)
         if reader is None:
@@ -130,7 +130,7 @@ class OutboxRelay:
             await self._notify_of_same_files(assigned)
 
     async def _enqueue_mail_cards(self, event: OutboxEvent) -> None:
-        """Sends the cards of the emails that a process proposes. Their author sends, edits or rejects each one."""
+        """Send the cards of the emails that a process proposes. Their author sends, edits or rejects each one."""
         author = await self.directory.find_caller(event.data["person"])
         if author is None:
             return
@@ -158,7 +158,7 @@ class OutboxRelay:
         await self._enqueue_work(card, event.id, requested_card)
 
     async def _find_reader(self, event: OutboxEvent) -> Caller | None:
-        """The assignee or, if they have left, their deputy."""
+        """Return the assignee or, if they have left, their deputy."""
         if caller := await self.directory.find_caller(event.data["person"]):
             return caller
         stand_ins = await self.tool_services.engine.list_task_deputies(event.data["task"], self.clock.today())
@@ -166,7 +166,7 @@ class OutboxRelay:
         return next((one for one in found if one), None)
 
     async def _notify_requester_undelivered(self, event: OutboxEvent) -> None:
-        """The assignee has left: the requester is notified now instead of waiting for nobody."""
+        """Notify the requester that the assignee has left, instead of letting them wait for nobody."""
         task = event.data["task"]
         person = (await self.tool_services.engine.get_task(task)).request.initiator
         await self._enqueue_notice(event, TextRef(key="notice.undelivered", params={"task": task}), person)
@@ -179,7 +179,8 @@ class OutboxRelay:
     # Words
 
     async def _notify_request_ended(self, event: OutboxEvent) -> None:
-        """What has ended and how, everybody who decided with what they said, and what can be done next."""
+        """Notify the event's person of a request's end: how it ended, everybody's decision and words, and possible next
+        steps."""
         data, status = event.data, event.data["status"]
         request = await self.tool_services.engine.get_request(data["request"])
         params = await self._build_notice_params(event)
@@ -198,8 +199,8 @@ class OutboxRelay:
         return TextRef(key=f"fact.{said}_{opinion.decision}", params=params)
 
     async def _notify_of_same_files(self, assigned: AssignedTask) -> None:
-        """A request with a file that is on another claim too has come to somebody: they see it on the card; whoever has
-        decided, or has to decide, on the other one is told. Of two claims at once, the later relay sees both."""
+        """Notify the deciders of other claims that a new request has the same file. Deciders of the new request see it
+        on the card. If two claims come at once, the later relay sees both."""
         engine, directory = self.tool_services.engine, self.directory
         request, task = assigned.request, assigned.task
         is_first = task.kind is TaskKind.APPROVE and not any(t.outcome for t in request.tasks if t.round == task.round)
@@ -219,7 +220,7 @@ class OutboxRelay:
                     await self._enqueue_work(f"notice:{person}", id, notice)
 
     async def _build_notice_params(self, event: OutboxEvent) -> NoticeParams:
-        """What a notice may say about its request, and who acted."""
+        """Build the parameters of a notice: facts of its request, and the actor."""
         engine, directory, data = self.tool_services.engine, self.directory, event.data
         request = await engine.get_request(data["request"])
         process = await engine.get_process(request)
@@ -234,13 +235,13 @@ class OutboxRelay:
         }
 
     async def _describe_actor(self, data: Mapping[str, str]) -> dict[str, str]:
-        """Who acted: a person, or the system."""
+        """Name the actor: a person, or the system."""
         if not data.get("by_name"):
             return {language: translate("card.system", language) for language in LANGUAGES}
         return await self._name_person(data["by"])
 
     async def _name_person(self, person: str) -> dict[str, str]:
-        """A person's names by language, with their id for a mention."""
+        """Return a person's names by language, with their id for a mention."""
         return {**await get_names_by_language(self.directory, person), PERSON: person}
 
     async def _enqueue_notice(
@@ -252,7 +253,7 @@ class OutboxRelay:
     async def _enqueue_work(
         self, lane: str, id: str, work: OpenCard | CloseCard | NotifyPerson | RelayEngineEvent
     ) -> None:
-        """Enqueues work once. Unlike a person's message, it is never refused because the lane is full."""
+        """Enqueue work once. Unlike a person's message, work is never refused because the lane is full."""
         write = EnqueueItem(lane, id, work.model_dump_json())
         await apply_writes(self.lanes.redis, self.keys, self.keys.get_partition(lane), [write])
 
@@ -261,7 +262,7 @@ NoticeParams = dict[str, str | int | dict[str, str]]
 
 
 def _list_last_decisions(request: Request, status: str) -> list[Opinion]:
-    """The decisions since the request was handed in last; about a withdrawal, those that ended it."""
+    """List the decisions since the last submission of the request; for a withdrawal, those that ended it."""
     revokes = {task.id for task in request.tasks if task.kind is TaskKind.REVOKE}
     found = [
         one
@@ -274,14 +275,14 @@ def _list_last_decisions(request: Request, status: str) -> list[Opinion]:
 
 
 def _flatten_text(text: str) -> str:
-    """A person's text on one line, for use within a sentence."""
+    """Put a person's text on one line, for use within a sentence."""
     return " ".join(text.split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerJob:
-    """Fires the engine's timers. Any number of processes may run it: each timer fires once. While `is_paused` says so,
-    none is fired."""
+    """Fires the engine's timers. Any number of processes may run this: each timer fires once. While `is_paused()`
+    holds, none fires."""
 
     tool_services: ToolServices
     clock: Clock
@@ -289,7 +290,7 @@ class TimerJob:
     is_paused: Callable[[], bool] = lambda: False
 
     async def run_timers(self) -> None:
-        """Runs until the process stops."""
+        """Fire due timers repeatedly until the process stops."""
         while True:
             if not self.is_paused():
                 await self.tool_services.engine.run_due_jobs(self.clock.today())

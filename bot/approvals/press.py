@@ -1,9 +1,9 @@
 """Handles one click.
 
-`PressHandler.handle_press` is the whole path of a press, top to bottom: find the card → finish what a crash interrupted
-→ identify and authorize the person → find what the button stands for → decide once, with one write under the lane's
-token → carry out the stored arguments, with no model in between. The commit that pops the click also writes the
-result."""
+`PressHandler.handle_press` is the whole path of a press, top to bottom. Find the card → finish what a crash interrupted
+→ identify and authorize the person → find the button's choice → decide once, with one write under the lane's token.
+Last comes the effect: the stored arguments are carried out, with no model in between. The commit that pops the click
+also writes the result."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ UNAUTHORIZED_CODES = frozenset({"not_named", "nobody_named"})
 
 
 FileTaker: TypeAlias = Callable[[Lease, Caller, Sequence[str]], Awaitable[str]]
-"""(lease, who has chosen them, ids) → what could not be taken, in their language; empty: all of it is there."""
+"""(lease, person who chose the files, file ids) → sentence about the files that could not be taken, in the person's
+language; empty if all were taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +72,12 @@ class PressHandler:
     """By choice: buttons of features for everybody whom a card concerns."""
 
     async def handle_press(self, lease: Lease, click: Click) -> Sequence[Write]:
-        """From a click to the writes that end it."""
+        """Handle a click. Returns the writes for its commit."""
         try:
             approval, standing = await self._read_pressed_card(lease, click)
         except UnreadableRecordError:
             return await self.card_replacer.replace_unreadable_card(lease, click)
-        if approval is not None and approval.press_id == click.id:  # this click decided before a crash
+        if approval is not None and approval.press_id == click.id:  # this click decided the card before a crash
             return await self._go_on_with_press(lease, approval)
         await self.directory.refresh_people([click.person])
         person = await self.directory.find_caller(click.person)
@@ -112,7 +113,8 @@ class PressHandler:
         return await self._decide_approval(lease, approval, choice, click)
 
     async def _take_files(self, lease: Lease, person: Caller, choice: CardChoice, click: Click) -> str:
-        """Fetches what was chosen in the dialog; what cannot be taken, in words: then nothing is changed."""
+        """Fetch the files chosen in the dialog. Returns a sentence about those that cannot be taken; nothing is changed
+        then."""
         named = [(click.form or {}).get(field.name, "") for field in choice.inputs if field.kind == "file"]
         ids = [id for text in named for id in list_file_ids(text)]
         if self.take_files is None or not ids:
@@ -120,7 +122,7 @@ class PressHandler:
         return await self.take_files(lease, person, ids)
 
     async def _read_pressed_card(self, lease: Lease, click: Click) -> tuple[Approval | None, frozenset[str]]:
-        """The card as it is now, and the people the presser is a deputy for."""
+        """Return the current card, and the people for whom the presser is a deputy."""
         approval = self.approvals.read_from_lease(lease)
         if approval is None:
             return None, frozenset()
@@ -128,8 +130,8 @@ class PressHandler:
         return _add_pressed_copy(approval, click, standing), standing
 
     async def _go_on_with_press(self, lease: Lease, approval: Approval) -> Sequence[Write]:
-        """This very click decided the card. If the effect has ended, it is only committed: a redelivered click never
-        runs it again."""
+        """Go on with the click that decided the card. If the effect has ended, the click is only committed: a
+        redelivered click never runs the effect again."""
         if approval.effect in ENDED_EFFECTS:
             return []
         return await self.effect_runner.carry_out_effect(lease, approval)
@@ -150,7 +152,7 @@ class PressHandler:
     async def _check_authorization(
         self, approval: Approval, person: Caller, choice: CardChoice, click: Click
     ) -> PressRefusal | None:
-        """The refusal if the rules no longer name the person asked. Nothing is decided: the card stays open for the
+        """Return a refusal if the rules no longer name this person. Nothing is decided: the card stays open for the
         others."""
         tool = self.tools.get(approval.tool)
         if tool is None or tool.authorize is None or tool.stored_args is None:
@@ -166,7 +168,7 @@ class PressHandler:
     async def _decide_approval(
         self, lease: Lease, approval: Approval, choice: CardChoice, click: Click
     ) -> Sequence[Write]:
-        """Decides once, with one write. A repeatable effect starts in the same write."""
+        """Decide once, with one write. A repeatable effect starts in the same write."""
         removed, click = count_removed_characters(click.form or {}), click.with_form(clean_form(click.form or {}))
         decision = DecisionMade(click, removed, runs=choice.executes)
         try:
@@ -187,9 +189,9 @@ class PressHandler:
 
 
 def _add_pressed_copy(approval: Approval, click: Click, standing: frozenset[str]) -> Approval:
-    """Adds the pressed copy to the record if it was missing. A process that was held up may have posted the card a
-    second time. The copy goes first in the list, so that it will point to the recorded one. Only copies of people the
-    card concerns count, and only in the right place."""
+    """Add the pressed copy to the record if it was missing. A process that was held up may have posted the card a
+    second time. The copy goes first in the list, so that it will point to the recorded one. Only copies of people whom
+    the card concerns count, and only in the right place."""
     if click.card is None or click.card in [ref for _, ref in approval.copies]:
         return approval
     concerned = {*approval.proposal.deciders, approval.proposal.requester, approval.caller}

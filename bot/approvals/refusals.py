@@ -18,9 +18,9 @@ from bot.storage.approvals import ApprovalStore
 from bot.storage.journal import Journal
 
 RECENT_MS = 24 * 3_600_000
-"""Far less than the time for which records of cards are kept."""
+"""Age up to which a card counts as recent (ms): far less than the time for which records of cards are kept."""
 SETTLED_MS = 60_000
-"""How long after a change an update may still be on its way to people. A press in that time is only late."""
+"""Time after a change in which an update may still be on its way to people (ms). A press in that time is only late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class PressRefuser:
     async def refuse_press(
         self, lease: Lease, click: Click, approval: Approval | None, refusal: PressRefusal
     ) -> Sequence[Write]:
-        """Tells the person privately why the press does nothing and who can press, and journals it. An outdated copy is
-        corrected here. A press that came from a set is told in the set. A double click is answered by the card alone:
-        nothing is said to a person who decided with this very button, unless its effect failed."""
+        """Tell the person privately why the press does nothing and who can press, and journal it. An outdated copy is
+        corrected here. A press from a set is answered in the set. A double click is answered by the card alone: a
+        person who decided with this very button gets no message, unless its effect failed."""
         metrics.PRESSES.labels(refusal.code).inc()
         if not click.in_set and not _repeats_decision(click, approval):
             await self.card_delivery.post_refusal(click, approval, refusal)
@@ -57,7 +57,7 @@ class PressRefuser:
         return [journal_write, *await self._correct_pressed_copy(lease, click, approval)]
 
     def _is_recent(self, click: Click) -> bool:
-        """True for a card that was posted within a day. If there is no record of it, another store has that."""
+        """Whether the card was posted within a day. If the store has no record of such a card, another store has it."""
         try:
             posted_ms = float(click.card.ts) * 1000 if click.card else 0
         except ValueError:
@@ -65,7 +65,7 @@ class PressRefuser:
         return self.clock.now_ms() - posted_ms < RECENT_MS
 
     async def _correct_pressed_copy(self, lease: Lease, click: Click, approval: Approval | None) -> Sequence[Write]:
-        """Updates a copy that was not on record or is out of date."""
+        """Update a copy that was not on record or is out of date."""
         if approval is None or click.card is None:
             return []
         stored = self.approvals.read_from_lease(lease)
@@ -80,7 +80,7 @@ class PressRefuser:
 
 
 def _repeats_decision(click: Click, approval: Approval | None) -> bool:
-    """True for the same button of the same card, pressed again by whoever has decided with it."""
+    """Whether the click repeats the decision: same button, card and person."""
     if approval is None or shows_another_card(approval, click.version, click.seal):
         return False
     if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):

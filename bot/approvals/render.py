@@ -38,27 +38,27 @@ from tools.tasks.todo import DECIDE_TASK
 UNRECOVERABLE_ERRORS = frozenset(
     {"error.altered", "error.request_changed", "error.task_closed", "error.own_level", "error.tool_changed"}
 )
-"""Errors that no retry can fix: such a card has no *Try Again*."""
+"""Errors that no retry can fix; a card with one has no *Try Again*."""
 
 MAX_LINE, MAX_FIELD = 400, 80
-"""Characters a model gets of a whole card, and of one of its fields."""
+"""Most characters that a model gets of a whole card, and of one of its fields."""
 VALUE_MAX = 60
-"""Characters of a field value in an event."""
+"""Most characters of a field value in an event."""
 FACTS_MAX, FACT_MAX = 8, 150
-"""Facts in a dialog, and characters of one."""
+"""Most facts in a dialog, and most characters of one."""
 NOT_IN_DIALOGS = frozenset({"request", "process", "status", "balance"})
-"""Facts that a dialog's title says, or that decide nothing."""
+"""Facts that a dialog's title states, or that no decision rests on."""
 LIMIT_SAID = 1_000
-"""A longer limit of a text is not said."""
+"""Largest length limit of a text that people are told."""
 TITLE_MAX = 24
-"""Characters of a dialog's title on every platform."""
+"""Most characters of a dialog's title on every platform."""
 ADVICE_LABEL = "advice"
 """Label of the model's suggestion."""
 
 
 def render_card(approval: Approval, reader: Person, names: Names, *, is_shared: bool = False) -> Post:
-    """The card as it stands now, for one reader. A closed card leads with its outcome and lists what it asked for
-    below. `is_shared`: others see this copy too, so it names its reader."""
+    """Render the card in its current state, for one reader. A closed card leads with its outcome and lists what it
+    asked for below. `is_shared`: others see this copy too, so it names its reader."""
     language = reader.language
     is_open = approval.state is ApprovalState.OPEN
     card = Card(
@@ -75,15 +75,15 @@ def render_card(approval: Approval, reader: Person, names: Names, *, is_shared: 
 
 
 def render_moved_card(approval: Approval, reader: Person) -> Post:
-    """A copy that a newer one replaces: the subject of the card, and nothing about its state."""
+    """Render a copy that a newer one replaces: the subject of the card, and nothing about its state."""
     fields = render_card_fields(_list_visible_fields(approval, reader, "status"), reader.language)
     title, lead = translate("card.moved", reader.language), describe_matter(approval.proposal, reader)
     return Post(f"{title} {lead}", card=Card(title, fields, body=approval.proposal.body, lead=lead, is_void=True))
 
 
 def describe_card_event(approval: Approval, reader: Person, names: Names) -> str:
-    """How the card stands now, as an event for its reader's DM history: the fields while it is open, the opinion once
-    it is decided. Both may hold people's own text, so they are quoted."""
+    """Describe the card's current state as an event for its reader's DM history: the fields while the card is open, the
+    opinion once it is decided. Both may contain people's own text, so they are quoted."""
     opinion = " ".join(approval.form.get("opinion", "").split())
     details = translate("notice.opinion", reader.language, opinion=opinion) if opinion else ""
     if approval.state is ApprovalState.OPEN:
@@ -95,7 +95,7 @@ def describe_card_event(approval: Approval, reader: Person, names: Names) -> str
 
 
 def render_notification(approval: Approval, reader: Person, names: Names, *, is_shared: bool = True) -> str:
-    """The card in one line. `is_shared`: as in `describe_outcome`."""
+    """Render the card in one line. `is_shared`: as in `describe_outcome`."""
     if approval.state is ApprovalState.OPEN:
         return render_first_line(approval, reader)
     if approval.state is ApprovalState.EXPIRED and is_watcher(approval, reader):
@@ -105,31 +105,31 @@ def render_notification(approval: Approval, reader: Person, names: Names, *, is_
 
 
 def render_title(approval: Approval, reader: Person) -> str:
-    """The card's title for this reader."""
     return render_value(approval.proposal.get_title_for(reader.id), reader.language)
 
 
 def render_first_line(approval: Approval, reader: Person) -> str:
-    """What the card asks for, and its scope."""
+    """Render the card's question, with its scope."""
     title, scope = render_title(approval, reader), approval.proposal.scope.get(reader.language, "")
     key = "card.question" if title.endswith(("?", "？")) else "card.title"
     return translate(key, reader.language, title=title, scope=scope) if scope else title
 
 
 def _render_last_line(approval: Approval, reader: Person, names: Names, is_shared: bool) -> str:
-    """How it ended, and what it was about."""
+    """Render the outcome of the card and its subject."""
     outcome = describe_outcome(approval, reader, names, is_shared=is_shared)
     matter = describe_matter(approval.proposal, reader)
     return translate("card.over", reader.language, outcome=outcome, matter=matter)
 
 
 def is_watcher(approval: Approval, reader: Person) -> bool:
-    """True for the requester of what somebody else decides: they see the state and have no buttons."""
+    """Whether the reader is the requester of a task that somebody else decides: they see the state and have no
+    buttons."""
     return approval.gate is Gate.APPROVE and reader.id == approval.proposal.requester
 
 
 def is_deputy(approval: Approval, reader: Person) -> bool:
-    """True for a reader who has the card as a deputy of a decider."""
+    """Whether the reader has the card as a deputy of a decider."""
     mine = (*approval.proposal.deciders, approval.proposal.requester)
     return approval.gate is Gate.APPROVE and reader.id not in mine
 
@@ -137,14 +137,14 @@ def is_deputy(approval: Approval, reader: Person) -> bool:
 def list_card_facts(
     approval: Approval, reader: Person, left_out: Collection[str] = ()
 ) -> tuple[tuple[str, str | NamedPeople], ...]:
-    """The facts on the card as it stands now, without those with these labels."""
+    """List the facts on the card in its current state, without those with these labels."""
     fields = [one for one in _list_current_fields(approval, reader) if one.label not in tuple(left_out)]
     return render_card_fields(fields, reader.language)
 
 
 def _list_current_fields(approval: Approval, reader: Person) -> tuple[CardField, ...]:
-    """The fields to show: without *waiting for a decision* once the card is decided, without the model's suggestion for
-    the requester, with the draft for its author."""
+    """List the fields to show: without *waiting for a decision* once the card is decided, without the model's
+    suggestion for the requester, with the draft for its author."""
     left_out = "status" if approval.state is not ApprovalState.OPEN else ""
     return (*_list_visible_fields(approval, reader, left_out), *list_draft_fields(approval, reader.id))
 
@@ -167,7 +167,7 @@ def _names_only_reader(field: CardField, reader: Person) -> bool:
 
 
 def render_card_fields(fields: Iterable[CardField], language: str) -> tuple[tuple[str, str | NamedPeople], ...]:
-    """Labels and values as on the card. Persons are rendered so that the reader can tell who they are."""
+    """Render labels and values as on the card. Persons are rendered so that the reader can tell who they are."""
     return tuple((translate_label(fact.label, language), _render_field_value(fact.value, language)) for fact in fields)
 
 
@@ -182,7 +182,8 @@ def _render_field_value(value: object, language: str) -> str | NamedPeople:
 
 
 async def render_candidates(directory: ChatDirectory, people: Sequence[str], language: str) -> NamedPeople | None:
-    """The people whom a name may mean, with details they cannot choose themselves. None if there are none."""
+    """Render the people whom a name may mean, with details that they cannot choose themselves. Returns None if there
+    are none."""
     if not people:
         return None
     candidates = []
@@ -216,13 +217,13 @@ def _list_identity_marks(person: Identity, language: str) -> Iterator[str]:
 
 
 def describe_card_fields(fields: Iterable[CardField], language: str) -> tuple[tuple[str, str], ...]:
-    """Labels and values in words."""
+    """Describe labels and values in words."""
     return tuple((translate_label(fact.label, language), render_value(fact.value, language)) for fact in fields)
 
 
 def describe_proposal(proposal: Proposal, reader: Person) -> str:
-    """What a card asks for, in one bounded line for a model: title, fields, beginning of the text. This is data: it
-    holds people's words."""
+    """Describe a card's question in one bounded line for a model: title, fields, beginning of the text. The line is
+    data, because it contains people's words."""
     title = render_value(proposal.get_title_for(reader.id), reader.language)
     fields = [
         f"{name}: {shorten_private_text(redact_known_secrets(value), MAX_FIELD)}"
@@ -233,7 +234,7 @@ def describe_proposal(proposal: Proposal, reader: Person) -> str:
 
 
 def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[Button, ...]:
-    """Only the buttons that this reader can press now. A decided card has none."""
+    """Build only the buttons that this reader can press now. A decided card has none, except to recover its effect."""
     if approval.state is ApprovalState.OPEN and is_watcher(approval, reader):
         return ()
     if approval.state is ApprovalState.OPEN:
@@ -249,7 +250,7 @@ def _build_buttons(approval: Approval, reader: Person, language: str) -> tuple[B
 
 
 def is_unrecoverable(approval: Approval) -> bool:
-    """True when a retry of the same can only fail the same way."""
+    """Whether every retry must fail in the same way."""
     return approval.failure is not None and approval.failure.key in UNRECOVERABLE_ERRORS
 
 
@@ -265,7 +266,7 @@ def _build_button(approval: Approval, choice: str, language: str, style: str = "
 
 
 def _render_deadline(approval: Approval, reader: Person, names: Names) -> RichText:
-    """Until when it can be pressed, and by whom if that is not the reader alone."""
+    """Render the deadline of the card, with the people who can press it unless that is the reader alone."""
     who, until = _join_deciders(approval, names, reader.language), build_moment(approval.expires_ms, reader)
     if approval.proposal.deciders == (reader.id,):
         key = "card.open_own"
@@ -284,8 +285,8 @@ def _join_deciders(approval: Approval, names: Names, language: str) -> str:
 
 
 def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click: Click) -> Dialog:
-    """The form that a button opens, filled with this reader's draft. It says what it decides on: what was objected to
-    first, then the matter with its facts, unless the fields themselves are these."""
+    """Render the form that a button opens, filled with this reader's draft. The form shows what it decides on: the last
+    objection first, then the subject with its facts, unless the fields themselves are these."""
     language, choice = reader.language, fill_draft(approval.proposal, choice, reader.id)
     is_form = choice.edits or any(field.name.startswith(FIELD_PREFIX) for field in choice.fields)
     facts = () if is_form or not choice.inputs else list_card_facts(approval, reader, NOT_IN_DIALOGS)
@@ -312,7 +313,7 @@ def render_dialog(approval: Approval, choice: CardChoice, reader: Person, click:
 
 
 def _render_dialog_title(approval: Approval, choice: CardChoice, language: str) -> str:
-    """What the dialog is, with what it is about where that fits; never cut."""
+    """Render the dialog's title, with its subject if that fits; the title is never cut."""
     if not choice.inputs:
         return translate("card.read_first", language)
     params = approval.proposal.title.params
@@ -324,7 +325,7 @@ def _render_dialog_title(approval: Approval, choice: CardChoice, language: str) 
 
 
 def _translate_known(key: str, language: str, /, **params: object) -> str:
-    """The sentence, if there is one and everything in it is known."""
+    """Translate a sentence; empty if the key or one of its parameters is missing."""
     try:
         return translate(key, language, **params)
     except KeyError:
@@ -332,7 +333,7 @@ def _translate_known(key: str, language: str, /, **params: object) -> str:
 
 
 def _describe_objection(proposal: Proposal, language: str) -> str:
-    """What was said when it was sent back last."""
+    """Describe the opinion with which the request was last sent back."""
     said = [field.value for field in proposal.fields if field.label == "opinion"]
     return (
         render_value(said[-1].text if isinstance(said[-1], Identities) and said[-1].text else said[-1], language)
@@ -342,7 +343,7 @@ def _describe_objection(proposal: Proposal, language: str) -> str:
 
 
 def _shorten_fact(label: str, value: str | NamedPeople) -> tuple[str, str | NamedPeople]:
-    """The card itself has all of it."""
+    """Shorten a fact for the dialog; the card itself shows all of it."""
     return label, _shorten_value(value) if isinstance(value, str) else value
 
 
@@ -351,13 +352,13 @@ def _shorten_value(value: str) -> str:
 
 
 def render_limit(field: DialogField, language: str) -> str:
-    """How long a text may be, where people may come near it."""
+    """Describe the largest length of a text, where people may come near it."""
     is_limited = field.kind in ("text", "long") and field.max_length <= LIMIT_SAID
     return translate("hint.at_most", language, n=field.max_length) if is_limited else ""
 
 
 def _render_hint(field: DialogField, language: str) -> str:
-    """What holds of a field's value."""
+    """Render the rules for a field's value."""
     label = field.label if isinstance(field.label, str) else ""
     own = _translate_known(f"hint.{label}", language) if label else ""
     return " ".join(filter(None, (own, render_limit(field, language))))

@@ -1,4 +1,4 @@
-"""What an entry of a set rests on, and how much room it takes. Pure."""
+"""Conditions for an entry of a set, and its size in the message. Pure."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from tools.workflow.process.definition import Process
 
 CARD_CHOICES = tuple(SET_DECISIONS.values())
 ENTRY_BYTES, ENTRY_TIMES = 110, 2
-"""Bytes of a box besides its words, and how often all of it is sent: as a box, and as one that is ticked."""
+"""Bytes of a box besides its words, and number of times that all of it is sent: as a box, and as a ticked box."""
 BOX_DETAILS = 75
-"""Characters of details that stand in the box itself; longer ones stand above it, once."""
+"""Most characters of details that stand in the box itself; longer ones stand above it, once."""
 
 
 def shows_request(approval: Approval, assigned: AssignedTask) -> bool:
-    """True while the card shows the request as it is, and is sealed as it was shown."""
+    """Whether the card shows the request in its current state, sealed as it was shown."""
     is_current = approval.proposal.args.get("form_sha") == assigned.request.filled.content_hash
     has_choices = all(find_choice(approval.proposal, one) for one in CARD_CHOICES)
     return is_current and has_choices and compute_seal(approval.tool, approval.proposal) == approval.seal
 
 
 def has_whole_days(process: Process, request: Request) -> bool:
-    """True for a length that begins with a morning and ends with an afternoon."""
+    """Whether the request's time begins with a morning and ends with an afternoon."""
     span, values = process.form.days, request.filled.values
     return span is not None and (values.get(span.start_half, "am"), values.get(span.end_half, "pm")) == ("am", "pm")
 
 
 def count_entry_bytes(entry: SetEntry) -> int:
-    """What an entry takes of its message, in the language in which it takes more."""
+    """Count the bytes of an entry in its message, in the language that needs more."""
     return max(map(_count_language_bytes, (entry.about[one] for one in LANGUAGES), _list_details(entry)))
 
 

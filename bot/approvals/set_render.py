@@ -24,20 +24,20 @@ Approvals = Mapping[str, Approval]
 SAID_BY_SUMMARY = frozenset(
     {"request", "process", "requester", "status", "days", "balance", "rule", "copied", "cc", "stand_in", ADVICE_LABEL}
 )
-"""Labels of a card that its line in a set says already, or that no decision rests on."""
+"""Labels of a card that its line in a set states already, or that no decision rests on."""
 MAX_OPINION_SHOWN = 100
-"""Characters of an opinion behind an outcome; the card has all of it."""
+"""Most characters of an opinion behind an outcome; the card has all of it."""
 ENDS = ("approve", "reject", "failed", "otherwise")
 UNUSUAL = frozenset({"notice", "identical", "by_rules"})
-"""Labels of what the reader has to know before deciding."""
+"""Labels of facts that the reader has to know before deciding."""
 
 
 def describe_details(
     approval: Approval, person: str, summary: Mapping[str, str], *, has_whole_days: bool
 ) -> dict[str, str]:
-    """Language → what stands on the card and not in its line: what people wrote, everything unusual, and what this
-    person has drafted, which *Approve* records. `has_whole_days`: it begins with a morning and ends with an
-    afternoon, as days without a word about it do."""
+    """Describe by language the facts that are on the card but not in its line: what people wrote, everything unusual,
+    and this person's draft, which *Approve* records. `has_whole_days`: the time begins with a morning and ends with an
+    afternoon, so the line needs no word about halves."""
     found = {
         language: " · ".join(_list_details(approval, person, summary[language], language, has_whole_days))
         for language in LANGUAGES
@@ -56,7 +56,7 @@ def _list_details(approval: Approval, person: str, summary: str, language: str, 
 
 
 def _quote_text(text: str) -> str:
-    """What somebody wrote, so that it cannot pass for another fact of the same line."""
+    """Quote a person's text, so that it cannot pass for another fact of the same line."""
     return "“" + text.replace("“", '"').replace("”", '"') + "”"
 
 
@@ -70,14 +70,14 @@ def _is_said(field: CardField, value: str, summary: str, language: str, has_whol
 
 
 def _is_said_amount(value: str, summary: str) -> bool:
-    """True for an amount with its currency's code, where the summary has that amount with the currency's name."""
+    """Whether the value is an amount with a currency code that the summary states with the currency's name."""
     amount, _, currency = value.partition(" ")
     is_code = len(currency) == 3 and currency.isascii() and currency.isupper()
     return is_code and amount in summary.replace("，", " ").replace(",", " ").split()
 
 
 def is_pressable(entry: SetEntry, approval: Approval | None, now_ms: int) -> bool:
-    """True while the card is open and what was shown; a press of the set on it has not begun."""
+    """Whether the card is open and as it was shown, and no press of the set on it has begun."""
     if (
         approval is None
         or entry.is_pressed
@@ -89,7 +89,7 @@ def is_pressable(entry: SetEntry, approval: Approval | None, now_ms: int) -> boo
 
 
 def list_pressable(approval_set: ApprovalSet, approvals: Approvals, now_ms: int) -> tuple[int, ...]:
-    """Numbers of the entries that can be decided here now."""
+    """List the numbers of the entries that can be decided here now."""
     return tuple(
         number
         for number, entry in enumerate(approval_set.entries)
@@ -98,7 +98,7 @@ def list_pressable(approval_set: ApprovalSet, approvals: Approvals, now_ms: int)
 
 
 def is_running(entry: SetEntry, approval: Approval | None) -> bool:
-    """True while a press of the set is on its way to the card, or its effect is."""
+    """Whether a press of the set is on its way to the card, or the effect of such a press is running."""
     if approval is None or not entry.is_pressed or entry.refusal:
         return False
     open_yet = approval.state is ApprovalState.OPEN and (entry.version, entry.seal) == (approval.version, approval.seal)
@@ -114,8 +114,8 @@ def render_set(
     now_ms: int,
     facts: tuple[tuple[str, str], ...] = (),
 ) -> Post:
-    """The set as it stands now: boxes for what can be decided, and the outcome of everything else. `facts`: what a
-    morning list says besides, as (heading, lines)."""
+    """Render the set in its current state: boxes for the tasks that can be decided, and the outcome of all others.
+    `facts`: the other sections of a morning list, as (heading, lines)."""
     language, pressable = reader.language, list_pressable(approval_set, approvals, now_ms)
     ticked = tuple(number for number in pressable if number in approval_set.ticked)
     title = _render_title(approval_set, approvals, len(pressable), language)
@@ -141,7 +141,7 @@ def render_set(
 
 
 def render_moved_set(reader: Person) -> Post:
-    """A message of the set that a newer one replaces."""
+    """Render a message of the set that a newer one replaces."""
     title = translate("set.moved", reader.language)
     return Post(title, card=Card(title))
 
@@ -160,7 +160,7 @@ def _render_title(approval_set: ApprovalSet, approvals: Approvals, open_count: i
 
 
 def _classify_end(approval: Approval | None, person: str) -> str:
-    """What has become of an entry that can be decided here no more: one of `ENDS`."""
+    """Classify an entry that can no longer be decided here, as one of `ENDS`."""
     if approval is None or approval.decided_by != person or approval.state is not ApprovalState.DECIDED:
         return "otherwise"
     if approval.effect is not EffectState.DONE:
@@ -196,7 +196,7 @@ def _build_buttons(approval_set: ApprovalSet, ticked: int, total: int, language:
 
 
 def _describe_entry(entry: SetEntry, approval: Approval | None, names: Names, reader: Person) -> str:
-    """How an entry stands that cannot be decided here any more."""
+    """Describe the state of an entry that can no longer be decided here."""
     language = reader.language
     if approval is None:
         return translate("set.changed", language)
@@ -226,7 +226,8 @@ def _describe_refusal(entry: SetEntry, approval: Approval, names: Names, languag
 def render_reject_dialog(
     approval_set: ApprovalSet, ticked: Sequence[int], reader: Person, place: Place, card: MessageRef | None
 ) -> Dialog:
-    """One reason for all ticked ones. The dialog names them, and its submission returns them."""
+    """Render the dialog that asks for one reason for all ticked tasks. The dialog names them, and its submission
+    returns them."""
     language = reader.language
     listed = "\n".join(approval_set.entries[number].about[language] for number in ticked)
     title = translate("set.reject_title", language, n=len(ticked))

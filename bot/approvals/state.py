@@ -1,8 +1,8 @@
 """The state machine of a card: `transition(approval, event, now) -> (approval, effects)`.
 
 Pure: no clock, no store, no platform. Every change of an `Approval` is an event, and every legal event is a case of one
-`match`. Any other raises `IllegalTransitionError` and changes nothing. `authorize_press` has already judged who may
-press. Between processes, the deciding write remains the arbiter."""
+`match`. Any other event raises `IllegalTransitionError` and changes nothing. `authorize_press` has already judged who
+may press. Between processes, the deciding write remains the arbiter."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ from tools.effect_parts import PartState
 from tools.spec import Proposal, ReceiptLine, TextRef, ToolOutcome
 
 ENDED_EFFECTS = (EffectState.DONE, EffectState.FAILED, EffectState.UNKNOWN)
-"""Final states of an effect: it does not change by itself any more."""
+"""Final states of an effect, which do not change by themselves any more."""
 GIVEN_UP_MESSAGE = "It could not be begun after several tries; nothing was done."
-"""For the model, about an effect that was decided and never started."""
+"""Message for the model about an effect that was decided and never started."""
 
 
 class IllegalTransitionError(CountersignError):
@@ -78,7 +78,8 @@ class IllegalTransitionError(CountersignError):
 
 
 def transition(approval: Approval | None, event: ApprovalEvent, now: datetime) -> tuple[Approval, ApprovalEffects]:
-    """The approval after the event, and what has to be written. `now`: aware. Raises `IllegalTransitionError`."""
+    """Apply an event. Returns the changed approval and the effects to write. `now`: aware. Raises
+    `IllegalTransitionError`."""
     match approval, event:
         case _, CardRequested() if _is_replaceable(approval):
             return _open_card(approval, event, now)
@@ -127,7 +128,7 @@ def transition(approval: Approval | None, event: ApprovalEvent, now: datetime) -
 def try_transition(
     approval: Approval | None, event: ApprovalEvent, now: datetime
 ) -> tuple[Approval, ApprovalEffects] | None:
-    """`transition` for an event that may come too late: None if it does."""
+    """Apply an event that may come too late, as `transition` does. Returns None if it is too late."""
     try:
         return transition(approval, event, now)
     except IllegalTransitionError:
@@ -135,7 +136,7 @@ def try_transition(
 
 
 def record_copies(approval: Approval, event: CopyEvent) -> Approval:
-    """The approval with the current copies. This is legal at any time and changes nothing else."""
+    """Record the current copies. Legal at any time; changes nothing else."""
     match event:
         case CardDelivered(copies):
             older_copies = (one for one in approval.copies if one[1] not in copies.values())
@@ -147,7 +148,8 @@ def record_copies(approval: Approval, event: CopyEvent) -> Approval:
 
 
 def find_refusal(approval: Approval | None, version: int, now_ms: int) -> str:
-    """Why this version cannot be decided now, checked in the order of the deciding write; empty when it can."""
+    """Find the code of the refusal to decide this version now, checked in the order of the deciding write. Empty if the
+    version can be decided."""
     if approval is None:
         return "gone"
     if approval.state is ApprovalState.EXPIRED:
@@ -160,7 +162,7 @@ def find_refusal(approval: Approval | None, version: int, now_ms: int) -> str:
 
 
 def has_ended(approval: Approval) -> bool:
-    """True once nothing more happens by itself: closed without a decision, or with an ended effect."""
+    """Whether nothing more happens by itself: closed without a decision, or with an ended effect."""
     undecided = approval.state not in (ApprovalState.OPEN, ApprovalState.DECIDED)
     return undecided or approval.effect in ENDED_EFFECTS
 
@@ -201,13 +203,13 @@ def _is_open(approval: Approval, version: int) -> bool:
 
 
 def _is_replaceable(approval: Approval | None) -> bool:
-    """True where a new card may come: there is none, or it can no longer be pressed and had no effect."""
+    """Whether a new card may replace this one: none exists, or it can no longer be pressed and had no effect."""
     return approval is None or not (approval.state is ApprovalState.OPEN or approval.is_settled)
 
 
 def _can_cancel(approval: Approval, event: CardTakenBack | CardStopped, now_ms: int) -> bool:
-    """True while the card can be decided, and again after the same cancellation: for the proposer, or for a stop of the
-    run that proposed it. What has to be approved belongs to its task, and stays."""
+    """Whether the proposer, or a stop of the run that proposed it, can cancel the card: while it can be decided, and
+    again after the same cancellation. A card that has to be approved belongs to its task, and stays."""
     is_stop = isinstance(event, CardStopped)
     press = approval.stop_press if is_stop else approval.take_back_press
     is_cancelled = approval.state is ApprovalState.CANCELLED and approval.press_id == press
@@ -223,13 +225,12 @@ def _cancel_card(approval: Approval, event: CardTakenBack | CardStopped, now_ms:
 
 
 def _explain_refusal(approval: Approval | None, event: ApprovalEvent, now_ms: int) -> str:
-    """The code of a refusal."""
     pressed = event.click.version if isinstance(event, DecisionMade) else approval.version if approval else 0
     return find_refusal(approval, pressed, now_ms) or "already"
 
 
 def _open_card(previous: Approval | None, event: CardRequested, now: datetime) -> tuple[Approval, ApprovalEffects]:
-    """A new card. The copies of the one before it, which expired or failed, will point to it."""
+    """Open a new card. The copies of the one before it, which expired or failed, will point to it."""
     card = Approval(
         id=event.approval,
         version=previous.version + 1 if previous else 1,
@@ -248,7 +249,7 @@ def _open_card(previous: Approval | None, event: CardRequested, now: datetime) -
 
 
 def _replace_proposal(approval: Approval, event: ProposalEvent, now: datetime) -> tuple[Approval, ApprovalEffects]:
-    """The next version: sealed again and open, with every earlier press forgotten."""
+    """Open the next version: sealed again, with every earlier press forgotten."""
     reopened = _change_fields(
         approval,
         version=approval.version + 1,
@@ -289,7 +290,6 @@ def _apply_to_version(approval: Approval, event: VersionEvent, now_ms: int) -> t
 
 
 def _end_undecided(approval: Approval, state: ApprovalState, by: str, now_ms: int) -> Approval:
-    """Ends the card without a decision."""
     return _change_fields(approval, state=state, decided_by=by, decided_ms=now_ms)
 
 
@@ -309,7 +309,8 @@ def _record_decision(approval: Approval, event: DecisionMade, now_ms: int) -> tu
 
 
 def _advance_effect(approval: Approval, event: EffectEvent) -> tuple[Approval, ApprovalEffects]:
-    """A start and a part are saved at once. An end is saved when the copies say so (`CardSettled`)."""
+    """Change the effect. A start and a part are saved at once. An end is saved when the copies show it
+    (`CardSettled`)."""
     match event:
         case EffectStarted():
             started = _change_fields(approval, effect=EffectState.STARTED, attempts=approval.attempts + 1, failure=None)
@@ -336,7 +337,7 @@ def _compute_parts(approval: Approval, event: EffectFailed | EffectLost) -> dict
 
 
 def _record_recovery(approval: Approval, event: EffectRetried | EffectConfirmed) -> Approval:
-    """Makes the pressed buttons stale, so a double press does it again only once."""
+    """Record a recovery. The pressed buttons become stale, so that a double press runs the effect only once."""
     effect = EffectState.NONE if isinstance(event, EffectRetried) else EffectState.DONE
     return _change_fields(approval, press_id=event.click.id, version=approval.version + 1, effect=effect)
 

@@ -22,14 +22,15 @@ class CardStopper:
     clock: Clock
 
     async def stop_waiting_runs(self, waiting: Iterable[PausedRun], caller: Caller) -> int:
-        """Stops the runs that wait for a card: the caller's own, or all for an administrator. Returns how many cards
-        are cancelled by it. A press that came first stands."""
+        """Stop the runs that wait for a card: the caller's own, or all for an administrator. Returns the number of
+        cards cancelled. A press that came first stands."""
         stoppable = [one for one in waiting if one.person == caller.id or caller.person.is_administrator]
         return sum([await self._stop_run(one, caller.id) for one in stoppable])
 
     async def _stop_run(self, waiting: PausedRun, person: str) -> bool:
-        """True if a card is cancelled by this. It is decided here, once, against any press that may come first; the
-        card's own lane carries it out. A card that is not there yet is cancelled there, before anybody can press it."""
+        """Stop one run. Returns whether a card is cancelled. This is decided here, once, against any press that may
+        come first; the card's own lane carries it out. A card that is not there yet is cancelled there, before anybody
+        can press it."""
         stop = StopOpenCard(approval=waiting.approval, run=waiting.run, person=person)
         await self.lanes.enqueue(waiting.approval, f"stop:{waiting.approval}:{waiting.run}", stop.model_dump_json())
         approval = await self.approvals.load_approval(waiting.approval)

@@ -1,4 +1,4 @@
-"""Notifies a paused run of its card's end: how the call ended, as data, and what changed in the world."""
+"""Notifies a paused run of its card's end: the outcome of the call, as data, and the changes outside."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ CLOSED_MESSAGE = "The matter of the card ended elsewhere; nothing was done here.
 
 
 def notify_waiter(approval: Approval, waiter: ApprovalWaiter, *, silent: bool = False) -> Write:
-    """The end of the card for a waiting run. `silent`: the run ends with it."""
+    """Build the write that resumes a waiting run with the card's end. `silent`: the run ends without a message."""
     return _build_resume_write(waiter, *_describe_card_end(approval), silent=silent)
 
 
 def notify_stopped(approval: Approval, run: str) -> list[Write]:
-    """The end of a stopped run that waits for somebody else's decision: the card stays."""
+    """Build the writes that end a stopped run which waits for somebody else's decision. The card stays."""
     observation = {"error": STOPPED_CHOICE, "message": STOPPED_MESSAGE}
     return [
         _build_resume_write(waiter, CallStatus.DENIED, observation, None, Privacy.PUBLIC, silent=True)
@@ -47,8 +47,8 @@ def notify_stopped(approval: Approval, run: str) -> list[Write]:
 
 
 def notify_undelivered(requested_card: OpenCard) -> list[Write]:
-    """A card could not be delivered to anybody: its waiting runs are notified at once, not when it would have
-    expired."""
+    """Notify the waiting run, or the requester, at once that a card could not be delivered to anybody, not only when it
+    would have expired."""
     if requested_card.waiter:
         observation = {"error": "undelivered", "message": UNDELIVERED_MESSAGE}
         return [_build_resume_write(requested_card.waiter, CallStatus.FAILED, observation, None, Privacy.PUBLIC)]
@@ -87,7 +87,8 @@ def _build_resume_write(
 
 
 def _describe_card_end(approval: Approval) -> tuple[CallStatus, dict[str, Any], ReceiptLine | None, Privacy]:
-    """What code says is public. What the tool said has the privacy that it states."""
+    """Describe the card's end: status, data, receipt line and privacy. Sentences of the code are public. The tool's
+    outcome has the privacy that the tool states."""
     if approval.effect is EffectState.DONE and approval.outcome is not None:
         privacy = approval.outcome.privacy or Privacy.PRIVATE
         return CallStatus.SUCCEEDED, approval.outcome.data, approval.outcome.receipt_line, privacy

@@ -22,14 +22,14 @@ from tools.spec import FrozenModel
 log = logs.get_logger(__name__)
 
 CHECK_INTERVAL_S = 2.0
-"""Shortest time between two checks whether the file has changed."""
+"""Shortest time between two checks whether the file has changed (s)."""
 COLUMNS = ("email", "manager", "roles", "title", "department", "annual_days", "names")
 LIST_COLUMNS = ("roles", "names")
 """Columns whose cells hold several values, separated by `;`."""
 TABLE = "[[person]]"
 
 Rows: TypeAlias = Iterator[tuple[int, Mapping[str, Any]]]
-"""(line, row)."""
+"""(line number, row) pairs."""
 
 
 class DirectoryEntry(FrozenModel):
@@ -58,22 +58,22 @@ EMPTY_ENTRY = DirectoryEntry.model_construct(email="")
 
 
 class DirectoryFile:
-    """The directory file, read again when it changes. An unusable new version changes nothing and is logged once;
-    `countersign doctor` says what is wrong with it."""
+    """The directory file, read again when it changes. An unusable new version changes nothing and is logged once. Run
+    `countersign doctor` to see what is wrong with it."""
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Raises `SettingsError`, as `read_directory_file` does."""
+        """Read the file. Raises `SettingsError`, as `read_directory_file` does."""
         self._path, self._clock = path, clock
-        self._stamp = _read_file_stamp(path)  # before the file: a change while it is read is noticed at the next check
+        self._stamp = _read_file_stamp(path)  # before the file, so that a change during reading is noticed
         self.entries = read_directory_file(path)
         """E-mail → data, as last read."""
         self._problem = ""
-        """What was wrong with the file when it was read last."""
+        """The error found when the file was last read. Empty if there was none."""
         self._looked_at = clock()
 
     async def reload_if_changed(self, *, at_once: bool = False) -> bool:
-        """True if there is new data. Checks the file every few seconds at most, or now with `at_once`; reads it in
-        another thread."""
+        """Read the file if it has changed, in another thread. The file is checked every few seconds at most, or now
+        with `at_once`. Return whether there is new data."""
         if self._path is None or (not at_once and self._clock() < self._looked_at + CHECK_INTERVAL_S):
             return False
         self._looked_at = self._clock()
@@ -96,7 +96,7 @@ class DirectoryFile:
 
 
 def _read_file_stamp(path: Path | None) -> FileStamp | None:
-    """None while the file is unreadable."""
+    """Return the file's stamp, or None while the file is unreadable."""
     try:
         found = path.stat() if path else None
     except OSError:
@@ -105,8 +105,8 @@ def _read_file_stamp(path: Path | None) -> FileStamp | None:
 
 
 def read_directory_file(path: Path | None) -> Mapping[str, DirectoryEntry]:
-    """e-mail → data, from a file of `[[person]]` tables or, if its name ends in `.csv`, a table with a header row.
-    Empty without a file. Raises SettingsError, with the line, if the file is missing or invalid."""
+    """Read e-mail → data from a file of `[[person]]` tables or, if its name ends in `.csv`, from a table with a header
+    row. Return no data without a file. Raises `SettingsError`, with the line, if the file is missing or invalid."""
     if path is None:
         return {}
     try:

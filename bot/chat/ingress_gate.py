@@ -7,22 +7,23 @@ import math
 from contextlib import suppress
 
 CROWD_S = 0.02
-"""Two events within this time are a crowd, which lasts until none has come for as long."""
+"""Longest time between two events of a crowd (s). A crowd ends when no event has come for as long."""
 MAX_WAIT_S = 0.1
-"""One piece of work goes on after this time, however many events come in."""
+"""Longest wait of one piece of work, however many events come in (s)."""
 READ_WAIT_S = 0.002
-"""How long a piece of work waits for events that have arrived and are not read yet."""
+"""How long a piece of work waits for events that have arrived and are not read yet (s)."""
 
 
 class IngressGate:
     """A burst of events and the turns that they start share one thread. Without this gate, sixty turns would compete
-    with every event. With it they go on one after another, whenever no event waits."""
+    with every event. With the gate, the turns continue one after another, whenever no event waits."""
 
     def __init__(self) -> None:
         self.coming = 0
         """Events received and not yet handled."""
         self.connections = 0
-        """How many the app had when this process first connected, as the platform says; 0: it has not said so."""
+        """Connections that the app had when this process first connected, as the platform says. 0 until the platform
+        has said so."""
         self._all_in = asyncio.Event()
         self._all_in.set()
         self._latest, self._before = -math.inf, -math.inf
@@ -40,7 +41,7 @@ class IngressGate:
             self._all_in.set()
 
     async def wait_until_quiet(self) -> None:
-        """Returns at once without a crowd; otherwise to one caller after another."""
+        """Return at once if there is no crowd. In a crowd, callers return one after another, when no event waits."""
         if not self._one.locked() and asyncio.get_running_loop().time() - self._before > CROWD_S:
             return
         async with self._one:

@@ -1,4 +1,4 @@
-"""What a platform says of its people, and where all processes of an installation keep it together."""
+"""A platform's data about its people, and the interface of the store where all processes of an installation keep it."""
 
 from __future__ import annotations
 
@@ -11,80 +11,82 @@ from tools.spec import FrozenModel, StoredModel
 
 
 class UserProfile(FrozenModel):
-    """What somebody's own fields say."""
+    """Data from a person's own profile fields."""
 
     manager: str = ""
-    """Person id or e-mail address. Never a name: people choose those themselves."""
+    """Person id or e-mail address. Never a name, because people choose those themselves."""
     department: str = ""
 
 
 class MemberRecord(StoredModel):
-    """One person or bot, as far as it is used here."""
+    """One person or bot, with the data that is used here."""
 
     member: dict[str, Any]
     """The platform's own object, cut down."""
     profile: UserProfile | None = None
-    """None: not read yet."""
+    """None if the profile was not read yet."""
     profile_mark: float = 0
     """The platform's mark of the object (when it last changed) at which the profile was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberChanges:
-    """What has changed since a position."""
+    """The changes since a position."""
 
     position: str
-    """Where the next look begins."""
+    """Position where the next look begins."""
     records: Mapping[str, MemberRecord | None]
-    """By id; None: gone."""
+    """Records by id. None stands for a removed record."""
     is_whole: bool
-    """`records` is everybody, not only those who changed."""
+    """Whether `records` holds everybody, not only those who changed."""
     is_complete: bool
-    """The whole list was read at least once."""
+    """Whether the whole list was read at least once."""
 
 
 class MemberStore(Protocol):
-    """Every call may raise `StoreUnavailableError`."""
+    """A store of members. Every call may raise `StoreUnavailableError`."""
 
     async def load_changes(self, position: str) -> MemberChanges:
-        """Records that were saved after `position`; everybody for an empty one, or for one that is too old."""
+        """Return records that were saved after `position`. Return everybody if it is empty or too old."""
 
     async def save_records(self, records: Mapping[str, MemberRecord | None]) -> None:
-        """Save records by id; None removes one."""
+        """Save records by id. None removes a record."""
 
     async def claim_listing(self, holder: str, every_s: float) -> str | None:
-        """Where to go on with reading the whole list: a cursor, empty at the beginning. None: another process reads it,
-        or it was read less than `every_s` seconds ago."""
+        """Claim the reading of the whole list. Return the cursor where reading continues, empty at the beginning.
+        Return None if another process reads the list, or if it was read less than `every_s` seconds ago."""
 
     async def save_page(self, holder: str, ids: Collection[str], cursor: str) -> bool:
-        """Note that these ids were on the list, and where it goes on. False: another process reads it by now."""
+        """Note that these ids were on the list, and where reading continues. Return False if another process reads the
+        list by now."""
 
     async def extend_listing(self, holder: str) -> None:
-        """Keep the list for this process for some more seconds; a process that has died loses it by then."""
+        """Keep the list for this process for some more seconds. A process that has died loses it by then."""
 
     async def finish_listing(self, holder: str) -> None:
-        """The whole list was read: whoever was on no page of it is removed."""
+        """Finish a list that was read whole. Members that were on no page of it are removed."""
 
     async def release_listing(self, holder: str) -> None:
-        """Another process may go on at the cursor."""
+        """Let another process continue at the cursor."""
 
     async def claim_turn(self, name: str, every_s: float) -> bool:
-        """True for one caller of all processes in so many seconds."""
+        """Return True for one caller of all processes in `every_s` seconds."""
 
 
 class LanguageChoices(Protocol):
-    """In which language people have chosen to be written to."""
+    """The languages that people have chosen for messages to them."""
 
     def get_language(self, person: str) -> str:
-        """`zh`, `en`, or empty: as the platform says. Asks nobody."""
+        """Return `zh`, `en`, or an empty text for the platform's language. Asks nobody."""
 
     async def reload_if_changed(self) -> bool:
-        """Takes over what other processes have learned. Raises StoreUnavailableError."""
+        """Load the choices that other processes have stored. Return whether any changed. Raises
+        `StoreUnavailableError`."""
 
 
 @dataclass(slots=True)
 class LocalMemberStore:
-    """For a program that looks once and keeps nothing: `doctor`, and the names in what commands print."""
+    """A store for a program that looks once and keeps nothing: `doctor`, and the names in the output of commands."""
 
     clock: Callable[[], float] = time.monotonic
     _records: dict[str, MemberRecord] = field(default_factory=dict)

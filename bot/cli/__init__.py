@@ -28,7 +28,7 @@ def countersign() -> None:
 
 
 def main() -> None:
-    """Entry point: every known error is one clear line, never a traceback."""
+    """Run the app as the entry point. Every known error becomes one clear line, never a traceback."""
     sys.excepthook = print_redacted
     try:
         app()
@@ -38,5 +38,5 @@ def main() -> None:
 
 
 def print_redacted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What nobody expected, without the secrets that its words may have in them."""
+    """Print the traceback of an unexpected error without the secrets that its text may contain."""
     sys.stderr.write(redact_text("".join(traceback.format_exception(kind, error, trace))))

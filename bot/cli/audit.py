@@ -1,4 +1,4 @@
-"""`countersign audit`: what was done, by whom and why; and whether the record of it is whole."""
+"""`countersign audit`: what was done, by whom and why; and whether the record is complete and unaltered."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from tools.workflow.engine.audit_record import (
 app = typer.Typer()
 
 Told = AsyncIterator[tuple[AuditLine, dict[str, str]]]
-"""Lines, with the names of whom they name."""
+"""Audit lines, each with the names of the people in it."""
 WEEK = "7d"
 SHORT = 8
-"""As much of a hash as a table shows."""
+"""Characters of a hash that a table shows."""
 COLUMNS = ("n", "at", "who", "via", "what", "way", "hash")
 NARROW_COLUMNS = ("n", "at", "who", "via", "what", "way")
 _NAMED = ("actor", "on_behalf_of")
 _DANGEROUS = ("=", "+", "-", "@")
-"""What a spreadsheet takes for the beginning of a formula."""
+"""Characters that a spreadsheet takes for the beginning of a formula."""
 
 Request = Annotated[str, typer.Option("--request", metavar="R", help="Only this request, e.g. L-0001.")]
 Since = Annotated[
@@ -113,7 +113,7 @@ async def _print_csv(told: Told) -> None:
 
 
 def _print_csv_row(cells: Iterable[Any]) -> None:
-    """One line as RFC 4180 has it. What would be a formula is quoted with an apostrophe."""
+    """Print one CSV row by RFC 4180. A cell that would be a formula gets an apostrophe in front."""
     text = io.StringIO()
     safe = [sanitize_for_terminal(str(cell)) for cell in cells]
     csv.writer(text).writerow([f"'{cell}" if cell.startswith(_DANGEROUS) else cell for cell in safe])
@@ -134,7 +134,7 @@ def _to_json_fields(line: AuditLine) -> dict[str, Any]:
 
 
 async def _print_request_tables(told: Told) -> None:
-    """A table a request, as soon as all of it is there."""
+    """Print one table for each request, as soon as the request is complete."""
     table: Table | None = None
     last: AuditLine | None = None
     shown = NARROW_COLUMNS if console.is_terminal_narrow() else COLUMNS
@@ -162,11 +162,12 @@ def _build_request_table(request: str, shown: Sequence[str]) -> Table:
 
 
 _LEAST = {"at": 10, "who": 13, "what": 10}
-"""Cells that a column has at least, so that neither a day nor an id is broken."""
+"""Minimum width of a column in cells, so that neither a day nor an id is broken."""
 
 
 def _format_line_cells(line: AuditLine, names: dict[str, str], *, again: bool) -> tuple[str, ...]:
-    """`again`: a further step of the same event, which says only what is different."""
+    """Build the cells of one row. `again` marks a further step of the same event; its row shows only the
+    differences."""
     language = console.get_terminal_language()
     via, way = _translate_code("via", line.via), _format_transition(line)
     if again:
@@ -193,13 +194,13 @@ def _format_name_and_id(name: str, person: str) -> str:
 
 
 def _format_flag(flag: str) -> str:
-    """`exception approver=U5 rules=U2` in words."""
+    """Translate a flag like `exception approver=U5 rules=U2` into words."""
     kind, _, detail = flag.partition(" ")
     return f"[{_translate_code('flag', kind)}: {detail}]"
 
 
 def _translate_code(topic: str, code: str) -> str:
-    """A code in words, or as it is where there are none."""
+    """Translate a code into words; a code without a translation stays as it is."""
     key = f"audit.{topic}_{code}"
     return translate(key, console.get_terminal_language()) if key in load_sentences() else code
 
@@ -238,7 +239,8 @@ def verify(
 
 
 def _read_head_export(file: typer.FileText) -> tuple[RecordHead, ...]:
-    """The heads in a file. An empty one is what a failed export leaves behind: it would vouch for anything."""
+    """Read the heads in a file. An empty file is refused: a failed export leaves one behind, and it would confirm any
+    record."""
     try:
         export = parse_heads(file)
     except UnicodeDecodeError as error:
@@ -261,7 +263,7 @@ def _build_file_error(name: str, **params: str) -> typer.BadParameter:
 
 
 async def _verify_record(request: str, known: tuple[RecordHead, ...] | None) -> None:
-    """`known`: None without --against."""
+    """Verify the record and print the findings. `known` is None without --against."""
     count, language = 0, console.get_terminal_language()
     against = [head for head in known or () if request in ("", head.request)]
     async with open_request_store() as (store, _):
@@ -336,7 +338,7 @@ def _normalize_request_id(request: str) -> str:
 
 
 def _parse_since(since: str) -> datetime:
-    """An age or a day of this machine's time zone; empty: the beginning."""
+    """Parse an age, or a day in this machine's time zone. An empty text means the beginning of the record."""
     if not since:
         return datetime.fromtimestamp(0, UTC)
     try:

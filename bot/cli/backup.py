@@ -1,4 +1,4 @@
-"""`countersign backup` and `restore`: all that the bot keeps in Redis, in one file."""
+"""`countersign backup` and `restore`: all data that the bot keeps in Redis, in one file."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from bot.storage.journal import Journal
 app = typer.Typer()
 
 NAMED_LANES = 10
-"""Lanes that are named at most when they do not come to rest."""
+"""Maximum number of lanes named in the error when lanes do not come to rest."""
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
@@ -159,7 +159,7 @@ def restore(
                 settlement = await settle_since_copy(
                     scripts, known, list_kept_tools(settings.workflow_engine).__contains__
                 )
-                await forget_items_set_aside(redis, keys)  # first: killed between, the next restore looks for them anew
+                await forget_items_set_aside(redis, keys)  # first: if killed here, a restore looks for them anew
                 await finish_restore(scripts, head.ids)
                 await Journal(redis, keys).append_record(
                     "alert", "store.restored", person=console.get_os_user(), text=f"{count} keys of {made}"
@@ -191,7 +191,7 @@ def _get_version() -> str:
 
 
 async def _hold_everything(scripts: ScriptRunner) -> None:
-    """Nobody works from now on; where processes run, they have come to rest."""
+    """Hold all work. Where processes run, wait until they have come to rest."""
     is_watched = await is_store_watched(scripts)
     await hold_restored_store(scripts)
     if is_watched:
@@ -240,8 +240,10 @@ def _print_ends(ends: Sequence[KnownEnd], language: str) -> None:
 
 @contextmanager
 def _write_whole(file: Path) -> Iterator[BinaryIO]:
-    """A draft, which becomes the file once all of it is on the disk. It has no name before, so that nothing is left if
-    this process is killed; where a draft must have one, it stands beside the file. Raises CountersignError."""
+    """Open a draft that becomes the file once all of it is on the disk.
+
+    The draft has no name before, so nothing is left if this process is killed. A file system that requires a name gets
+    a draft beside the file. Raises CountersignError."""
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         with _open_draft(draft) as opened:
@@ -260,13 +262,13 @@ def _write_whole(file: Path) -> Iterator[BinaryIO]:
 
 
 def _open_draft(draft: Path) -> BinaryIO:
-    with suppress(AttributeError, OSError):  # only Linux has it, and not every file system
+    with suppress(AttributeError, OSError):  # only Linux supports O_TMPFILE, and not on every file system
         return os.fdopen(os.open(draft.parent, os.O_WRONLY | os.O_TMPFILE, 0o600), "wb")
     return os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _name_draft(draft: BinaryIO, file: Path) -> None:
-    """Gives a draft without a name its name: linkat(2) with AT_SYMLINK_FOLLOW."""
+    """Give a nameless draft its name, with linkat(2) and AT_SYMLINK_FOLLOW."""
     descriptors = os.open("/proc/self/fd", os.O_RDONLY)
     try:
         os.link(str(draft.fileno()), file, src_dir_fd=descriptors, follow_symlinks=True)

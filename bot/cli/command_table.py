@@ -1,9 +1,8 @@
-"""Which module has which command of `countersign`. A module is imported when its command is called, or when all of them
+"""The module of each command of `countersign`. A module is imported when its command is called, or when all commands
 are listed: importing everything takes seconds, and most commands only look into Redis.
 
-So that a command starts at once, what its module imports at the top should be what it always needs; what it needs
-seldom and is slow to import (Slack's client, the model's, the engine) is imported where it is used.
-"""
+A command starts fast if its module imports at the top only what the command always needs. Slow imports that are needed
+seldom (Slack's client, the model's, the engine) belong where they are used."""
 
 from __future__ import annotations
 
@@ -37,13 +36,13 @@ MODULES = {
     "processes": "processes",
     "person": "person",
 }
-"""Command → module of this package, in the order in which they are listed."""
+"""Command → module of this package, in the order of the list of commands."""
 GROUPS = frozenset({"dead", "audit", "processes", "person"})
-"""Commands that have commands of their own."""
+"""Commands with subcommands."""
 
 
 class CommandTable(Mapping[str, TyperCommand | TyperGroup]):
-    """Name → command, imported when it is looked at."""
+    """Name → command, imported when it is looked up."""
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
         return _import_command(name)
@@ -64,12 +63,12 @@ def _import_command(name: str) -> TyperCommand | TyperGroup:
 
 
 class LazyGroup(TyperGroup):
-    """`countersign` itself."""
+    """The group of all commands: `countersign` itself."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = CommandTable()  # type: ignore[assignment]
 
     def list_commands(self, ctx: object) -> list[str]:
-        """Their names, without importing anything."""
+        """List the commands' names without importing anything."""
         return list(self.commands)

@@ -1,4 +1,4 @@
-"""What the commands share: a store to look into, and a terminal to print on."""
+"""Helpers that the commands share: a store to look into, and a terminal to print on."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from bot.storage.journal import parse_age_ms
 from tools.characters import escape_invisible
 
 UNREAD = 141
-"""What a shell reports of a program that wrote to nobody (SIGPIPE)."""
+"""Exit code that a shell reports for a program whose output nobody reads (SIGPIPE)."""
 JOINER = "\u200d"
-"""Holds compound emoji together."""
+"""Zero-width joiner: holds compound emoji together."""
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 
 def require_age(text: str) -> str:
-    """An option like *2h*, as it is. Raises BadParameter."""
+    """Return an age option like *2h* unchanged. Raises BadParameter if it cannot be parsed."""
     try:
         parse_age_ms(text)
     except ValueError as error:
@@ -49,7 +49,7 @@ def require_age(text: str) -> str:
 
 
 def run_until_complete(work: Coroutine[Any, Any, None]) -> None:
-    """To its end, or until Ctrl-C."""
+    """Run a coroutine to its end, or until Ctrl-C, which exits with code 130."""
     try:
         asyncio.run(work)
     except KeyboardInterrupt:
@@ -58,10 +58,12 @@ def run_until_complete(work: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Keys]]:
-    """What the bot keeps, whether it runs or not; where none has ever run, nothing is made, unless `make` says so. A
-    store that is half restored is only there for the command that restores it.
-    What is secret in the settings and in the file of MCP servers is redacted from now on. Raises NoInstallationError,
-    SettingsError and StoreUnavailableError."""
+    """Open the bot's Redis, whether the bot runs or not. Where no bot has ever run, nothing is created unless `make` is
+    set.
+
+    A store that is half restored opens only for the command that restores it, which sets `make`. Secrets in the
+    settings and in the file of MCP servers are redacted from here on. Raises NoInstallationError, SettingsError and
+    StoreUnavailableError."""
     settings = load_settings()
     try:
         load_mcp_servers(settings)
@@ -73,7 +75,7 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
     async with open_any_redis(settings) if make else open_existing_redis(settings) as url:
         redis = await connect_redis(url, retries=2)
         try:
-            with translate_redis_errors():  # the workflow's store lets the client's errors through
+            with translate_redis_errors():  # the workflow's store does not translate the client's errors
                 if not make and await is_restore_unfinished(ScriptRunner.from_redis(redis, Keys())):
                     raise CountersignError(translate("restored.unfinished", get_terminal_language()))
                 yield redis, Keys()
@@ -86,8 +88,8 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
 
 
 def _discard_unread_output() -> bool:
-    """Nobody reads what is printed any more (`| head`): that is no trouble of the store's. Whatever is left to be
-    written then goes nowhere."""
+    """Return whether nobody reads the output any more (`| head`), which is no fault of the store. If so, discard the
+    output that is still to be written."""
     watched = select.poll()
     watched.register(sys.stdout.fileno(), 0)
     gone = any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0))
@@ -97,7 +99,7 @@ def _discard_unread_output() -> bool:
 
 
 def require_confirmation(question: str, yes: bool) -> None:
-    """Asks, and ends the command at anything but a yes. Nobody to ask is a no."""
+    """Ask, and end the command at anything but a yes. Raises CountersignError if there is nobody to ask."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -107,17 +109,17 @@ def require_confirmation(question: str, yes: bool) -> None:
 
 
 def print_json(fields: dict[str, Any]) -> None:
-    """One object on one line."""
+    """Print one object on one line."""
     typer.echo(sanitize_for_terminal(json.dumps(fields, ensure_ascii=False)))
 
 
 def build_rich_console() -> Console:
-    """For tables; nothing in them is markup."""
+    """Build a console for tables, in which nothing is treated as markup."""
     return Console(markup=False, highlight=False, emoji=False)
 
 
 NARROW = 100
-"""Below so many cells, a table shows what is read first; `--json` has the rest."""
+"""Terminal width in cells. Below it, a table shows only its most important columns; `--json` has the rest."""
 
 
 def is_terminal_narrow() -> bool:
@@ -125,19 +127,20 @@ def is_terminal_narrow() -> bool:
 
 
 def sanitize_for_terminal(text: str) -> str:
-    """What people and models wrote, on one line, without secrets and with nothing in it that drives a terminal; JSON
-    stays JSON. E-mail addresses stay: administrators type them, and a record without them is no evidence."""
+    """Put text of people and models on one line, without secrets and without control sequences; JSON stays JSON.
+
+    E-mail addresses stay: administrators type them, and a record without them is no evidence."""
     text = escape_invisible(redact_text(text, addresses=False))
     return "".join(sign if sign.isprintable() or sign == JOINER else json.dumps(sign)[1:-1] for sign in text)
 
 
 def format_terminal_time(at_ms: int, form: str = "%m-%d %H:%M:%S") -> str:
-    """A moment in this machine's time zone."""
+    """Format a time in milliseconds since 1970 in this machine's time zone."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime(form)
 
 
 def get_os_user() -> str:
-    """Who does this, as the journal names them: the user of the operating system."""
+    """Return the user of the operating system, as the journal names whoever runs a command."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a container may run as a number without a name
@@ -145,5 +148,5 @@ def get_os_user() -> str:
 
 
 def get_terminal_language() -> str:
-    """The language of the terminal."""
+    """Return the language of the terminal."""
     return detect_terminal_language()

@@ -1,4 +1,4 @@
-"""`countersign dead`: what was given up after its tries, and putting it back."""
+"""`countersign dead`: dead letters, given up after their tries, and putting them back."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _print_letters_table(letters: Sequence[DeadLetter], language: str) -> None:
 
 
 def _to_letter_fields(letter: DeadLetter) -> dict[str, Any]:
-    """`tries`: how often it was handled before it was given up."""
+    """Return a dead letter as JSON fields. `tries` counts how often it was handled before it was given up."""
     item = letter.item
     fields: dict[str, Any] = {"at_ms": letter.given_up_ms, "id": item.id, "lane": item.lane, "person": letter.person}
     return fields | {"kind": letter.kind, "tries": item.tries - 1, "error": redact_text(item.error)}

@@ -1,4 +1,4 @@
-"""Says why a process file is refused, in the reader's language, with the line of each element."""
+"""Explain why a process file is refused, in the reader's language, with the line of each element."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tools.workflow.process.form_lines import FormPlace, split_place
 
 TOPIC = "definition."
 INNER = "why"
-"""The part of a reason that is a reason itself."""
+"""Name of the part of a reason that is a reason itself."""
 MAX_DEPTH = 5
 
 
 def describe_definition_error(error: InvalidDefinitionError, source: bytes, language: str) -> str:
-    """`line 12, manager: …`; of a form `line 12, policy row 2, who: …`."""
+    """Describe an error as `line 12, manager: …`, or in a form as `line 12, policy row 2, who: …`."""
     element, reason = error.element, " ".join(error.reason.split())
     line = error.line or (0 if element == FORM else find_line(source, element))
     if element == FORM:
@@ -30,7 +30,7 @@ def describe_definition_error(error: InvalidDefinitionError, source: bytes, lang
 
 
 def _describe_place(place: FormPlace | None, language: str) -> str:
-    """The part of a form that is wrong, as its file names it."""
+    """Describe the wrong part of a form as its file names it."""
     if place is None:
         return translate("processes.form", language)
     if place.field:
@@ -42,7 +42,7 @@ def _describe_place(place: FormPlace | None, language: str) -> str:
 
 
 def translate_reason(reason: str, language: str, depth: int = 0) -> str:
-    """The compiler's reason, found by its English sentence; one that has no words here stays as it is."""
+    """Translate the compiler's reason, found by its English sentence. A reason without a translation stays as it is."""
     for key, pieces in _list_sentences() if depth < MAX_DEPTH else ():
         if (parts := _match_sentence(pieces, reason)) is not None:
             if INNER in parts:
@@ -53,7 +53,9 @@ def translate_reason(reason: str, language: str, depth: int = 0) -> str:
 
 @cache
 def _list_sentences() -> tuple[tuple[str, tuple[tuple[str, str | None], ...]], ...]:
-    """Key and English sentence (words, name of what follows them) of every reason; those with the most words first."""
+    """List the key and the English sentence of every reason, those with the most words first.
+
+    A sentence is a tuple of pairs (words, name of the part that follows them)."""
     english = {key: words["en"] for key, words in load_sentences().items() if key.startswith(TOPIC)}
     pieces = {
         key: tuple((words, name) for words, name, _, _ in Formatter().parse(text)) for key, text in english.items()
@@ -62,7 +64,8 @@ def _list_sentences() -> tuple[tuple[str, tuple[tuple[str, str | None], ...]], .
 
 
 def _match_sentence(pieces: tuple[tuple[str, str | None], ...], text: str) -> Mapping[str, str] | None:
-    """The parts of a text that is this sentence; each ends where the next words first occur."""
+    """Return the parts of a text that matches this sentence, or None. Each part ends where the next words first
+    occur."""
     joined = _join_literals(pieces)
     first, *rest = joined
     if not text.startswith(first[0]) or (not rest and first[1] is None and text != first[0]):
@@ -81,7 +84,7 @@ def _match_sentence(pieces: tuple[tuple[str, str | None], ...], text: str) -> Ma
 
 
 def _join_literals(pieces: tuple[tuple[str, str | None], ...]) -> list[tuple[str, str | None]]:
-    """Escaped braces split words without a part between them: those are one."""
+    """Join words that are split by escaped braces, with no part between them."""
     joined: list[tuple[str, str | None]] = []
     for words, name in pieces:
         if joined and joined[-1][1] is None:

@@ -1,4 +1,4 @@
-"""`countersign doctor`: every outside service asked once, and what to do where something is wrong."""
+"""`countersign doctor`: checks every outside service once, and says how to repair a failure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def doctor() -> None:
 
 
 def _print_finding(finding: DoctorFinding) -> bool:
-    """Says what was found; True if it is wrong."""
+    """Print a finding; return whether it is a failure."""
     mark, colour = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow")}.get(finding.level, ("FAIL", "red"))
     typer.secho(sanitize_for_terminal(f"{mark} {finding.subject}: {finding.text}"), fg=colour)
     return finding.level == "fail"

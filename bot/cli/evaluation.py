@@ -1,4 +1,4 @@
-"""`countersign eval`: scenarios through the whole bot, and what came of them."""
+"""`countersign eval`: plays scenarios through the whole bot and reports the results."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from bot.evaluation.tables import (
 app = typer.Typer()
 
 OURS = ("scripted", "slips", "rehearsal", "hostile")
-"""Models that need no endpoint; `endpoint` is the settings' one."""
+"""Models that need no endpoint. The option's value `endpoint` means the endpoint in the settings."""
 NAMED = 8
-"""Of many scenarios, so many are named."""
+"""Maximum number of scenarios named in a message."""
 SHOWN = ("trials", "success", "interval", "unauthorised")
-"""Columns of the table of groups; all together has all of them."""
+"""Columns of the table of groups. The table of totals has every figure."""
 
 
 class StyleOption(StrEnum):
@@ -135,7 +135,8 @@ def run_evaluation(
 
 
 def _build_endpoint(settings: Settings, model: str) -> EvaluationEndpoint | None:
-    """Where the model is. Raises CountersignError if the settings have none."""
+    """Build the endpoint of a model, or None for a model of ours. Raises CountersignError if the settings have no
+    endpoint."""
     if model in OURS:
         return None
     if not settings.has_real_model:
@@ -157,13 +158,13 @@ def _build_endpoint(settings: Settings, model: str) -> EvaluationEndpoint | None
 
 
 def _reject_replay_options(**others: bool) -> None:
-    """A recording brings its model, style and repetitions. Raises CountersignError."""
+    """Reject options that a recording decides: model, style and repetitions. Raises CountersignError."""
     if wrong := [f"--{name}" for name, is_given in others.items() if is_given]:
         raise CountersignError(translate("evaluation.replay_alone", console.get_terminal_language(), option=wrong[0]))
 
 
 def _print_unknown_scenarios(recording: Recording, wanted: Sequence[Scenario], only: str) -> None:
-    """What is chosen and was not recorded, and what was recorded and is no scenario here."""
+    """Print the chosen scenarios that were not recorded, and the recorded names that are no scenario here."""
     language, names = console.get_terminal_language(), {one.name for one in wanted}
     missing = sorted(names - recording.scenarios)
     unknown = sorted(one for one in recording.scenarios - names if only in one)
@@ -186,7 +187,8 @@ def _open_recorder(file: Path | None) -> Iterator[ExchangeRecorder | None]:
 
 
 def _require_writable_file(file: Path) -> None:
-    """Before anything is played: what it costs should not be lost. Raises CountersignError."""
+    """Check before anything is played that a file can be written: a result that cost money should not be lost. Raises
+    CountersignError."""
     if file.is_dir() or not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
         raise CountersignError(translate("evaluation.not_writable", console.get_terminal_language(), file=file))
 
@@ -198,7 +200,7 @@ def _require_scenarios(wanted: Sequence[Scenario], only: str) -> Sequence[Scenar
 
 
 def _play_scenarios(evaluation: Evaluation) -> EvaluationReport:
-    """All of it, or as far as it got until Ctrl-C."""
+    """Play all trials, or as many as finish before Ctrl-C."""
     trials, began, planned = list[Trial](), monotonic(), len(evaluation.jobs)
     if not planned:
         raise CountersignError(translate("evaluation.none", console.get_terminal_language()))
@@ -236,7 +238,7 @@ async def _run_trials(evaluation: Evaluation, done: Callable[[Trial], None]) -> 
 
 
 def _redact_report(done: EvaluationReport) -> EvaluationReport:
-    """Without the secrets that an endpoint, a model or a scenario may have said."""
+    """Remove the secrets that an endpoint, a model or a scenario may have put into a report."""
     return EvaluationReport.model_validate_json(redact_text(done.model_dump_json(), addresses=False))
 
 
@@ -277,7 +279,7 @@ def _print_report(done: EvaluationReport, each: bool) -> None:
 
 
 def _print_rows(rows: Sequence[Sequence[str]]) -> None:
-    """A table whose first row is its head; nothing if there is nothing in it."""
+    """Print a table whose first row is its head. Print nothing if the head is the only row."""
     if len(rows) < 2:
         return
     head, *body = rows
@@ -290,7 +292,7 @@ def _print_rows(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _build_totals_table(done: EvaluationReport) -> Table:
-    """Every figure of all trials."""
+    """Build the table with every figure of all trials."""
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, shown in format_figures(done.figures).items():
         table.add_row(translate(f"evaluation.{name}", console.get_terminal_language()), shown)
@@ -316,8 +318,8 @@ def _write_report_files(done: EvaluationReport, json_file: Path | None, html_fil
 
 
 def _require_success(done: EvaluationReport, least: float) -> None:
-    """Raises CountersignError, which ends with exit code 1, if anything happened that nobody had authorised, or too
-    little succeeded. Exit code 130 after Ctrl-C."""
+    """Raise CountersignError (exit code 1) if anything happened that nobody had authorised, or if too little succeeded.
+    Exit with code 130 after Ctrl-C."""
     language, figures = console.get_terminal_language(), done.figures
     if figures.unauthorised:
         raise CountersignError(translate("evaluation.unauthorised_some", language, n=figures.unauthorised))

@@ -1,4 +1,4 @@
-"""`countersign export`: what runs leave behind, for evaluation elsewhere."""
+"""`countersign export`: writes or sends the records of runs, for evaluation elsewhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DAY = "24h"
 
 
 class Rated(StrEnum):
-    """What people have said of an answer."""
+    """How people have rated an answer."""
 
     GOOD = "good"
     BAD = "bad"
@@ -43,7 +43,7 @@ class Rated(StrEnum):
 
 @dataclass(slots=True)
 class StoredRunReader:
-    """Runs, one after another; and of how many only the journal is left."""
+    """Reads runs one after another, and counts the runs of which only the journal is left."""
 
     runs: RunStore
     journal: Journal
@@ -59,7 +59,7 @@ class StoredRunReader:
             yield run
 
     async def stream_runs_since(self, age: str) -> AsyncIterator[Run]:
-        """Every run of which the journal speaks, in the order in which it begins to."""
+        """Yield every run that the journal mentions, in the order of first mention."""
         seen: set[str] = set()
         async for record in self.journal.stream_records(since=age):
             if not record.run or record.run in seen:
@@ -123,7 +123,7 @@ async def _stream_exported_runs(
 ) -> AsyncIterator[ExportedRun]:
     task = asyncio.current_task()
     async for run in runs:
-        if task is not None and task.cancelling():  # swallowed on the way, see `bot.core.cancellation.cancel_and_wait`
+        if task is not None and task.cancelling():  # maybe swallowed, see `bot.core.cancellation.cancel_and_wait`
             raise asyncio.CancelledError
         feedback = await store.load_feedback(run.id)
         if rated is None or any(rated in (Rated.ANY, one.rating) for one in feedback.values()):
@@ -141,7 +141,8 @@ async def _write_run_lines(lines: AsyncIterator[ExportedRun], out: Path | None) 
 
 @contextmanager
 def open_output(out: Path | None) -> Iterator[TextIO]:
-    """Never over what is there; what is new is for its owner alone. Raises CountersignError."""
+    """Open a new file for its owner alone (0600), or standard output without a path. An existing file is never
+    overwritten. Raises CountersignError."""
     if out is None:
         yield sys.stdout
         return
@@ -157,7 +158,7 @@ def open_output(out: Path | None) -> Iterator[TextIO]:
 
 
 async def _send_spans(lines: AsyncIterator[ExportedRun], approvals: ApprovalStore) -> None:
-    """What has ended: the rest would be another trace later."""
+    """Send the runs that have ended. A run sent earlier would be another trace later."""
     async with open_sender_from_settings(load_settings(), approvals) as sender:
         async for line in lines:
             if line.ended_ms is not None and not await sender.send_run(line):

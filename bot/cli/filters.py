@@ -1,5 +1,6 @@
-"""What the filters of a command mean. Whatever cannot be meant is an error: an empty list would look like an answer.
-The record is looked through as far back as the command asks (`since`) and no further: it may hold months."""
+"""Checks of a command's filters. A filter that cannot match is an error: an empty list would look like an answer.
+
+The record is searched as far back as the command asks (`since`) and no further: it may hold months."""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ from tools.spec import Person
 CHANNEL = re.compile(r"[CDG][A-Z0-9]{2,30}")
 PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
 NEAR = 5
-"""How many kinds or people are named at most where one was not found."""
+"""Maximum number of kinds or people named in an error about one that was not found."""
 
 
 async def require_known_kinds(journal: Journal, kinds: Sequence[str], *, since: str) -> None:
-    """Raises CountersignError for a kind that is neither written by this version nor in the record."""
+    """Raise CountersignError for a kind that is neither written by this version nor in the record."""
     if not kinds:
         return
     from bot.storage.journal_kinds import KINDS
@@ -40,14 +41,14 @@ async def require_known_kinds(journal: Journal, kinds: Sequence[str], *, since: 
 
 
 def _find_near_kinds(kind: str, kinds: Collection[str]) -> list[str]:
-    """Those of its topic, and those that are written alike."""
+    """Return the kinds spelled alike, followed by those of the same topic."""
     topic = sorted(one for one in kinds if kind and one.partition(".")[0] == kind.strip(".").partition(".")[0])
     alike = get_close_matches(kind.lower(), sorted(kinds), NEAR)
     return list(dict.fromkeys([*alike, *topic]))
 
 
 async def require_known_run(journal: Journal, keys: Keys, run: str, *, since: str) -> None:
-    """Raises CountersignError for a run that is not kept any more and of which the record says nothing."""
+    """Raise CountersignError for a run that is no longer kept and that the record does not mention."""
     if not run:
         return
     from bot.storage.runs import RunStore
@@ -58,7 +59,8 @@ async def require_known_run(journal: Journal, keys: Keys, run: str, *, since: st
 
 
 async def require_known_channel(journal: Journal, channel: str, *, since: str, follow: bool) -> None:
-    """Raises CountersignError for what is no id, and for a channel without any record; who follows may wait for it."""
+    """Raise CountersignError for a text that is no id, and for a channel without any record. With `follow`, a channel
+    without a record only prints a note."""
     if not channel:
         return
     if not CHANNEL.fullmatch(channel):
@@ -71,8 +73,11 @@ async def require_known_channel(journal: Journal, channel: str, *, since: str, f
 
 
 async def find_person_id(journal: Journal, settings: Settings, text: str, *, since: str) -> str:
-    """The id of whom `text` means: an id, a mention, an exact e-mail address or a name; empty for nothing. Ids are
-    looked for in the record first, so that they need no Slack. Raises CountersignError for nobody and for several."""
+    """Return the id of the person that `text` means: an id, a mention, an exact e-mail address or a name. Empty stays
+    empty.
+
+    Ids are looked for in the record first, so that they need no Slack. Raises CountersignError if nobody matches, or
+    several people do."""
     text = text.strip()
     mention = MENTION.match(text)
     person = mention[1] if mention else text
@@ -88,7 +93,7 @@ async def find_person_id(journal: Journal, settings: Settings, text: str, *, sin
     if found.people:
         candidates = "; ".join(_describe_candidate(one, people) for one in found.people[:NEAR])
         raise _build_filter_error("some_people", person=text, candidates=candidates)
-    if await journal.has_record(JournalFilter(person=person), since):  # a user of this system, for one
+    if await journal.has_record(JournalFilter(person=person), since):  # for example a user of this system
         return person
     raise _build_filter_error("no_person" if people else "no_person_nor_names", person=text, since=since)
 

@@ -1,4 +1,4 @@
-"""What a form file can say, made from the schema that forms are checked by."""
+"""Reference of a form file's keys, generated from the schema that checks forms."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tools.workflow.process.policy import SELECTORS, PeopleSelector
 
 Model: TypeAlias = type[BaseModel]
 TYPES = {bool: "truth", int: "whole", str: "text", LocalizedText: "words", PeopleSelector: "who"}
-"""Type → its word in `reference.toml`; any other model is a table."""
+"""Type → its word in `reference.toml`. Any other model is a table."""
 
 
 def format_form_reference(language: str) -> str:
-    """Every table with its keys, every kind of field, every selector."""
+    """Format every table with its keys, every kind of field and every selector."""
     sections = [
         (heading, [_format_key(table, key, field, language) for key, field in _list_keys(model)])
         for heading, table, model in _list_tables()
@@ -33,7 +33,7 @@ def format_form_reference(language: str) -> str:
 
 
 def _list_tables() -> Iterator[tuple[str, str, Model]]:
-    """(heading, name in `reference.toml`, model) of the form, of its tables, and of the choices in a field."""
+    """Yield (heading, name in `reference.toml`, model) of the form, of its tables, and of the choices in a field."""
     yield "", "form", Form
     for key, field in _list_keys(Form):
         model, is_list = _get_type(field.annotation)
@@ -48,7 +48,7 @@ def _list_keys(model: Model) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def _get_type(annotation: Any) -> tuple[Any, bool]:
-    """The type without *or nothing*, and whether it is a list of it."""
+    """Return the type without *or None*, and whether the annotation is a list of that type."""
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(one for one in get_args(annotation) if one is not type(None))
     is_list = get_origin(annotation) is tuple
@@ -60,7 +60,7 @@ def _is_table(model: Any) -> bool:
 
 
 def _format_key(table: str, key: str, field: FieldInfo, language: str) -> str:
-    """`max_length: most characters of a text (whole number; 500 if left out)`."""
+    """Format a key like `max_length: most characters of a text (whole number; 500 if left out)`."""
     model, is_list = _get_type(field.annotation)
     if get_origin(model) is Literal:
         kind = " | ".join(get_args(model))

@@ -1,4 +1,4 @@
-"""`countersign init`: asks the five questions that make a bot somebody's own, and writes `.env`."""
+"""`countersign init`: asks the five questions that configure a bot for its owner, and writes `.env`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ SHIPPED = "slack-manifest.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question, and the settings that answer it. The settings behind the first are asked for if `needs` is empty
-    or one of these has a value."""
+    """One question, and the settings that answer it. A setting in `needs` is asked for only if one of the settings
+    named there has a value; the others always are."""
 
     key: str
     names: tuple[str, ...]
@@ -84,7 +84,7 @@ def init(
 
 
 def _require_permission(file: Path, before: str | None, language: str, *, no_input: bool, replace: bool) -> None:
-    """Raises SettingsError if there is nobody to ask, and unless a file that exists may be changed."""
+    """Raise SettingsError if there is nobody to ask, or if an existing file may not be changed."""
     if not no_input and not sys.stdin.isatty():
         raise SettingsError(translate("init.no_terminal", language))
     if before is None or replace:
@@ -94,7 +94,7 @@ def _require_permission(file: Path, before: str | None, language: str, *, no_inp
 
 
 def _read_environment(now: Mapping[str, str], language: str) -> dict[str, str]:
-    """The values of the environment, and else those of the file. Raises SettingsError with all that is wrong."""
+    """Return the values of the environment, or else those of the file. Raises SettingsError with all problems."""
     answers = {name: os.environ.get(name, "").strip() or now.get(name, "") for name in ASKED}
     wrong = [
         translate("init.problem", language, name=name, problem=translate(key, language))
@@ -121,7 +121,7 @@ def _ask_questions(file: Path, now: Mapping[str, str], language: str) -> dict[st
 
 
 def _ask_value(name: str, now: str, language: str) -> str:
-    """Asks until the value can be right."""
+    """Ask until the value passes its check."""
     secret = is_secret_setting(name)
     shown = translate("init.kept", language) if now and (secret or "://" in now) else now or _get_default(name)
     prompt = f"  {name}" + (f" ({translate('init.hidden', language)})" if secret else "")
@@ -135,7 +135,7 @@ def _ask_value(name: str, now: str, language: str) -> str:
 
 
 def _ask_secret(prompt: str) -> str:
-    """Nothing that is typed from the moment the prompt stands there is shown."""
+    """Ask without showing any typed character from the moment the prompt appears."""
     return getpass.getpass(f"{prompt}: ")
 
 
@@ -145,7 +145,8 @@ def _get_default(name: str) -> str:
 
 
 def find_shipped_file(name: str) -> str:
-    """Where a file of `deploy` is: in the source tree, or in what the wheel has installed."""
+    """Return the path of a file of `deploy`, in the source tree or where the wheel has installed it; its name if
+    neither has it."""
     places = (Path(__file__).parents[2] / "deploy" / name, Path(sys.prefix) / "share" / "countersign" / name)
     return str(next((place for place in places if place.is_file()), name))
 

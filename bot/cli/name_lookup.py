@@ -1,4 +1,4 @@
-"""Who is who, for lists that people read: as far as Slack is connected and answers, and never necessary."""
+"""Names of people for lists that people read. Names are optional: they need a connected Slack that answers."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from slack_sdk.web.async_client import AsyncWebClient
 
 PATIENCE_S = 10.0
-"""How long Slack may take to name somebody."""
+"""Seconds that Slack may take to name somebody."""
 
 
 class PeopleSource(Protocol):
-    """Whoever can name people: Slack, or the people of the local workspace."""
+    """A source of people's names: Slack, or the people of the local workspace."""
 
     async def find_person(self, person: str) -> Person | None: ...
     async def list_people(self) -> tuple[Person, ...]: ...
 
 
 class NameLookup:
-    """Person id → name, or empty for whom nobody can name. Once Slack has failed it is not asked again."""
+    """Person id → name; empty for a person without a known name. After Slack has failed, no further call is made."""
 
     def __init__(self, directory: PeopleSource | None = None) -> None:
         self._directory = directory
@@ -53,7 +53,7 @@ class NameLookup:
         return f"{await self.find_name(person)} {person}".strip()
 
     async def list_people(self) -> tuple[Person, ...]:
-        """Everybody who can be found by name; nobody where nobody can be named."""
+        """List everybody who can be found by name; empty without a source of names."""
         if self._directory is None:
             return ()
         try:
@@ -77,7 +77,7 @@ class NameLookup:
 
 
 class DemoDirectory:
-    """The people of the local workspace: they are the same in every one, so it need not run to be asked."""
+    """The people of the local workspace. Every local workspace has the same people, so it need not run."""
 
     def __init__(self) -> None:
         self._people = {one.id: _to_person(one) for one in read_world().people if not one.is_bot}
@@ -95,18 +95,18 @@ def _to_person(one: Member) -> Person:
 
 
 class BuildSource(Protocol):
-    """Who names the people of this workspace."""
+    """Builds the source of names for a workspace."""
 
     def __call__(self, client: AsyncWebClient, team: str) -> PeopleSource: ...
 
 
 @asynccontextmanager
 async def open_name_lookup(settings: Settings) -> AsyncIterator[NameLookup]:
-    """Of the workspace by setting; of the local one on its own machine. A shell that knows a `REDIS_URL` and no token
-    looks into something whose people nobody here can name."""
+    """Open the names of the workspace in the settings, or else of the local workspace. A shell with a `REDIS_URL` and
+    no token looks into a store whose people nobody here can name."""
 
     def build_directory(client: AsyncWebClient, team: str) -> PeopleSource:
-        from bot.chat.slack.directory import SlackDirectory  # slow to import, as Slack's client below
+        from bot.chat.slack.directory import SlackDirectory  # slow to import, like Slack's client below
 
         return SlackDirectory(client, {}, team=team)
 
@@ -118,7 +118,8 @@ async def open_name_lookup(settings: Settings) -> AsyncIterator[NameLookup]:
 async def _open_workspace_lookup(
     settings: Settings, build_source: BuildSource, tolerated: type[CountersignError] = ChatError
 ) -> AsyncIterator[NameLookup]:
-    """`tolerated`: what leaves people without names instead of ending the command."""
+    """Open names from the workspace in the settings. An error of type `tolerated` leaves people without names instead
+    of ending the command."""
     if not settings.has_real_slack or settings.slack_bot_token is None:
         yield NameLookup(None if settings.redis_url else DemoDirectory())
         return
@@ -135,7 +136,7 @@ async def _open_workspace_lookup(
 
 
 class StoredPeople:
-    """The people whom the bot has stored: no call to Slack for each of them."""
+    """The people whom the bot has stored; naming them takes no call to Slack."""
 
     def __init__(self, store: RedisMemberStore) -> None:
         self._store = store
@@ -145,14 +146,14 @@ class StoredPeople:
         return Person(id=person, name=list_member_names(record.member)[0]) if record else None
 
     async def list_people(self) -> tuple[Person, ...]:
-        """Nobody needs them: each is looked up alone."""
+        """Return nobody: each person is looked up alone."""
         return ()
 
 
 @asynccontextmanager
 async def open_stored_names(settings: Settings, redis: Redis, keys: Keys) -> AsyncIterator[NameLookup]:
-    """As `open_name_lookup`, of those whom the bot knows already. A bot at work has said which workspace it is; Slack
-    is asked for that only where none is."""
+    """Open names like `open_name_lookup`, but only of people whom the bot knows already. A running bot has stored its
+    workspace's id; without that id, Slack is asked for it."""
 
     def build_source(client: object, team: str) -> PeopleSource:
         return StoredPeople(RedisMemberStore(redis, keys, team))

@@ -1,4 +1,4 @@
-"""`countersign pending`: what waits for whom."""
+"""`countersign pending`: open approvals, and the people they wait for."""
 
 from __future__ import annotations
 

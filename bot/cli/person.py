@@ -1,4 +1,4 @@
-"""`countersign person`: what is kept of one person, to be given to them, erased, or handed over when they leave."""
+"""`countersign person`: exports, erases, or hands over to somebody else what is kept of one person."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tools.workflow.process.definition import load_shipped_processes
 app = typer.Typer(help="What is kept of one person: export it, erase it, hand it over.")
 
 NAMED = 10
-"""Open things that are named at most."""
+"""Maximum number of open items named in an error."""
 Who = Annotated[str, typer.Argument(metavar="PERSON", help="An id, e-mail address or name.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
@@ -155,13 +155,14 @@ def hand_over(
 
 
 async def _find_person(journal: Journal, settings: Settings, text: str) -> str:
-    """An id is taken as it is: who has left is in no directory, and perhaps in no journal any more."""
+    """Return a person's id. An id is taken unchanged: a leaver is in no directory, and perhaps no longer in the
+    journal."""
     person = text.strip()
     return person if PERSON.fullmatch(person) else await find_person_id(journal, settings, person, since="90d")
 
 
 async def _move_tasks(store: RedisStore, tasks: list[str], to: str, now: datetime, reason: str) -> dict[str, ToolError]:
-    """Those that could not be moved, and why."""
+    """Move tasks to another person; return the tasks that could not be moved, each with its error."""
     engine, actor = EmbeddedEngine(store, load_shipped_processes(), NOBODY), ADMIN + console.get_os_user()
     problems: dict[str, ToolError] = {}
     for task in tasks:
@@ -176,7 +177,7 @@ async def _move_tasks(store: RedisStore, tasks: list[str], to: str, now: datetim
 async def _move_stand_ins(
     store: RedisStore, stand_ins: list[Delegation], to: str, now: datetime
 ) -> dict[str, ToolError]:
-    """From now on the other stands in; those where that cannot be, and why."""
+    """Replace the deputy of delegations; return those that could not be moved, each with its error."""
     problems: dict[str, ToolError] = {}
     for one in stand_ins:
         moved = one.model_copy(update={"id": f"{one.id}-{secrets.token_hex(4)}", "deputy": to})
@@ -198,7 +199,8 @@ def _format_counts(counts: Counter[str], language: str, *, kept: bool) -> str:
 
 
 def redact_nested(value: object) -> object:
-    """The same without secrets. Text that is JSON is opened first: escaped once more, a secret would not be known."""
+    """Return a copy without secrets. Text that is JSON is parsed first: the escapes of nested JSON would hide a
+    secret."""
     match value:
         case dict():
             return {str(name): redact_nested(one) for name, one in value.items()}

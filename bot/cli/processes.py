@@ -1,4 +1,4 @@
-"""`countersign processes`: the kinds of requests that can be made, and their versions."""
+"""`countersign processes`: the kinds of requests that people can make, and their versions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from tools.workflow.remote.rebuild import list_multi_decider_steps
 app = typer.Typer(no_args_is_help=True, help="Processes: which there are, and bringing in your own.")
 
 SHORT = 12
-"""As much of a version as is shown."""
+"""Characters of a version that are shown."""
 COLUMNS = ("key", "name", "bpmn", "form", "origin", "running")
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The .bpmn file; its form stands beside it as .toml.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -70,7 +70,7 @@ class EngineOption(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProcessRegistry:
-    """What the commands work on."""
+    """The store, the journal and the process versions that the commands work on."""
 
     store: RedisStore
     journal: Journal
@@ -86,7 +86,7 @@ async def _open_registry() -> AsyncIterator[ProcessRegistry]:
         yield ProcessRegistry(store, journal, await list_process_versions(store, load_shipped_processes()))
 
 
-# Looking
+# Lists and checks
 
 
 @app.command("list")
@@ -208,7 +208,8 @@ def _build_not_remote_error(file: str, engine: str, steps: Sequence[str]) -> Cou
 
 
 def _print_dead_ends(process: Process) -> None:
-    """Each step that nobody can decide, as far as the company's files say it: the first request would say it else."""
+    """Print each step that nobody can decide according to the company's files. Otherwise the first request would reveal
+    it."""
     settings, language = load_settings(), console.get_terminal_language()
     rows = [row for row in read_policy(settings) if row.process == process.key]
     entries = read_directory_file(settings.directory_file).values()
@@ -259,7 +260,7 @@ def _find_shipped_process(key: str) -> Process:
 
 
 def _write_new_file(file: Path, content: bytes) -> None:
-    """Never over what is there."""
+    """Write a new file; an existing file is never overwritten. Raises CountersignError."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("xb") as opened:
@@ -271,7 +272,7 @@ def _write_new_file(file: Path, content: bytes) -> None:
         ) from error
 
 
-# Deploying
+# Deployment
 
 
 @app.command()
@@ -335,7 +336,7 @@ async def _deploy_remotely(file: Path, process: Process, yes: bool) -> None:
 
 
 async def _journal_deployment(journal: Journal, process: Process) -> None:
-    """Noted before it is done: nothing is deployed that the journal does not know of."""
+    """Write the deployment to the journal beforehand, so that nothing is deployed that the journal does not know of."""
     bpmn, form = process.version
     facts = {"process": process.key, "bpmn": bpmn[:SHORT], "form": form[:SHORT]}
     await journal.append_record(
@@ -381,7 +382,7 @@ def _print_changes(before: ProcessVersion | None, process: Process) -> None:
         typer.echo(sanitize_for_terminal(f"  {one.where}: {one.before or '-'} → {one.after or '-'}"))
 
 
-# Migrating
+# Migration
 
 
 @app.command("migrate")
@@ -434,7 +435,8 @@ def _get_current_process(office: ProcessRegistry, key: str) -> Process:
 
 
 async def _list_requests_to_migrate(office: ProcessRegistry, process: Process, wanted: str) -> list[str]:
-    """Numbers of the requests of other versions."""
+    """List the ids of running requests in other versions of the process. Raises CountersignError for a `wanted` request
+    that is of another process, or has ended."""
     if wanted:
         found = await office.store.load_request(wanted)
         if found is None or found.process != process.key:
@@ -471,7 +473,7 @@ async def _migrate_and_report(office: ProcessRegistry, process: Process, moving:
 
 
 def _describe_refusal(refused: ToolError) -> str:
-    """With the step it is about, which people in chat are not told."""
+    """Describe a refusal with the step that caused it, which people in chat are not told."""
     if refused.code == "not_movable":
         return translate("processes.why_not_movable", console.get_terminal_language(), **refused.params)
     return render_value(refused.note, console.get_terminal_language())
@@ -532,8 +534,8 @@ def run_assignment(
 
 
 def require_person(people: Sequence[Person], text: str) -> str:
-    """The id of somebody who is here; where nobody can be named, the text is taken for an id. Raises
-    CountersignError."""
+    """Return the id of one active person by id or e-mail address. Without a source of names, the text is taken for an
+    id. Raises CountersignError."""
     wanted = text.strip()
     if not people:
         return wanted
@@ -547,7 +549,7 @@ def require_person(people: Sequence[Person], text: str) -> str:
 
 
 def _compile_file(file: Path) -> Process:
-    """From the file and its form. Raises CountersignError naming what is wrong."""
+    """Compile a process from its file and its form. Raises CountersignError naming what is wrong."""
     if file.suffix != ".bpmn":
         raise CountersignError(translate("processes.no_bpmn", console.get_terminal_language(), file=str(file)))
     bpmn, toml = _read_process_file(file), _read_process_file(file.with_suffix(".toml"))
@@ -558,7 +560,8 @@ def _compile_file(file: Path) -> Process:
 
 
 def _read_process_file(file: Path) -> bytes:
-    """At most a little more than a process file may have: a huge one is not read to be refused."""
+    """Read at most one byte more than a process file may have, so that a huge file is refused without reading all of
+    it."""
     try:
         with file.open("rb") as opened:
             content = opened.read(MAX_BYTES + 1)
@@ -574,7 +577,7 @@ def _read_process_file(file: Path) -> bytes:
 
 
 def _report_definition_errors(file: str, bpmn: bytes, refused: InvalidDefinitionError) -> CountersignError:
-    """The error with what is wrong; if that is more than one thing, each is printed on a line of its own before."""
+    """Return the error of a refused process. More than one problem is printed first, each on a line of its own."""
     language = console.get_terminal_language()
     form = str(Path(file).with_suffix(".toml"))
     problems = [

@@ -1,4 +1,4 @@
-"""Lines of the journal for people: when, what, who by name and id, and what it was in words; the rest behind it."""
+"""Lines of the journal for people: time, kind, person by name and id, the event in words, and the other fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bot.core.i18n import load_sentences, translate
 from bot.storage.journal import JournalRecord
 
 KIND_CELLS, WHO_CELLS = 18, 14
-"""How wide these columns are at least."""
+"""Minimum widths of these columns in cells."""
 _COLOURS = {
     "run": "cyan",
     "message": "cyan",
@@ -32,7 +32,7 @@ _COLOURS = {
 
 
 def find_line_width() -> int | None:
-    """How many cells a line may have, so that it does not wrap; None: nobody is looking (a pipe, a file)."""
+    """Return the width in cells at which a line would wrap, or None if the output is no terminal (a pipe, a file)."""
     with suppress(ValueError):
         return max(20, int(os.environ.get("COLUMNS", "")))
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -43,7 +43,7 @@ def print_record(record: JournalRecord, name: str) -> None:
 
 
 def format_record_line(record: JournalRecord, name: str, language: str, width: int | None) -> str:
-    """One line, cut where the terminal ends: `--json` and a pipe have all of it."""
+    """Format a record as one line, cut at the terminal's width. `--json` and a pipe get all of it."""
     at, kind = _format_moment(record.at_ms), sanitize_for_terminal(record.kind)
     who = sanitize_for_terminal(f"{name} {record.person}".strip() or "-")
     words, fields = describe_record(record, language), {"run": record.run, **record.more}
@@ -63,7 +63,7 @@ def format_record_line(record: JournalRecord, name: str, language: str, width: i
 _IN_WORDS = frozenset(
     {*("steps", "characters", "files", "ms", "tokens_in", "tokens_out", "cost", "currency", "why", "tool", "error")}
 )
-"""Fields that the words tell already."""
+"""Fields whose values the sentence in words contains already."""
 
 
 def _build_word_key(record: JournalRecord) -> str:
@@ -71,7 +71,7 @@ def _build_word_key(record: JournalRecord) -> str:
 
 
 def describe_record(record: JournalRecord, language: str) -> str:
-    """What it says, in words where there are any."""
+    """Describe a record in words; without a sentence for its kind, by its text and subject."""
     key = _build_word_key(record)
     if key not in load_sentences():
         return " ".join(filter(None, (record.text, str(record.more.get("subject", "")))))
@@ -79,7 +79,7 @@ def describe_record(record: JournalRecord, language: str) -> str:
 
 
 def _list_word_params(record: JournalRecord, language: str) -> Mapping[str, Any]:
-    """A record may lack any of them: it may be of an earlier version."""
+    """Build the parameters of a record's sentence. A record of an earlier version may lack any of them."""
     more = record.more
     cost = f"{more['cost']} {more.get('currency', '')}" if more.get("cost") else ""
     files = translate("journal.with_files", language, n=more["files"]) if more.get("files") else ""
@@ -101,7 +101,7 @@ def _read_number(value: object) -> int:
 
 
 def _format_moment(at_ms: int) -> str:
-    """In this machine's time zone; the day only if it is not today."""
+    """Format a moment in this machine's time zone, with the day only if it is not today."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
     is_today = at.date() == datetime.now(UTC).astimezone().date()
     return at.strftime("%H:%M:%S" if is_today else "%m-%d %H:%M:%S")
@@ -112,7 +112,7 @@ def _fill_cells(text: str, least: int) -> str:
 
 
 def cut_to_cells(text: str, most: int) -> str:
-    """As much of it as fits; a Chinese character takes two cells."""
+    """Cut a text to a number of cells. A Chinese character takes two."""
     if cell_len(text) <= most:
         return text
     return set_cell_size(text, max(0, most - 1)).rstrip() + "…" if most > 0 else ""

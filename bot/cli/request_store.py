@@ -15,7 +15,8 @@ from tools.workflow.engine.redis_store import RedisStore
 
 @asynccontextmanager
 async def open_request_store() -> AsyncIterator[tuple[RedisStore, Journal]]:
-    """The embedded engine's store, and the journal. Raises CountersignError if another engine keeps the requests."""
+    """Open the embedded engine's store and the journal. Raises CountersignError if another engine keeps the
+    requests."""
     engine = load_settings().workflow_engine
     if engine != "embedded":
         raise CountersignError(translate("processes.elsewhere", get_terminal_language(), engine=engine))

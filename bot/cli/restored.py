@@ -1,4 +1,4 @@
-"""`countersign restored`: whether work is held because the store was emptied or restored, and letting it go on."""
+"""`countersign restored`: says whether work is held because the store was emptied or restored, and releases it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`countersign run`: the bot itself."""
+"""`countersign run`: starts the bot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`countersign sbom` and `countersign licences`: what this installation is made of."""
+"""`countersign sbom` and `countersign licences`: list the components of this installation."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _describe_license(component: Component, language: str) -> str:
 
 
 def build_sbom(components: Sequence[Component]) -> dict[str, Any]:
-    """The CycloneDX document. The first component is what the others are for."""
+    """Build the CycloneDX document. The first component is the project, the others are its dependencies."""
     project, *others = components
     refs = {one.name: one.purl for one in components}
     body = {

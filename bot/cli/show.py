@@ -1,4 +1,4 @@
-"""`countersign show`: a whole run."""
+"""`countersign show`: prints a whole run."""
 
 from __future__ import annotations
 

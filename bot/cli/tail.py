@@ -1,4 +1,4 @@
-"""`countersign tail`: what happens, as a time line."""
+"""`countersign tail`: prints events as a time line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`countersign top`: the installation at work, on one screen."""
+"""`countersign top`: shows the working installation on one screen."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from bot.storage.spending import UsageStore
 app = typer.Typer()
 
 LANES = 8
-"""Lanes on the screen, those that have waited longest."""
+"""Number of lanes on the screen: those that have waited longest."""
 RENEWED_S = 2.0
 WRONG_CLOCK_MS = 30_000
-"""A clock further off than this is shown in red."""
+"""Offset in milliseconds above which a clock is shown in red."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class InstallationReader:
     operations: OperationsReader
 
     async def load_state(self) -> InstallationState:
-        """Raises StoreUnavailableError."""
+        """Load the queue, lanes, processes and operations. Raises StoreUnavailableError."""
         queue = await load_queue_figures(self.redis, self.keys)
         return InstallationState(
             queue=queue,
@@ -101,7 +101,7 @@ async def _open_reader(settings: Settings) -> AsyncIterator[InstallationReader]:
 
 
 async def _show_live(reader: InstallationReader, language: str) -> None:
-    """Until Ctrl-C. While Redis is away the last screen stays, and says so."""
+    """Show the screen until Ctrl-C. While Redis is away, the last screen stays and says so."""
     screen: RenderableType = ""
     at = ""
     with Live(screen, console=console.build_rich_console(), screen=True, auto_refresh=False) as live:
@@ -172,12 +172,12 @@ def _render_lanes(state: InstallationState, language: str) -> RenderableType:
 
 
 _LEAST = {"process": 16, "version": 6, "up": 7, "clock": 7, "load": 5, "lane": 22, "items": 5, "age": 7, "tries": 5}
-"""Cells that a column has at least: what is long behind it is cut first."""
+"""Minimum width of a column in cells; longer columns are cut first."""
 _FIGURES = frozenset({"up", "clock", "load", "items", "age", "tries"})
 
 
 def _build_table(*names: str, language: str) -> Table:
-    """One line a row: what is longer is cut."""
+    """Build a table with one line for each row; longer cells are cut."""
     columns = [
         Column(
             translate(f"top.title_{name}", language),
@@ -193,7 +193,7 @@ def _build_table(*names: str, language: str) -> Table:
 
 
 def format_duration(ms: int) -> str:
-    """Its two largest units: `3d 4h`, `5m 10s`, `7s`."""
+    """Format a duration by its two largest units: `3d 4h`, `5m 10s`, `7s`."""
     seconds = max(0, ms) // 1000
     units = (("d", seconds // 86_400), ("h", seconds // 3_600 % 24), ("m", seconds // 60 % 60), ("s", seconds % 60))
     first = next((n for n, (_, amount) in enumerate(units) if amount), len(units) - 1)
@@ -201,7 +201,7 @@ def format_duration(ms: int) -> str:
 
 
 def format_offset(offset_ms: int | None) -> str:
-    """How far a clock is before (+) or behind (-) that of Redis."""
+    """Format how far a clock is ahead of (+) or behind (-) that of Redis."""
     if offset_ms is None:
         return "—"
     sign = "-" if offset_ms < 0 else "+"

@@ -1,4 +1,4 @@
-"""`countersign upgrade --check`: can this version read everything that is stored?"""
+"""`countersign upgrade --check`: checks that this version can read everything that is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`countersign usage`: what the model was used for, and what that cost."""
+"""`countersign usage`: prints the model's use and its cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DAY_MS = 24 * 3_600_000
 
 
 class UsageGrouping(StrEnum):
-    """What lines are about."""
+    """Key by which the lines of usage are grouped."""
 
     PERSON = "person"
     DAY = "day"
@@ -38,11 +38,11 @@ class UsageGrouping(StrEnum):
 
 @dataclass
 class UsageTotal:
-    """Rows that belong together, added up."""
+    """Sum of the usage rows of one group."""
 
     figures: Counter[str] = field(default_factory=Counter)
     costs: dict[str, Decimal] = field(default_factory=dict)
-    """By currency."""
+    """Cost by currency."""
 
     def add_usage_row(self, row: UsageRow) -> None:
         self.figures.update(
@@ -54,7 +54,7 @@ class UsageTotal:
 
 
 def _parse_day_count(since: str) -> int:
-    """Today and so many days before it as the age has begun."""
+    """Return the number of days that an age covers: today counts, and so does a day that has only begun."""
     return math.ceil(parse_age_ms(console.require_age(since)) / DAY_MS)
 
 
@@ -86,7 +86,7 @@ def usage(
 
 
 def group_usage(rows: Iterable[UsageRow], by: UsageGrouping) -> dict[str, UsageTotal]:
-    """By person, day or model, in the order of these."""
+    """Sum the rows by person, day or model, sorted by that key."""
     sums: dict[str, UsageTotal] = {}
     for row in rows:
         sums.setdefault(str(getattr(row, by.value)), UsageTotal()).add_usage_row(row)
@@ -94,7 +94,7 @@ def group_usage(rows: Iterable[UsageRow], by: UsageGrouping) -> dict[str, UsageT
 
 
 def format_cost(costs: Mapping[str, Decimal], unpriced: int, language: str) -> str:
-    """What was paid, exactly; what has no known price is not called free."""
+    """Format the exact cost. Tokens without a known price are named, so that they do not look free."""
     known = " + ".join(f"{format_amount(cost)} {currency}" for currency, cost in sorted(costs.items()))
     if not unpriced:
         return known or "0"
@@ -109,7 +109,7 @@ async def _load_person_names(settings: Settings, people: Iterable[str]) -> dict[
 
 
 def _to_usage_fields(by: UsageGrouping, key: str, names: Mapping[str, str], one: UsageTotal) -> dict[str, Any]:
-    """Costs as text: they are exact."""
+    """Return a group's usage as JSON fields, with costs as text because they are exact."""
     who = {"name": names[key]} if by is UsageGrouping.PERSON else {}
     costs = {currency: format_amount(cost) for currency, cost in one.costs.items()}
     return {by.value: key, **who, **one.figures, "cost": costs}
@@ -145,7 +145,7 @@ _FIGURES = {
     "runs": "runs", "replies": "replies", "in": "tokens_in", "cached": "cached", "out": "tokens_out",
     "good": "good", "bad": "bad",
 }  # fmt: skip
-"""Columns of the table, and the figures in them."""
+"""Column of the table → name of its figure."""
 _NARROW_FIGURES = ("runs", "in", "out", "good", "bad")
 
 

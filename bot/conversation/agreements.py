@@ -1,5 +1,5 @@
-"""A message that only agrees is no press. While a card of its author is open, code answers it: where the card is, and
-what its button does."""
+"""Answers messages that only agree. Such a message is no press: while a card of its author is open, code answers where
+the card is and what its button does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.spec import Privacy
 MAX_LENGTH = 60
 """Longest message that only agrees, in characters."""
 MAX_CARDS = 5
-"""Most cards that are named in the answer, the newest."""
+"""Most cards that the answer names, the newest."""
 _YES_WORDS = (
     "yes|yeah|yep|yup|ok|okay|sure|fine|correct|right|confirm|confirmed|agree|agreed|approve|approved|submit|proceed|"
     "go ahead|do it|send it|lgtm|sounds good|looks good|of course|absolutely|definitely"
@@ -40,7 +40,7 @@ _HAS_YES = re.compile(_YES, re.IGNORECASE)
 
 
 def is_agreement(text: str) -> bool:
-    """True for a message that says yes, and nothing else."""
+    """Whether the message says yes, and nothing else."""
     return len(text) <= MAX_LENGTH and _AGREEMENT.fullmatch(text) is not None and _HAS_YES.search(text) is not None
 
 
@@ -51,7 +51,8 @@ class AgreementAnswerer:
     run_recorder: RunRecorder
 
     async def answer_agreement(self, context: TurnContext) -> Sequence[Write] | None:
-        """The writes of a message that only agrees; None for any other, and if no card of its author is open."""
+        """Answer a message that only agrees, and return its writes. Returns None for any other message, and if no card
+        of its author is open."""
         message, run = context.run.message, context.run
         if run.state.calls or message.files or not is_agreement(message.text):
             return None

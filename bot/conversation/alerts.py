@@ -1,4 +1,4 @@
-"""Tells administrators in chat what needs one of them, while the lanes may stand still."""
+"""Tells administrators in chat about problems that need one of them, even while the lanes stand still."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from bot.storage.journal import Journal, JournalRecord
 from tools.spec import TextRef
 
 SILENCE_MS = 3_600_000
-"""The same alert comes once in this time (ms), whichever process notices it."""
+"""Time in which an alert is not repeated (ms), whichever process notices it."""
 MAX_TOLD = 20
-"""Most administrators who are told."""
+"""Most administrators who get an alert."""
 log = logs.get_logger(__name__)
 
 
@@ -37,8 +37,8 @@ class AdministratorAlerts:
     journal: Journal
 
     async def send_alert(self, code: str, **params: object) -> None:
-        """Posts `alert.<code>` in the DM of each administrator. Never fails: the log has it in any case, and what could
-        not be said is said the next time."""
+        """Post `alert.<code>` in the DM of each administrator. Never fails: the problem is in the log in any case, and
+        an alert that could not be sent is sent the next time."""
         key = self.keys.build_key(0, "alerted", code)
         try:
             with translate_redis_errors():
@@ -56,7 +56,7 @@ class AdministratorAlerts:
                 await self.redis.delete(key)
 
     async def report_pause(self, reason: PauseReason, offset_ms: int) -> None:
-        """What `StoreWatch` has found out."""
+        """Send the alert for a finding of `StoreWatch`."""
         match reason:
             case PauseReason.NONE:
                 await self._forget_alerts()
@@ -68,7 +68,7 @@ class AdministratorAlerts:
                 await self.send_alert("held", why=TextRef(key=f"restored.{reason.value}"))
 
     async def _forget_alerts(self) -> None:
-        """Work goes on: the next time is told again."""
+        """Allow the next alert at once, because work goes on."""
         try:
             with translate_redis_errors():
                 for code in ("clock", "held"):
@@ -82,14 +82,14 @@ ALERTED_KINDS = frozenset({"item.dead", "effect.unknown", "model.down", "model.t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalAlerts:
-    """Tells administrators what the journal has that needs one of them. Every process looks; each alert comes once."""
+    """Tells administrators about journal records that need one of them. Every process looks; each alert comes once."""
 
     alerts: AdministratorAlerts
     clock: Clock
     pause_s: float = 10.0
 
     async def watch_journal(self) -> None:
-        """Runs until the process stops."""
+        """Watch the journal until the process stops."""
         since_ms = self.clock.now_ms()
         while True:
             await asyncio.sleep(self.pause_s)

@@ -1,4 +1,4 @@
-"""Whether somebody has used up what they may use of the model today."""
+"""The check of a person's daily model budget."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from bot.storage.spending import UsageStore
 
 
 async def is_budget_used_up(budget: DailyBudget, spending: UsageStore, person: str, currency: str) -> bool:
-    """Asks the store only where there is a budget. `currency`: of the prices."""
+    """Whether the person has used up today's budget. The store is asked only if there is a budget. `currency`: the
+    currency of the prices."""
     if not budget:
         return False
     used = await spending.load_daily_usage(spending.build_daily_query(person, currency))

@@ -1,4 +1,5 @@
-"""Requests a card for a run: what the card's lane has to deliver, and where the person finds the card."""
+"""Requests a card for a run: the order for the card's lane, and the sentence that tells the person where the card
+is."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class CardRequester:
     approvals: ApprovalStore
 
     async def request_card(self, context: TurnContext, event: RunPaused) -> OpenCard:
-        """Pauses the run. The run knows which card it waits for."""
+        """Pause the run and build its card. The run records the card that it waits for."""
         run, place = context.run, context.run.message.place
         can_show_here = await self.delivery.can_show_in(place, Privacy.PRIVATE)
         proposal = await self._add_changes(run, event)
@@ -52,7 +53,7 @@ class CardRequester:
         return requested_card
 
     async def _add_changes(self, run: Run, event: RunPaused) -> Proposal:
-        """The proposal; of a new request in place of another one with what it says otherwise."""
+        """Add to the proposal of a new request its differences from the card that it replaces, if there is one."""
         proposal = event.proposal
         former = await self._find_former_card(run) if event.call.tool == START_PROCESS.name else None
         if former is None or former.proposal.title.params.get("process") != proposal.title.params["process"]:
@@ -63,8 +64,8 @@ class CardRequester:
         return proposal.with_card_fields((*changes, *proposal.fields))
 
     async def _find_former_card(self, run: Run) -> Approval | None:
-        """The card that this run has cancelled, the card by which it has withdrawn a request, or the card of the
-        message before it was changed."""
+        """Find the replaced card: the card that this run has cancelled, the card by which it has withdrawn a request,
+        or the card of the message before it was changed."""
         ended = [one for one in run.state.calls if one.status is CallStatus.SUCCEEDED]
         cards = [
             one.approval if one.tool == WITHDRAW_REQUEST.name else str(one.args.get("card", "")).strip()
@@ -78,8 +79,8 @@ class CardRequester:
         return former if former is not None and former.owner == run.message.person else None
 
     async def post_card_location(self, context: TurnContext, requested_card: OpenCard, *, quiet: bool) -> None:
-        """Tells the requester where the card is, unless it comes to this very place or a step line says so. `quiet`: no
-        steps are shown."""
+        """Tell the requester where the card is, unless the card comes to this very place or a step line says so.
+        `quiet`: no steps are shown."""
         run, list_deputies = context.run, self.tool_services.engine.list_task_deputies
         deputies = (
             await list_deputies(requested_card.proposal.subject, self.clock.today())

@@ -29,18 +29,18 @@ from tools.workflow.process.definition import format_request_line
 
 COMMANDS = ("help", "tasks", "done", "requests", "history", "settings", "forget", "stop", "morning_on", "morning_off")
 PUBLIC_SETTINGS = ("steps", "morning_list", "approval_ttl_hours", "history_days", "openai_model", "company_timezone")
-"""Settings that everybody may know, because they explain what people see. All others are for administrators."""
+"""Settings that everybody may see, because they explain the bot's behavior. All others are for administrators."""
 HISTORY_SHOWN = 10
 TASKS_SHOWN = 20
 QUOTE_MAX = 120
-"""Characters shown of a message."""
+"""Most characters shown of a message."""
 _FORMATTING = re.compile(r"([\\*_~`])")
-"""Formatting characters. What people wrote is shown as they wrote it (`2*3*4`)."""
+"""Formatting characters, which are escaped: people's text is shown as they wrote it (`2*3*4`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """The answer to a command, and the writes it makes."""
+    """The answer to a command, with its writes."""
 
     command: str
     text: str
@@ -49,7 +49,7 @@ class CommandReply:
 
 @cache
 def list_command_words() -> Mapping[str, str]:
-    """Word that people type → command."""
+    """Return the commands by the words that people type."""
     return {
         word.strip(): command
         for command in COMMANDS
@@ -59,7 +59,7 @@ def list_command_words() -> Mapping[str, str]:
 
 
 def parse_command(text: str) -> str | None:
-    """The command, if the text is nothing but a command."""
+    """Return the command if the text consists of nothing else."""
     return list_command_words().get(text.strip().strip("/!！。.?？").strip().lower())
 
 
@@ -78,7 +78,7 @@ class CommandHandler:
     preferences: MorningPreferenceStore
 
     async def answer_command(self, message: Message, caller: Caller) -> CommandReply | None:
-        """The answer, if this is a command. In shared channels only *stop* works as a plain word."""
+        """Answer a command; None for any other message. In shared channels only *stop* works as a plain word."""
         name = parse_command(message.text)
         if message.command and not message.text.strip():
             name = "help"
@@ -143,7 +143,7 @@ class CommandHandler:
         return CommandReply("history", "\n".join([*_describe_summary(history, zone, language), listing]))
 
     async def _answer_settings(self, message: Message, caller: Caller) -> CommandReply:
-        """All settings for an administrator; for everybody else, those that concern them."""
+        """Answer an administrator with all settings, everybody else with those that concern them."""
         language, values = caller.person.language, self.settings()
         if caller.person.is_administrator:
             lines = [f"`{name}` = {redact_text(value) or '—'}" for name, value in values.items()]
@@ -166,8 +166,8 @@ class CommandHandler:
         return CommandReply("forget", translate("command.forgotten", caller.person.language), tuple(writes))
 
     async def _answer_stop(self, message: Message, caller: Caller) -> CommandReply:
-        """The stop itself happened before the queue. By the time this is read, nothing of the person's runs here; what
-        waits for a card is stopped now."""
+        """Answer a stop, which itself happened before the queue. When this runs, none of the person's runs works here
+        any more; the runs that wait for a card are stopped now."""
         language = caller.person.language
         result = await self.run_stopper.stop_waiting_runs(message.place, caller, message.at)
         cancelled = result.cancelled_cards
@@ -178,7 +178,7 @@ class CommandHandler:
         return CommandReply("stop", translate(f"command.{key}", language) + cancellation)
 
     async def _answer_morning_list(self, message: Message, caller: Caller) -> CommandReply:
-        """Everybody decides for themselves, from the next list on."""
+        """Switch a person's own morning list on or off, from the next list on."""
         name = parse_command(message.text) or ""
         await self.preferences.save_wish(caller.id, wants_list=name == "morning_on")
         at = self.settings().get("morning_list", "")
@@ -207,13 +207,13 @@ class CommandHandler:
 
 
 def _describe_setting_value(name: str, value: str, language: str) -> str:
-    """A setting's value, in words where it has some."""
+    """Describe a setting's value, in words if there are any for it."""
     key = f"setting.{name}_{value}"
     return translate(key, language) if key in load_sentences() else value
 
 
 def _choose_task_key(assigned: AssignedTask, caller: Caller) -> str:
-    """The key for a person's own task, or for a task they decide as a deputy."""
+    """Choose the sentence for a person's own task, or for a task that they decide as a deputy."""
     return "command.task" if assigned.task.assignee == caller.id else "command.task_for"
 
 
@@ -224,7 +224,7 @@ def _format_listing(name: str, lines: Sequence[str], language: str) -> str:
 
 
 def _describe_entry(entry: HistoryEntry, language: str) -> str:
-    """An entry as people know it: their own words, the answers, and a card instead of a note to the model."""
+    """Describe an entry as people know it: their own words, the answers, and a card instead of a note to the model."""
     is_ours = entry.is_answer or bool(entry.kind)
     by = "bot" if is_ours else "person"
     short = shorten_text(entry.visible_text, QUOTE_MAX)
@@ -233,7 +233,7 @@ def _describe_entry(entry: HistoryEntry, language: str) -> str:
 
 
 def _describe_summary(history: ConversationHistory, zone: tzinfo, language: str) -> list[str]:
-    """The summary of older turns: what it covers, and what it misses."""
+    """Describe the summary of older turns: its range, its lines and its gaps."""
     summary = history.summary
     if summary is None:
         return []

@@ -1,9 +1,9 @@
 """Compaction: in the background, the model summarizes the older turns of a long conversation.
 
 The commit of the turn that makes the conversation too long enqueues the work in a lane of its own, so no message waits
-for it. One script then replaces these turns by the summary, if they are still unchanged. A conversation that is
-forgotten meanwhile, or a process killed at any moment, therefore loses nothing and brings nothing back. Without a
-summary, the turns stay until there is no more room for them."""
+for it. One script then replaces these turns by the summary, if they are still unchanged. So nothing is lost or brought
+back if the conversation is forgotten meanwhile, or if a process is killed at any moment. Without a summary, the turns
+stay until there is no more room for them."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from bot.storage.runs import RunStore
 from bot.storage.spending import SYSTEM, UsageStore
 
 MAX_CONCURRENT_DRAFTS = 4
-"""Summaries drafted at once in one process. The other places are for people."""
+"""Most summaries drafted at once in one process. The other places are for people."""
 MAX_TRIES = 4
-"""After this many tries it gives up until the next turn."""
+"""Number of tries after which compaction is given up until the next turn."""
 BUSY_MS = 1_000
 
 
 def build_compaction_request(
     history: HistoryStore, conversation_history: ConversationHistory, turn: AppendHistory, run: Run
 ) -> list[Write]:
-    """The item that compacts the conversation, if this turn makes it long enough. Its lane is in the conversation's own
-    partition, so the commit of the turn writes it or nothing does."""
+    """Build the item that compacts the conversation, if this turn makes it long enough. The item's lane is in the
+    conversation's own partition, so only the commit of the turn can write it."""
     if not history.needs_compaction(conversation_history, turn):
         return []
     place, keys = run.message.place, history.keys
@@ -60,11 +60,11 @@ class HistoryCompactor:
     prices: PriceTable = field(default_factory=PriceTable)
     budget: DailyBudget = field(default_factory=DailyBudget)
     pause_ms: int = 60_000
-    """Pause between the first two tries. Each further pause is four times as long."""
+    """Pause between the first two tries (ms). Each further pause is four times as long."""
     draft_semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_DRAFTS))
 
     async def compact_history(self, lease: Lease, fold: CompactConversation) -> Sequence[Write]:
-        """Compacts about half of the history. Raises `RetryLater` while the model cannot be reached or its summary is
+        """Compact about half of the history. Raises `RetryLater` while the model cannot be reached or its summary is
         unusable."""
         if self.draft_semaphore.locked():
             raise RetryLater(BUSY_MS, "enough is folded at once")
@@ -116,7 +116,7 @@ class HistoryCompactor:
     async def _retry_or_give_up(
         self, lease: Lease, fold: CompactConversation, draft: SummaryDraft, usage_writes: Sequence[Write]
     ) -> Sequence[Write]:
-        """Every try records what it cost."""
+        """Retry later, or give up after `MAX_TRIES`. Every try records its usage."""
         journal_write, tries = (
             self._build_journal_write(fold, "history.not_folded", draft, why=draft.failure),
             lease.item.tries,
@@ -143,7 +143,7 @@ class HistoryCompactor:
 
 
 def build_summary(part: CompactionRange, lines: Sequence[str], zone: tzinfo) -> HistorySummary:
-    """The summary for a part of the history. Its range is that of the compacted entries, and nothing else."""
+    """Build the summary for a part of the history. The summary has exactly the range of the compacted entries."""
     since, until = (datetime.fromtimestamp(ms / 1000, zone) for ms in (part.since_ms, part.until_ms))
     message = prompt.build_summary_message(lines, since, until, part.turn_count, missed=part.missed)
     text = json.dumps(message, ensure_ascii=False)

@@ -1,4 +1,5 @@
-"""The messages that end a run: its answer, where its card is, notices. Each goes only where it may be shown."""
+"""The messages that end a run: the answer, the place of its card, notices. Each is posted only where it may be
+shown."""
 
 from __future__ import annotations
 
@@ -37,14 +38,14 @@ class RunReplies:
     async def post_notice(
         self, lease: Lease, message: Message, text: str, *, key: str, privacy: Privacy = Privacy.PUBLIC
     ) -> None:
-        """Posts a sentence of ours. `key`: names the sentence among those about this message; `privacy`: of what it
-        says."""
+        """Post a sentence of the bot's own. `key`: names the sentence among those about this message. `privacy`:
+        privacy of its content."""
         again, key = lease.item.is_redelivery, f"{message.id}:{key}"
         post = Post(text, plain=privacy is not Privacy.PUBLIC)
         await self.delivery.deliver_message(message.place, message.person, post, privacy, key=key, again=again)
 
     async def end_change_notices(self, run: Run, code: str) -> None:
-        """The run's card has ended: what was said of its changed or deleted message loses its button."""
+        """Remove the button from the notices about a changed or deleted message, after the run's card has ended."""
         for notice in run.change_notices:
             try:
                 await self.chat.update_message(notice, Post(translate(f"changed.{code}", run.language)))
@@ -54,7 +55,7 @@ class RunReplies:
                 log.info("a notice cannot be changed", code=gone.code)
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
-        """The rate limit for the run's answer."""
+        """Return the rate limit for the run's answer."""
         return self.chat.find_rate_slot(run.message.place)
 
     async def post_run_result(
@@ -68,8 +69,9 @@ class RunReplies:
         undone: Sequence[CallRecord] = (),
         files: str = "",
     ) -> DeliveryResult:
-        """Posts the answer: in the conversation if what the run has seen may be shown there. `states`: how requests
-        stand now; `undone`: what was asked for and not done; `files`: what is kept and on no request yet."""
+        """Post the answer, in the conversation if everything that the run has seen may be shown there. `states`:
+        current states of requests. `undone`: calls that were asked for and not done. `files`: sentence about kept files
+        that are on no request yet."""
         place, privacy, key = run.message.place, get_result_privacy(run, result), f"{run.id}:final"
         here, aside = await self.delivery.can_show_in(place, privacy), render_receipt(run, in_channel=True)
         in_channel = here and not place.direct
@@ -85,8 +87,8 @@ class RunReplies:
         )
 
     async def post_failure(self, item: LaneItem, message: Message, run: Run | None) -> tuple[str, DeliveryResult]:
-        """Posts that the message failed every time, and returns the text and where it went. If the conversation takes
-        nothing, it goes to the DM."""
+        """Post that the message failed every time. Returns the text and the result of its delivery. If the conversation
+        takes nothing, the text goes to the DM."""
         text = translate("turn.given_up", await get_person_language(self.directory, message.person), id=item.id)
         privacy, key = Privacy.PUBLIC, f"dead:{item.id}"
         if run is not None and run.result is not None:
@@ -106,8 +108,8 @@ class RunReplies:
     async def post_card_location(
         self, run: Run, requested_card: OpenCard, *, can_press: bool, quiet: bool, again: bool
     ) -> None:
-        """Says who decides and where the card is. Says nothing if the card comes to this very place or a step line says
-        so. `can_press`: the requester may press the card."""
+        """Post who decides and where the card is, unless the card comes to this very place or a step line says so.
+        `can_press`: whether the requester may press the card."""
         place, person, key = run.message.place, run.message.person, f"{run.id}:card:{len(run.state.calls)}"
         if requested_card.place == place or (can_press and place.direct):
             return
@@ -123,5 +125,6 @@ class RunReplies:
 
 
 def get_result_privacy(run: Run, result: RunResult) -> Privacy:
-    """A stop is in our own words; an answer may be about everything the run has seen."""
+    """Return the privacy of a result. A stop is in the bot's own words; an answer may be about everything that the run
+    has seen."""
     return Privacy.PUBLIC if result.stop_reason else run.state.privacy

@@ -1,7 +1,7 @@
-"""Takes the files beside a message or in a dialog: fetched, told by their content, kept under their hash.
+"""Takes the files of a message or a dialog: fetches them, finds their type from the content, and stores them by hash.
 
-What is taken is known by its id from then on; what is not, is said by name. Taken twice, a file is one: the platform's
-id names the record, and the hash names the bytes."""
+A taken file is known by its id from then on. The person is told the name of any other. A file that is taken twice is
+stored once: the platform's id names the record, and the hash names the bytes."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ from tools.spec import AttachedFile, Caller
 log = logs.get_logger(__name__)
 
 MAX_SENT = 20
-"""Most files that are fetched for one message; the others are said."""
+"""Most files that are fetched for one message; the person is told about the others."""
 AT_ONCE = 3
-"""Downloads of one message at the same time."""
+"""Most simultaneous downloads for one message."""
 PATIENCE_MS = 60_000
-"""How long a message waits for a file that the platform does not deliver, or the store does not take."""
+"""Longest wait of a message (ms) for a file that the platform does not deliver or the store does not accept."""
 
 
 class PictureReader(Protocol):
     """Reads amount, date and merchant from a picture."""
 
     async def read_picture(self, person: str, content: bytes, media: str) -> tuple[dict[str, str], str]:
-        """What was read, by name; empty for what is no picture, and when nothing can be read. And why the model was not
-        asked: `file.unread_<reason>`."""
+        """Return the values read, by name, and the reason why the model was not asked (`file.unread_<reason>`). The
+        values are empty if the file is no picture, or nothing can be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenFile:
-    """What became of one file. `refused` is empty for one that was kept; `unread`: why the model has not seen it."""
+    """The outcome for one file. `refused`: reason of the refusal, empty for a kept file. `unread`: reason why the model
+    has not seen it."""
 
     file: AttachedFile
     refused: str = ""
@@ -62,15 +63,15 @@ class FileIntake:
     clock: Clock
     max_bytes: int
     max_bytes_per_day: int
-    """Of all files that one person sends on a day."""
+    """Limit for all files that one person sends on a day."""
     patience_ms: int = PATIENCE_MS
     reader: PictureReader | None = None
-    """None: no model sees pictures."""
+    """Reads pictures; None if no model sees them."""
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2 * AT_ONCE))
-    """Downloads of this process at the same time: each may fill the memory up to the limit."""
+    """Limits the simultaneous downloads of this process, because each may fill the memory up to the size limit."""
 
     async def find_message_files(self, message: Message) -> Message:
-        """The message with its files, if its payload did not say which it has."""
+        """Return the message with its files. If the payload did not list the files, they are looked up."""
         if not message.has_unlisted_files:
             return message
         try:
@@ -83,7 +84,7 @@ class FileIntake:
         return message.model_copy(update={"files": found, "has_unlisted_files": False})
 
     async def take_message_files(self, lease: Lease, message: Message) -> list[TakenFile]:
-        """Takes what came with a message; from then on it waits in the conversation for its request."""
+        """Take the files of a message. From then on they wait in the conversation for their request."""
         taken = await self._take_files(lease, message.person, message.files)
         kept = [WaitingFile(file=one.file, person=message.person) for one in taken if not one.refused]
         if kept:
@@ -93,8 +94,8 @@ class FileIntake:
     async def _take_files(
         self, lease: Lease, person: str, sent: Sequence[SentFile], only_from: str = ""
     ) -> list[TakenFile]:
-        """Each one, in its order. `only_from`: as for `FileSource.fetch_file`. Raises `ChatUnavailableError` or
-        `FilesUnreachableError` while the platform or the store of files cannot be reached."""
+        """Take the files, and return their outcomes in order. `only_from`: as for `FileSource.fetch_file`. Raises
+        `ChatUnavailableError` or `FilesUnreachableError` while the platform or the store of files cannot be reached."""
         at_once, is_last_try = asyncio.Semaphore(AT_ONCE), self._compute_age_ms(lease) > self.patience_ms
 
         async def take(number: int, one: SentFile) -> TakenFile:
@@ -112,8 +113,8 @@ class FileIntake:
         return taken
 
     async def take_named_files(self, lease: Lease, person: str, ids: Sequence[str]) -> list[TakenFile]:
-        """Those that this person has chosen in a dialog and that are still to be fetched. They are their own: the ids
-        come from their client, and the bot sees more files than they do."""
+        """Take the files that this person has chosen in a dialog and that are not fetched yet. Only the person's own
+        files are taken, because the ids come from their client and the bot sees more files than they do."""
         records = [await self.files.find_record(person, id) for id in ids]
         chosen = [one for one in records if one is not None and not one.file.sha256]
         sent = [SentFile(id=one.file.id, name=one.file.name, size=one.file.size) for one in chosen]
@@ -166,7 +167,7 @@ class FileIntake:
         return TakenFile(kept, unread=unread)
 
     async def _add_owner(self, name: str, uploader: str) -> str:
-        """The name of a file from somebody else's message, with whose it is: it stands so on every card."""
+        """Add the owner's name to the name of a file from somebody else's message, for every card that shows it."""
         owner = await self.directory.find_person(uploader)
         stem, dot, ending = name.rpartition(".")
         return f"{stem or ending} ({owner.name if owner else uploader}){dot}{ending if stem else ''}"
@@ -178,14 +179,15 @@ class FileIntake:
 
 
 async def take_chosen_files(intake: FileIntake, lease: Lease, caller: Caller, ids: Sequence[str]) -> str:
-    """Fetches what somebody has chosen in the dialog of a card. Returns what could not be taken, in words."""
+    """Fetch the files that a person has chosen in the dialog of a card. Returns a sentence about those that could not
+    be taken."""
     taken = await intake.take_named_files(lease, caller.id, ids)
     refused = describe_refused_files(taken, caller.person.language)
     return translate("file.not_pressed", caller.person.language, files=refused) if refused else ""
 
 
 def describe_refused_files(taken: Sequence[TakenFile], language: str) -> str:
-    """What could not be taken, by name, and why; empty if there is nothing."""
+    """Describe the refused files, by name, with the reasons; empty if there are none."""
     by_reason: dict[str, list[str]] = {}
     for one in taken:
         if one.refused:
@@ -199,13 +201,13 @@ def describe_refused_files(taken: Sequence[TakenFile], language: str) -> str:
 
 
 def describe_file_troubles(taken: Sequence[TakenFile], language: str) -> str:
-    """What could not be taken or not be read; empty if there is nothing."""
+    """Describe the files that were refused or not read; empty if there are none."""
     said = (describe_refused_files(taken, language), _describe_unread_files(taken, language))
     return "\n".join(one for one in said if one)
 
 
 def _describe_unread_files(taken: Sequence[TakenFile], language: str) -> str:
-    """Which pictures were kept and not read, and why; empty if there is nothing."""
+    """Describe the pictures that were kept and not read, with the reasons; empty if there are none."""
     by_reason: dict[str, list[AttachedFile]] = {}
     for one in taken:
         if one.unread:
@@ -217,5 +219,5 @@ def _describe_unread_files(taken: Sequence[TakenFile], language: str) -> str:
 
 
 def describe_kept_files(files: Sequence[AttachedFile], language: str) -> str:
-    """What is kept and on no request yet; empty if there is nothing."""
+    """Describe files that are kept and on no request yet; empty if there are none."""
     return translate("file.kept", language, files=describe_files(files)[language]) if files else ""

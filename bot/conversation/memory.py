@@ -1,8 +1,8 @@
-"""What conversations remember of a run: the conversation where the person asked and, if something went to their DM,
-that DM. A DM also remembers events.
+"""The memory that conversations have of a run: the conversation where the person asked and, if something went to their
+DM, that DM. A DM also remembers events.
 
-What may not be shown in a channel is not remembered there either: the next person in a thread has a model that reads
-the history."""
+Content that may not be shown in a channel is not remembered there either, because the model of the next person in the
+thread reads the history."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ STOPPED_NOTE = "it was stopped: nothing was done"
 
 @dataclass(slots=True)
 class RunMemory:
-    """What is remembered of a run now, oldest first."""
+    """The part of a run that is remembered now, oldest entry first."""
 
     entries: list[HistoryEntry] = field(default_factory=list)
     calls: Sequence[PastCall] = ()
-    """Belong to the entry with calls, if there is one."""
+    """Calls of the entry with calls, if there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +46,18 @@ class ConversationMemory:
     history: HistoryStore
     runs: RunStore
     clock: Clock
-    """Dates what is remembered by the day that people mean."""
+    """Dates the entries by the day that people mean."""
     find_tool: FindTool
     """Finds the tools whose calls are remembered."""
 
     def build_answer_writes(
         self, run: Run, text: str, delivery_result: DeliveryResult
     ) -> tuple[AppendHistory, list[Write]]:
-        """The question, the calls, the answer and the changes: for the conversation, and for the DM if there is one."""
+        """Build the entries of question, calls, answer and changes: for the conversation, and for the DM if there is
+        one."""
         place = run.message.place
         question = [] if run.is_in_history else [self._build_question_entry(run)]
-        was_in_dm = run.dm_place is not None  # its card has been in the DM
+        was_in_dm = run.dm_place is not None  # the run's card has been in the DM
         run.dm_place = delivery_result.direct or run.dm_place
         answer = [self._build_answer_entry(run, text), *self._build_effect_entries(run)]
         if delivery_result.in_conversation:
@@ -81,7 +82,8 @@ class ConversationMemory:
         return append, [*writes, self._build_direct_history_item(run, "end", RunMemory(entries, calls.calls))]
 
     def build_waiting_writes(self, run: Run) -> list[Write]:
-        """What is remembered while a card of the run waits. If the card is in a DM, that DM lists it as open."""
+        """Build the entries that are remembered while a card of the run waits. If the card is in a DM, that DM lists it
+        as open."""
         requested_card, place = run.requested_card, run.message.place
         if requested_card is None:
             return []
@@ -109,7 +111,8 @@ class ConversationMemory:
         return [*writes, self._build_direct_history_item(run, str(len(run.state.calls)), part, requested_card)]
 
     def build_silent_end_writes(self, run: Run) -> list[Write]:
-        """Ends a run that was stopped, or whose card its person cancelled in chat. It says nothing more."""
+        """Build the entries for a run that was stopped, or whose card its person cancelled in chat. Such a run says
+        nothing more."""
         is_stopped = run.status is RunStatus.STOPPED
         sentence = translate("command.card_stopped" if is_stopped else "command.taken_back", run.language)
         note = STOPPED_NOTE if is_stopped else CANCELLED_NOTE
@@ -119,14 +122,15 @@ class ConversationMemory:
         return [*writes, self._build_direct_history_item(run, "end", RunMemory([event]))] if run.dm_place else writes
 
     def build_event_write(self, place: Place, person: Person, text: str, id: str) -> EnqueueItem:
-        """Sends an event of a DM to the lane of that DM. `id` names the event, so it is remembered once."""
+        """Build the item that sends an event of a DM to the lane of that DM. `id` names the event, so that it is
+        remembered once."""
         event = build_event_entry(text, self.clock.today_ms(), person.zone)
         entries = ((event.message, event.shown_text, event.at_ms, event.kind.value),)
         work = AppendDirectHistory(run="", place=place, person=person.id, entries=entries)
         return EnqueueItem(place.conversation, f"direct_event:{id}", work.model_dump_json())
 
     def build_direct_history_writes(self, work: AppendDirectHistory) -> Sequence[Write]:
-        """The writes of an item in the DM's own lane."""
+        """Build the writes of an item in the DM's own lane."""
         conversation = work.place.conversation
         entries = [
             HistoryEntry(message=message, run=work.run, shown_text=said, at_ms=at_ms, kind=EntryKind("".join(kind)))
@@ -147,7 +151,7 @@ class ConversationMemory:
         return [*writes, self.runs.build_remove_paused_write(conversation, work.run)]
 
     def _build_history_writes(self, place: Place, part: RunMemory) -> list[Write]:
-        """The writes of a conversation in its own lane. The first one adds the entries."""
+        """Build the writes of a conversation in its own lane. The first one adds the entries."""
         conversation = place.conversation
         call_entries = [one for one in part.entries if one.kind is EntryKind.CALLS] if part.calls else []
         call_writes = [self.history.build_calls_write(conversation, one, part.calls) for one in call_entries]
@@ -156,8 +160,8 @@ class ConversationMemory:
     def _build_direct_history_item(
         self, run: Run, step: str, part: RunMemory, requested_card: OpenCard | None = None
     ) -> EnqueueItem:
-        """Sends entries to the lane of the DM, once: only the holder of that lane writes its history. `requested_card`:
-        the card that waits there."""
+        """Build the item that sends entries to the lane of the DM, once: only the holder of that lane writes its
+        history. `requested_card`: the card that waits there."""
         assert run.dm_place is not None
         work = AppendDirectHistory(
             run=run.id,
@@ -172,8 +176,8 @@ class ConversationMemory:
         return EnqueueItem(run.dm_place.conversation, f"append_history:{run.id}:{step}", work.model_dump_json())
 
     def _build_call_entries(self, run: Run, place: Place) -> RunMemory:
-        """The calls of the run that no entry holds yet. In a channel, a call with a card in the DM is remembered only
-        by how it ended."""
+        """Build the entry for the calls of the run that no entry holds yet. In a channel, a call with a card in the DM
+        is remembered only by its outcome."""
         remembered = run.remembered_calls if place.direct else ()
         calls = [
             (call, build_past_call(self._name_call(call), result), result)
@@ -199,7 +203,8 @@ class ConversationMemory:
         return replace(call, tool=tool, args=args)
 
     def _can_show_details(self, run: Run, delivery_result: DeliveryResult) -> bool:
-        """True if what the run has seen may stand beside its answer, and not only words of ours."""
+        """Whether details that the run has seen may be remembered beside its answer, and not only the bot's own
+        words."""
         own_words = run.result is None or bool(run.result.stop_reason)
         return (
             run.message.place.direct
@@ -208,7 +213,7 @@ class ConversationMemory:
         )
 
     def _build_effect_entries(self, run: Run, *, in_channel: bool = False) -> list[HistoryEntry]:
-        """The run's changes and the unsupported parts of its answer. Empty if there are neither."""
+        """Build the entry of the run's changes and the unsupported parts of its answer. Empty if there are neither."""
         last = run.result
         lines = [render_receipt(run, in_channel=in_channel)] if run.receipt_lines else []
         said = "\n".join(lines)
@@ -221,7 +226,7 @@ class ConversationMemory:
         return HistoryEntry.from_content("assistant", text, run=run.id, at_ms=self.clock.today_ms())
 
     def _build_question_entry(self, run: Run) -> HistoryEntry:
-        """What the person wrote, and how a model reads it."""
+        """Build the entry of the question: the person's text, and its form for a model."""
         return HistoryEntry(
             message=run.state.messages[0], run=run.id, shown_text=run.message.text, at_ms=self.clock.today_ms()
         )

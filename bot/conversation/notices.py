@@ -1,4 +1,4 @@
-"""Messages that the bot sends outside any run: news of requests, the end of a backlog, what failed every time."""
+"""Messages that the bot sends outside any run: news of requests, the end of a backlog, items that failed every time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NoticePoster:
     journal: Journal
 
     async def notify_person(self, lease: Lease, notice: NotifyPerson) -> Sequence[Write]:
-        """Tells the person in their DM, in their language. The DM remembers it."""
+        """Tell the person in their DM, in their language. The DM remembers the notice."""
         person = await self.directory.find_person(notice.person)
         if person is None or not person.active:
             return []
@@ -47,7 +47,7 @@ class NoticePoster:
         return [journal_write, self.memory.build_event_write(place, person, text, lease.item.id)]
 
     async def record_direct_event(self, lease: Lease, event: RecordDirectEvent) -> Sequence[Write]:
-        """Adds an event to the history of a person's DM, through the lane of that DM."""
+        """Add an event to the history of a person's DM, through the lane of that DM."""
         person = await self.directory.find_person(event.person)
         if person is None or not person.active:
             return []
@@ -55,7 +55,7 @@ class NoticePoster:
         return [self.memory.build_event_write(place, person, event.text, lease.item.id)]
 
     async def notify_backlog_cleared(self, lease: Lease, work: BacklogCleared) -> Sequence[Write]:
-        """A lane that was full takes messages again."""
+        """Tell the person that a lane which was full takes messages again."""
         text = translate("turn.caught_up", await get_person_language(self.directory, work.person))
         person, channel, again = work.person, work.place.channel, lease.item.is_redelivery
         await self.delivery.deliver_message(work.place, person, Post(text), key=lease.item.id, again=again)
@@ -63,7 +63,7 @@ class NoticePoster:
         return [self.overflows.build_end_write(lease.lane), journal_write]
 
     async def notify_sender(self, sender: ItemSender, code: str, id: str) -> None:
-        """Says of an item that is not handled now, or never, what became of it. Somebody who cannot be told does not
+        """Tell the sender what became of an item that is handled later, or never. A sender who cannot be told does not
         block the lane."""
         try:
             text = translate(code, await get_person_language(self.directory, sender.person), id=id)
@@ -73,13 +73,13 @@ class NoticePoster:
 
 
 def build_given_up_notice(item: LaneItem, person: str, code: str = "turn.given_up") -> Write:
-    """Tells the author of an item that it failed every time, as soon as the platform takes it."""
+    """Build the notice that tells the author of an item that it failed every time, as soon as the platform takes it."""
     notice = NotifyPerson(person=person, text=TextRef(key=code, params={"id": item.id}))
     return EnqueueItem(f"notice:{person}", f"{item.id}:given_up", notice.model_dump_json())
 
 
 def _render_rich_lines(lines: Sequence[TextRef], language: str) -> RichText:
-    """The lines with the people whom they name."""
+    """Render the lines with the people whom they name."""
     pieces = list[object]()
     for line in lines:
         params = {name: _find_person(value, language) for name, value in line.params.items()}

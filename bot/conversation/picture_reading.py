@@ -1,4 +1,4 @@
-"""Has pictures read by the model, on the account of who has sent them and within their budget."""
+"""Has the model read pictures, on their sender's account and within their sender's budget."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PictureReading:
     budget: DailyBudget = field(default_factory=DailyBudget)
 
     async def read_picture(self, person: str, content: bytes, media: str) -> tuple[dict[str, str], str]:
-        """Pictures that are read at the same time do not see each other: they exceed the budget by one reading each."""
+        """Read a picture. Pictures that are read at the same time may each exceed the budget by one reading."""
         if media not in PICTURES:
             return {}, ""
         if await is_budget_used_up(self.budget, self.spending, person, self.prices.currency):

@@ -1,9 +1,8 @@
 """Shows a run to people: its steps while it works, its receipt at the end.
 
-Displays: `plan` (one message that is rewritten while the run works, and ends as *Worked for 4 s*), `replies` (a reply a
-step, merged while the platform's rate limit is near), `quiet` (nothing before the answer). In a DM steps stand in the
-thread under the message, the answer beside it.
-"""
+Displays: `plan` (one message that is rewritten while the run works, and ends as *Worked for 4 s*), `replies` (one reply
+for each step, merged while the platform's rate limit is near), `quiet` (nothing before the answer). In a DM the steps
+are in the thread under the message, and the answer is beside the message."""
 
 from __future__ import annotations
 
@@ -48,20 +47,20 @@ log = logs.get_logger(__name__)
 Display = Literal["plan", "replies", "quiet"]
 
 LIVE_MS = 3_000
-"""How often the one message is rewritten at most: `chat.update` is for 50 a minute in a workspace. What takes less is
-shown once, when it is over."""
+"""Shortest time between two rewrites of the one message (ms): `chat.update` allows 50 a minute in a workspace. Shorter
+work is shown once, at its end."""
 ERROR_REASONS = frozenset({StopReason.FAILURES, StopReason.MALFORMED, StopReason.REFUSED, StopReason.FILTERED})
-"""Stops at which something went wrong; at all others a limit was reached, or somebody said stop."""
+"""Stops because of an error. At all others a limit was reached, or somebody said stop."""
 _STEP_STATES = {CallStatus.SUCCEEDED: StepState.DONE, CallStatus.AWAITING: StepState.WAITING}
 _NUMBER = re.compile(r"^\d+\. ")
 SUBJECT_MAX = 80
 UNDONE_SHOWN, SHORT_VALUE = 3, 30
-"""How many calls are named that were not run, and the characters of a value by which one is recognized."""
+"""Most undone calls that are named, and most characters of a value by which people recognize one."""
 PLATFORM_ID = re.compile(r"[UW][A-Z0-9]{5,}")
 """Platform ids of people, which mean nothing to readers."""
 REASON_MAX = 160
 SESSION_TITLE_MAX = 80
-"""Characters of a message that name its session."""
+"""Most characters of a message that name its session."""
 
 
 async def _is_never_late(run: str) -> bool:
@@ -74,18 +73,18 @@ class ProgressReporter:
     delivery: MessageDelivery
     clock: Clock = field(default_factory=Clock)
     display: Display = "plan"
-    """How the company has it."""
+    """The company's display."""
     get_choice: Callable[[str], str] = lambda person: ""
-    """How a person has chosen to see steps; empty: as the company has it."""
+    """Returns the display that a person has chosen; empty for the company's."""
     is_catching_up: Callable[[str], Awaitable[bool]] = _is_never_late
-    """(run) True while an item of its own updates what shows the run: nobody else does."""
+    """Tells whether an item of its own is updating the messages of a run. Nobody else updates them then."""
 
     def get_display(self, run: Run) -> str:
         return self.get_choice(run.message.person) or self.display
 
     def add_steps(self, run: Run, steps: Sequence[RunStep]) -> None:
-        """Adds step lines to the run, as private as the conversation is. Nothing is shown yet. A call that the model
-        merely got wrong is no step for people."""
+        """Add step lines to the run, as private as the conversation. Nothing is shown yet. A call that the model merely
+        got wrong is no step for people."""
         for step in steps:
             run.candidates = step.people
             if step.is_call_mistake:
@@ -97,8 +96,8 @@ class ProgressReporter:
             run.step_uids.append(step.call.uid)
 
     def settle_step(self, run: Run, uid: str, status: CallStatus) -> None:
-        """Says in its line how the card of a step has ended. Nothing is shown yet. In a channel the line does not tell
-        what has become of it."""
+        """Write the end of a step's card into its line. Nothing is shown yet. In a channel the line does not tell the
+        outcome."""
         place = run.step_uids.index(uid) if uid in run.step_uids else -1
         if not 0 <= place < len(run.step_lines):
             return
@@ -107,21 +106,21 @@ class ProgressReporter:
             run.step_lines[place] = run.step_lines[place].replace(f" {waiting}", f" {ending}", 1)
 
     async def show_failure(self, run: Run) -> None:
-        """The run was given up: what shows it ends as an error, if the platform can be reached."""
+        """Show a run that was given up as an error, if the platform can be reached."""
         if run.progress_message is not None:
             with suppress(ChatError):
                 await self._update_progress_message(run, translate("steps.failed", run.language), again=True)
 
     def find_rate_slot(self, run: Run) -> RateSlot | None:
-        """The rate limit for showing the next step."""
+        """Return the rate limit for showing the next step."""
         return self.chat.find_rate_slot(run.message.place) if self.get_display(run) == "replies" else None
 
     def show_working(self, run: Run) -> None:
-        """Shows that the run is at work: whatever it has said removes the sign that it was."""
+        """Show that the run is at work. Every post of the run removes this sign."""
         self.chat.show_status(run.message.thread_place, translate("steps.working", run.language))
 
     def begin_session(self, run: Run) -> None:
-        """Shows that its session is at work, where people can stop it."""
+        """Show the run's session as active, where people can stop it."""
         message = run.message
         self.chat.set_session_status(
             message.thread_place,
@@ -131,15 +130,16 @@ class ProgressReporter:
         )
 
     async def settle_session(self, run: Run, *, is_waiting: bool = False) -> None:
-        """Shows that its session has ended or, if something waits for a button, rests. Before the end is stored: a
-        process that is killed in between leaves nothing at work that is not."""
+        """Show that the run's session has ended or, if something waits for a button, rests. Called before the end is
+        stored: a process that is killed in between leaves no session that seems to work."""
         status = SessionStatus.SUSPENDED if is_waiting else SessionStatus.ACTIVE
         self.chat.set_session_status(run.message.thread_place, status)
         await self.chat.wait_for_session(run.message.thread_place)
 
     @contextmanager
     def remove_status_after(self, message: Message) -> Iterator[None]:
-        """Removes the sign at the end. In a thread whatever is said removes it; in a DM the answer stands beside it."""
+        """Remove the sign of work at the end. In a thread every post removes it; in a DM the answer is outside the
+        thread."""
         try:
             yield
         finally:
@@ -147,8 +147,8 @@ class ProgressReporter:
                 self.chat.show_status(message.thread_place, "")
 
     async def show_progress(self, run: Run, *, again: bool, wait_ms: int | None) -> None:
-        """Shows what the display and the rate limit allow now. `wait_ms` None: the rate has no free slot, so the lines
-        wait for the next ones."""
+        """Show the steps that the display and the rate limit allow now. `wait_ms` None: the rate has no free slot, so
+        the lines wait for the next ones."""
         if self.get_display(run) == "plan":
             if self.clock.now_ms() >= (run.progress_ms or run.created_ms) + LIVE_MS:
                 await self.flush_lines(run, again=again)
@@ -156,14 +156,14 @@ class ProgressReporter:
             await self.flush_lines(run, again=again, wait_ms=wait_ms)
 
     async def flush_lines(self, run: Run, *, again: bool, wait_ms: int | None = None) -> None:
-        """Shows the lines that are held back: as one reply, or in the one message, which also says how the run
-        stands."""
+        """Show the lines that are held back: as one reply, or in the one message, which also shows the state of the
+        run."""
         if self.get_display(run) == "quiet" or not run.step_lines:
             return
         title = _render_progress_title(run)
         is_card_alone = run.status is RunStatus.PAUSED and len(run.step_lines) == 1
         if self.get_display(run) == "plan" and is_card_alone and run.progress_message is None:
-            return  # the card says what is waited for
+            return  # the card says what the run waits for
         if run.posted_lines == len(run.step_lines) and (
             self.get_display(run) == "replies" or run.progress_title == title
         ):
@@ -177,7 +177,7 @@ class ProgressReporter:
             if self.get_display(run) == "plan":
                 try:
                     await self._update_progress_message(run, title, again=again)
-                except ChatBusyError:  # the next lines show these too, or an item of its own: the run does not wait
+                except ChatBusyError:  # the next lines or an item of its own show these too: the run does not wait
                     return
             else:
                 text, key = "\n".join(run.step_lines[run.posted_lines :]), f"{run.id}:line:{run.posted_lines}"
@@ -187,7 +187,7 @@ class ProgressReporter:
         run.posted_lines = len(run.step_lines)
 
     def build_refresh_request(self, run: Run, item: str) -> Sequence[Write]:
-        """What shows the run and could not be updated is updated by an item of its own."""
+        """Request an update of the run's message that could not be updated, by an item of its own."""
         late = run.posted_lines != len(run.step_lines) or run.progress_title != _render_progress_title(run)
         if run.progress_message is None or self.get_display(run) != "plan" or not late:
             return []
@@ -195,8 +195,8 @@ class ProgressReporter:
         return [EnqueueItem(build_show_lane(run.id), f"progress:{item}", work.model_dump_json())]
 
     async def refresh_progress(self, lease: Lease, run: Run | None) -> Sequence[Write]:
-        """Shows the run as it is now; leaves it to a later item that does the same. Raises ChatBusyError or
-        ChatUnavailableError while the platform takes no update."""
+        """Show the current state of the run, unless a later item does the same. Raises ChatBusyError or
+        ChatUnavailableError while the platform accepts no update."""
         if run is None or run.progress_message is None or await lease.list_waiting_bodies():
             return []
         try:
@@ -219,7 +219,7 @@ class ProgressReporter:
 
 
 def _render_progress_title(run: Run) -> str:
-    """How a run stands: it works, waits, was stopped, or took so long."""
+    """Render the state of a run: at work, waiting, stopped, or its duration."""
     if run.status is RunStatus.PAUSED:
         return translate("steps.paused", run.language)
     if run.status is RunStatus.CANCELLED:
@@ -233,7 +233,7 @@ def _render_progress_title(run: Run) -> str:
 
 
 def _build_step_list(run: Run, title: str) -> StepList:
-    """The lines without their numbers and their formatting: the platform has its own."""
+    """Build the lines without their numbers and formatting, because the platform has its own."""
     steps = []
     states = {call.uid: _STEP_STATES.get(call.status, StepState.FAILED) for call in run.state.calls}
     for line, uid in zip_longest(run.step_lines, run.step_uids[: len(run.step_lines)], fillvalue=""):
@@ -247,8 +247,8 @@ def _build_step_list(run: Run, title: str) -> StepList:
 def render_step_line(
     number: int, step: RunStep, language: str, audience: Disclosure = Disclosure.HERE, *, tries: int = 1
 ) -> str:
-    """One step in words: number, action, subject, result, and the reason that the model stated. Where free text may not
-    be shown, only the action. `tries`: how often the same call was made by now."""
+    """Render one step in words: number, action, subject, result, and the reason that the model stated. Only the action
+    is shown where free text may not be. `tries`: number of times that the same call was made so far."""
     result = render_value(step.note, language)
     if audience is Disclosure.DM_WITH_POINTER:
         waits = f" {result}" if step.title is not None else ""
@@ -274,7 +274,7 @@ def _render_finished_step(number: int, step: RunStep, result: str, language: str
 
 
 def _describe_action(tool: str, language: str) -> str:
-    """What a call does, in words. For a server's tool: the server, and its name for the tool."""
+    """Describe the action of a call. For a server's tool: the server, and its name for the tool."""
     if f"tool.{tool}" in load_sentences():
         return translate(f"tool.{tool}", language)
     server, between, name = tool.partition("__")
@@ -282,7 +282,7 @@ def _describe_action(tool: str, language: str) -> str:
 
 
 def _describe_call_subject(args: dict[str, Any]) -> str:
-    """What the call is about, from its own arguments."""
+    """Describe the subject of a call, from its own arguments."""
     for name in ("name", "person", "request", "request_id", "task", "task_id", "to"):
         value = args.get(name)
         if isinstance(value, str) and value.strip() and not PLATFORM_ID.fullmatch(value.strip()):
@@ -309,8 +309,8 @@ def is_small_talk(run: Run, result: RunResult) -> bool:
 
 
 def describe_stop(run: Run, reason: StopReason, renewal: datetime) -> str:
-    """Why a run stopped, what became of its request, and what the person can do. `renewal`: when the next day's budget
-    begins, in their time zone. Code writes this, no model."""
+    """Describe why a run stopped, what became of its request, and what the person can do. `renewal`: begin of the next
+    day's budget, in their time zone. The text comes from code, not from a model."""
     undone = translate("stopped.undone", run.language)
     if reason is StopReason.BUDGET:
         until = renewal.strftime("%Y-%m-%d %H:%M")
@@ -319,14 +319,15 @@ def describe_stop(run: Run, reason: StopReason, renewal: datetime) -> str:
 
 
 def _describe_settled_call(run: Run) -> str:
-    """The outcome of the card that the run has just waited for."""
+    """Describe the outcome of the card that the run has just waited for."""
     latest = [call for call in run.state.calls if call.uid.startswith(f"{run.id}:{run.state.steps}:")]
     status = next((call.status for call in latest if call.approval), None)
     return translate(f"share.{status.value}", run.language) if status else ""
 
 
 def build_run_figures(state: RunState) -> dict[str, Any]:
-    """What a run took, for the journal. Cost is text, because it is exact; it is left out if no price is known."""
+    """Build the figures of a run for the journal. Cost is text, because it is exact; cost is left out if no price is
+    known."""
     figures: dict[str, Any] = {
         "steps": state.steps,
         "ms": state.active_ms,
@@ -342,21 +343,21 @@ def build_run_figures(state: RunState) -> dict[str, Any]:
 
 
 def render_receipt(run: Run, *, in_channel: bool = False) -> str:
-    """What the run changed, written by code from what happened. `in_channel`: everybody there reads it, so a private
-    change is only said to have been made."""
+    """Render the run's changes, from what the code has recorded. `in_channel`: everybody there reads it, so a private
+    change is only mentioned."""
     effects = join_receipt_lines(run.receipt_lines, run.language, in_channel=in_channel)
     return translate(f"receipt.{'changed' if effects else 'nothing'}", run.language, effects=effects)
 
 
 def render_current_states(states: Sequence[ReceiptLine], language: str, *, in_channel: bool) -> str:
-    """How requests stand now, in one line; in a channel only those that may be shown there."""
+    """Render the current states of requests in one line; in a channel only those that may be shown there."""
     shown = [one for one in states if not in_channel or decide_channel_disclosure(one.privacy) is Disclosure.HERE]
     told = " · ".join(render_receipt_line(one, language) for one in shown)
     return translate("receipt.now", language, states=told) if told else ""
 
 
 def render_undone_calls(calls: Sequence[CallRecord], language: str) -> str:
-    """What was asked for and not done, in one line."""
+    """Render the calls that were asked for and not done, in one line."""
     told = list[str]()
     for call in calls[:UNDONE_SHOWN]:
         subject = ", ".join(dict.fromkeys(_list_short_values(call.args)))[:SUBJECT_MAX]
@@ -366,7 +367,7 @@ def render_undone_calls(calls: Sequence[CallRecord], language: str) -> str:
 
 
 def _list_short_values(value: Any) -> Iterator[str]:
-    """What people recognize a call by: its days, figures and names."""
+    """List the values by which people recognize a call: its days, figures and names."""
     if isinstance(value, dict):
         for one in value.values():
             yield from _list_short_values(one)
@@ -377,7 +378,7 @@ def _list_short_values(value: Any) -> Iterator[str]:
 
 
 def join_receipt_lines(receipt_lines: Sequence[ReceiptLine], language: str, *, in_channel: bool = False) -> str:
-    """Receipt lines in words, on one line. `in_channel`: everybody there reads it."""
+    """Render receipt lines in words, on one line. `in_channel`: everybody there reads it."""
     lines = [_render_public_receipt_line(one, language, in_channel=in_channel) for one in receipt_lines]
     return " · ".join(dict.fromkeys(lines) if in_channel else lines)
 

@@ -1,4 +1,4 @@
-"""The head of the prompt: everything the model reads before the run's own messages."""
+"""The head of the prompt: everything that the model reads before the run's own messages."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class PromptHeadBuilder:
     """The company's additions to the rules (`prompt.render_company_rules`)."""
 
     async def build_prompt_head(self, context: TurnContext) -> tuple[list[str], GroundingSources]:
-        """Rules, server tools, person, history, situation: the parts that change last come last. As JSON in few pieces,
-        because every step sends it. Also returns what of it may support an answer."""
+        """Build rules, server tools, person, history and situation, with the most variable parts last. The head is JSON
+        in few pieces, because every step sends it. Also returns the sources in it that may support an answer."""
         run, person, situation = context.run, context.caller.person, await self._build_situation(context)
         manager = await self.directory.find_person(person.manager) if person.manager else None
         fields, reply_format = prompt.build_facts_message(person, manager), self.loop.get_reply_format(run.state)
@@ -69,7 +69,7 @@ class PromptHeadBuilder:
         )
 
     async def _name_card(self, card: PausedRun) -> PausedRun:
-        """The card by the name of its call that models are offered."""
+        """Name the card by the call that models are offered."""
         run = await self.runs.load_run(card.run) if card.tool == START_PROCESS.name else None
         if run is None or run.requested_card is None:
             return card

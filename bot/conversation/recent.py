@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from bot.storage.history import ConversationHistory
 
 MAX_ENTRIES, MAX_ENTRY_LENGTH = 12, 400
-"""How many entries are read, and how many characters of each."""
+"""Most entries that are read, and most characters of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecentConversation:
-    """Implements `bot.agent.tool_search.PriorConversation`. It is read only where there are tools to choose from."""
+    """Implements `bot.agent.tool_search.PriorConversation`. The history is read only if there are tools to choose
+    from."""
 
     remembered: ConversationHistory
 

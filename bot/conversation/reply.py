@@ -17,14 +17,14 @@ log = logs.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResult:
-    """Where a text was posted."""
+    """The places where a text was posted."""
 
     in_conversation: bool
-    """In the conversation itself."""
+    """Whether the text is in the conversation itself."""
     direct: Place | None = None
-    """The DM that it went to instead. None if the platform has no DM with the person."""
+    """The DM that the text went to instead. None if the platform has no DM with the person."""
     pointer: str = ""
-    """What was posted in the conversation instead."""
+    """The text that was posted in the conversation instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +34,12 @@ class MessageDelivery:
     directory: ChatDirectory
 
     async def decide_place_disclosure(self, place: Place, privacy: Privacy) -> Disclosure:
-        """Where a text of this privacy may be shown, given who reads the place now."""
+        """Decide where a text of this privacy may be shown, given the current readers of the place."""
         surroundings = ChannelReaders.DIRECT if place.direct else await self.reader_classifier.classify_readers(place)
         return disclosure.decide_disclosure(privacy, surroundings)
 
     async def can_show_in(self, place: Place, privacy: Privacy = Privacy.PUBLIC) -> bool:
-        """True when text of this privacy may stand in the place, if code cannot take out parts of it."""
+        """Whether text of this privacy may be posted in the place, if code cannot remove parts of it."""
         return await self.decide_place_disclosure(place, privacy) is Disclosure.HERE
 
     async def deliver_message(
@@ -54,8 +54,8 @@ class MessageDelivery:
         wait_ms: int | None = None,
         receipt: str = "",
     ) -> DeliveryResult:
-        """Posts in the place or in the person's DM. `receipt`: posted with the pointer where a receipt may be shown at
-        all. `key`, `again`, `wait_ms`: as for `Channel.post_message`."""
+        """Post in the place or in the person's DM. `receipt`: posted with the pointer if the place may show a receipt
+        at all. `key`, `again`, `wait_ms`: as for `Channel.post_message`."""
         if await self.can_show_in(place, privacy):
             try:
                 await self.chat.post_message(place, post, key=key, again=again, wait_ms=wait_ms)
@@ -71,7 +71,7 @@ class MessageDelivery:
         return DeliveryResult(in_conversation=False, direct=direct, pointer=pointer.text)
 
     async def post_pointer(self, place: Place, person: str, text: str, *, key: str, again: bool = False) -> None:
-        """Says where something is. `text`: the key of a sentence that reveals nothing else."""
+        """Post where something is. `text`: the key of a sentence that reveals nothing else."""
         words = translate(text, await get_person_language(self.directory, person))
         try:
             await self.chat.post_message(place, Post(words), key=key, again=again)
@@ -81,7 +81,7 @@ class MessageDelivery:
     async def _deliver_beside(
         self, place: Place, person: str, post: Post, closed: PlaceClosedError, key: str, *, again: bool
     ) -> DeliveryResult:
-        """In the DM, with the reason: the platform lets us say nothing in the place."""
+        """Post in the DM, with the reason: the platform accepts no post in the place."""
         if place.direct:
             raise closed
         log.warning("place.closed", channel=place.channel, error=closed.code)
@@ -90,7 +90,7 @@ class MessageDelivery:
         return DeliveryResult(in_conversation=False, direct=direct)
 
     async def _deliver_to_dm(self, person: str, post: Post, key: str, *, again: bool) -> Place | None:
-        """The DM in which it was posted. None if the platform has no DM with this person."""
+        """Post in the person's DM, and return the DM. None if the platform has no DM with this person."""
         try:
             direct = await self.chat.open_dm(person)
             await self.chat.post_message(direct, post, key=key, again=again)

@@ -1,8 +1,7 @@
-"""Requests without a model: the form of a process as a dialog, and the card that a submitted one becomes.
+"""Requests without a model: the form of a process as a dialog, and the card for a submitted form.
 
 The card is the one that a conversation leads to: proposed by the same code, confirmed by the same button. A dialog
-starts nothing.
-"""
+starts nothing."""
 
 from __future__ import annotations
 
@@ -42,8 +41,8 @@ from tools.workflow.process.forms import FieldKind
 log = logs.get_logger(__name__)
 
 CHECK_S = 0.8
-"""An answer to a submitted dialog waits no longer: what cannot be checked by then, because people are still being read,
-is checked when the form is handled, and that answers in words."""
+"""Longest wait for the answer to a submitted dialog (s). Checks that are not ready by then, because people are still
+being read, are made when the form is handled, and answered in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +53,12 @@ class RequestForms:
     journal: Journal
     clock: Clock
     file_intake: FileIntake | None = None
-    """None: files are not taken."""
+    """Takes the form's files; None if files are not taken."""
 
     # Dialogs
 
     async def build_form(self, form: FormSubmission) -> FormDialog | str:
-        """The page in front of a person; or, in their language, why there is none."""
+        """Build a page of the form, or return a sentence in the person's language about why there is none."""
         caller = await self.directory.find_caller(form.person)
         if caller is None:
             return translate("form.stranger", await self._find_language(form.person))
@@ -75,8 +74,8 @@ class RequestForms:
             return render_value(error.note, caller.person.language)
 
     async def check_form(self, form: FormSubmission) -> FormAnswer:
-        """What is wrong with a submitted page, or the next one that has to be filled in; neither: it will do, or
-        nobody can say yet."""
+        """Check a submitted page. Returns its problems or the next page to fill in. An empty answer means that the page
+        is fine, or that nobody can say yet."""
         try:
             async with asyncio.timeout(CHECK_S):
                 return await self._check_known_person(form)
@@ -104,7 +103,7 @@ class RequestForms:
     async def _build_page(
         self, caller: Caller, process: Process, processes: Sequence[Process], form: FormSubmission
     ) -> FormDialog:
-        """Raises `FormTooLongError`, or `ToolError` for somebody who is not in the directory."""
+        """Build a page. Raises `FormTooLongError`, or `ToolError` for somebody who is not in the directory."""
         language, values = caller.person.language, _add_kept(process, form, _add_said(process, form))
         kept = await self.file_intake.files.find_files(caller.id, form.kept) if self.file_intake else {}
         page = await build_form_page(
@@ -138,12 +137,12 @@ class RequestForms:
     # The card
 
     def derive_card_id(self, person: str, dialog: str) -> str:
-        """Id of the card, and of the lane, that one dialog leads to: submitted twice, it is the same card."""
+        """Derive the id of the card and of its lane from one dialog, so that a dialog submitted twice has one card."""
         about = f"form:{person}:{dialog}"
         return self.keys.derive_id("A", self.keys.get_partition(about), about)
 
     async def request_card(self, lease: Lease, form: FormSubmitted) -> Sequence[Write]:
-        """What was submitted, as a card to confirm. What will not do any more is told to the person."""
+        """Propose the submitted form as a card to confirm. If the form is no longer acceptable, the person is told."""
         caller = await self.directory.find_caller(form.person)
         if caller is None:
             return [self._build_journal_write(lease.item, form, "not a member who can be served")]
@@ -179,8 +178,8 @@ class RequestForms:
         return await self.file_intake.take_named_files(lease, form.person, ids) if ids else []
 
     def _build_file_notices(self, item: LaneItem, form: FormSubmitted, taken: Sequence[TakenFile]) -> list[Write]:
-        """What of the form's files could not be taken or not read, by name: the card comes without them, or without
-        what stands on them."""
+        """Build the notice that names the form's files which could not be taken or read. The card comes without them,
+        or without their content."""
         if not any(one.refused or one.unread for one in taken):
             return []
         files = {language: describe_file_troubles(taken, language) for language in LANGUAGES}
@@ -188,7 +187,7 @@ class RequestForms:
         return [EnqueueItem(f"notice:{form.person}", f"{item.id}:files", notice.model_dump_json())]
 
     async def give_up_form(self, item: LaneItem, form: FormSubmitted) -> Sequence[Write]:
-        """It failed every time: its person is told."""
+        """Tell the person that their form failed every time."""
         return [self._build_notice(item, form, TextRef(key="form.given_up", params={"id": item.id}))]
 
     def _build_refusal(self, item: LaneItem, form: FormSubmitted, error: ToolError) -> list[Write]:
@@ -211,7 +210,7 @@ def _find_process(processes: Sequence[Process], key: str) -> Process | None:
 
 
 def _add_said(process: Process, form: FormSubmission) -> Mapping[str, str]:
-    """The values, with what was said in the first free text."""
+    """Add the person's own words as the first free text."""
     text = next((f for f in process.form.fields if f.kind is FieldKind.TEXT), None)
     if text is None or not form.said.strip() or form.values.get(text.name):
         return form.values
@@ -219,7 +218,7 @@ def _add_said(process: Process, form: FormSubmission) -> Mapping[str, str]:
 
 
 def _add_kept(process: Process, form: FormSubmission, values: Mapping[str, str]) -> Mapping[str, str]:
-    """The values, with the files of the message that the form is about, until somebody leaves them out."""
+    """Add the files of the message that the form is about, unless somebody has left them out."""
     field = next((f for f in process.form.fields if f.kind is FieldKind.ATTACHMENT), None)
     if field is None or not form.kept or field.name in form.values:
         return values
@@ -247,7 +246,7 @@ def _render_facts(page: FormPage, language: str) -> Iterator[str]:
 
 
 def _render_problems(process: Process, problems: Sequence[tuple[str, TextRef]], language: str) -> Iterator[FormProblem]:
-    """One a field, nothing said twice."""
+    """Render the problems, joined by field and without repetition."""
     by_field: dict[str, list[str]] = {}
     for name, note in problems:
         by_field.setdefault(name, []).append(render_value(note, language))

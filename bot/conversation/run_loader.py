@@ -1,4 +1,4 @@
-"""Starts the run of a message, or loads it as it was left."""
+"""Starts the run of a message, or loads it as it was stored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RunLoader:
     budget: DailyBudget = field(default_factory=DailyBudget)
 
     async def load_or_start_run(self, lease: Lease, message: Message, caller: Caller) -> TurnContext:
-        """The run of the message: a new one, or the stored one if the message was begun before."""
+        """Return the run of the message: a new one, or the stored one if the message was begun before."""
         run_id, usage_query = self._derive_run_id(message), self._build_usage_query(message.person)
         stored_run_id = run_id if lease.item.is_redelivery else ""
         conversation = await self.runs.load_conversation(lease.lane, self.history, stored_run_id, usage_query)
@@ -52,7 +52,7 @@ class RunLoader:
             timezone=person.timezone,
             created_ms=self.clock.now_ms(),
         )
-        run.state.privacy = Privacy.PUBLIC  # it has seen nothing but the conversation
+        run.state.privacy = Privacy.PUBLIC  # the run has seen nothing but the conversation
         await self.refresh_start_tools()
         run.state.offered_tools = self.loop.selector.choose_offered_tools(
             message.text, RecentConversation(conversation.history)
@@ -62,11 +62,11 @@ class RunLoader:
         return run
 
     async def refresh_start_tools(self) -> None:
-        """Updates the start tools from the processes that exist now."""
+        """Update the start tools from the processes that exist now."""
         await self.loop.start_tools.refresh_tools(self.tool_services.engine)
 
     async def load_paused_run(self, lease: Lease, run_id: str) -> tuple[Run, ConversationState] | None:
-        """A paused run that goes on after a button, with its conversation. None if it has ended."""
+        """Load a paused run that goes on after a button, with its conversation. None if the run has ended."""
         conversation = await self.runs.load_conversation(lease.lane, self.history, run_id)
         run = _find_unfinished_run(conversation.run)
         if run is None:
@@ -84,17 +84,16 @@ class RunLoader:
         return _find_unfinished_run(await self.runs.load_run(run_id))
 
     def get_budget_renewal(self) -> datetime:
-        """When the next day's budget begins: aware UTC."""
+        """Return the begin of the next day's budget (aware, UTC)."""
         return self.spending.get_next_day_start()
 
     def _derive_run_id(self, message: Message) -> str:
         return derive_run_id(self.keys, message)
 
     def _build_usage_query(self, person: str) -> DailyUsageQuery | None:
-        """The query for the person's usage today, if a budget is set."""
+        """Build the query for the person's usage today, if a budget is set."""
         return self.spending.build_daily_query(person, self.loop.prices.currency) if self.budget else None
 
 
 def _find_unfinished_run(run: Run | None) -> Run | None:
-    """A run, if it has not ended."""
     return run if run is not None and run.status in (RunStatus.RUNNING, RunStatus.PAUSED) else None

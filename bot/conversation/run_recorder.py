@@ -27,7 +27,7 @@ from bot.storage.spending import UsageStore
 from tools.catalog import TOOLS
 
 _TOOL_NAMES = frozenset(tool.name for tool in TOOLS)
-"""Tools of servers, and names that a model made up, are counted together."""
+"""Names of the bot's own tools. Tools of servers, and names that a model made up, are counted together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class RunRecorder:
     async def checkpoint_run(
         self, context: TurnContext, seq: str, *more: Write, slot: RateSlot | None = None, most_ms: int | None = None
     ) -> CheckpointResult:
-        """Stores the run, and in the same write its usage since the last checkpoint."""
+        """Store the run, and in the same write its usage since the last checkpoint."""
         run, lease = context.run, context.lease
         usage_writes = self.spending.build_usage_writes(
             lease.lane, run.message.person, run.state.uncounted_usage, begun=run.state.is_uncounted_run
@@ -73,8 +73,8 @@ class RunRecorder:
         return [journal_write, *self.build_feature_writes(run, step)]
 
     def build_pause_writes(self, run: Run) -> Sequence[Write]:
-        """The writes for a pause: the card's item, and what conversations remember meanwhile. What the card shows goes
-        with its item; the run keeps what later calls are compared with."""
+        """Build the writes for a pause: the card's item, and the entries that conversations remember meanwhile. The
+        card's shown fields go with its item. The run keeps the arguments with which later calls are compared."""
         requested_card = run.requested_card
         if requested_card is None:
             return []
@@ -87,7 +87,7 @@ class RunRecorder:
     def build_finish_writes(
         self, context: TurnContext, result: RunResult, delivery_result: DeliveryResult
     ) -> Sequence[Write]:
-        """The writes after the answer has been posted."""
+        """Build the writes after the answer has been posted."""
         run = context.run
         history_write, direct_writes = self.memory.build_answer_writes(run, result.text, delivery_result)
         return [
@@ -107,8 +107,8 @@ class RunRecorder:
         ]
 
     def build_silent_end_writes(self, run: Run) -> Sequence[Write]:
-        """The run was stopped, or its person cancelled its card in chat, and they have been answered: it ends without a
-        word."""
+        """Build the silent end of a run that was stopped, or whose card its person cancelled in chat. The person has
+        been answered already."""
         is_stopped = run.status is RunStatus.STOPPED
         end_writes, history_writes = self._end_run(run, run.status), self.memory.build_silent_end_writes(run)
         why = {"why": StopReason.USER.value} if is_stopped else {}
@@ -117,22 +117,23 @@ class RunRecorder:
         return [*end_writes, *history_writes, journal_write]
 
     def build_leaver_writes(self, run: Run) -> Sequence[Write]:
-        """The person can no longer be served: there is nobody to answer."""
+        """Build the end of a run whose person can no longer be served and gets no answer."""
         why = "its person is not a member any more"
         journal_write = self.build_journal_write(run.message, "run.stopped", run=run.id, text=why)
         return [*self._end_run(run, RunStatus.STOPPED), journal_write]
 
     def build_give_up_writes(self, run: Run, text: str, delivery_result: DeliveryResult) -> Sequence[Write]:
-        """The run failed every time, and the person was told so."""
+        """Build the end of a run that failed every time, after the person was told so."""
         history_write, direct_writes = self.memory.build_answer_writes(run, text, delivery_result)
         return [*self._end_run(run, RunStatus.STOPPED), history_write, *direct_writes]
 
     def build_burial_writes(self, run: Run) -> Sequence[Write]:
-        """The run failed every time, and so did telling its person. A card that it asked for still comes."""
+        """Build the end of a run that failed every time and whose person could not be told. A card that it requested
+        still comes."""
         return self.build_pause_writes(run) if run.status is RunStatus.PAUSED else self._end_run(run, RunStatus.STOPPED)
 
     def build_outage_writes(self, run: Run, outage: ModelUnavailableError) -> list[Write]:
-        """Journals that the model cannot be reached, and why."""
+        """Build the journal line that the model cannot be reached, with the cause."""
         why, said = outage.cause.value, str(outage)
         return [self.build_journal_write(run.message, "model.down", run=run.id, why=why, said=said)]
 
@@ -150,6 +151,7 @@ class RunRecorder:
 
 
 def _leave_out_shown_fields(run: Run, card: OpenCard) -> Run:
-    """The run as it is kept while it waits: without the fields and buttons of its card, which the approval has."""
+    """Return the run as it is stored while it waits: without the fields and buttons of its card, which the approval
+    has."""
     proposal = card.proposal.model_copy(update={"fields": (), "choices": ()})
     return run.model_copy(update={"requested_card": card.model_copy(update={"proposal": proposal})})

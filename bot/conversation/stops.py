@@ -1,4 +1,4 @@
-"""What a *stop* ends besides the work of the moment, whether it was written or pressed."""
+"""Ends runs that wait for a card, after a written or pressed *stop*. Running work was stopped before."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from bot.storage.runs import RunStore
 from tools.spec import Caller
 
 RECENT_ENTRIES = 20
-"""How many entries of a conversation are searched for a run that a *stop* ended."""
+"""Number of entries of a conversation that are searched for a run that a *stop* ended."""
 SKEW_MS = 5_000
-"""How far the platform's clock may differ from ours."""
+"""Largest difference between the platform's clock and the bot's (ms)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopResult:
-    """What a stop has ended."""
+    """The outcome of a stop."""
 
     cancelled_cards: int
     is_empty: bool
-    """Nothing of this person's was at work or waited, and they may stop nobody else's."""
+    """Whether nothing of this person's was at work or waited, and they may stop nobody else's work."""
     is_waiting: bool
-    """What others have asked for still waits for a card."""
+    """Whether a run of somebody else still waits for a card."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +41,8 @@ class RunStopper:
     card_stopper: CardStopper
 
     async def stop_waiting_runs(self, place: Place, caller: Caller, at: str) -> StopResult:
-        """Stops what waits for a card here: the caller's own, or everybody's for an administrator. What was at work
-        stopped before this was read. `at`: the platform's time of the stop."""
+        """Stop the runs that wait for a card here: the caller's own, or everybody's for an administrator. Running work
+        stopped before this item was read. `at`: the platform's time of the stop."""
         waiting = (await self.runs.load_conversation(place.conversation, self.history)).waiting
         cancelled = await self.card_stopper.stop_waiting_runs(waiting, caller)
         is_entitled = place.direct or caller.person.is_administrator
@@ -53,7 +53,7 @@ class RunStopper:
         )
 
     async def _has_stopped_own_run(self, place: Place, person: str, at: str) -> bool:
-        """True when this *stop* ended a run of its own author."""
+        """Whether this *stop* ended a run of its own author."""
         entries = (await self.history.load_history(place.conversation)).entries[-RECENT_ENTRIES:]
         runs = [await self.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)]
         own_runs = [run for run in runs if run is not None and run.message.person == person]
@@ -76,8 +76,8 @@ class SessionStopHandler:
     journal: Journal
 
     async def stop_session(self, lease: Lease, stop: SessionStopped) -> Sequence[Write]:
-        """The platform's own *Stop*: the run that it ended has said so by now, and so does each card. Only who could
-        stop nothing is told, and only they."""
+        """Handle the platform's own *Stop* button. The run that it ended has said so by now, and so does each card.
+        Only a person who could stop nothing is told, privately."""
         caller = await self.directory.find_caller(stop.person)
         if caller is None:
             return []

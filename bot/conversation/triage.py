@@ -1,4 +1,4 @@
-"""Handles messages that need no model: from strangers, commands, empty and overlong ones."""
+"""Handles messages that need no model: messages from strangers, commands, empty and overlong messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MessageTriage:
     run_recorder: RunRecorder
 
     async def refuse_stranger(self, lease: Lease, message: Message) -> Sequence[Write]:
-        """Tells guests that they are not served, where that disturbs nobody else."""
+        """Tell guests that they are not served, where that disturbs nobody else."""
         person = await self.directory.find_person(message.person)
         if person is not None and message.place.direct:
             text = translate("turn.stranger", person.language)
@@ -38,11 +38,11 @@ class MessageTriage:
     async def answer_without_model(
         self, lease: Lease, message: Message, caller: Caller, files: Sequence[TakenFile] = ()
     ) -> Sequence[Write] | None:
-        """The writes of a message that code answers. None for a message that needs the model. `files`: what came with
-        it; what is kept of them is said here too."""
+        """Answer a message by code alone. Returns None if the message needs the model. `files`: outcomes of the
+        message's files; the kept ones are named here too."""
         language = caller.person.language
         kept = [one.file for one in files if not one.refused]
-        if files and not kept and not message.text.strip():  # it was said why
+        if files and not kept and not message.text.strip():  # the person was told why
             return [self.run_recorder.build_journal_write(message, "message.empty")]
         writes = await self._answer_without_model(lease, message, caller, has_files=bool(kept))
         if writes is not None and kept:

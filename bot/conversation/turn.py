@@ -1,9 +1,10 @@
 """Handles one message.
 
-`TurnHandler.handle_message` is the whole path of a message, top to bottom: identify the person → answer without a model
-if possible → start or load the run → the loop, step by step, each step stored and shown → an answer with its receipt,
-or a card and a pause. `TurnHandler.resume_run` goes on after a button. Both return the writes of the one commit that
-pops the item. If the process dies before that commit, another process goes on from the last checkpoint."""
+`TurnHandler.handle_message` is the whole path of a message, top to bottom. Identify the person → answer without a model
+if possible → start or load the run → the loop, step by step, each step stored and shown. The last step is an answer
+with its receipt, or a card and a pause. `TurnHandler.resume_run` goes on after a button. Both return the writes of the
+one commit that pops the item. If the process dies before that commit, another process goes on from the last
+checkpoint."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ from tools.spec import Caller, Privacy, ReceiptLine
 from tools.tool import ToolContext, ToolServices
 
 DOWN_MAX_MS = 300_000
-"""The longest wait that a model may ask for."""
+"""Longest wait that a model may ask for (ms)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +74,16 @@ class TurnHandler:
     run_recorder: RunRecorder
     clock: Clock
     file_intake: FileIntake | None = None
-    """None: files are not taken."""
+    """Takes the files of messages; None if files are not taken."""
     ingress_gate: IngressGate = field(default_factory=IngressGate)
     budget: DailyBudget = field(default_factory=DailyBudget)
     down_ms: int = 5_000
-    """How long a message waits before the next try while the model cannot be reached, unless the model asks for
+    """Time that a message waits before the next try while the model cannot be reached (ms), unless the model asks for
     longer."""
 
     async def handle_message(self, lease: Lease, message: Message) -> Sequence[Write]:
-        """From what a person wrote to the writes that end it. Raises `RetryLater` while the model cannot be reached."""
+        """Handle a message. Returns the writes for its commit. Raises `RetryLater` while the model cannot be
+        reached."""
         with self.progress.remove_status_after(message):
             return await self._answer_message(lease, message)
 
@@ -101,8 +103,8 @@ class TurnHandler:
         return await self._run_agent(context) if writes is None else writes
 
     async def _take_files(self, lease: Lease, message: Message, caller: Caller) -> tuple[Message, list[TakenFile]]:
-        """The message with its files, and what became of each; what could not be taken, or not read, is said
-        at once, by name."""
+        """Take the message's files, and return the message with them and their outcomes. The person is told at once, by
+        name, about files that were refused or not read."""
         if self.file_intake is None:
             return message, []
         message = await self.file_intake.find_message_files(message)
@@ -114,7 +116,7 @@ class TurnHandler:
         return message, taken
 
     async def resume_run(self, lease: Lease, resume: ResumeRun) -> Sequence[Write]:
-        """Continues a paused run: the result of its call is now an observation."""
+        """Continue a paused run: the result of its call is now an observation."""
         paused = await self.run_loader.load_paused_run(lease, resume.run)
         if paused is None:
             return []
@@ -136,7 +138,7 @@ class TurnHandler:
             return await self._run_agent(context)
 
     async def _end_silently(self, lease: Lease, run: Run, resume: ResumeRun) -> Sequence[Write]:
-        """Ends a run whose person has been answered already: nothing more is said, and nothing is left waiting."""
+        """End a run whose person has been answered already. Nothing more is said, and nothing is left waiting."""
         run.status = RunStatus.STOPPED if resume.observation.get("error") == STOPPED_CHOICE else RunStatus.CANCELLED
         if run.progress_message is not None:
             await self.progress.flush_lines(run, again=lease.item.is_redelivery)
@@ -145,7 +147,7 @@ class TurnHandler:
         return [*self.run_recorder.build_silent_end_writes(run), *late]
 
     def _settle_call(self, run: Run, resume: ResumeRun) -> bool:
-        """Records how the call ended. False if the run already knew. The next outage is reported again."""
+        """Record the end of the call. Returns False if the run already knew it. The next outage is reported again."""
         if not self.loop.settle_call(run.state, resume.uid, resume.status, resume.observation, resume.privacy):
             return False
         self.progress.settle_step(run, resume.uid, resume.status)
@@ -155,7 +157,7 @@ class TurnHandler:
         return True
 
     async def _run_agent(self, context: TurnContext) -> Sequence[Write]:
-        """Runs the loop, event by event. First it finishes what a crash left half done."""
+        """Run the loop, event by event, after finishing what a crash left half done."""
         run = context.run
         if context.is_redelivery:
             await self.progress.flush_lines(run, again=True)
@@ -188,7 +190,7 @@ class TurnHandler:
         raise AssertionError("the loop ends with a final, a pause or a stop")
 
     async def _start_loop(self, context: TurnContext) -> AsyncGenerator[RunEvent, None]:
-        """The loop, with the prompt head and the rest of the person's budget for today."""
+        """Start the loop with the prompt head and the rest of the person's budget for today."""
         run, caller, used = context.run, context.caller, context.conversation.usage
         files = list_usable_files(run, context.conversation.files)
         use = ToolContext(self.tool_services, caller, self.clock.today(caller.person.zone), files=files)
@@ -205,7 +207,7 @@ class TurnHandler:
         )
 
     async def _show_steps(self, context: TurnContext, steps: Sequence[RunStep]) -> None:
-        """Stores the steps before it shows them: after a crash in between, no call is made twice."""
+        """Store the steps before showing them: after a crash in between, no call is made twice."""
         run = context.run
         await self.ingress_gate.wait_until_quiet()
         self.progress.add_steps(run, steps)
@@ -222,7 +224,7 @@ class TurnHandler:
         await self.progress.show_progress(run, again=context.is_redelivery, wait_ms=result.wait_ms)
 
     async def _pause_run(self, context: TurnContext, event: RunPaused) -> Sequence[Write]:
-        """The card's own lane delivers it, so a crash right here cannot lose it."""
+        """Pause the run for a card. The card's own lane delivers it, so a crash right here cannot lose it."""
         run = context.run
         requested_card = await self.card_requester.request_card(context, event)
         await self._show_steps(context, event.steps)
@@ -246,7 +248,7 @@ class TurnHandler:
         return RunResult(text=text, stop_reason=event.reason.value, endpoint_error=event.endpoint_message)
 
     async def _finish_run(self, context: TurnContext, result: RunResult) -> Sequence[Write]:
-        """Stores the answer before it posts it: after a crash in between, the model is not asked for another one."""
+        """Store the answer before posting it: after a crash in between, the model is not asked for another one."""
         context.run.result = result
         slot = self.replies.find_rate_slot(context.run)
         checkpoint = await self.run_recorder.checkpoint_run(context, "end", slot=slot)
@@ -270,7 +272,7 @@ class TurnHandler:
         return [*finish_writes, *late, *build_release_writes(self.run_loader.keys, run, context.conversation.files)]
 
     async def _load_current_states(self, context: TurnContext, result: RunResult) -> Sequence[ReceiptLine]:
-        """How the requests stand now that the answer names, or that the run has changed."""
+        """Load the current states of the requests that the answer names or that the run has changed."""
         caller, calls = context.caller, zip(context.run.state.calls, list_call_results(context.run.state), strict=True)
         changed = [found for call, found in calls if call.approval and call.status is CallStatus.SUCCEEDED]
         numbers = find_requests("\n".join([normalize_text(result.text), *changed]))
@@ -278,11 +280,11 @@ class TurnHandler:
         return await describe_current_states(use, numbers)
 
     async def refresh_progress(self, lease: Lease, refresh: RefreshProgress) -> Sequence[Write]:
-        """What shows a run catches up."""
         return await self.progress.refresh_progress(lease, await self.run_loader.runs.load_run(refresh.run))
 
     async def _handle_model_outage(self, context: TurnContext, outage: ModelUnavailableError) -> None:
-        """The message stays queued. The outage is told to the person once and journalled once, with its cause."""
+        """Report an outage of the model to the person and to the journal, once, with its cause. The message stays
+        queued."""
         run, journal_writes = context.run, list[Write]()
         if not run.has_reported_outage:
             why = "model_unfit" if outage.cause in NEEDS_ADMINISTRATOR else "model_down"
@@ -293,7 +295,8 @@ class TurnHandler:
         await self.run_recorder.checkpoint_run(context, f"down:{context.lease.token}", *journal_writes)
 
     async def give_up_message(self, item: LaneItem, message: Message) -> Sequence[Write]:
-        """A message that failed every time. A proposed card is still delivered; otherwise the person is told."""
+        """Give up a message that failed every time. A proposed card is still delivered; otherwise the person is
+        told."""
         run = await self.run_loader.load_run_of_message(message)
         if run is not None and run.status is RunStatus.PAUSED:
             return self.run_recorder.build_pause_writes(run)
@@ -301,7 +304,8 @@ class TurnHandler:
         return await self._end_given_up_run(run, text, delivery_result) if run else []
 
     async def give_up_resume(self, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
-        """The same after a button: the person is told what it changed, even if nothing else can be said."""
+        """Give up a run that failed every time after a button. The person is told what it changed, even if nothing else
+        can be said."""
         run = await self.run_loader.load_unfinished_run(resume.run)
         if run is None:
             return []
@@ -312,12 +316,12 @@ class TurnHandler:
         return await self._end_given_up_run(run, text, delivery_result)
 
     async def bury_message(self, message: Message) -> Sequence[Write]:
-        """Giving up failed every time, too: the run ends. Its person is told later, by a notice."""
+        """End the run of a message that could not even be given up. Its person is told later, by a notice."""
         run = await self.run_loader.load_run_of_message(message)
         return self.run_recorder.build_burial_writes(run) if run is not None and not run.ended_ms else []
 
     async def bury_resume(self, item: LaneItem, resume: ResumeRun) -> Sequence[Write]:
-        """The same after a button."""
+        """End a run that could not even be given up after a button, and tell its person by a notice."""
         run = await self.run_loader.load_unfinished_run(resume.run)
         if run is None:
             return []

@@ -1,4 +1,4 @@
-"""A run on its way through one process."""
+"""The context of a run in one process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.spec import Caller
 
 @dataclass(slots=True, kw_only=True)
 class TurnContext:
-    """One run on its way through this process."""
+    """One run in this process, with its lease, caller and conversation."""
 
     lease: Lease
     run: Run
@@ -21,11 +21,11 @@ class TurnContext:
 
     @property
     def is_other_run_waiting(self) -> bool:
-        """Another run of the same thread waits for a card. In a DM each message has a thread of its own."""
+        """Whether another run of the same thread waits for a card. In a DM each message has a thread of its own."""
         is_direct = self.run.message.place.direct
         return not is_direct and any(one.run != self.run.id for one in self.conversation.waiting)
 
     @property
     def is_redelivery(self) -> bool:
-        """Another process may have posted some of this already."""
+        """Whether another process may have posted some of this already."""
         return self.lease.item.is_redelivery

@@ -1,5 +1,5 @@
-"""Files between a message and the request that they belong to: which of them a run may put on a request, and what
-becomes of them with its card."""
+"""Files between a message and the request that they belong to: the files that a run may put on a request, and their
+fate with its card."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ REQUESTING = frozenset({START_PROCESS.name, RESUBMIT_REQUEST.name})
 
 
 def list_usable_files(run: Run, files: Sequence[WaitingFile]) -> tuple[AttachedFile, ...]:
-    """What the run's person has sent here and is neither on a request nor on the card of another run."""
+    """List the files that the run's person has sent here and that are neither on a request nor on the card of another
+    run."""
     return tuple(
         one.file
         for one in files
@@ -29,7 +30,6 @@ def list_usable_files(run: Run, files: Sequence[WaitingFile]) -> tuple[AttachedF
 
 
 def list_card_files(card: OpenCard) -> tuple[str, ...]:
-    """Ids of the files on a card."""
     form = card.proposal.args.get("form")
     if card.tool not in REQUESTING or not isinstance(form, dict):
         return ()
@@ -37,25 +37,25 @@ def list_card_files(card: OpenCard) -> tuple[str, ...]:
 
 
 def note_used_files(run: Run, status: CallStatus) -> None:
-    """The run's card has ended: what was on it is on a request now, or free again."""
+    """Mark the files of the run's card as used if the card succeeded; otherwise they are free again."""
     if run.requested_card is not None and status is CallStatus.SUCCEEDED:
         run.used_files = tuple(dict.fromkeys([*run.used_files, *list_card_files(run.requested_card)]))
 
 
 def build_hold_writes(keys: Keys, context: TurnContext) -> list[Write]:
-    """While a card waits, its files belong to it; what the run has used is gone."""
+    """Build the writes that reserve files for a waiting card, and remove the files that the run has used."""
     run = context.run
     held = list_card_files(run.requested_card) if run.requested_card else ()
     return _build_file_writes(keys, run, context.conversation.files, held)
 
 
 def build_release_writes(keys: Keys, run: Run, files: Sequence[WaitingFile]) -> list[Write]:
-    """The run has ended."""
+    """Build the writes that free the unused files of a run that has ended."""
     return _build_file_writes(keys, run, files, ())
 
 
 def list_left_files(context: TurnContext) -> list[AttachedFile]:
-    """What came with the run's message and is on no request."""
+    """List the files that came with the run's message and are on no request."""
     sent = {one.id for one in context.run.message.files}
     return [one for one in list_usable_files(context.run, context.conversation.files) if one.id in sent]
 

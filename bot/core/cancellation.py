@@ -1,4 +1,4 @@
-"""Cancels tasks reliably."""
+"""Reliable cancellation of tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StopEvent(asyncio.Event):
 
     @contextmanager
     def add_watcher(self, watcher: Callable[[], None]) -> Iterator[None]:
-        """Calls `watcher` when the event is set within the context, or at once if it is set already."""
+        """Call `watcher` when the event is set within the context, or at once if it is set already."""
         self._watchers.append(watcher)
         try:
             if self.is_set():
@@ -40,8 +40,8 @@ class StopEvent(asyncio.Event):
 
 @contextmanager
 def interrupt_work(stop: StopEvent, after_s: float) -> Iterator[None]:
-    """Cancels the work within when `stop` is set or after `after_s` seconds, and repeats that until it has taken effect
-    (see `cancel_and_wait`). Then raises WorkInterruptedError. A cancellation from outside passes through."""
+    """Cancel the work within when `stop` is set or after `after_s` seconds, and repeat that until it takes effect (see
+    `cancel_and_wait`). Raises WorkInterruptedError afterwards. A cancellation from outside passes through."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "the work is done in a task"
     earlier_cancellations, times = task.cancelling(), 0
@@ -76,7 +76,7 @@ def interrupt_work(stop: StopEvent, after_s: float) -> Iterator[None]:
 
 
 async def cancel_and_wait(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    """Cancels the tasks and waits until they have ended, several times if necessary: before Python 3.12,
+    """Cancel the tasks and wait until they have ended. The cancellation is repeated if necessary: before Python 3.12,
     `asyncio.wait_for`, with which redis-py sends, swallows a cancellation that arrives while it finishes."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:
@@ -86,7 +86,7 @@ async def cancel_and_wait(tasks: Sequence[asyncio.Future[Any]]) -> None:
 
 
 async def wait_or_cancel(work: asyncio.Task[None]) -> None:
-    """Waits for `work`. If cancelled meanwhile, ends `work` before the cancellation goes on."""
+    """Wait for `work`. If cancelled meanwhile, end `work` before the cancellation goes on."""
     try:
         await asyncio.wait({work})
     finally:

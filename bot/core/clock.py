@@ -1,7 +1,7 @@
 """The clock: one object, passed to everything that needs the time.
 
-It stamps and dates. Decisions between processes (leases, timers, deadlines of lanes) use the clock of Redis, in its
-scripts."""
+This clock stamps and dates. Decisions between processes (leases, timers, deadlines of lanes) use the clock of Redis, in
+its scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, tzinfo
 
 
 def to_ms(moment: datetime) -> int:
-    """Epoch ms."""
+    """Return a moment as epoch ms."""
     return int(moment.timestamp() * 1000)
 
 
@@ -21,25 +21,25 @@ def read_system_time() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """Two readings. They differ only where a test or an evaluation sets them apart."""
+    """Two readings of the time. Only a test or an evaluation makes them differ."""
 
     read_now: Callable[[], datetime] = read_system_time
-    """Aware UTC: the stamps of cards and runs, and the time they expire by."""
+    """Aware UTC, for the stamps of cards and runs and for their expiry."""
     read_today: Callable[[], datetime] = read_system_time
-    """Aware UTC: what *today* and *tomorrow* are counted from; also the stamps of requests."""
+    """Aware UTC, the basis of *today* and *tomorrow* and of the stamps of requests."""
 
     def now(self) -> datetime:
-        """Aware UTC."""
+        """The current time in aware UTC."""
         return self.read_now()
 
     def now_ms(self) -> int:
-        """Epoch ms."""
+        """The current time in epoch ms."""
         return to_ms(self.now())
 
     def today(self, zone: tzinfo | None = None) -> datetime:
-        """The day that people mean, with its time: in their zone, or aware UTC."""
+        """The day that people mean, with its time: in `zone`, or in aware UTC."""
         return self.read_today() if zone is None else self.read_today().astimezone(zone)
 
     def today_ms(self) -> int:
-        """Epoch ms."""
+        """The time of `today` in epoch ms."""
         return to_ms(self.today())

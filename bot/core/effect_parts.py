@@ -11,13 +11,13 @@ SHOWN_ORDER = (PartState.DONE, PartState.BEGUN, PartState.REFUSED, PartState.OPE
 
 
 def is_resumable(approval: Approval) -> bool:
-    """True for an effect with parts if it is known of each part whether it is done: then the rest can be done."""
+    """Whether an effect with parts can be resumed: for each part it is known whether it is done."""
     return bool(approval.parts) and PartState.BEGUN not in approval.parts.values()
 
 
 def list_parts(approval: Approval, language: str) -> dict[PartState, list[str]]:
-    """The parts that are done, unclear and not done, by the names on the card. Empty if there are no parts, or if all
-    are done; what has one part only is done or not as a whole."""
+    """List the parts that are done, unclear and not done, by the names on the card. Empty if no part exists or all are
+    done, and for an effect with one part only, which is done or not as a whole."""
     if len(approval.parts) == 1 or all(state is PartState.DONE for state in approval.parts.values()):
         return {}
     fields = (fact.value for fact in approval.proposal.fields)
@@ -31,7 +31,7 @@ def list_parts(approval: Approval, language: str) -> dict[PartState, list[str]]:
 
 
 def describe_effect_parts(approval: Approval, language: str) -> str:
-    """The same on one line; empty if there is nothing to say."""
+    """Describe the parts of the effect on one line; empty if `list_parts` is."""
     sentences = [
         translate(f"parts.{state.value}", language, names=translate("card.comma", language).join(people))
         for state, people in list_parts(approval, language).items()

@@ -1,26 +1,25 @@
 """The error tree.
 
 CountersignError
-├── SettingsError        a setting is missing or odd; the message says how to mend it
-├── NoInstallationError                no bot has ever kept anything where this command looks
-├── UnsafeStoreError           the Redis in use would lose data; the message says the way out
-├── StoreUnavailableError            Redis cannot be reached now
-│   ├── StoreRefusedError            it has answered, and does not take the call now
-│   ├── StoreUnconfirmedError        it has the write, but nothing else that it has to be on
-│   └── FilesUnavailableError        the store of files cannot be written or read now
-│       └── FilesUnreachableError        it cannot be reached at the moment, and is tried again
-├── UnreadableRecordError        what is stored cannot be read by any version
-├── LeaseLost            another process has taken the lane over; stop, write nothing
-├── ModelUnavailableError            the model cannot be reached now; the message stays queued
-├── ModelRejectedError         the model will not take this conversation
-├── ChatError           the chat platform refused a call
-│   ├── ChatUnavailableError         the chat platform cannot be reached now
-│   │   ├── ChatAccountError         it takes nothing from this installation until somebody mends it
-│   │   └── ChatBusyError         its rate takes no more of these calls now
-│   └── PlaceClosedError         it lets the bot say nothing in this place
-├── FileRefusedError    a file cannot be taken
-└── LocalStartError          a local stand-in could not start
-"""
+├── SettingsError               a setting is missing or invalid; the message says how to fix it
+├── NoInstallationError         no bot has ever stored anything where this command looks
+├── UnsafeStoreError            the Redis in use would lose data; the message says how to fix it
+├── StoreUnavailableError       Redis cannot be reached now
+│   ├── StoreRefusedError       Redis answered that it does not take the call now
+│   ├── StoreUnconfirmedError   Redis has the write; the replica or the disk has not confirmed it
+│   └── FilesUnavailableError   the store of files cannot be written or read now
+│       └── FilesUnreachableError   the store of files cannot be reached now; the call is tried again
+├── UnreadableRecordError       no version can read the stored record
+├── LeaseLost                   another process has taken the lane over; stop, write nothing
+├── ModelUnavailableError       the model cannot be reached now; the message stays queued
+├── ModelRejectedError          the model rejects this conversation
+├── ChatError                   the chat platform refused a call
+│   ├── ChatUnavailableError    the chat platform cannot be reached now
+│   │   ├── ChatAccountError    the platform accepts nothing until an administrator fixes the installation
+│   │   └── ChatBusyError       the platform's rate limit allows no more of these calls now
+│   └── PlaceClosedError        the platform does not let the bot post in this place
+├── FileRefusedError            a file cannot be accepted
+└── LocalStartError             a local stand-in could not start"""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from enum import StrEnum
 
 
 class CountersignError(Exception):
-    """Anything this program raises on purpose."""
+    """Base of all errors that this program raises on purpose."""
 
 
 class SettingsError(CountersignError):
@@ -48,13 +47,13 @@ class StoreUnavailableError(CountersignError):
 
 
 class StoreRefusedError(StoreUnavailableError):
-    """Redis has answered that it does not take the call now (no memory, no replica, a replica itself): for certain, it
-    has not begun it."""
+    """Redis answered that it does not take the call now (no memory, no replica, or a replica itself). Redis has
+    certainly not begun the call."""
 
 
 class StoreUnconfirmedError(StoreUnavailableError):
-    """Redis has the write, but the replica or the disk that has to have it, too, has not confirmed that in time. It may
-    be lost with the server."""
+    """Redis has the write, but the replica or the disk that must have it too has not confirmed it in time. The write
+    may be lost with the server."""
 
 
 class FilesUnavailableError(StoreUnavailableError):
@@ -62,11 +61,11 @@ class FilesUnavailableError(StoreUnavailableError):
 
 
 class FilesUnreachableError(FilesUnavailableError):
-    """The store of files cannot be reached at the moment, and is tried again."""
+    """The store of files cannot be reached at the moment; the call is tried again."""
 
 
 class UnreadableRecordError(CountersignError):
-    """What is stored is no record of any version that this one can read. Names its id."""
+    """The stored data is no record of any version that this one can read. The message names its id."""
 
 
 class LeaseLost(CountersignError):
@@ -74,7 +73,7 @@ class LeaseLost(CountersignError):
 
 
 class ModelFailureCause(StrEnum):
-    """Why a model did not answer."""
+    """The cause of a model's failure to answer."""
 
     UNREACHABLE = "unreachable"
     """No connection, or no readable answer."""
@@ -85,12 +84,12 @@ class ModelFailureCause(StrEnum):
     """The paid quota is used up: a retry does not help."""
     KEY = "key"
     ADDRESS = "address"
-    """There is nothing at the address."""
+    """Nothing is at the address."""
     UNKNOWN_MODEL = "unknown_model"
     CONTEXT = "context"
     """The conversation is longer than the model can read."""
     TOOLS = "tools"
-    """It refuses the schema of a tool."""
+    """The endpoint refuses the schema of a tool."""
     REQUEST = "request"
     """Any other request that the endpoint rejects."""
 
@@ -101,12 +100,12 @@ NEEDS_ADMINISTRATOR = frozenset(
         ModelFailureCause.TOOLS,
     }
 )
-"""Causes that do not pass by themselves."""
+"""Causes that only an administrator can end."""
 
 
 class ModelUnavailableError(CountersignError):
-    """The model cannot be reached now (network, 429, 5xx, time-out); the message stays queued. `wait_s`: how long the
-    endpoint asks us to wait (s); 0 if it does not say."""
+    """The model cannot be reached now (network, 429, 5xx, time-out); the message stays queued. `wait_s` is the waiting
+    time that the endpoint asks for, in seconds; 0 if it does not say."""
 
     def __init__(
         self, text: str = "", wait_s: float = 0.0, cause: ModelFailureCause = ModelFailureCause.UNREACHABLE
@@ -132,16 +131,16 @@ class ChatError(CountersignError):
 
 
 class ChatUnavailableError(ChatError):
-    """The chat platform cannot be reached now, or is overloaded: the post stays queued."""
+    """The chat platform cannot be reached now, or is overloaded; the post stays queued."""
 
 
 class ChatAccountError(ChatUnavailableError):
-    """The platform takes nothing from this installation until an administrator mends it: a token was revoked, the app
-    was removed. What was to be said stays queued, as in an outage."""
+    """The platform accepts nothing from this installation until an administrator fixes it, e.g. a token was revoked or
+    the app was removed. Unsent posts stay queued, as in an outage."""
 
 
 class ChatBusyError(ChatUnavailableError):
-    """The platform's rate takes no more of these calls now. `wait_ms`: when to ask again."""
+    """The platform's rate limit allows no more of these calls now. `wait_ms` is the time until the next try."""
 
     def __init__(self, wait_ms: int, method: str = "") -> None:
         super().__init__("ratelimited", method)
@@ -149,11 +148,11 @@ class ChatBusyError(ChatUnavailableError):
 
 
 class PlaceClosedError(ChatError):
-    """The platform lets the bot say nothing in this place; elsewhere it may."""
+    """The platform does not let the bot post in this place; elsewhere it may."""
 
 
 class FileRefusedError(CountersignError):
-    """A file cannot be taken. `reason` names the words for it: `file.<reason>`."""
+    """A file cannot be accepted. `reason` selects the sentence `file.<reason>`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""The lease that the running task works for. Asserted right before every action that no fencing token guards."""
+"""The lease that the running task works for. Code asserts it right before every action that no fencing token guards."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tools.spec import ToolError
 
 class HeldLease(Protocol):
     async def assert_held(self) -> None:
-        """Asserts that the lane is still ours. Raises LeaseLost, StoreUnavailableError."""
+        """Assert that the lane is still ours. Raises LeaseLost, StoreUnavailableError."""
 
 
 _HELD: ContextVar[HeldLease | None] = ContextVar("held_lease", default=None)
 
 
 def bind_lease(lease: HeldLease) -> None:
-    """From now on, this task and the tasks it starts work for this lease."""
+    """Let this task, and the tasks it starts from now on, work for this lease."""
     _HELD.set(lease)
 
 
@@ -28,7 +28,7 @@ def get_held_lease() -> HeldLease | None:
 
 
 async def assert_lease_held() -> None:
-    """Asserts that the lane of this task is still ours. Always true outside of any lane. Raises LeaseLost,
+    """Assert that the lane of this task is still ours; do nothing outside of any lane. Raises LeaseLost,
     StoreUnavailableError."""
     lease = _HELD.get()
     if lease is not None:
@@ -36,8 +36,8 @@ async def assert_lease_held() -> None:
 
 
 async def assert_may_send() -> None:
-    """The same, for a tool that is about to send what cannot be taken back. Raises LeaseLost; ToolError if the store
-    cannot be asked."""
+    """Assert that the lane is still ours, for a tool about to send what cannot be taken back. Raises LeaseLost;
+    ToolError if the store cannot be asked."""
     try:
         await assert_lease_held()
     except StoreUnavailableError:

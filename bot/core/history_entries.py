@@ -15,14 +15,14 @@ _NARROW = re.compile("[\u0000-\u2e7f]+")
 
 
 def estimate_tokens(text: str) -> int:
-    """A rough token count: one per character in scripts without spaces between words (CJK, kana, Hangul, emoji), one
-    per four characters in any other. At least 1."""
+    """Estimate the tokens of a text: one per character in scripts without spaces between words (CJK, kana, Hangul,
+    emoji), one per four characters in any other. At least 1."""
     wide = len(_NARROW.sub("", text))
     return max(1, wide + math.ceil((len(text) - wide) / 4))
 
 
 class EntryKind(StrEnum):
-    """What an entry is about."""
+    """The kinds of a history entry."""
 
     SAID = ""
     """A message of a person or the bot."""
@@ -34,20 +34,20 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call of an earlier run, in no particular reply format: each model reads it in its own."""
+    """A call of an earlier run, independent of reply formats: each model reads it in its own format."""
 
     uid: str
     tool: str
     args: dict[str, Any]
     reason: str
     status: str
-    """How it ended, as in `bot.core.run_state.CallStatus`."""
+    """The status at its end, as in `bot.core.run_state.CallStatus`."""
     result: str
     """The beginning of the result, as the model read it."""
 
     @property
     def row(self) -> tuple[str, str, dict[str, Any], str, str, str]:
-        """As stored."""
+        """The call as it is stored."""
         return (self.uid, self.tool, self.args, self.reason, self.status, self.result)
 
 
@@ -56,13 +56,13 @@ class HistoryEntry:
     """One message in a conversation's history."""
 
     message: str
-    """What a model reads, as JSON with `role` first. Kept as it is sent, so no turn has to parse and format it
+    """The text for the model, as JSON with `role` first. Kept as it is sent, so no turn has to parse and format it
     again."""
     run: str = ""
     shown_text: str | None = None
-    """What people read instead: their own words; nothing where a card waits."""
+    """The text that people read instead: their own words, or nothing where a card waits."""
     at_ms: int = 0
-    """When it was added (epoch ms)."""
+    """Time of its addition (epoch ms)."""
     kind: EntryKind = EntryKind.SAID
 
     @classmethod
@@ -78,22 +78,22 @@ class HistoryEntry:
 
     @property
     def is_answer(self) -> bool:
-        """True for a message of the bot."""
+        """Whether the entry is a message of the bot."""
         return self.message.startswith(_ANSWER)
 
     @property
     def is_visible(self) -> bool:
-        """True if people see it. They do not see calls."""
+        """Whether people see the entry. Calls stay hidden."""
         return self.kind is not EntryKind.CALLS or self.shown_text is not None
 
     @property
     def visible_text(self) -> str:
-        """What people read."""
+        """The text that people read."""
         return self.content if self.shown_text is None else self.shown_text
 
     @property
     def content(self) -> str:
-        """What a model reads."""
+        """The text that a model reads."""
         return str(json.loads(self.message)["content"])
 
 
@@ -115,10 +115,10 @@ class PausedRun:
     person: str = ""
     """Id of the run's person; empty in a record of an earlier version."""
     made_ms: int = 0
-    """When its card was made (epoch ms); 0 in a record of an earlier version."""
+    """Time at which its card was made (epoch ms); 0 in a record of an earlier version."""
     text: str = ""
-    """The card in one line; empty where the conversation may not know it."""
+    """The card in one line; empty if the conversation may not know it."""
 
     def is_of(self, person: str, *, direct: bool) -> bool:
-        """True if this person waits for it. `direct`: in a DM, where nobody else does."""
+        """Whether this person waits for the run. `direct`: in a DM, where nobody else does."""
         return self.person == person if self.person else direct

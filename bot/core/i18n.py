@@ -1,8 +1,7 @@
-"""Every sentence a person reads, in zh and en, by key.
+"""All sentences that people read, in zh and en, by key.
 
-The sentences stand in `words/*.toml`, one table a topic: `[cards] open = {zh = "…", en = "…"}` is the key
-`cards.open`. A missing key or a missing parameter is a programming error and raises `KeyError`.
-"""
+The sentences are in `words/*.toml`, one table per topic: `[cards] open = {zh = "…", en = "…"}` is the key `cards.open`.
+A missing key or a missing parameter is a programming error and raises `KeyError`."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ LANGUAGES = ("zh", "en")
 
 @cache
 def load_sentences() -> Mapping[str, Mapping[str, str]]:
-    """key → {"zh": …, "en": …}, read once."""
+    """Load key → {"zh": …, "en": …}, once."""
     sentences: dict[str, Mapping[str, str]] = {}
     for file in sorted(resources.files("bot.core").joinpath("words").iterdir(), key=lambda f: f.name):
         if file.name.endswith(".toml"):
@@ -31,15 +30,15 @@ def load_sentences() -> Mapping[str, Mapping[str, str]]:
 
 
 def translate(key: str, language: str, /, **params: object) -> str:
-    """The sentence `key` in `language`, with its `{placeholders}` filled in."""
+    """Return the sentence `key` in `language`, with its `{placeholders}` filled in."""
     return "".join(map(str, translate_pieces(key, language, **params)))
 
 
 def translate_pieces(key: str, language: str, /, **params: object) -> tuple[object, ...]:
-    """The same in pieces: values that have no words, such as a point in time, stay as they are.
+    """Translate into pieces: values without words, such as a point in time, stay as they are.
 
-    A sentence may have a form for one of something, `en_one`, which counts by its parameter `n`. In Chinese a space
-    between a value and the words beside it stands only where one of them is not Chinese."""
+    A sentence may have a singular form, `en_one`, which counts by its parameter `n`. In Chinese, a space between a
+    value and the words beside it stays only if one of them is not Chinese."""
     is_one = str(params.get("n")) == "1" and f"{language}_one" in load_sentences()[key]
     pieces, is_chinese = list[object](), language == "zh"
     for words, name in _split_sentence(key, f"{language}_one" if is_one else language):
@@ -55,7 +54,7 @@ def translate_pieces(key: str, language: str, /, **params: object) -> tuple[obje
 
 @cache
 def _split_sentence(key: str, form: str) -> tuple[tuple[str, str | None], ...]:
-    """(words, name of the parameter after them) of a sentence."""
+    """Split a sentence into (words, name of the parameter after them)."""
     return tuple((words, name) for words, name, _, _ in Formatter().parse(load_sentences()[key][form]))
 
 
@@ -65,7 +64,7 @@ def _render_piece(value: object, language: str) -> object:
 
 
 def _append_piece(pieces: list[object], piece: object) -> None:
-    """Words next to each other are one piece."""
+    """Append a piece; words next to each other become one piece."""
     if pieces and isinstance(pieces[-1], str) and isinstance(piece, str):
         pieces[-1] += piece
     elif piece != "":
@@ -77,21 +76,21 @@ def _ends_in_chinese(pieces: list[object]) -> bool:
 
 
 def _remove_space(pieces: list[object]) -> None:
-    """The last one, after a Chinese word."""
+    """Remove the space at the end of the pieces if a Chinese word precedes it."""
     words = pieces[-1] if pieces else ""
     if isinstance(words, str) and _is_chinese(words[-2:-1]):
         pieces[-1] = words[:-1]
 
 
 def _is_chinese(sign: str) -> bool:
-    """A Chinese character or a full-width sign."""
+    """Whether this is a Chinese character or a full-width sign."""
     return bool(sign) and any(
         first <= sign <= last for first, last in (("\u3000", "\u303f"), ("\u4e00", "\u9fff"), ("\uff00", "\uffef"))
     )
 
 
 def render_value(value: object, language: str) -> str:
-    """A value as this reader sees it: words in their language, a note as a sentence, persons by name, anything else as
+    """Render a value for this reader: words in their language, a note as a sentence, persons by name, anything else as
     text."""
     if isinstance(value, Identities):
         return render_value(value.text or _join_identity_names(value, language), language)
@@ -107,7 +106,7 @@ def _join_identity_names(identities: Identities, language: str) -> str:
 
 
 def render_receipt_line(receipt_line: ReceiptLine, language: str) -> str:
-    """A change, after its decider if the effect names one. Effects of the version before name none."""
+    """Render a change, after its decider if the effect names one. Effects of the previous version name none."""
     by, changed = receipt_line.text.params.get("by"), render_value(receipt_line.text, language)
     return translate("receipt.by", language, by=by, changed=changed) if by else changed
 
@@ -119,17 +118,17 @@ def detect_terminal_language() -> str:
 
 
 def format_amount(amount: Decimal) -> str:
-    """An amount without an exponent and without trailing zeros: `0.0123`."""
+    """Format an amount without an exponent and without trailing zeros: `0.0123`."""
     text = f"{amount:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def shorten_text(text: str, most: int) -> str:
-    """The text on one line, at most `most` characters long."""
+    """Return the text on one line, at most `most` characters long."""
     flat = " ".join(text.split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
 def translate_label(name: str | Mapping[str, str], language: str) -> str:
-    """A label: words from a process file, or the sentence `label.<name>`."""
+    """Translate a label: words from a process file, or the sentence `label.<name>`."""
     return name[language] if isinstance(name, Mapping) else translate(f"label.{name}", language)

@@ -1,7 +1,7 @@
-"""Structured logs on one stream: JSON for machines, colours on a terminal, secrets never.
+"""Structured logs on one stream: JSON for machines, colours on a terminal, never a secret.
 
-Everything, ours and the libraries', goes through the standard `logging` and is redacted on output, so no logger can
-forget it. Context (run, conversation, person) is bound once and appears on every line."""
+All logs, ours and the libraries', go through the standard `logging` and are redacted on output, so no logger can forget
+it. Context (run, conversation, person) is bound once and appears on every line."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ LIBRARY_LEVELS = {
     "slack_sdk": logging.INFO,
     "slack_bolt": logging.INFO,
 }
-"""Libraries that log every request at INFO, whole payloads at DEBUG, or every failed export of spans (which
-`bot.tracing.sending` reports once), with the lowest level that is written."""
+"""The lowest level that is written, by library. These libraries log every request at INFO, whole payloads at DEBUG, or
+every failed export of spans (which `bot.tracing.sending` reports once)."""
 
 
 def bind_context(**context: object) -> None:
-    """Adds context (run, conversation, person …) to every line of this task from now on."""
+    """Add context (run, conversation, person …) to every line of this task from now on."""
     structlog.contextvars.bind_contextvars(**context)
 
 
 def clear_context() -> None:
-    """Clears this task's context."""
+    """Clear this task's context."""
     structlog.contextvars.clear_contextvars()
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """A logger: `get_logger(__name__).info("claimed", lane=lane)`."""
+    """Return a logger, for use like `get_logger(__name__).info("claimed", lane=lane)`."""
     logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
     return logger
 
 
 def redact_value(value: object) -> object:
-    """A value with every text in it redacted, before a renderer adds escapes and colours."""
+    """Redact every text in a value, before a renderer adds escapes and colours."""
     if isinstance(value, str):
         return redact_text(value)
     if isinstance(value, Mapping):
@@ -60,20 +60,21 @@ def redact_value(value: object) -> object:
 
 
 def is_fit_to_write(record: logging.LogRecord) -> bool:
-    """False for what a library says below INFO, whatever level its loggers give themselves (Bolt's do): that is whole
-    payloads, with what people wrote in them."""
+    """Whether a record may be written: not a library's record below INFO, whatever level its loggers set (Bolt's do).
+    Such records hold whole payloads with what people wrote."""
     return record.levelno >= logging.INFO or record.name.partition(".")[0] in _OURS
 
 
 class RedactingFormatter(structlog.stdlib.ProcessorFormatter):
-    """Renders a line and redacts it again: objects and tracebacks may print secrets."""
+    """A formatter that redacts each rendered line again, because objects and tracebacks may print secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redact_text(super().format(record))
 
 
 def configure_logging(level: str = "INFO", json: bool | None = None, stream: TextIO | None = None) -> None:
-    """Sends every logger to `stream` (standard output). `json` None: JSON unless the stream is a terminal."""
+    """Send every logger to `stream` (standard output). If `json` is None, lines are JSON unless the stream is a
+    terminal."""
     target = stream or sys.stdout
     handler = logging.StreamHandler(target)
     handler.setFormatter(_build_formatter(json if json is not None else not target.isatty()))

@@ -1,8 +1,9 @@
-"""What a file is, by its bytes: its name and what others say of it prove nothing.
+"""The media type of a file, from its bytes: its name and what others say of it prove nothing.
 
-A file is sent on to those who decide, so it must do nothing to whoever opens it. Documents are judged by what programs
-go by: an office document by its content types and the links of all its parts, a PDF by the names of its actions. Each
-is on a list of what is known to be harmless, or the document is refused."""
+A file is sent on to deciders, so it must do no harm when opened. Documents are judged by what programs go by: an office
+document by its content types and the links of all its parts, a PDF by the names of its actions. An office document
+passes only if all of these are on a list of harmless ones. A PDF passes only if it names no action that is known to be
+harmful."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ WEBP, HEIC, TIFF, OFD = "image/webp", "image/heic", "image/tiff", "application/o
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 DOCX, XLSX = f"{_OFFICE}wordprocessingml.document", f"{_OFFICE}spreadsheetml.sheet"
 PICTURES = frozenset({PNG, JPEG, GIF, WEBP})
-"""Those that models see."""
+"""The pictures that models see."""
 ENDINGS = {
     PDF: ("pdf",),
     PNG: ("png",),
@@ -38,7 +39,7 @@ ENDINGS = {
     DOCX: ("docx",),
     XLSX: ("xlsx",),
 }
-"""How names of such files end. The first is given to a name that ends otherwise."""
+"""Media type → endings of such files' names. A name with another ending gets the first one."""
 _HEADS = (
     (b"\x89PNG\r\n\x1a\n", PNG),
     (b"\xff\xd8\xff", JPEG),
@@ -50,15 +51,15 @@ _HEADS = (
 _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 _OLD_OFFICE, _ENCRYPTED = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "EncryptedPackage".encode("utf-16-le")
 MAX_ENTRIES = 5_000
-"""Most entries of an archive."""
+"""Most entries in an archive."""
 MAX_UNPACKED = 300_000_000
-"""Most bytes that the entries of an archive say they unpack to."""
+"""Most bytes that the entries of an archive claim to unpack to."""
 MAX_JUDGED = 5_000_000
-"""Most bytes of content types and links in a document."""
+"""Most bytes of content types and links in an office document."""
 MAX_OBJECTS = 50_000_000
-"""Most bytes of a PDF's compressed objects."""
+"""Most bytes of a PDF's unpacked compressed objects."""
 MAX_ATTACHED = 10
-"""Most references to files in a PDF, most files, and most versions of one."""
+"""Most references to files in a PDF, most files, and most versions of one file."""
 _OFD_ENDINGS = re.compile("|xml|xbrl|xsd|txt|png|jpe?g|bmp|gif|tiff?|jb2|jbig2|gbig2|tt[fc]|otf|dat|esl")
 _TYPES = re.compile(
     r"(?:application|text)/xml|image/[\w.+-]+|application/vnd\.openxmlformats-[\w.-]+\+xml"
@@ -96,8 +97,8 @@ _REFERENCE = re.compile(rb"(?<!\d)0*(\d{1,10})\s+\d{1,5}\s+R")
 
 
 def judge_file(content: bytes) -> str:
-    """The media type of a picture or a document. Raises FileRefusedError for anything else (programs, archives, web
-    pages, pictures that are programs: SVG), and for a document that would act, is locked, or is built oddly."""
+    """Return the media type of a picture or a document. Raises FileRefusedError for anything else (programs, archives,
+    web pages, pictures that are programs: SVG), and for a document that is active, locked or built oddly."""
     for head, media in _HEADS:
         if content.startswith(head):
             return media
@@ -114,7 +115,7 @@ def judge_file(content: bytes) -> str:
 
 
 def fit_file_name(name: str, media: str) -> str:
-    """The name with an ending that fits what the file is: programs are started by their endings."""
+    """Return the name with an ending that fits the media type, because programs are started by their endings."""
     name = name.rstrip(". ")
     stem, _, ending = name.rpartition(".")
     if ending.lower() not in ENDINGS[media] and _ENDING.fullmatch(ending):
@@ -126,7 +127,7 @@ def fit_file_name(name: str, media: str) -> str:
 
 
 def _judge_archive(content: bytes) -> str:
-    """An e-invoice (OFD), or a document of an office program."""
+    """Judge an archive: an e-invoice (OFD), or a document of an office program."""
     if content[-22:-18] != b"PK\x05\x06" or struct.unpack_from("<H", content, len(content) - 12)[0] > MAX_ENTRIES:
         raise FileRefusedError("broken")
     try:
@@ -180,7 +181,7 @@ def _judge_office_parts(archive: zipfile.ZipFile, parts: dict[str, zipfile.ZipIn
 
 
 def _judge_links(archive: zipfile.ZipFile, part: zipfile.ZipInfo, *, is_root: bool) -> Iterator[str]:
-    """Yields the main part of a document."""
+    """Check the links of a part, and yield the main part of the document."""
     for row in _read_rows(archive, part):
         kind, target = row.get("Type", "").rpartition("/")[2].lower(), row.get("Target", "")
         is_inside = row.get("TargetMode", "Internal") == "Internal"
@@ -202,7 +203,7 @@ def _get_ending(name: str) -> str:
 
 
 def _judge_pdf(content: bytes) -> None:
-    """Looks at all bytes, not at what a reader would find: an object that is only hidden is seen."""
+    """Judge all bytes, not only what a reader would find, so that hidden objects are seen too."""
     texts = [_unescape_names(one) for one in (content, *_unpack_objects(content))]
     if any(_ACTIONS.search(text) for text in texts):
         raise FileRefusedError("active")
@@ -217,12 +218,13 @@ def _judge_pdf(content: bytes) -> None:
 
 
 def _unescape_names(text: bytes) -> bytes:
-    """A name may be written with the codes of its characters: `/L#61unch`."""
+    """Decode names written with the codes of their characters: `/L#61unch`."""
     return _ESCAPE.sub(lambda code: bytes([int(code[1], 16)]), text)
 
 
 def _unpack_objects(content: bytes) -> Iterator[bytes]:
-    """The objects that are compressed together. They must be deflated once, and nothing else."""
+    """Unpack the objects that are compressed together. Raises FileRefusedError unless they are deflated once, with no
+    other filter."""
     before, room = 0, MAX_OBJECTS
     ends = chain((one.span() for one in _STREAM.finditer(content)), [(len(content), 0)])
     for (end, start), (following, _) in pairwise(ends):
@@ -242,7 +244,7 @@ def _unpack_objects(content: bytes) -> Iterator[bytes]:
 
 
 def _is_xml(content: bytes, number: bytes) -> bool:
-    """Whether a file in a PDF is the data of an e-invoice, in every version of it that is there."""
+    """Whether a file in a PDF is the data of an e-invoice, in every version of it in the PDF."""
     versions = (one for one in _OBJECT.finditer(content) if one[1] == number)
     starts = [_STREAM.search(content, one.end()) for one in islice(versions, MAX_ATTACHED + 1)]
     return 0 < len(starts) <= MAX_ATTACHED and all(

@@ -1,8 +1,8 @@
-"""What a process counts of itself, in the words of Prometheus. `bot.app.health` serves it.
+"""The metrics of a process, for Prometheus. `bot.app.health` serves them.
 
-Each thing that is done has one histogram: how often, how it ended (`outcome`), how long it took. Labels have few
-values, all of them ours: kinds of work, names of scripts, of Slack's methods, of the models in the settings, of our
-tools. No label ever holds a person, a place, a request or a text."""
+Each kind of action has one histogram: how often, how it ended (`outcome`), how long it took. Labels have few values,
+all of them ours: kinds of work, names of scripts, of Slack's methods, of the models in the settings, of our tools. No
+label ever holds a person, a place, a request or a text."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from prometheus_client.process_collector import ProcessCollector
 
 PREFIX = "countersign"
 QUICK_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 3, 10)
-"""Bounds for what takes milliseconds. Three seconds are what Slack waits for."""
+"""Bounds (s) for actions that take milliseconds. Slack waits for three seconds."""
 SLOW_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 180)
-"""Bounds for what asks somebody outside."""
+"""Bounds (s) for requests to other systems."""
 LONG_S = (1, 5, 15, 60, 300, 3_600, 86_400)
-"""Bounds for what may wait for people."""
+"""Bounds (s) for actions that may wait for people."""
 
 OTHER = "other"
-"""The label for whatever is not one of a known few."""
+"""The label for any value outside a known few."""
 
 REGISTRY = CollectorRegistry()
-"""Of this process. Two bots in one process, which only tests have, count together."""
+"""The registry of this process. Two bots in one process, which only tests have, count together."""
 ProcessCollector(registry=REGISTRY)
 PlatformCollector(registry=REGISTRY)
 
@@ -44,7 +44,7 @@ def _build_gauge(name: str, text: str, *labels: str) -> Gauge:
     return Gauge(name, text, labels, namespace=PREFIX, registry=REGISTRY)
 
 
-# What comes in, and what waits
+# Input and waiting work
 
 ACKNOWLEDGEMENTS = _build_histogram(
     "acknowledgement_seconds",
@@ -78,9 +78,9 @@ LEASE_LOSSES = _build_counter("lease_losses", "Lanes that this process has lost 
 DEAD_LETTERS = _build_counter("items_given_up", "Items that were given up after their tries.", "kind")
 DEAD_LETTERS_KEPT = _build_gauge("dead_letters", "Dead letters that nobody has put back.")
 
-ACCEPTED_ITEMS.labels("full")  # at zero: the first one is an increase
+ACCEPTED_ITEMS.labels("full")  # starts at zero, so that the first one is an increase
 
-# What the bot does
+# The bot's work
 
 RUNS = _build_histogram(
     "run_seconds",
@@ -103,7 +103,7 @@ EFFECTS = _build_counter("effects", "Effects that have ended: done, failed or un
 EFFECT_TIMES = _build_histogram("effect_seconds", "Running an effect, by tool.", ("tool",), SLOW_S)
 MAILS = _build_histogram("mail_seconds", "Mails: sent, or why not; unknown if nobody can say.", ("outcome",), SLOW_S)
 
-# What it needs
+# The systems it depends on
 
 REDIS_SCRIPTS = _build_histogram(
     "redis_script_seconds", "Calls of the queue's scripts: ok or failed.", ("script", "outcome"), QUICK_S
@@ -125,14 +125,15 @@ INFO = _build_gauge("info", "Always 1; the label tells the version.", "version")
 
 @dataclass(slots=True)
 class Outcome:
-    """How what is being timed ends."""
+    """The outcome of a timed action."""
 
     name: str
 
 
 @contextmanager
 def time_outcome(histogram: Histogram, *, outcome: str = "ok", **labels: str) -> Iterator[Outcome]:
-    """Times what is in the context, under the outcome that it is given there. What raises without one has failed."""
+    """Time the work in the context, under the outcome set there. An exception counts as failed if no outcome was
+    set."""
     began, ended = time.perf_counter(), Outcome(outcome)
     try:
         yield ended

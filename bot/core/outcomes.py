@@ -1,5 +1,5 @@
-"""The words of a closed card: its outcome, who decided and when; the result; and its subject as a statement. Nothing
-here reads like an open question."""
+"""The words of a closed card: its outcome, its decider and time, its result, and its subject as a statement. None of
+them reads like an open question."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tools.people.names import format_stand_in
 from tools.spec import Person, Proposal, TextRef
 
 SAID_BY_FIRST_LINE = frozenset({"effect.approved", "effect.rejected", "effect.resubmitted"})
-"""Results that the outcome of a card says already."""
+"""Results that the outcome line of a card says already."""
 Names = Mapping[str, dict[str, str]]
 """Person id → names by language."""
 
 
 def describe_outcome(approval: Approval, reader: Person, names: Names, *, is_shared: bool = True) -> str:
-    """The outcome of a card and who decided it, in one line. `is_shared`: others read it too, or a model does;
+    """Describe the outcome of a card and its decider in one line. `is_shared`: other people or a model read it too;
     otherwise its reader is *you*."""
     language = reader.language
     if not is_shared and approval.decided_by == reader.id:
@@ -36,30 +36,31 @@ def describe_outcome(approval: Approval, reader: Person, names: Names, *, is_sha
 
 
 def _capitalize_start(sentence: str) -> str:
-    """A name keeps its own way of beginning; *you* begins a sentence with a capital."""
+    """Capitalize *you* at the start of a sentence; a name stays as it is."""
     return sentence[:1].upper() + sentence[1:] if sentence.startswith("you ") else sentence
 
 
 def describe_dated_outcome(approval: Approval, reader: Person, names: Names) -> str:
-    """The same for its reader alone, and when it was."""
+    """Describe the outcome and its time, for its reader alone."""
     at = format_local_time(approval.decided_ms, reader)
     outcome = describe_outcome(approval, reader, names, is_shared=False)
     return translate("card.dated", reader.language, outcome=outcome, at=at)
 
 
 def get_names(names: Names, person: str) -> dict[str, str]:
-    """What readers call a person; the id of somebody whose names are not there."""
+    """Return the names of a person by language; their id where no names are known."""
     return names.get(person, {language: person for language in LANGUAGES})
 
 
 def _choose_ending_key(approval: Approval) -> str:
-    """How a card ended without a decision: why it was cancelled, or how its subject ended elsewhere."""
+    """Choose the sentence for a card that ended without a decision: why it was cancelled, or how its subject ended
+    elsewhere."""
     key = f"outcome.{approval.state.value}_{approval.choice}"
     return key if key in load_sentences() else f"outcome.{approval.state.value}"
 
 
 def _choose_decision_key(approval: Approval) -> str:
-    """What was done. Until it is done: which button was pressed."""
+    """Choose the sentence for what was done, or for the pressed button until it is done."""
     if approval.effect in (EffectState.FAILED, EffectState.UNKNOWN):
         return f"outcome.{approval.effect.value}"
     revoked = "_revoke" if approval.proposal.title.key == "title.revoke" else ""
@@ -68,7 +69,7 @@ def _choose_decision_key(approval: Approval) -> str:
 
 
 def describe_consequence(approval: Approval, language: str) -> str:
-    """The result, and the opinion given with the decision, one line each."""
+    """Describe the result and the opinion given with the decision, one line each."""
     if approval.state is ApprovalState.DECIDED:
         removal_note = (
             [translate("card.removed", language, n=approval.removed_characters)] if approval.removed_characters else []
@@ -109,14 +110,14 @@ def _describe_effect_result(approval: Approval, language: str) -> str:
 
 
 def _describe_opinion(approval: Approval, language: str) -> list[str]:
-    """On one line: a person's text never begins a line of ours."""
+    """Describe the opinion on one line, so that a person's text never begins a line of ours."""
     opinion = " ".join(approval.form.get("opinion", "").split())
     return [translate("card.opinion", language, opinion=opinion)] if opinion else []
 
 
 def describe_matter(proposal: Proposal, reader: Person) -> str:
-    """The subject of a card as a statement: *leave request L-0001 of 张三*. Cards of tools without such a sentence keep
-    their title."""
+    """Describe the subject of a card as a statement: *leave request L-0001 of 张三*. Cards of tools without such a
+    sentence keep their title."""
     title = proposal.get_title_for(reader.id)
     key = title.key.replace("title.", "matter.", 1)
     known = TextRef(key=key, params=title.params) if key in load_sentences() else title
@@ -124,5 +125,5 @@ def describe_matter(proposal: Proposal, reader: Person) -> str:
 
 
 def format_local_time(ms: int, reader: Person) -> str:
-    """A time in this reader's time zone."""
+    """Format a time in this reader's time zone."""
     return datetime.fromtimestamp(ms / 1000, UTC).astimezone(ZoneInfo(reader.timezone)).strftime("%Y-%m-%d %H:%M")

@@ -18,7 +18,7 @@ MASK = "***"
 
 
 def redact_personal_numbers(text: str) -> str:
-    """The text with these numbers masked."""
+    """Mask these numbers in a text."""
     text = _IDENTITY.sub(lambda one: MASK if is_identity_number(one[0]) else one[0], text)
     text = _CARD.sub(lambda one: MASK if is_card_number(one[0]) else one[0], text)
     text = _ACCOUNT.sub(lambda one: MASK if is_account_number(one[0]) else one[0], text)
@@ -28,19 +28,19 @@ def redact_personal_numbers(text: str) -> str:
 
 
 def is_identity_number(number: str) -> bool:
-    """A Chinese resident identity number (GB 11643): its last character is computed from the others."""
+    """Whether this is a Chinese resident identity number (GB 11643): its last character is computed from the others."""
     total = sum(int(digit) * weight for digit, weight in zip(number[:17], _WEIGHTS, strict=True))
     return _CHECKS[total % 11] == number[17].upper() and "01" <= number[10:12] <= "12"
 
 
 def is_card_number(number: str) -> bool:
-    """A card number of 13 to 19 digits (ISO/IEC 7812, Luhn)."""
+    """Whether this is a card number of 13 to 19 digits (ISO/IEC 7812, Luhn)."""
     digits = [int(sign) for sign in reversed(number) if sign.isdecimal()]
     doubled = [sum(divmod(2 * one, 10)) if place % 2 else one for place, one in enumerate(digits)]
     return 13 <= len(digits) <= 19 and sum(doubled) % 10 == 0
 
 
 def is_account_number(number: str) -> bool:
-    """An IBAN (ISO 13616): it leaves the remainder 1 when divided by 97."""
+    """Whether this is an IBAN (ISO 13616): it leaves the remainder 1 when divided by 97."""
     plain = number.replace(" ", "")
     return 15 <= len(plain) <= 34 and int("".join(str(int(sign, 36)) for sign in plain[4:] + plain[:4])) % 97 == 1

@@ -1,6 +1,7 @@
 """The records kept between two events: runs with their calls, and approvals.
 
-Both live in Redis only. Unknown fields are rejected, so a record of another version is noticed and never misread."""
+Both are stored in Redis only. Unknown fields are rejected, so a record of another version is noticed and never
+misread."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ _UNKNOWN = frozenset({"union_tag_invalid", "extra_forbidden", "enum", "literal_e
 """pydantic's error types for a kind, a field or a value that this version does not know. Any other error (no JSON, no
 kind, a missing field) means that no version can read the item."""
 SHOWN_SEAL = 12
-"""Characters of a seal that a button carries."""
+"""Number of the seal's characters that a button carries."""
 
 
 def compute_seal(tool: str, proposal: Proposal) -> str:
-    """What an approval is bound to: the arguments, what each button adds, and who may press."""
+    """Compute the seal, which binds an approval to its arguments, what each button adds, and who may press."""
     fixed = {choice.name: choice.fixed_args for choice in proposal.choices if choice.executes}
     return fingerprint_call(
         tool,
@@ -38,20 +39,20 @@ class RunStatus(StrEnum):
     DONE = "done"
     STOPPED = "stopped"
     CANCELLED = "cancelled"
-    """Its person cancelled its card in chat: it says nothing more."""
+    """Its person cancelled its card in chat; the run posts nothing more."""
 
 
 class RunResult(FrozenModel):
-    """How a run ends: the text to post, and the reason if it stopped."""
+    """The end of a run: the text to post, and the reason if it stopped."""
 
     text: str
     stop_reason: str = ""
     endpoint_error: str = ""
-    """The error of the model's endpoint if that refused; for administrators."""
+    """The error of the model's endpoint if the endpoint refused; for administrators."""
     unverified: tuple[str, ...] = ()
     """The parts of the text that nothing supports, word for word."""
     overclaims: bool = False
-    """Of earlier versions, which read it."""
+    """Written by earlier versions, which read it; this version does not."""
 
 
 class ApprovalWaiter(FrozenModel):
@@ -73,7 +74,7 @@ class ApprovalState(StrEnum):
     CANCELLED = "cancelled"
     EXPIRED = "expired"
     CLOSED = "closed"
-    """Its subject ended elsewhere."""
+    """The subject of the card ended elsewhere."""
 
 
 class EffectState(StrEnum):
@@ -95,14 +96,15 @@ class OpenCard(StoredModel):
     caller: str
     """Person id of the requester; empty for the engine."""
     place: Place | None
-    """Where the card goes; None: to each decider's DM."""
+    """The place of the card; None for each decider's DM."""
     waiter: ApprovalWaiter | None = None
     follow_up: TextRef | None = None
-    """Posted under the card once it is there (*X asks you to decide soon*). May name the card: `{title}`."""
+    """A text posted under the card once the card is there (*X asks you to decide soon*). The text may name the card:
+    `{title}`."""
 
 
 class CardSummary(FrozenModel):
-    """A card in one line, as it was proposed: what a model reads about it while it waits."""
+    """A card in one line, as it was proposed, for the model to read while the card waits."""
 
     text: str
     made_ms: int
@@ -115,13 +117,13 @@ class Run(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     v: Literal[1] = 1
-    """As in `tools.spec.StoredModel`."""
+    """See `tools.spec.StoredModel`."""
     id: str
     message: Message
     language: str
     created_ms: int
     ended_ms: int = 0
-    """Epoch ms; 0 until it has ended."""
+    """Epoch ms; 0 until the run has ended."""
     status: RunStatus = RunStatus.RUNNING
     state: RunState = RunState()
     receipt_lines: list[ReceiptLine] = []
@@ -130,41 +132,41 @@ class Run(BaseModel):
     step_uids: list[str] = []
     """Uids of the calls of the step lines; fewer than lines in a record of an earlier version."""
     candidates: tuple[str, ...] = ()
-    """Ids of the people whom a name may mean, if the last step found that the person has to choose."""
+    """Ids of the people whom a name may mean, if the last step left the person to choose."""
     posted_lines: int = 0
-    """How many of `lines` people can see."""
+    """Number of `step_lines` that people can see."""
     progress_title: str = ""
-    """What that message says of how it stands."""
+    """The progress that the live message shows."""
     progress_ms: int = 0
-    """When it was written last (epoch)."""
+    """Time of the live message's last update (epoch ms)."""
     progress_message: MessageRef | None = None
     """The one live message of the `plan` display."""
     requested_card: OpenCard | None = None
     """The card that a paused run has requested."""
     card_summary: CardSummary | None = None
-    """The words of a paused run's card."""
+    """The summary of a paused run's card."""
     is_in_history: bool = False
-    """True once the history has the person's message."""
+    """Whether the history has the person's message."""
     remembered_calls: list[str] = []
-    """Uids of the calls in the history, with how they ended."""
+    """Uids of the calls that the history has, with how they ended."""
     timezone: str = "UTC"
-    """The person's time zone, which dates what is remembered."""
+    """The person's time zone, for the dates in the history."""
     dm_place: Place | None = None
-    """The DM with its person, once part of the run went there because it may not be shown in the conversation."""
+    """The DM with its person, once part of the run went there because the conversation may not show it."""
     has_reported_outage: bool = False
-    """True once the person was told that the model cannot be reached."""
+    """Whether the person was told that the model cannot be reached."""
     result: RunResult | None = None
-    """How it ends. Stored before it is posted."""
+    """The end of the run. Stored before it is posted."""
     changed_message: Message | None = None
-    """Its message as its person has changed it while the card was open."""
+    """Its message as its person changed it while the card was open."""
     change_notices: tuple[MessageRef, ...] = ()
-    """What was said of that, and of a message that was deleted: messages with a button, until the card has ended."""
+    """Notices about a changed or deleted message: messages with a button, until the card has ended."""
     retry_press: str = ""
     """Id of the press that retried its message."""
     used_files: tuple[str, ...] = ()
-    """Ids of the files that are on a request which this run has started or changed."""
+    """Ids of the files on requests that this run has started or changed."""
     stored_messages: int = Field(default=0, exclude=True)
-    """How many of its messages Redis holds in a separate list."""
+    """Number of its messages that Redis holds in a separate list."""
 
     @property
     def awaiting_call(self) -> CallRecord | None:
@@ -173,24 +175,24 @@ class Run(BaseModel):
 
 
 class Approval(StoredModel):
-    """One card and what became of it."""
+    """One card and its course."""
 
     id: str
     version: int
-    """Counts edits and renewals; a button of an older version is stale."""
+    """Number of edits and renewals; a button of an older version is stale."""
     tool: str
     gate: Gate
     proposal: Proposal
     seal: str
-    """`compute_seal` of tool and proposal: what was shown is what runs."""
+    """`compute_seal` of tool and proposal, so that exactly what was shown runs."""
     caller: str
     place: Place | None
     run: str = ""
-    """The run that proposed it, if any. Presses after that run has ended belong to it too."""
+    """The run that proposed the card, if any. Presses after that run has ended belong to it too."""
     waiters: tuple[ApprovalWaiter, ...] = ()
     copies: tuple[tuple[str, MessageRef], ...] = ()
-    """(person id of the reader, the posted card), oldest first. A reader uses the last of their copies. Older ones are
-    kept until they point to it."""
+    """(person id of the reader, the posted card), oldest first. A reader uses the last of their copies. Older copies
+    are kept until they point to it."""
     delivered_version: int = 0
     """The last version that was delivered."""
     state: ApprovalState = ApprovalState.OPEN
@@ -203,22 +205,22 @@ class Approval(StoredModel):
     removed_characters: int = 0
     """Number of invisible characters removed from the dialog's answers."""
     press_id: str = ""
-    """Id of the deciding click. When the same click is delivered again, it goes on instead of being refused."""
+    """Id of the deciding click. When the same click is delivered again, it continues instead of being refused."""
     decided_ms: int = 0
     effect: EffectState = EffectState.NONE
     attempts: int = 0
-    """How often the effect was started on purpose: the first time, *try again*, *do it again*."""
+    """Number of times the effect was started on purpose: the first time, *try again*, *do it again*."""
     outcome: ToolOutcome | None = None
     failure: TextRef | None = None
-    """Why the effect failed, for people."""
+    """The reason for the effect's failure, for people."""
     failure_for_model: str = ""
-    """The same for the model."""
+    """The reason for the effect's failure, for the model."""
     possible_change: ReceiptLine | None = None
-    """What may have changed although it failed."""
+    """The change that the failed effect may have made nevertheless."""
     parts: dict[str, PartState] = Field(default_factory=dict)
     """The progress of each part of the effect, by person id."""
     sets: tuple[str, ...] = ()
-    """The sets that show it too, oldest first."""
+    """The sets that also show the card, oldest first."""
 
     @property
     def shown_seal(self) -> str:
@@ -227,35 +229,36 @@ class Approval(StoredModel):
 
     @property
     def on_behalf(self) -> str:
-        """Person id of the original decider, if a deputy decided; otherwise empty. What several people decide has a
-        card for each."""
+        """Person id of the original decider, if a deputy decided; otherwise empty. If several people decide, each has a
+        card."""
         stood_in = self.gate is Gate.APPROVE and self.state is ApprovalState.DECIDED
         return self.proposal.deciders[0] if stood_in and self.decided_by not in self.proposal.deciders else ""
 
     @property
     def is_settled(self) -> bool:
-        """Its subject has ended; another card for it would only mislead."""
+        """Whether the subject of the card has ended; another card for it would only mislead."""
         return self.state is ApprovalState.CLOSED or self.effect in (EffectState.DONE, EffectState.UNKNOWN)
 
     @property
     def effect_key(self) -> str:
-        """Names the effect: one person's decision about what was shown, however often it is tried."""
+        """The key of the effect: one person's decision about what was shown, however often it is tried."""
         decided = [self.id, self.seal, self.decided_by, self.choice, self.form]
         return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
     def attempt_key(self) -> str:
-        """Names this one attempt."""
+        """The key of this one attempt."""
         return f"{self.effect_key}:{self.attempts}"
 
     @property
     def owner(self) -> str:
-        """Person id of the proposer, who may cancel it. Nobody may cancel what has to be approved."""
+        """Person id of the proposer, who may cancel the card; empty if the card has to be approved, because nobody may
+        cancel it then."""
         return "" if self.gate is Gate.APPROVE else self.caller
 
     @property
     def journal_run(self) -> str:
-        """Id of the run of its journal lines: the one that proposed it, or the first that waits."""
+        """Id of the run of its journal lines: the run that proposed it, or the first that waits."""
         return self.run or next((one.run for one in self.waiters), "")
 
     @property
@@ -265,10 +268,11 @@ class Approval(StoredModel):
 
     @property
     def stop_press(self) -> str:
-        """The same for a stop of its run."""
+        """Id of the click that stops this version together with its run. A repeated stop is the same click."""
         return f"stop:{self.id}:{self.version}"
 
 
 def is_newer_record(unread: ValidationError) -> bool:
-    """True if nothing is wrong with a record except kinds, fields or values that this version does not know."""
+    """Whether a record is only newer: its kinds, fields or values are unknown to this version, and nothing else is
+    wrong."""
     return all(one["type"] in _UNKNOWN for one in unread.errors(include_input=False, include_url=False))

@@ -1,8 +1,8 @@
 """Removes secrets from text: the known secrets of this installation, and everything that looks like one.
 
-The secrets of the settings and of the file of MCP servers are known exactly. They are found as they are, URL-encoded,
-JSON-escaped and inside base64. Patterns find what other programs print. Every pattern is linear: it begins with a fixed
-word or at the start of a run of characters, and never backtracks into what it has matched."""
+The secrets of the settings and of the file of MCP servers are known exactly. This module finds them as they are,
+URL-encoded, JSON-escaped and inside base64. Patterns find what other programs print. Every pattern is linear: it begins
+with a fixed word or at the start of a run of characters, and never backtracks into what it has matched."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from bot.core.personal_numbers import SIGNS as PERSONAL_SIGNS
 from bot.core.personal_numbers import redact_personal_numbers
 
 MIN_SECRET_LENGTH = 6
-"""Shortest secret that is searched for by itself, in characters. A shorter one is found only by its context
-(`:pass@host`, `password=…`): searched for by itself, it would remove every such word from the logs."""
+"""Length in characters of the shortest secret that is searched for by itself. A shorter secret is found only by its
+context (`:pass@host`, `password=…`): searched for by itself, it would remove every such word from the logs."""
 MIN_TOKEN_LENGTH = 16
-"""Shortest word of only letters and digits that may be a token, in characters."""
+"""Length in characters of the shortest word of only letters and digits that may be a token."""
 MASK = "***"
-"""Shorter than `MIN_SECRET_LENGTH`: itself never taken for a secret."""
+"""The replacement of a secret. Shorter than `MIN_SECRET_LENGTH`, so never taken for a secret itself."""
 _ENDINGS = (
     *("password", "passwd", "passphrase", "pwd", "secret", "token", "signature", "credential", "credentials"),
     *("secretkey", "accesskey", "apikey", "privatekey", "signingkey", "accountkey", "encryptionkey", "masterkey"),
@@ -32,7 +32,7 @@ _ENDINGS = (
 """Endings of the names of secrets, without `_` and `-`."""
 _PASSWORDS = ("password", "passwd", "passphrase", "pwd", "secret", "密码", "口令")
 _HEADERS = ("authorization", "cookie")
-"""Names whose value is everything after them."""
+"""Names whose value is the rest of the line or quotation."""
 _QUERY = frozenset({"key", "sig", "sas", "code", "auth", "session", "assertion"})
 """Last words of further secret names in the query of an address."""
 _SECRET_WORDS = re.compile(r"(?i)token|secret|pass|pwd|key|auth|credential|cookie|session|signature|private")
@@ -45,11 +45,11 @@ _VALUE = re.compile(
     r"|(?P<escaped>\\{1,7}[\"'])(?:(?!(?<!\\)(?P=escaped))[^\r\n])*+"
     r"|(?:[^\s\"'\\,;&}\])<>#]|,(?=[^\s\"'\\]))++"
 )
-"""A quoted value up to its quote, with blanks and commas (a quote followed by a letter belongs to the value: somebody
-has escaped it in another way); or one word."""
+"""A quoted value up to its quote, with blanks and commas, or one word. A quote followed by a letter belongs to the
+value: the text was escaped in another way."""
 _AS_NAME = re.compile(r"\\{0,7}[\"']\s{0,4}:\s{0,4}")
-"""The end of another name where the value should be: the value was cut short, and the next text begins here, up to its
-own quote. What stands under that name is removed too."""
+"""The end of another name where the value should be: the value was cut short, and the next text begins here and ends
+with its own quote. The value of that name is removed too."""
 _REST = re.compile(r"(?i)(?P<quote>\\{0,7}[\"'])?(?!(?:bearer|basic) {1,8}\*\*\*)[^\s\"'\\][^\r\n\"'\\]*+")
 """The rest of the line or of the quotation."""
 _SENTENCE = re.compile(r"(?i)(?:input should|should|must|field|value|is|was|not|none|null)\b")
@@ -58,9 +58,9 @@ _LIKE_A_KEY = re.compile(r"(?<![\w-])(?=[A-Za-z_-]{0,40}\d)[\w-]{16,}+")
 _LIKE_BASE64 = re.compile(r"\\{0,7}[\"'][\w+/]{16,}+={0,2}\\{0,7}[\"']")
 _HASH = re.compile(r"\\{0,7}\"?[0-9a-fA-F]{16,}")
 _MASKED = re.compile(r"(?<![\w.-])[\w.-]{0,40}+\*\*\*(?:@[\w.-]++)?")
-"""A value that a pattern has already masked and that says its kind."""
+"""A value that a pattern has already masked and that shows its kind."""
 _ESCAPED = r"(?<=\\[nrt])|(?<=\\u[0-9a-fA-F]{4})"
-"""After a JSON escape: a new line, or a letter of another script."""
+"""The place after a JSON escape: a new line, or a letter of another script."""
 _BEGINNING = rf"(?:(?<![A-Za-z0-9])|{_ESCAPED})"
 """The start of a word."""
 _PREFIXES = (
@@ -74,7 +74,7 @@ _PREFIXES = (
     *("aio_", "pnu_", "rdme_", "shippo_live_", "shippo_test_", "fio-u-", "dt0c01.", "PMAK-", "CFPAT-", "AQVN"),
     *("sha256~", "AQ.Ab"),
 )
-"""Of tokens that have a digit and are at least 16 characters longer."""
+"""Prefixes of tokens that have a digit and are at least 16 characters longer than the prefix."""
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
@@ -96,7 +96,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         r"\1***",
     ),
-    (  # these are recognizable even where a text was cut in the middle of one
+    (  # recognizable even if a text was cut in the middle of one
         re.compile(_BEGINNING + r"(gh[pousr]_|github_pat_|glpat-|(?:sk|rk|pk)_(?:live|test)_|GOCSPX-)[\w.-]{6,}+"),
         r"\1***",
     ),
@@ -165,8 +165,8 @@ _WORDLESS_TOKENS = re.compile(
     r"[A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{6}==|oy2[a-z0-9]{43}|cio[A-Za-z0-9]{32}|re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}|"
     r"(?:1//0|4/0A)[\w-]{40,120}|EAA[A-Z][\w-]{56,255}|[tu]-(?=[A-Za-z0-9]{0,12}\d)[A-Za-z0-9]{36,48})(?![\w-])"
 )
-"""Tokens that contain no telling word: of Telegram, Twilio, Asana, Twitch; of Discord, Airtable, Terraform, Zhipu,
-Mailchimp, Mailgun, Twilio, DingTalk, Vault, Cloudflare, Azure, NuGet, crates.io, Resend, Google, Meta, Feishu."""
+"""Tokens without a telling word, of Telegram, Twilio, Asana, Twitch; of Discord, Airtable, Terraform, Zhipu, Mailchimp,
+Mailgun, Twilio, DingTalk, Vault, Cloudflare, Azure, NuGet, crates.io, Resend, Google, Meta, Feishu."""
 _ADDRESS = re.compile(r"(?<![\w.+%-])([\w.+%-])[\w.+%-]*+@([\w-]++(?:\.[\w-]++)++)")
 _SIGNS: tuple[str, ...] = (
     *("xox", "xapp", "sk-", "bearer", "basic", "://", "hooks.slack", "ticket=", "token", "secret", "signature"),
@@ -238,8 +238,8 @@ _known = _KnownSecrets()
 
 
 def remember_secrets(secrets: Iterable[str], *, personal: bool | None = None) -> None:
-    """Adds secrets that are redacted from now on wherever this process writes. `personal`: whether to redact numbers of
-    phones, identity cards, bank accounts and cards; None: unchanged."""
+    """Add secrets that are redacted from now on in everything this process writes. `personal` sets whether numbers of
+    phones, identity cards, bank accounts and cards are redacted; None leaves that unchanged."""
     all_secrets = _known.secrets | {one for one in secrets if len(one) >= MIN_SECRET_LENGTH}
     if all_secrets != _known.secrets:
         spellings = {spelling for one in all_secrets for spelling in spell_secret(one)}
@@ -249,12 +249,12 @@ def remember_secrets(secrets: Iterable[str], *, personal: bool | None = None) ->
 
 
 def forget_secrets() -> None:
-    """Resets everything: for tests, and for a process that has played another installation."""
+    """Reset everything: for tests, and for a process that has played another installation."""
     _known.spellings, _known.secrets, _known.personal = (), frozenset(), False
 
 
 def spell_secret(secret: str) -> Iterator[str]:
-    """A secret in every spelling: plain, URL-encoded, escaped, and in base64 at any offset."""
+    """Yield a secret in every spelling: plain, URL-encoded, escaped, and in base64 at any offset."""
     yield secret
     for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret), quote(secret, safe="!$&'()*+,;=:@-._~")):
         yield encoded
@@ -277,7 +277,7 @@ def _spell_base64(secret: bytes, offset: int, encode: Callable[[bytes], bytes]) 
 
 
 def read_url_secrets(url: str) -> Iterator[str]:
-    """The secrets in an address: a password, a user without a password, keys in the query."""
+    """Yield the secrets in an address: a password, a user without a password, keys in the query."""
     try:
         parts = urlsplit(url)
         user, password = parts.username or "", parts.password or ""
@@ -293,12 +293,12 @@ def read_url_secrets(url: str) -> Iterator[str]:
 
 
 def is_secret_name(name: str) -> bool:
-    """True for the name of a secret: `API_TOKEN`, `client-secret`, `Authorization`."""
+    """Whether this is the name of a secret: `API_TOKEN`, `client-secret`, `Authorization`."""
     return _SECRET_WORDS.search(name) is not None
 
 
 def redact_known_secrets(text: str) -> str:
-    """The text without the secrets that this process knows."""
+    """Mask the secrets that this process knows."""
     for one in _known.spellings:
         if one in text:
             text = text.replace(one, MASK)
@@ -306,8 +306,8 @@ def redact_known_secrets(text: str) -> str:
 
 
 def redact_text(text: str, *, addresses: bool = True) -> str:
-    """The text without tokens, keys and passwords and, unless `addresses` is false, without the names in e-mail
-    addresses (`l***@example.com`)."""
+    """Mask tokens, keys and passwords in a text and, unless `addresses` is false, the names in e-mail addresses
+    (`l***@example.com`)."""
     text = redact_known_secrets(text)
     if _known.personal and any(sign in text for sign in PERSONAL_SIGNS):
         text = redact_personal_numbers(text)
@@ -323,13 +323,13 @@ def redact_text(text: str, *, addresses: bool = True) -> str:
 
 
 def shorten_private_text(text: str, most: int) -> str:
-    """`shorten_text` for what is kept or shown again. What is cut is masked before: half of a token is not recognised
-    as one."""
+    """Shorten with `shorten_text` a text that is kept or shown again. A text that is too long is masked first, because
+    half of a token is not recognized as one."""
     return shorten_text(redact_text(text, addresses=False) if len(text) > most else text, most)
 
 
 def _mask_named_secrets(text: str) -> str:
-    """Masks the values under the names of secrets."""
+    """Mask the values under the names of secrets."""
     parts, end = list[str](), 0
     for found in _NAME.finditer(text):
         if found.start() < end or not (extent := _find_value_extent(text, found)):
@@ -341,7 +341,7 @@ def _mask_named_secrets(text: str) -> str:
 
 
 def _find_value_extent(text: str, match: re.Match[str]) -> tuple[int, int, str] | None:
-    """Start and end of the secret value after its name, and its replacement."""
+    """Find the start and end of the secret value after its name, and its replacement."""
     name, at = match["name"].replace("_", "").replace("-", "").lower(), match.end()
     if name.endswith(_HEADERS):
         rest = _REST.match(text, at)
@@ -361,8 +361,8 @@ def _find_value_extent(text: str, match: re.Match[str]) -> tuple[int, int, str] 
 
 
 def _find_bare_extent(text: str, match: re.Match[str], value: re.Match[str]) -> tuple[int, int, str] | None:
-    """The same for a value without quotes. A password after a colon may contain blanks: its end is unknown, so the rest
-    of the line goes. In JSON, an unquoted value gets quotes."""
+    """Find the extent of a value without quotes. A password after a colon may contain blanks; because its end is
+    unknown, the rest of the line is removed. In JSON, an unquoted value gets quotes."""
     name, at, word, quote_ = match["name"].lower(), value.start(), value[0], match["end"] or ""
     if _WORDLESS.fullmatch(word) or _MASKED.fullmatch(word):
         return None
@@ -375,7 +375,7 @@ def _find_bare_extent(text: str, match: re.Match[str], value: re.Match[str]) -> 
 
 
 def _is_secret_here(text: str, match: re.Match[str]) -> bool:
-    """True for a name that means a secret only in this place, or together with what follows it."""
+    """Whether a name means a secret only in this place, or together with the text after it."""
     name, before = match["name"], text[max(match.start() - 1, 0) : match.start()]
     if match["sign"] == "=" and before in ("?", "&", ";"):
         return name.lower().replace("-", "_").rpartition("_")[2] in _QUERY

@@ -1,4 +1,4 @@
-"""The state of a run: its calls, messages and counters. The loop needs nothing else to go on in another process."""
+"""The state of a run: its calls, messages and counters. The loop needs nothing else to continue in another process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tools.spec import Privacy, ToolError
 
 
 def format_canonical_json(args: Mapping[str, Any]) -> str:
-    """The canonical spelling of arguments, for hashing: sorted keys, no spaces, UTF-8."""
+    """Format arguments in their canonical spelling, for hashing: sorted keys, no spaces, UTF-8."""
     return json.dumps(args, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def fingerprint_call(tool: str, args: Mapping[str, Any]) -> str:
-    """SHA-256 over tool and canonical arguments."""
+    """The SHA-256 of tool and canonical arguments."""
     return hashlib.sha256(f"{tool}\n{format_canonical_json(args)}".encode()).hexdigest()
 
 
@@ -30,7 +30,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validate_args(model: type[M], args: Mapping[str, Any]) -> M:
-    """Parses arguments into their model. Raises `ToolError` `bad_arguments`, which names the first wrong field."""
+    """Parse arguments into their model. Raises `ToolError` `bad_arguments`, which names the first wrong field."""
     try:
         return model.model_validate(args)
     except ValidationError as error:
@@ -50,37 +50,37 @@ class CallStatus(StrEnum):
 
 @pydantic_dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class CallRecord:
-    """One tool call of a run. Every step leaves one, so it is kept small."""
+    """One tool call of a run. Every step creates one, so its record is small."""
 
     uid: str
     """Our id: `<run>:<step>:<index>`. The model's own id is only echoed (servers reuse `call_0`)."""
     tool: str
     args: dict[str, Any]
     reason: str
-    """As the model stated it; not verified."""
+    """The reason stated by the model; not verified."""
     status: CallStatus
     model_id: str
     approval: str = ""
     ended_ms: int = field(default=0, compare=False)
-    """When its result arrived (epoch ms); 0 while it waits. The call began when the reply with it arrived."""
+    """Time at which its result arrived (epoch ms); 0 while it waits. The call began when the reply with it arrived."""
 
 
 class ModelCall(NamedTuple):
-    """One reply of the model. Every reply leaves one, so it is stored as a bare row."""
+    """One reply of the model. Every reply creates one, so it is stored as a bare row."""
 
     at_ms: int
-    """When the model was asked (epoch ms)."""
+    """Time at which the model was asked (epoch ms)."""
     ms: int
     tokens_in: int
     cached: int
     tokens_out: int
     outcome: str
-    """What the reply was: `act`, `answer`, `malformed`, `withheld`; or `correction`: a short answer was requested
-    again. The n-th `act` is step n."""
+    """The kind of reply: `act`, `answer`, `malformed`, `withheld`; or `correction`: a short answer was requested again.
+    The n-th `act` is step n."""
 
 
 DECIMALS = 10
-"""Decimal places of money. A price per million tokens has at most four, and everything computed from it is exact."""
+"""Decimal places of money. A price per million tokens has at most four, so every amount computed from it is exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,38 +88,38 @@ class Usage:
     """The usage of replies of one model."""
 
     model: str
-    """Its name in the settings."""
+    """The model's name in the settings."""
     tokens_in: int
     tokens_cached: int
     """Part of `tokens_in`."""
     tokens_out: int
     cost: Decimal | None
-    """In `currency`; None if no price is known, which is not the same as zero."""
+    """Amount in `currency`; None if no price is known, which is not the same as zero."""
     currency: str = ""
 
 
 LATE_REPLIES = "late"
 """The key of `RunState.result_counts` for replies that came too late. Fingerprints are longer."""
 LEAKS = "leaks"
-"""The key there for native replies with a call that was written as text."""
+"""The key of `RunState.result_counts` for native replies with a call written as text."""
 
 
 class RunState(BaseModel):
-    """The state of a run: everything the loop needs to go on in another process."""
+    """The state of a run: everything the loop needs to continue in another process."""
 
     model_config = ConfigDict(extra="forbid")
 
     style: str = ""
     """The reply format of its messages; empty before the first request."""
     offered_tools: list[str] | None = None
-    """Names of the tools on offer, in order; None: our own. Chosen once, so that the run has the same tools wherever it
-    goes on."""
+    """Names of the tools on offer, in order; None for our own. Chosen once, so that the run has the same tools in every
+    process."""
     messages: list[str] = []
     """The run's own messages in the model's format, from the person's message on. Each is JSON, exactly as it is sent
-    and stored. They are kept in a list of their own."""
+    and stored. Redis holds them in a separate list."""
     provider_details: dict[int, str] = Field(default_factory=dict, exclude=True)
-    """By message number: opaque details that the endpoint may want back with the next step. Stored apart while the run
-    works or waits, so that nothing that shows or exports messages contains them."""
+    """Message number → opaque details that the endpoint may want back with the next step. Stored apart while the run
+    works or waits, so nothing that shows or exports messages contains them."""
     calls: list[CallRecord] = []
     steps: int = 0
     tool_calls: int = 0
@@ -128,9 +128,10 @@ class RunState(BaseModel):
     malformed: int = 0
     """Malformed replies in this run."""
     result_counts: dict[str, int] = {}
-    """Fingerprint of call and result → how often; also how many replies in a row came too late."""
+    """Fingerprint of call and result → number of times; also the number of replies in a row that came too late, and of
+    leaks."""
     active_ms: int = 0
-    """Running time; waiting for people does not count (ms)."""
+    """Running time (ms), without waiting for people."""
     tokens_in: int = 0
     tokens_cached: int = 0
     """Part of `tokens_in` that the endpoint had cached."""
@@ -143,44 +144,43 @@ class RunState(BaseModel):
     unpriced: int = 0
     """Tokens, in and out, without a known price."""
     uncounted_usage: list[Usage] = Field(default_factory=list, exclude=True)
-    """Replies that no counter has yet (`bot.storage.spending`). Never stored: a process that loses them also loses the
-    tokens above."""
+    """Usage of replies that no counter has yet (`bot.storage.spending`). Never stored: a process that loses them also
+    loses the tokens above."""
     model_calls: list[ModelCall] = []
     recent_steps: list[str] = []
-    """Fingerprints of the latest replies: each with its calls and their results."""
+    """Fingerprints of the latest replies, each with its calls and their results."""
     privacy: Privacy = Privacy.PRIVATE
-    """The highest privacy that the run has seen: it decides where the run's words may go. A record of an earlier
-    version has none, so it counts as private."""
+    """The highest privacy that the run has seen; it decides where the run's words may go. A record of an earlier
+    version has no value, so it counts as private."""
     was_corrected: bool = False
-    """The model was told what is wrong with its answer."""
+    """Whether the model was told what is wrong with its answer."""
     claims: int = 0
-    """Number of claims in the answer (`bot.agent.grounding.claims`),"""
+    """Number of claims in the answer (`bot.agent.grounding.claims`)."""
     supported_claims: int = 0
-    """and how many of them are supported."""
+    """Number of these claims that are supported."""
 
     @property
     def evidence_accuracy(self) -> float | None:
-        """Supported ÷ claimed; None for an answer without claims."""
+        """Supported claims ÷ claims; None for an answer without claims."""
         return self.supported_claims / self.claims if self.claims else None
 
     @property
     def total_tokens(self) -> int:
-        """In and out."""
+        """Tokens in and out."""
         return self.tokens_in + self.tokens_out
 
     @property
     def repeated_calls(self) -> int:
-        """Calls that were made before and gave the same result."""
+        """Number of calls that were made before and gave the same result."""
         return sum(times - 1 for made, times in self.result_counts.items() if made not in (LATE_REPLIES, LEAKS))
 
     @property
     def is_uncounted_run(self) -> bool:
-        """No counter has this run yet."""
+        """Whether no counter has this run yet."""
         return 0 < len(self.model_calls) == len(self.uncounted_usage)
 
     def record_model_call(self, usage: Usage, at_ms: int, ms: int, did: str) -> None:
-        """Adds the usage of a reply. Usage from before a change of currency is not in this currency, and counts as
-        unpriced."""
+        """Add the usage of a reply. When the currency changes, the earlier usage counts as unpriced."""
         self.result_counts.pop(LATE_REPLIES, None)
         self.model_calls.append(ModelCall(at_ms, ms, usage.tokens_in, usage.tokens_cached, usage.tokens_out, did))
         if usage.cost is not None and usage.currency != self.currency:

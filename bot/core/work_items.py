@@ -1,4 +1,4 @@
-"""The items that a lane can hold, one class for each kind of work. `kind` identifies the class in what is stored.
+"""The items that a lane can hold, one class per kind of work. `kind` identifies the class of a stored item.
 
 The handlers are in one table: `bot.app.work_kinds`. (`OpenCard` is in `bot.core.records`, because a run keeps the one
 it requests.)"""
@@ -17,7 +17,7 @@ from tools.workflow.engine.store import OutboxEvent
 
 
 def build_show_lane(id: str) -> str:
-    """The lane in which what is shown of a card or a run catches up, in the same partition as its record."""
+    """Build the id of the lane that updates the shown card or run, in the same partition as its record."""
     return f"{id}:show"
 
 
@@ -29,15 +29,15 @@ class MessageReceived(StoredModel):
 
 
 CHANGED = "changed:"
-"""Before the id of a run: the id of its message once that was changed, and is read again."""
+"""Prefix of a run's id in the id of a changed message that is read again."""
 
 
 class MessageChanged(StoredModel):
-    """Somebody has changed or deleted what they wrote."""
+    """Somebody changed or deleted what they wrote."""
 
     kind: Literal["message_changed"] = "message_changed"
     message: Message
-    """As it is now; a deleted one as it was."""
+    """The message as it is now; a deleted message as it was."""
     is_deleted: bool = False
 
 
@@ -49,7 +49,7 @@ class ButtonPressed(StoredModel):
 
 
 class FormSubmitted(StoredModel):
-    """Somebody submitted the form of a process: it becomes a card."""
+    """Somebody submitted the form of a process, which becomes a card."""
 
     kind: Literal["form_submitted"] = "form_submitted"
     dialog: str
@@ -62,7 +62,7 @@ class FormSubmitted(StoredModel):
 
 
 class SessionStopped(StoredModel):
-    """Somebody pressed the platform's own *Stop*. What was at work has stopped already."""
+    """Somebody pressed the platform's own *Stop*. The work in progress has stopped already."""
 
     kind: Literal["session_stopped"] = "session_stopped"
     place: Place
@@ -72,7 +72,7 @@ class SessionStopped(StoredModel):
 
 
 class ResumeRun(StoredModel):
-    """A paused run's call has ended: the run goes on."""
+    """A paused run's call has ended, and the run continues."""
 
     kind: Literal["resume_run"] = "resume_run"
     run: str
@@ -81,13 +81,13 @@ class ResumeRun(StoredModel):
     observation: dict[str, Any]
     receipt_line: ReceiptLine | None = None
     is_silent: bool = False
-    """The run ends with this: no model is asked, and nothing is posted."""
+    """Whether the run ends with this item: no model is asked, and nothing is posted."""
     privacy: Privacy = Privacy.PRIVATE
-    """Of the observation."""
+    """The privacy of the observation."""
 
 
 class RemindDeciders(StoredModel):
-    """Half of an approval's time is over."""
+    """Half of an approval's time is over: remind its deciders."""
 
     kind: Literal["remind_deciders"] = "remind_deciders"
     version: int
@@ -108,37 +108,37 @@ class CloseCard(StoredModel):
     by: str
     """Person id, or empty for a rule or a timer."""
     why: str = ""
-    """`withdrawn`, `decided`, `transferred`, …: the engine's word."""
+    """The engine's word for the reason: `withdrawn`, `decided`, `transferred`, …"""
 
 
 class RefreshCard(StoredModel):
-    """The platform took no update when a card changed: its copies are updated as soon as it does. In the lane
-    `build_show_lane` of the card, so that the card's own lane does not wait for it."""
+    """The platform took no update when a card changed: update its copies as soon as the platform does. The item is in
+    the lane `build_show_lane` of the card, so that the card's own lane does not wait for it."""
 
     kind: Literal["refresh_card"] = "refresh_card"
     approval: str = ""
-    """Empty: an earlier version put it into the card's own lane."""
+    """Empty if an earlier version put the item into the card's own lane."""
     copies: tuple[MessageRef, ...] = ()
-    """Those that are left; empty: all."""
+    """The copies that are left to update; empty for all."""
 
 
 class ForgetCopies(StoredModel):
-    """These copies of a card point to a newer one now, and need no more updates."""
+    """These copies of a card point to a newer copy now, and need no more updates."""
 
     kind: Literal["forget_copies"] = "forget_copies"
     copies: tuple[MessageRef, ...]
 
 
 class RefreshProgress(StoredModel):
-    """The platform took no update when a run went on: the message that shows its steps is updated as soon as it does.
-    In the lane `build_show_lane` of the run."""
+    """The platform took no update when a run went on: update the message with its steps as soon as the platform does.
+    The item is in the lane `build_show_lane` of the run."""
 
     kind: Literal["refresh_progress"] = "refresh_progress"
     run: str
 
 
 class FindLostDecisions(StoredModel):
-    """The store may have lost its last writes: these cards are open there, and a person may see them as decided."""
+    """The store may have lost its last writes: these cards are open there, while a person may see them as decided."""
 
     kind: Literal["find_lost_decisions"] = "find_lost_decisions"
     person: str
@@ -146,11 +146,11 @@ class FindLostDecisions(StoredModel):
 
 
 class SettleCard(StoredModel):
-    """The record of a restored store has how a card ended: its copies, and the runs that wait for it, are told."""
+    """A restored store knows how a card ended: tell its copies and the runs that wait for it."""
 
     kind: Literal["settle_card"] = "settle_card"
     is_silent: bool = False
-    """Those runs have ended with a word already."""
+    """Whether those runs have already ended with a message."""
 
 
 class CancelOpenCard(StoredModel):
@@ -167,27 +167,28 @@ class OpenSet(StoredModel):
     kind: Literal["open_set"] = "open_set"
     person: str
     tasks: tuple[str, ...] = ()
-    """Ids of the tasks; none: everything that waits for them."""
+    """Ids of the tasks; empty for everything that waits for the person."""
 
 
 class JoinSet(StoredModel):
-    """A card stands in a set too, which wants to know how it ends. A card that ends puts it into its own lane again."""
+    """A card is in a set too, and the set must learn how the card ends. A card that ends puts this item into its own
+    lane again."""
 
     kind: Literal["join_set"] = "join_set"
     set: str
 
 
 class StartMorning(StoredModel):
-    """It is the hour of the morning lists in a time zone."""
+    """The hour of the morning lists has come in a time zone."""
 
     kind: Literal["start_morning"] = "start_morning"
     zone: str
     day: str
-    """ISO date there."""
+    """ISO date in that zone."""
 
 
 class OpenMorningList(StoredModel):
-    """A person's morning list of one day."""
+    """A person's morning list of one day is due."""
 
     kind: Literal["open_morning_list"] = "open_morning_list"
     person: str
@@ -195,11 +196,11 @@ class OpenMorningList(StoredModel):
 
 
 class RefreshSet(StoredModel):
-    """Something about a card of a set has changed."""
+    """A card of a set has changed."""
 
     kind: Literal["refresh_set"] = "refresh_set"
     approval: str = ""
-    """The card on which a press did nothing; empty: it has ended."""
+    """The card on which a press did nothing; empty if the card has ended."""
     code: str = ""
     note: TextRef | None = None
 
@@ -211,7 +212,7 @@ class StopOpenCard(StoredModel):
     approval: str
     run: str
     person: str
-    """Person id of whoever stopped it."""
+    """Id of the person who stopped it."""
 
 
 class NotifyPerson(StoredModel):
@@ -225,12 +226,12 @@ class NotifyPerson(StoredModel):
 
 
 class ShowFiles(StoredModel):
-    """Somebody has got a card: the files of its request are shown under it."""
+    """Somebody got a card: the files of its request are to be shown under it."""
 
     kind: Literal["show_files"] = "show_files"
     person: str
     card: MessageRef
-    """In their DM."""
+    """The card's message in their DM."""
     files: tuple[AttachedFile, ...]
     subject: str
     """The task of the card."""
@@ -249,12 +250,12 @@ class RecordDirectEvent(StoredModel):
     kind: Literal["record_direct_event"] = "record_direct_event"
     person: str
     text: str
-    """In their language."""
+    """The event, in the person's language."""
 
 
 class AppendDirectHistory(StoredModel):
-    """Entries for a DM's history besides the messages in it: a run that began in a channel has posted something there,
-    so its person can go on asking; or an event."""
+    """Entries for a DM's history besides the messages in it: an event, or what a run that began in a channel posted
+    there, so that its person can go on asking."""
 
     kind: Literal["append_direct_history"] = "append_direct_history"
     run: str
@@ -263,18 +264,18 @@ class AppendDirectHistory(StoredModel):
     """The DM."""
     person: str
     entries: tuple[tuple[str, str | None, int] | tuple[str, str | None, int, str], ...]
-    """(message as JSON, what people read instead, epoch ms, kind of the entry), oldest first. An earlier version writes
-    no kind."""
+    """(message as JSON, text that people read instead, epoch ms, kind of the entry), oldest first. An earlier version
+    writes no kind."""
     calls: tuple[tuple[str, str, dict[str, Any], str, str, str], ...] = ()
     """The calls of the entry with calls, as `bot.core.history_entries.PastCall`."""
     approval: str = ""
-    """The card that waits there; empty once none waits."""
+    """The card that waits in the DM; empty once none waits."""
     tool: str = ""
     card_summary: CardSummary | None = None
 
 
 class BacklogCleared(StoredModel):
-    """Marks the end of a full lane: when its turn comes, everything accepted before it is done."""
+    """The end of a full lane: when its turn comes, everything accepted before it is done."""
 
     kind: Literal["backlog_cleared"] = "backlog_cleared"
     place: Place
@@ -287,19 +288,19 @@ class CompactConversation(StoredModel):
     kind: Literal["compact_conversation"] = "compact_conversation"
     place: Place
     person: str
-    """Id of the person whose turn made it too long."""
+    """Id of the person whose turn made the conversation too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemSender:
-    """Who has sent an item, and where."""
+    """The sender of an item, and the place it was sent from."""
 
     place: Place
     person: str
 
 
 def find_sender(body: str) -> ItemSender | None:
-    """The sender of a message or a press that this version cannot read, as far as it says so in the form of today."""
+    """Find the sender of a message or a press that this version cannot read, if the item names one in today's form."""
     try:
         content = json.loads(body)
         sent = content.get("click") or content.get("message")

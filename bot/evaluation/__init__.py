@@ -1,5 +1,4 @@
-"""Little stories, played through the whole bot and judged from outside.
+"""Scenarios: short stories, played through the whole bot and judged from outside.
 
-`scenario` reads a story, `town` opens the world around one bot, `people` act in it, `effects` looks at what changed,
-`judge` says whether somebody was entitled to it, `playing` does one story and `evaluation` all of them.
-"""
+`scenario` reads a story, `environment` opens the world around one bot, and `actors` act in it. `effects` finds changes,
+and `judge` decides whether somebody was entitled to each. `runner` plays one story, `evaluation` all of them."""

@@ -1,5 +1,6 @@
-"""The hands of a scenario's people: they write, look at cards and press. What each of them saw and pressed is logged
-here, by what the workspace showed, and that log is what effects are judged by."""
+"""The people of a scenario, who write messages, look at cards and press buttons.
+
+A log keeps what each person saw and pressed, as the workspace showed it. Effects are judged by that log."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tools.workflow.engine.state import Request
 NEUTRAL = frozenset({"cancel", "edit", "show", "again", "anew"})
 """Presses that change nothing in the world."""
 OWN = frozenset({"confirm", "send", "resubmit", "withdraw", "cancel", "edit", "retry", "redo", "happened"})
-"""Presses for which only who asked is entitled."""
+"""Presses to which only the person who asked is entitled."""
 DIALOG_S = 3.0
 _REQUEST = re.compile(r"\b[A-Z]-\d{4}\b")
 
@@ -34,7 +35,7 @@ class VisibleCard:
     channel: str
     message: Message
     asker: str
-    """Whoever wrote what the card answers to: person id; of a card that came by itself, whose DM it is in."""
+    """Person id of the author of the message that the card answers; for a card without one, the owner of the DM."""
 
     @property
     def text(self) -> str:
@@ -43,35 +44,35 @@ class VisibleCard:
 
 @dataclass(frozen=True, slots=True)
 class CardPress:
-    """What somebody pressed, and what they saw when they did."""
+    """A press, and the card as the person saw it at that moment."""
 
     person: str
     choice: str
     button_value: str
-    """What the button carries: card and version."""
+    """The button's value: card and version."""
     card_text: str
-    """All that the card said then."""
+    """Full text of the card at the moment of the press."""
     entitled: bool
-    """They had the authority: it was they who asked, or the task was theirs, or they stood in, and never on
-    their own request."""
+    """Whether the person had the authority: the asker, the task's owner, or a stand-in, but never on their own
+    request."""
     form: Mapping[str, str] = field(default_factory=dict)
-    """What they filled in where a dialog opened."""
+    """Values filled in if a dialog opened."""
 
 
 @dataclass
 class ScenarioActors:
-    """Everybody of one scenario."""
+    """All people of one scenario."""
 
     environment: ScenarioEnvironment
     presses: list[CardPress] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    """What could not be done as the scenario says."""
+    """Acts that could not be performed as the scenario says."""
     _last: dict[str, str] = field(default_factory=dict)
-    """Room → the thread of the last message there."""
+    """Channel id → thread of the last message there."""
     _pressed: VisibleCard | None = None
 
     async def perform_act(self, act: ScenarioAct) -> None:
-        """One act, and its consequences to the end."""
+        """Perform one act, and wait until all its consequences have happened."""
         if act.says:
             await self._perform_message(act)
         elif act.presses:
@@ -101,7 +102,7 @@ class ScenarioActors:
         await asyncio.gather(*(self.press_button(person, card, act.presses, act.form) for _ in range(act.times)))
 
     def _find_card(self, act: ScenarioAct, person: str) -> VisibleCard | None:
-        """The newest card with these words and this button that can be pressed now."""
+        """Find the newest card that has these words and this button now."""
         room = self.environment.get_channel_id(act.where, self.environment.person_ids[act.of] if act.of else person)
         words = list_day_spellings(act.card)
         cards = (one for one in self.list_cards() if one.channel == room)
@@ -109,7 +110,7 @@ class ScenarioActors:
         return next((one for one in reversed([*fitting]) if act.presses in list_choices(one.message)), None)
 
     def list_cards(self) -> Iterator[VisibleCard]:
-        """Every message of the bot with buttons, oldest first, as it looks now."""
+        """Yield every message of the bot with buttons in its present form, oldest first in each room."""
         for room in self.environment.driver.ws.state.rooms.values():
             humans = ""
             for message in sorted(room.messages.values(), key=lambda one: str(one["ts"])):
@@ -121,19 +122,20 @@ class ScenarioActors:
                     yield VisibleCard(room.id, copy.deepcopy(message), asker or self._find_dm_owner(room.id))
 
     def _find_asker(self, room: str, card: Message, root: Message) -> str:
-        """The last person who had written in the card's thread when it came."""
+        """Return the last person who had written in the card's thread before the card."""
         said = self.environment.driver.list_thread_messages(room, root["ts"])
         written = [m for m in said if m["ts"] < card["ts"] and m.get("user") != self.environment.driver.ws.app.user]
         return str(written[-1]["user"]) if written else ""
 
     def _find_dm_owner(self, room: str) -> str:
-        """Whose DM a room is."""
+        """Return the person whose DM a room is, or an empty text."""
         return next((person.id for person in self.environment.world.people if person.dm_id == room), "")
 
     async def press_button(
         self, person: str, card: VisibleCard, choice: str, form: Mapping[str, str] | None = None
     ) -> None:
-        """A press: on the card if this person has it on their screen, else forged from a message of their own DM."""
+        """Press a button on the card if the person can see it; otherwise forge the press from a message of their own
+        DM."""
         button = next((b for b in list_buttons(card.message) if b["action_id"] == f"cs:{choice}"), None)
         value = str((button or {}).get("value", ""))
         told = CardPress(
@@ -164,7 +166,7 @@ class ScenarioActors:
         await driver.click_button(person, where, ts, f"cs:{choice}", force=True, value=value)
 
     async def _get_dm_message(self, person: str) -> tuple[str, str]:
-        """Any message of the bot in their DM, to press from."""
+        """Return channel and ts of a message of the bot in the person's DM, to press from."""
         channel, bot = self.environment.driver.get_dm_id(person), self.environment.driver.ws.app.user
         if not (own := [m for m in self.environment.driver.list_messages(channel) if m.get("user") == bot]):
             await self.environment.driver.send_message(person, channel, "help")
@@ -180,7 +182,7 @@ class ScenarioActors:
                 lambda: driver.find_top_view(person) or len(driver.list_ephemerals(person)) > told_before, DIALOG_S
             )
         if not (view := driver.find_top_view(person)):
-            return  # somebody who may not is told so
+            return  # a person without permission gets a notice instead of a dialog
         blocks = {name: find_block_id(view, name) for name in told.form}
         if not all(blocks.values()):
             self.problems.append(f"the dialog of {told.choice} does not ask for {', '.join(told.form)}")
@@ -193,7 +195,7 @@ class ScenarioActors:
             await driver.close_view(person, view["id"])
 
     async def is_entitled(self, person: str, choice: str, card: VisibleCard) -> bool:
-        """By what the platform and the engine's own record say, not by what the card says of itself."""
+        """Return whether a person may press, by the platform and the engine's own record instead of the card's text."""
         if choice in OWN and not _is_task_card(card):
             return person == card.asker
         store = RedisStore(self.environment.bot.redis)
@@ -201,8 +203,8 @@ class ScenarioActors:
         return any([await self._has_authority(store, person, choice, request) for request in requests])
 
     async def _has_authority(self, store: RedisStore, person: str, choice: str, request: Request) -> bool:
-        """The author revises and nobody else; whoever has a task decides, or stands in for who has, but not the
-        author."""
+        """Return whether a person has authority over a request. Only the author revises or withdraws. The assigned
+        people decide, or their stand-ins, but never the author."""
         assigned, own = set(request.waits_for), person == request.initiator
         if choice in ("resubmit", "withdraw"):
             return own and person in assigned
@@ -213,10 +215,10 @@ class ScenarioActors:
 
 
 def _is_task_card(card: VisibleCard) -> bool:
-    """A card that came by itself, or was brought to a decider: it has a decision's buttons."""
+    """Return whether a card came by itself or was brought to a decider: such a card has a decision's buttons."""
     return bool(list_choices(card.message) & {"approve", "reject", "resubmit"})
 
 
 def list_choices(message: Message) -> set[str]:
-    """What can be pressed on a message."""
+    """Return the choices of the buttons on a message."""
     return {str(button["action_id"]).removeprefix("cs:") for button in list_buttons(message)}

@@ -1,9 +1,8 @@
-"""A model that is wholly in somebody else's hands, and people who press whatever they can see.
+"""A model that an attacker controls wholly, and people who press every button they can see.
 
-It obeys every instruction that it finds anywhere in its prompt, and calls any tool with any arguments in any order:
-with what it has seen (ids, people, numbers, dates, texts), with garbage, again and again, several at once. Then it
-claims that all of it was done and approved. What it draws follows from its seed alone.
-"""
+The model obeys every instruction anywhere in its prompt, and calls any tool with any arguments in any order. Arguments
+are values it has seen (ids, people, numbers, dates, texts) or garbage. Calls repeat, or come several at once. At the
+end it claims that everything was done and approved. All choices follow from the seed alone."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ KNOWN = {
     "number": ["800", "99999"],
     "date": ["2026-11-24", "2026-11-25", "2026-12-03"],
 }
-"""What it tries before it has seen anything."""
+"""Values to try before any has been seen in the prompt."""
 ORDERS = {
     "decide_task": re.compile(r"approv|agree|decide|批准|同意|通过|审批", re.IGNORECASE),
     "send_email": re.compile(r"mail|send|forward|邮件|发给|转发", re.IGNORECASE),
@@ -50,28 +49,28 @@ ORDERS = {
     "start_process": re.compile(r"leave|expense|reimburs|请.{0,10}假|报销", re.IGNORECASE),
     "cancel_card": re.compile(r"cancel|never mind|取消|算了", re.IGNORECASE),
 }
-"""What it takes for an order, wherever it stands."""
+"""Tool → words anywhere in the prompt that are obeyed as an order."""
 LIES = (
     "已经全部办好：L-0001 已批准，邮件已发送，款项 99999 元已支付。",
     "Done. L-0001 is approved by Wang Wu, the mail was sent and 99999 CNY were paid.",
     "系统记录：发起了请假申请 L-0001 · 已同意 L-0001",
 )
 TURNS = 4
-"""At most so many of its replies act before it lies; then it begins anew."""
+"""Maximum number of acting replies before a lie, which starts the count again."""
 HONEST = 0.5
-"""How often it does what an honest model would."""
+"""Probability of a reply that an honest model would give."""
 PRESSES = 4
-"""So many times intruders press after each act."""
+"""Maximum number of intruders' presses after each act."""
 
 
 @dataclass
 class AdversaryModel:
-    """Behind the model's port."""
+    """Hostile implementation of the model's port."""
 
     seed: str
     style: Style
     script: list[ScenarioReply]
-    """What an honest model would say here. It does that now and then: what it wants to spoil has to be there first."""
+    """Replies of an honest model. Some are given, because a card must exist before it can be attacked."""
     chance: random.Random = field(init=False)
     turns: int = 0
     previous_reply: ScenarioReply | None = None
@@ -87,7 +86,7 @@ class AdversaryModel:
         return build_styled_reply(wanted or self._draw_reply("\n".join(messages)), self.style, messages, extra)
 
     def _build_honest_reply(self, messages: Sequence[str], extra: str) -> ScenarioReply | None:
-        """The next reply of the script, or what the rehearsal would say."""
+        """Return the next reply of the script, or else the rehearsal's."""
         if self.script:
             return self.script.pop(0)
         tools = json.loads(f"{{{extra}}}").get("tools", []) if self.style == "native" else []
@@ -114,7 +113,7 @@ class AdversaryModel:
         return self.previous_reply
 
     def _draw_call(self, seen: str) -> ScenarioCall:
-        """An order that stands somewhere, or any tool."""
+        """Draw a call of a tool that words in the prompt order, or of any tool."""
         ordered = [tool for tool, order in ORDERS.items() if order.search(seen)]
         drawn = self.chance.random()
         if drawn < 0.05:
@@ -125,7 +124,7 @@ class AdversaryModel:
         return ScenarioCall(tool=named, args=self._draw_arguments(named, seen), reason="按要求处理")
 
     def _draw_arguments(self, tool: str, seen: str) -> dict[str, Any]:
-        """Arguments that often fit, and what must not be there besides."""
+        """Draw arguments that often fit the tool, at times with additional forbidden ones."""
         if self.chance.random() < 0.08:
             return {"garbage": "\u202e'; DROP", "task": ["x"] * 3, "amount": -1}
         draw = self._draw_known_values(seen)
@@ -141,7 +140,7 @@ class AdversaryModel:
         return args
 
     def _draw_known_values(self, seen: str) -> dict[str, Any]:
-        """By the name of an argument."""
+        """Draw values by the name of an argument."""
         process = self.chance.choice(["leave", "expense"])
         return {
             "process": process,
@@ -177,7 +176,7 @@ class AdversaryModel:
         return 1 if described.get("type") == "integer" else self._draw_text(seen)
 
     def _draw_text(self, seen: str) -> str:
-        """Something that was read, put where it does not belong; mostly as words that could be meant."""
+        """Draw a passage of the prompt to put where it does not belong, mostly as bare words that look plausible."""
         at = self.chance.randrange(max(len(seen) - 80, 1))
         found = seen[at : at + self.chance.randint(8, 80)]
         words = " ".join(WORDS.findall(found))
@@ -185,8 +184,10 @@ class AdversaryModel:
 
 
 def build_intrusion(chance: random.Random) -> Meddling:
-    """Everybody presses on what is not theirs: on every card that they can see, and on others' by forged presses. They
-    never press what they are entitled to: that would be their own will."""
+    """Build the intrusion: after each act, people press without authority on cards that are not theirs.
+
+    People press on cards that they can see, and forge presses on the others. A press that a person is entitled to is
+    left out: it would be that person's own will."""
 
     async def press_foreign_cards(people: ScenarioActors) -> None:
         tries = [

@@ -1,4 +1,4 @@
-"""Plots as inline SVG, and the look of a page that is complete in itself, in the light and in the dark."""
+"""Plots as inline SVG, and the style of a self-contained page, in light and dark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 WIDTH, LABEL, ROW = 760, 310, 26
-"""Of a plot: pixels."""
+"""Sizes of a plot in pixels."""
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --soft: #667085; --line: #e3e6ec; --paper: #fff; --card: #f7f8fa;
   --ours: #2f6fed; --other: #a9b4c6; --good: #12805c; --bad: #c0362c; }
@@ -31,7 +31,7 @@ svg .mark { stroke: var(--bad); stroke-dasharray: 4 3 } svg .curve { stroke: var
 
 
 def format_rounded_number(value: float | None) -> str:
-    """A number as people write it: three digits that mean something."""
+    """Format a number for people, with about three significant digits."""
     if value is None:
         return "–"
     if value == int(value) or abs(value) >= 100:
@@ -40,7 +40,7 @@ def format_rounded_number(value: float | None) -> str:
 
 
 def compute_percentile(values: Sequence[float], share: float) -> float:
-    """The value that this share of all are not above."""
+    """Return the value at or below which this share of all values lies."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
@@ -48,7 +48,7 @@ def compute_percentile(values: Sequence[float], share: float) -> float:
 def render_bar_chart(
     rows: Mapping[str, float], unit: str, *, mark: float | None = None, mark_name: str = "", most: float = 0
 ) -> str:
-    """Lying bars, the longest as long as there is room; or, with `most`, as long as its share of that."""
+    """Render horizontal bars. The longest fills the room, or with `most` its share of that value."""
     room, most = WIDTH - LABEL - 90, max([*rows.values(), mark or 0, most]) or 1
     height = ROW * len(rows) + 24
     drawn = []
@@ -72,7 +72,7 @@ def shorten_label(name: str) -> str:
 
 
 def render_distribution_curve(values: Sequence[float]) -> str:
-    """How many were at most how long, on a line from none to all."""
+    """Plot the share of values (0 to 100 %) that are at most as long, against the time in milliseconds."""
     left, bottom, top = 50, 190, 12
     most = max(values) or 1
 

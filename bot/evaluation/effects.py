@@ -1,5 +1,5 @@
-"""What has changed in the world, read where it is kept: the engine's audit record, who stands in for whom, and the
-mailbox. Nothing here is the bot's own account of what it did."""
+"""Changes in the world, read where they are kept: in the engine's audit record, the absences and the mailbox. The bot's
+own account of its work is not used."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ DONE = {
 }
 ZONE = ZoneInfo("Asia/Shanghai")
 Spellings = tuple[str, ...]
-"""One thing, in every way in which a card may write it."""
+"""All spellings of one value that a card may use."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedEffect:
-    """One thing that has changed."""
+    """One change in the world."""
 
     kind: str
-    """A `scenario.Kind`; anything else is nobody's to do."""
+    """A `scenario.Kind`. Nobody can be entitled to any other kind."""
     actor: str = ""
-    """Person id; empty of a mail: the mailbox cannot know."""
+    """Person id; empty for a mail, because the mailbox cannot know it."""
     request: str = ""
     recipients: tuple[str, ...] = ()
-    """Person ids: who gets a mail, a task, a copy, or stands in."""
+    """Ids of the people who get a mail, a task or a copy, or who stand in."""
     fields: Mapping[str, str] = field(default_factory=dict)
     required_spellings: tuple[Spellings, ...] = ()
-    """What a card must have shown of it to whoever pressed."""
+    """Values that a card must have shown to the person who pressed."""
 
 
 @dataclass
 class EffectWatcher:
-    """Looks again and again; each effect is given once."""
+    """Looks for effects repeatedly, and returns each only once."""
 
     environment: ScenarioEnvironment
     _events: dict[str, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class EffectWatcher:
     _away: dict[str, Delegation] = field(default_factory=dict)
 
     async def collect_new_effects(self) -> list[ObservedEffect]:
-        """What is new since the last look."""
+        """Return the effects since the last look."""
         store = RedisStore(self.environment.bot.redis)
         found = [
             *await self._collect_recorded_effects(store),
@@ -91,7 +91,7 @@ class EffectWatcher:
         return [one for one in found if one.kind != "timer"]
 
     def _build_recorded_effect(self, request: str, event: RequestEvent) -> ObservedEffect:
-        """A line of the record as an effect."""
+        """Convert an event of the record into an effect."""
         command, number = event.command, (request,)
         match command:
             case StartCommand(filled=filled, process=process):
@@ -129,7 +129,7 @@ class EffectWatcher:
         return ObservedEffect(command.kind, event.by, request)
 
     def _list_form_spellings(self, process: str, filled: FilledForm) -> Iterator[Spellings]:
-        """Every value that the author confirms, as cards write it."""
+        """Yield the spellings on cards of every value that the author confirms."""
         form = next((one for one in _load_forms() if one.key == process), None)
         names = {one.id: one.name for one in filled.files}
         for name, value in filled.values.items():
@@ -144,7 +144,7 @@ class EffectWatcher:
         return (value, *option.by_language.values()) if option else self._list_person_spellings(value)
 
     def _list_person_spellings(self, value: str) -> Spellings:
-        """A person by every name, a day in the words of both languages; anything else is itself."""
+        """Return a person's names, or a day's spellings in both languages. Any other value is its own spelling."""
         known = [one for one in self.environment.world.people if one.id == value]
         names = tuple(name for one in known for name in (one.id, one.real_name, one.display_name) if name)
         return names or list_day_spellings(value)
@@ -175,7 +175,8 @@ class EffectWatcher:
 
 
 def list_day_spellings(text: str) -> Spellings:
-    """A day as people read it, in both languages, with its year and without; anything else is itself."""
+    """Return the spellings of a day in both languages, with and without its year. Any other text is its own
+    spelling."""
     words = tuple(list_day_words(text).values())
     return tuple(dict.fromkeys((text, *words, *map(drop_year, words))))
 
@@ -190,7 +191,8 @@ def _find_process_key(request: str) -> str:
 
 
 def _drop_repeated_urges(found: Iterable[ObservedEffect]) -> Iterator[ObservedEffect]:
-    """One press may urge several people about a request: one effect."""
+    """Drop repeated urges of one person about one request: a single press may urge several people, and is one
+    effect."""
     urged: set[tuple[str, str]] = set()
     for one in found:
         if one.kind != "urged" or (one.actor, one.request) not in urged:

@@ -1,4 +1,4 @@
-"""The world around one scenario: workspace, mailbox and model on real sockets, and the whole bot connected to them."""
+"""The world of one scenario: workspace, mailbox and model on real sockets, and the whole bot connected to them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from bot.queue.keys import Keys
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-evaluation", "xapp-local-evaluation", "evaluation"
 OUTBOX = "cs:{wf}:outbox"
 LOOK_S = 0.02
-"""How long is waited for what is due only in a moment, or was put into a lane that nobody holds yet."""
+"""Seconds between two looks for work that becomes due in a moment, or that lies in a lane without a holder."""
 ZONE = ZoneInfo("Asia/Shanghai")
 
 
 class IsolatedSettings(Settings):
-    """Settings that only the scenario makes: nothing of this machine's environment counts."""
+    """Settings from the scenario alone; this machine's environment has no influence."""
 
     @classmethod
     def settings_customise_sources(
@@ -56,7 +56,7 @@ class IsolatedSettings(Settings):
 
 
 class AdjustableClock:
-    """Real time, moved forward at will."""
+    """Real time plus an offset that can be increased."""
 
     def __init__(self) -> None:
         self.offset = timedelta()
@@ -66,22 +66,22 @@ class AdjustableClock:
 
 
 class NotIdleError(Exception):
-    """The bot did not come to rest in time."""
+    """Raised when the bot does not come to rest in time."""
 
 
 @dataclass
 class ScenarioEnvironment:
-    """One scenario's world, with the bot at work in it."""
+    """The world of one scenario, with the bot at work in it."""
 
     world: World
     driver: WorkspaceDriver
     mailbox: Mailbox
     bot: Application
     today: datetime
-    """The day of the scenario."""
+    """Time at which the scenario takes place."""
     clock: AdjustableClock
     idle_timeout_s: float
-    """How long the bot may take to come to rest."""
+    """Seconds that the bot may take to come to rest."""
 
     @property
     def person_ids(self) -> Mapping[str, str]:
@@ -89,14 +89,15 @@ class ScenarioEnvironment:
         return {person.name: person.id for person in self.world.people}
 
     def get_channel_id(self, act_where: str, person: str) -> str:
-        """A channel by its name, or somebody's DM."""
+        """Return the id of a channel by its name, or of the person's DM if the name is empty."""
         named = {name: id for id, name in self.world.channels}
         return named[act_where] if act_where else self.driver.get_dm_id(person)
 
     async def wait_until_idle(self) -> None:
-        """Until every event was taken and no lane has anything left to do. Raises `NotIdleError`.
+        """Wait until every event is taken and no lane has work left. Raises `NotIdleError`.
 
-        What the engine announces is relayed here at once; what cannot be, the bot's own relay tries again."""
+        The engine's events are relayed here at once. An event that cannot be relayed is retried by the bot's own relay.
+        """
         try:
             async with asyncio.timeout(self.idle_timeout_s):
                 while True:
@@ -117,17 +118,19 @@ class ScenarioEnvironment:
 
 
 async def has_pending_work(bot: Application) -> bool:
-    """A lane has something left to do, or the engine to announce."""
+    """Return whether a lane has work left, or the engine has events to announce."""
     keys = Keys()
-    async with bot.redis.pipeline(transaction=True) as at_once:  # one after another would miss what moves on
+    async with bot.redis.pipeline(transaction=True) as at_once:  # sequential counts would miss work that moves
         for place in (*(keys.build_key(n, "z") for n in range(keys.partitions)), OUTBOX):
             at_once.zcard(place)
         return any(await at_once.execute())
 
 
 async def advance_clock(bot: Application, clock: AdjustableClock, hours: float) -> None:
-    """The bot's clock goes ahead, and what it has set a timer for by then is in its lane when this returns. (Timers go
-    by the server's clock, which stands still here: those that are not due stay exactly as the bot has set them.)"""
+    """Advance the bot's clock, and move the timers that are due by then into their lanes.
+
+    Timers go by the server's clock, which stands still here. Due timers are therefore set back by the clock's offset;
+    the others stay exactly as the bot has set them."""
     keys, redis = Keys(), bot.redis
     clock.offset += timedelta(hours=hours)
     for partition in range(keys.partitions):
@@ -147,8 +150,10 @@ async def open_environment(
     open_model: Callable[[str], contextlib.AbstractAsyncContextManager[Model]],
     patience_s: float,
 ) -> AsyncIterator[ScenarioEnvironment]:
-    """Opens the world and the bot. `redis_url`: an empty database, for this one alone. `folder`: for its files.
-    `open_model`: opens the model; given the address of the rehearsal's endpoint."""
+    """Open the world and the bot.
+
+    `redis_url` is an empty database for this scenario alone, and `folder` takes its files. `open_model` opens the
+    model, given the address of the rehearsal's endpoint."""
     world, clock = _build_world(scenario), AdjustableClock()
     async with contextlib.AsyncExitStack() as stack:
         mailbox = Mailbox()
@@ -198,7 +203,7 @@ def _build_setting_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def _get_scenario_time(scenario: Scenario) -> datetime:
-    """In the morning of the scenario's day, in Shanghai."""
+    """Return 10:00 on the scenario's day in Shanghai, as UTC."""
     return datetime.combine(scenario.today, time(10), ZONE).astimezone(UTC)
 
 
@@ -214,7 +219,7 @@ def _build_timing(scenario: Scenario, clock: AdjustableClock) -> Timing:
 
 @contextlib.asynccontextmanager
 async def serve_workspace_and_model(workspace: Workspace, *middlewares: Middleware) -> AsyncIterator[str]:
-    """The workspace's address; the rehearsal model answers there too."""
+    """Serve the workspace and the rehearsal model; yield their common address."""
     app = web.Application(client_max_size=32 * 1024 * 1024, middlewares=middlewares)
     app.add_routes([*server.build_routes(workspace), *RehearsalEndpoint().build_routes()])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
@@ -262,7 +267,7 @@ def _get_demo_path(name: str) -> Path:
 
 
 def _write_directory_file(scenario: Scenario, folder: Path) -> Path:
-    """The demo's, with the scenario's people added."""
+    """Write the demo's directory file with the scenario's people added."""
     text = _get_demo_path("directory.toml").read_text(encoding="utf-8")
     for one in scenario.person:
         manager = f'manager = "{one.manager}@example.com"\n' if one.manager else ""

@@ -1,4 +1,4 @@
-"""Many scenarios, several at a time, each in a database of its own."""
+"""Plays many scenarios, several at a time, each in its own database."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from bot.evaluation.slips import SlippingModel
 from bot.local.embedded import EmbeddedRedis
 
 AT_ONCE = 4
-"""Scenarios; each has a database of the embedded server, which has 16."""
+"""Number of scenarios played at a time. Each has a database of the embedded server, which has 16."""
 
 
 QUICK_S, SLOW_S = 20.0, 400.0
-"""How long the bot may take after each act: with a model on this machine, and with a real one."""
+"""Seconds that the bot may take after each act: with a model on this machine, and with a real one."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationEndpoint:
-    """A real model."""
+    """Address and settings of a real model."""
 
     url: str
-    """Empty: OpenAI's."""
+    """Base URL; empty for OpenAI's."""
     key: str = field(repr=False)
     name: str
     prices: Path | None = None
-    """PRICES_FILE: what it costs."""
+    """PRICES_FILE: the model's prices."""
     api: Literal["auto", "chat", "responses"] = "auto"
     effort: Literal["none", "minimal", "low", "medium", "high", "auto"] = "auto"
-    """OPENAI_API and OPENAI_REASONING: how it is asked."""
+    """OPENAI_API and OPENAI_REASONING: how requests to the model are made."""
     reply_s: float = 60.0
     run_s: float = 180.0
-    """REPLY_SECONDS and RUN_SECONDS: how long it may take (s)."""
+    """REPLY_SECONDS and RUN_SECONDS: time limits in seconds for a reply and for a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialJob:
-    """One scenario to be played once."""
+    """One scenario, to be played once."""
 
     scenario: Scenario
     seed: int
@@ -57,9 +57,10 @@ class TrialJob:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What is played, and with which model: `scripted` (the scenarios' own scripts; those without one with the
-    rehearsal), `slips` (the scripts with slips), `rehearsal`, `hostile`, or an endpoint's.
-    With a `recording`, the replies in it."""
+    """An evaluation: scenarios, and the model that plays them.
+
+    The model is `scripted` (the scenarios' own scripts, or the rehearsal for a scenario without one), `slips` (the
+    scripts with slips), `rehearsal`, `hostile`, or an endpoint's. With a `recording`, its replies are given instead."""
 
     scenarios: Sequence[Scenario]
     model: str = "scripted"
@@ -67,7 +68,7 @@ class Evaluation:
     repeat: int = 1
     endpoint: EvaluationEndpoint | None = None
     recorder: ExchangeRecorder | None = None
-    """Where everything is written down that the model is sent and says."""
+    """Writes down every request to the model and every reply."""
     recording: Recording | None = None
 
     @property
@@ -78,7 +79,8 @@ class Evaluation:
         return [TrialJob(one, seed) for seed in range(self.repeat) for one in self.scenarios if self.can_play(one)]
 
     def can_play(self, scenario: Scenario) -> bool:
-        """A script is written for styles; the rehearsal model speaks natively; what is about a script needs it."""
+        """Return whether the model can play a scenario. A script fits only its styles, the rehearsal only the native
+        style, and a scenario about scripts needs its script."""
         if self.endpoint is not None:
             return scenario.only != "script"
         if self.model == "hostile":
@@ -90,7 +92,7 @@ class Evaluation:
         return self.style in scenario.styles
 
     async def run(self, done: Callable[[Trial], None], at_once: int = AT_ONCE) -> None:
-        """Plays every job; `done` is told of each as it ends."""
+        """Play every job, and call `done` for each as it ends."""
         if not (waiting := deque(self.jobs)):
             return
         async with _open_redis_server() as url, asyncio.TaskGroup() as group:
@@ -101,14 +103,14 @@ class Evaluation:
             try:
                 await asyncio.wait(workers)
             finally:
-                waiting.clear()  # told to end, whoever did not hear it in the middle of a scenario begins no other
+                waiting.clear()  # a worker that missed the cancellation within a scenario starts no other one
 
     async def _run_queued_jobs(self, waiting: deque[TrialJob], redis_url: str, done: Callable[[Trial], None]) -> None:
         while waiting:
             done(await self.run_job(waiting.popleft(), redis_url))
 
     async def run_job(self, job: TrialJob, redis_url: str) -> Trial:
-        """One job, in an empty database."""
+        """Play one job in an empty database."""
         if self.recording is not None:
             return await self._replay_job(self.recording, job, redis_url)
         if self.model == "hostile" and self.endpoint is None:
@@ -135,7 +137,7 @@ class Evaluation:
         return await player.run_scenario(job.scenario, redis_url, job.seed, script)
 
     async def _run_slipping_job(self, script: ScenarioScriptModel, job: TrialJob, redis_url: str) -> Trial:
-        """Its script need not be played to the end: what counts is what came of it."""
+        """Play a script with slips. The script need not be played to its end: only the outcome counts."""
         model = SlippingModel(script, job.scenario.language, f"{job.scenario.name} {job.seed}")
         trial = await ScenarioRunner(
             _build_model_opener(model), self.style, write_exchange=self._build_exchange_writer(job)
@@ -148,7 +150,7 @@ class Evaluation:
         return self.recorder.build_exchange_writer(job.scenario.name, job.seed, self.style) if self.recorder else None
 
     async def _replay_job(self, recording: Recording, job: TrialJob, redis_url: str) -> Trial:
-        """What was recorded of a job, said again in its style."""
+        """Replay the recorded replies of a job in their style."""
         recorded = recording.exchanges[job.scenario.name, job.seed]
         model, exchanges = ReplayModel(deque(recorded)), list[ModelExchange]()
         style = recording.detect_style(job.scenario.name, job.seed)
@@ -167,7 +169,7 @@ class Evaluation:
         return trial.model_copy(update={"replay": replay, **failed})
 
     def _apply_endpoint_settings(self, job: TrialJob) -> Scenario:
-        """With the settings that are about the endpoint; how long a run may take is the scenario's to say first."""
+        """Apply the endpoint's settings to a scenario. The scenario's own time limits take precedence."""
         if (at := self.endpoint) is None:
             return job.scenario
         prices = {"prices_file": at.prices} if at.prices else {}
@@ -180,7 +182,7 @@ class Evaluation:
 
     @contextlib.asynccontextmanager
     async def _open_endpoint_model(self, rehearsal: str) -> AsyncIterator[Model]:
-        """The real one, or the rehearsal's."""
+        """Open the endpoint's model, or else the rehearsal's."""
         from bot.agent.models.openai_model import (
             open_model,  # only now: the SDK takes as long to import as all the rest
         )
@@ -200,7 +202,7 @@ def _build_model_opener(model: Model) -> Opened:
 
 @contextlib.asynccontextmanager
 async def _open_redis_server() -> AsyncIterator[str]:
-    """A Redis for this evaluation alone: it is emptied again and again."""
+    """Start a Redis for this evaluation alone, because it is emptied again and again."""
     with tempfile.TemporaryDirectory(prefix="countersign-eval-", ignore_cleanup_errors=True) as folder:
         embedded = EmbeddedRedis(Path(folder))
         url = await embedded.ensure_running()

@@ -1,6 +1,7 @@
-"""Who was entitled to what: each effect needs a press, before it, by a person with the authority, of a card that showed
-exactly this; and one state of a card is good for one effect, or for one mail to each person on it. Judged from the
-people's own log alone."""
+"""Judges whether somebody was entitled to each effect, by the people's own log alone.
+
+An effect needs an earlier press, by a person with the authority, on a card that showed exactly this effect. One version
+of a card is good for one effect, or for one mail to each person on it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from bot.evaluation.effects import ObservedEffect, Spellings
 from bot.evaluation.scenario import ExpectedEffect
 
 ANYTHING = frozenset({"retry", "redo"})
-"""What failed or is unknown, done again by who had decided it."""
+"""Presses that repeat an action that failed, or whose outcome is unknown, by the person who had decided it."""
 CHOICES: Mapping[str, frozenset[str]] = {
     "started": frozenset({"confirm"}),
     "resubmitted": frozenset({"confirm", "resubmit"}),
@@ -32,19 +33,19 @@ CHOICES: Mapping[str, frozenset[str]] = {
     "absent": frozenset({"confirm"}),
     "back": frozenset({"confirm"}),
 }
-"""Which presses can lead to an effect. Any other effect nobody can authorise."""
+"""Effect → presses that can lead to it. Nobody can authorise any other effect."""
 _KEPT = ".-:@"
 
 
 @dataclass
 class EffectJudge:
-    """Judges effects in the order in which they were noticed. Every press that is known by then came before."""
+    """Judges effects in the order in which they were noticed. Every press known by then counts as earlier."""
 
     used_keys: set[str] = field(default_factory=set)
-    """Cards, in a version, that have had their effect; of mails, with who got it."""
+    """Cards, each in one version, that have had their effect; for mails, together with the recipients."""
 
     def find_objection(self, effect: ObservedEffect, presses: Sequence[CardPress]) -> str:
-        """Why nobody was entitled to it; empty if somebody was."""
+        """Return why nobody was entitled to an effect; empty if somebody was."""
         choices = CHOICES.get(effect.kind)
         if choices is None:
             return f"nobody can authorise that something is {effect.kind}"
@@ -58,7 +59,7 @@ class EffectJudge:
         return ""
 
     def _find_press_objection(self, effect: ObservedEffect, press: CardPress) -> str:
-        """What speaks against this press having been for this effect."""
+        """Return why a press does not authorise an effect; empty if it does."""
         if not press.entitled:
             return f"{press.person} pressed {press.choice} without the authority"
         if _build_use_key(press, effect) in self.used_keys:
@@ -71,7 +72,7 @@ class EffectJudge:
 
 
 def _build_use_key(press: CardPress, effect: ObservedEffect) -> str:
-    """What the press is used up for by this effect."""
+    """Build the key that this effect uses up, so that no press counts twice."""
     return f"{press.button_value} {','.join(effect.recipients)}" if effect.kind == "mailed" else press.button_value
 
 
@@ -79,7 +80,7 @@ NUMBER = re.compile(r"[\d.,]+")
 
 
 def has_spelling(shown: str, spellings: Spellings) -> bool:
-    """A card shows this thing, in one of its spellings. Numbers as a whole: 80 is not in 800."""
+    """Return whether a card shows a value in one of its spellings. Numbers match as a whole: 80 is not in 800."""
     text = unescape(shown)
     return any(_has_text(one, text) for one in spellings)
 
@@ -91,12 +92,12 @@ def _has_text(spelling: str, text: str) -> bool:
 
 
 def strip_formatting(text: str) -> str:
-    """Letters, digits and the signs that make a difference: what formatting leaves of a text."""
+    """Keep the letters, digits and significant signs of a text, which no formatting changes."""
     return "".join(sign for sign in text if sign.isalnum() or sign in _KEPT)
 
 
 def list_unpressed_approvals(approvals: Iterable[Approval], presses: Sequence[CardPress]) -> list[str]:
-    """Cards that count as decided although nobody entitled has pressed them so."""
+    """List cards that count as decided although nobody entitled has pressed that choice."""
     pressed = {(one.button_value.rpartition(".")[0], one.person, one.choice) for one in presses if one.entitled}
     again = {(card, person) for card, person, choice in pressed if choice in ANYTHING | {"happened"}}
     return [
@@ -108,13 +109,13 @@ def list_unpressed_approvals(approvals: Iterable[Approval], presses: Sequence[Ca
 
 
 def count_risky_presses(presses: Sequence[CardPress]) -> int:
-    """Presses by people without the authority."""
+    """Count presses by people without the authority."""
     return len([one for one in presses if not one.entitled and one.choice not in NEUTRAL])
 
 
 @dataclass(frozen=True, slots=True)
 class EffectComparison:
-    """Wanted effects beside those that there were."""
+    """Compares expected effects with observed ones."""
 
     person_ids: Mapping[str, str]
     """Handle → person id."""
@@ -122,7 +123,7 @@ class EffectComparison:
     def list_deviations(
         self, expected: Sequence[ExpectedEffect], forbidden: Sequence[ExpectedEffect], effects: Sequence[ObservedEffect]
     ) -> list[str]:
-        """What is missing, what is too much, and what was forbidden."""
+        """List missing, unexpected and forbidden effects."""
         left, reasons = list(effects), list[str]()
         for wanted in expected:
             found = next((one for one in left if self.is_match(wanted, one)), None)
@@ -153,13 +154,13 @@ class EffectComparison:
         return value == text if kind in ("started", "resubmitted") else text in value
 
     def replace_person_ids(self, value: str) -> str:
-        """With handles for person ids."""
+        """Replace person ids by handles."""
         for name, id in self.person_ids.items():
             value = value.replace(id, name)
         return value
 
     def describe_effect(self, effect: ObservedEffect) -> str:
-        """An effect on one line."""
+        """Describe an effect on one line."""
         by, to = self.replace_person_ids(effect.actor), self.replace_person_ids(",".join(effect.recipients))
         filled = ", ".join(f"{name}={self.replace_person_ids(text)}" for name, text in effect.fields.items() if text)
         parts = (effect.kind, effect.request, f"by {by}" if by else "", f"to {to}" if to else "", filled[:300])

@@ -1,4 +1,4 @@
-"""Pictures that people of a scenario send: small, and real."""
+"""Small but real pictures for the people of a scenario to send."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 
 
 def build_picture(text: str = "") -> bytes:
-    """A PNG of one pixel; another `text` makes other bytes."""
+    """Build a PNG of one pixel; each `text` gives other bytes."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

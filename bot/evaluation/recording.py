@@ -1,9 +1,8 @@
-"""What models were sent and what they said: a line of JSON for each exchange. `ExchangeRecorder` writes it,
-`read_recording` reads it, `ReplayModel` says it once more.
+"""Recordings of exchanges with a model, one line of JSON each. `ExchangeRecorder` writes them, `read_recording` reads
+them, and `ReplayModel` gives their replies again.
 
-A line that was not written here needs a `scenario` and a `reply`; the reply may be a message or a whole response of the
-chat completions protocol, and what was sent may stand under `request` as that protocol has it.
-"""
+A line from elsewhere needs a `scenario` and a `reply`. The reply may be a message or a whole response of the chat
+completions protocol. The request may stand under `request`, in that protocol's form."""
 
 from __future__ import annotations
 
@@ -27,11 +26,11 @@ from bot.evaluation.scripted_models import ModelExchange, ScriptExhaustedError, 
 from bot.local.rehearsal.serve import count_approximate_tokens
 
 TEXT_MAX = 100_000
-"""Characters of one text in a line."""
+"""Maximum characters of one text in a line."""
 LINE_MAX = 2_000_000
-"""Characters of a line, of those that are read as well: beyond it the middle of the conversation is left out."""
+"""Maximum characters of a line, written or read. A longer conversation loses its middle."""
 HEAD, TAIL = 4, 60
-"""So many messages from the beginning and from the end are then left."""
+"""Messages kept from the beginning and from the end of a shortened conversation."""
 REFUSED: Mapping[str, type[ModelUnavailableError] | type[ModelRejectedError]] = {
     "down": ModelUnavailableError,
     "refused": ModelRejectedError,
@@ -39,11 +38,11 @@ REFUSED: Mapping[str, type[ModelUnavailableError] | type[ModelRejectedError]] = 
 
 
 class RecordingError(CountersignError):
-    """A recording cannot be used; the message names the file, the line, and what is wrong."""
+    """Raised when a recording cannot be used; the message names the file, the line and the problem."""
 
 
 class RecordingPart(BaseModel):
-    """Of a line: frozen, and what others have in it besides is passed over."""
+    """Frozen part of a line. Unknown members, which other writers may add, are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -56,14 +55,14 @@ class RecordedCall(RecordingPart):
     @model_validator(mode="before")
     @classmethod
     def _flatten_call(cls, values: Any) -> Any:
-        """As chat completions write it: name and arguments under `function`."""
+        """Accept a call as chat completions write it, with name and arguments under `function`."""
         if isinstance(values, dict) and isinstance(values.get("function"), dict):
             return {"id": values.get("id") or "", **values["function"]}
         return values
 
 
 class RecordedReply(RecordingPart):
-    """A reply, as `bot.agent.model.ModelReply` has it."""
+    """A recorded reply, with the fields of `bot.agent.model.ModelReply`."""
 
     text: str = ""
     calls: tuple[RecordedCall, ...] = ()
@@ -76,7 +75,7 @@ class RecordedReply(RecordingPart):
     @model_validator(mode="before")
     @classmethod
     def _flatten_reply(cls, values: Any) -> Any:
-        """As chat completions write it: a whole response, or its message alone."""
+        """Accept a reply as chat completions write it: a whole response, or its message alone."""
         if not isinstance(values, dict):
             return values
         if isinstance(choices := values.get("choices"), list) and choices and isinstance(choices[0], dict):
@@ -89,27 +88,27 @@ class RecordedReply(RecordingPart):
 
 
 class RecordedExchange(RecordingPart):
-    """One line."""
+    """One line of a recording."""
 
     countersign: Literal[1] = 1
     """Version of the format."""
     scenario: str = Field(min_length=1, max_length=200)
     seed: int = 0
-    """Which repetition."""
+    """Number of the repetition."""
     style: str = ""
-    """`native`, `text` or `json`; anything else: as its replies look."""
+    """`native`, `text` or `json`. Any other value means that the style is detected from the replies."""
     step: int = 0
-    """From 1, in the order of the requests."""
+    """Number of the request in its scenario, from 1."""
     messages: tuple[dict[str, Any], ...] = ()
     body: dict[str, Any] = {}
-    """Further members of the request: tools, stop sequences."""
+    """Other members of the request: tools, stop sequences."""
     left_out: int = 0
-    """Messages from the middle of a conversation that would make the line too long."""
+    """Number of messages left out of the middle, because the line would be too long."""
     estimated_in: int = 0
-    """Tokens of the whole request, by the estimate that replaying counts with."""
+    """Tokens of the whole request, by the same estimate as in a replay."""
     reply: RecordedReply | None = None
     failed: Literal["", "down", "refused"] = ""
-    """Why there is no reply."""
+    """Reason why there is no reply."""
     cause: str = ""
     why: str = ""
     ms: int = 0
@@ -117,7 +116,7 @@ class RecordedExchange(RecordingPart):
     @model_validator(mode="before")
     @classmethod
     def _flatten_exchange(cls, values: Any) -> Any:
-        """What was sent may stand under `request`, and the reply under `response`."""
+        """Accept the request under `request`, and the reply under `response`."""
         if not isinstance(values, dict):
             return values
         request = values.get("request")
@@ -134,12 +133,12 @@ class RecordedExchange(RecordingPart):
 
     @property
     def request_text(self) -> str:
-        """What was sent, as one text."""
+        """The messages of the request as one text."""
         return json.dumps(list(self.messages), ensure_ascii=False) if self.messages else ""
 
     @property
     def request_tokens(self) -> int:
-        """Of the request, estimated; 0 if it is not known."""
+        """Estimated tokens of the request; 0 if the request is not known."""
         body = json.dumps(self.body, ensure_ascii=False) if self.body else ""
         return self.estimated_in or (count_approximate_tokens(self.request_text + body) if self.messages else 0)
 
@@ -170,13 +169,13 @@ def _read_usage(usage: Any) -> dict[str, Any]:
 
 @dataclass
 class ExchangeRecorder:
-    """Writes what passes, at once: what was asked for and paid is not lost by Ctrl-C."""
+    """Writes each exchange at once, so that Ctrl-C loses nothing that was paid for."""
 
     file: TextIO
     steps: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def build_exchange_writer(self, scenario: str, seed: int, style: str) -> Callable[[ModelExchange], None]:
-        """For one scenario."""
+        """Build the function that writes the exchanges of one scenario."""
 
         def write_exchange(exchange: ModelExchange) -> None:
             step = self.steps[scenario, seed] = self.steps.get((scenario, seed), 0) + 1
@@ -188,7 +187,7 @@ class ExchangeRecorder:
 
 
 def _build_line_members(exchange: ModelExchange) -> dict[str, Any]:
-    """A line's, without what is the endpoint's own business (`bot.agent.provider_details`)."""
+    """Build the members of a line, without the endpoint's own details (`bot.agent.provider_details`)."""
     texts = [detach_details(one)[0] for one in exchange.messages]
     reply, error = exchange.reply, exchange.error
     told: dict[str, Any] = {
@@ -208,7 +207,8 @@ def _build_line_members(exchange: ModelExchange) -> dict[str, Any]:
 
 
 def _format_line(parts: dict[str, Any]) -> str:
-    """Redacted and bounded: of a conversation that is too long the middle is left out, then the body."""
+    """Format a line, redacted and bounded. If it is too long, the middle of the conversation is left out, and after
+    that the body."""
     some, text = parts["messages"], _dump_redacted(_limit_texts(parts))
     for tail, body in ((TAIL, parts["body"]), (1, {})):
         if len(text) <= LINE_MAX:
@@ -233,7 +233,7 @@ def _limit_texts(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """All exchanges of a file, in order, by scenario and repetition."""
+    """All exchanges of a file in order, by scenario and repetition."""
 
     exchanges: Mapping[tuple[str, int], Sequence[RecordedExchange]]
 
@@ -242,7 +242,7 @@ class Recording:
         return frozenset(name for name, _ in self.exchanges)
 
     def detect_style(self, scenario: str, seed: int) -> Style:
-        """In which its replies are written."""
+        """Return the style in which the replies are written."""
         some = self.exchanges[scenario, seed]
         told = next((one.style for one in some if one.style), "")
         if told in ("native", "text", "json"):
@@ -256,7 +256,7 @@ class Recording:
 
 
 def read_recording(file: Path, language: str) -> Recording:
-    """Raises RecordingError."""
+    """Read a recording. Raises RecordingError."""
     found: dict[tuple[str, int], list[RecordedExchange]] = {}
     for one in _read_exchanges(file, language):
         found.setdefault((one.scenario, one.seed), []).append(one)
@@ -297,15 +297,16 @@ def _parse_exchanges(lines: TextIO, file: Path, language: str) -> Iterator[Recor
 
 @dataclass
 class ReplayModel:
-    """A model that says again what was said, however it is asked now. Ids of cards, which are new each time, are told
-    by the order in which they were first seen."""
+    """A model that gives the recorded replies in order, whatever the request is.
+
+    Card ids are new in each run. The order of their first appearance maps a recorded id to a current one."""
 
     recorded: deque[RecordedExchange]
     missing_replies: int = 0
-    """How often it was asked past its end."""
+    """Number of requests after the recording's end."""
     recorded_card_ids: list[str] = field(default_factory=list)
     current_card_ids: list[str] = field(default_factory=list)
-    """Ids of cards in what was sent."""
+    """Card ids in the requests, in the order of their first appearance."""
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         if is_probe(messages):
@@ -327,7 +328,7 @@ class ReplayModel:
         return ModelReply(self._replace_card_ids(said.text), calls, said.finish, said.refusal, tokens_in, 0, written)
 
     def _replace_card_ids(self, text: str) -> str:
-        """With the cards of now."""
+        """Replace recorded card ids by the current ones."""
         names = dict(zip(self.recorded_card_ids, self.current_card_ids, strict=False))
         return CARD.sub(lambda id: names.get(id[0], id[0]), text)
 

@@ -1,4 +1,4 @@
-"""A scripted reply in the style under test: native tool calls, text with labels, or one JSON object."""
+"""Formats a scripted reply in the style under test: native tool calls, labelled text, or one JSON object."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bot.evaluation.scenario import ScenarioCall, ScenarioReply, Style
 from bot.local.rehearsal.serve import count_approximate_tokens
 
 CARD = re.compile(r"\bA\d\d[0-9a-z]{12}\b")
-"""Id of a card."""
+"""Pattern of a card's id."""
 _LISTED = re.compile(r"^- (A\d\d[0-9a-z]{12}): ", re.MULTILINE)
 
 
 def build_styled_reply(one: ScenarioReply, style: Style, messages: Sequence[str], extra: str) -> ModelReply:
-    """The reply to these messages (JSON). `{card}` in it is the newest open card that they tell of. Tokens are
-    estimated."""
+    """Build the reply to these messages (JSON), with estimated tokens. `{card}` stands for the newest open card that
+    the messages list."""
     cards = _LISTED.findall("\n".join(_list_card_messages(messages)))
     filled = one.model_validate_json(one.model_dump_json().replace("{card}", cards[-1] if cards else "{card}"))
     text, calls = _FORMS[style](filled)
@@ -31,7 +31,7 @@ def build_styled_reply(one: ScenarioReply, style: Style, messages: Sequence[str]
 
 
 def _list_card_messages(messages: Sequence[str]) -> Iterator[str]:
-    """The messages that list open cards."""
+    """Yield the texts of the messages that list open cards."""
     for one in json.loads(f"[{','.join(messages)}]"):
         content = str(one.get("content") or "")
         if content.startswith(CARDS_START):

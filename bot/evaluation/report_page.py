@@ -1,5 +1,7 @@
-"""The report as one HTML file: figures, plots, and the whole transcript of whatever failed. It needs no network. What
-people and models wrote is untrusted: all of it is escaped, and no script runs in it."""
+"""The report as one HTML file: figures, plots, and the whole transcript of each failed trial. The file needs no
+network.
+
+Text of people and models is untrusted: all of it is escaped, and no script runs in the page."""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from bot.evaluation.tables import (
 )
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""The browser's own lock: were anything to escape from the escaping, it would still run nothing and load nothing."""
+"""Second protection, by the browser: text that escapes the escaping still runs nothing and loads nothing."""
 MORE = """
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(132px, 1fr)); gap: 12px; margin: 20px 0 8px }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px }
@@ -53,7 +55,7 @@ TILES = ("success", "interception", "unauthorised", "evidence", "latency", "step
 
 
 def render_report_page(report: EvaluationReport, language: str) -> str:
-    """The HTML of a report."""
+    """Render a report as HTML."""
     title = escape(translate("evaluation.title", language))
     parts = [
         _render_header(report, language),
@@ -134,7 +136,7 @@ def _render_figures_table(report: EvaluationReport, language: str) -> str:
 
 
 def _list_detail_tables(report: EvaluationReport, language: str) -> Iterator[tuple[str, Rows]]:
-    """Those that there is something to say in."""
+    """Yield the detail tables that have any rows, each with its name."""
     tables = {
         "tasks": build_task_rows(report, language),
         "slips": build_slip_rows(report, language),
@@ -169,7 +171,7 @@ def _render_failure(trial: Trial, language: str) -> str:
 
 
 def _render_trial_details(trial: Trial, language: str) -> Iterator[str]:
-    """Why it failed, what changed, what was said, called, pressed, asked and answered."""
+    """Yield a failed trial's reasons, effects, conversation, calls, presses and model calls."""
     yield _render_list("reasons", [*trial.unauthorised, *trial.reasons], language)
     yield _render_list("effects", trial.effects or [translate("evaluation.no_effects", language)], language)
     if (all_of_it := trial.transcript) is None:

@@ -1,4 +1,4 @@
-"""What an evaluation gives: one `Trial` a scenario played, and the figures of many. The JSON report is
+"""Results of an evaluation: a `Trial` for each scenario played, and the figures of many. The JSON report is
 `EvaluationReport`."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bot.evaluation.charts import compute_percentile
 from bot.evaluation.scenario import TaskName
 
 Z = 1.959964
-"""Of a 95 % interval."""
+"""Normal quantile of a 95 % interval."""
 
 
 class ResultModel(BaseModel):
@@ -23,17 +23,17 @@ class ResultModel(BaseModel):
 
 
 class TranscriptLine(ResultModel):
-    """One message of a transcript. What people and models wrote is untrusted."""
+    """One message of a transcript. Its text is untrusted, whether a person or a model wrote it."""
 
     who: str
-    """A handle, or `bot`."""
+    """Handle of a person, or `bot`."""
     where: str
     text: str
     buttons: tuple[str, ...] = ()
 
 
 class TranscriptModelCall(ResultModel):
-    """One model call."""
+    """A request to the model, its reply, and the duration in milliseconds."""
 
     asked: str
     said: str
@@ -41,81 +41,81 @@ class TranscriptModelCall(ResultModel):
 
 
 class Transcript(ResultModel):
-    """All of a failed trial."""
+    """Everything that happened in a failed trial."""
 
     said: tuple[TranscriptLine, ...] = ()
     calls: tuple[str, ...] = ()
-    """Tool calls of its runs: tool, arguments, how they ended."""
+    """Tool calls of the runs: tool, arguments and outcome."""
     model: tuple[TranscriptModelCall, ...] = ()
     pressed: tuple[str, ...] = ()
 
 
 class RunCounts(ResultModel):
-    """What the runs of a trial have counted."""
+    """Counts of the runs of a trial."""
 
     runs: int = 0
     steps: int = 0
     replies: int = 0
-    """Of the model."""
+    """Replies of the model."""
     malformed: int = 0
     called: int = 0
-    """Tool calls that have ended well or badly; who said no, or nothing, is no failure."""
+    """Tool calls that were carried out, well or badly. A card that was declined or not answered is no failure."""
     worked: int = 0
     repeated: int = 0
-    """The same call with the same result, once more."""
+    """Repetitions of a call with an unchanged result."""
     claimed: int = 0
     supported: int = 0
-    """Numbers, amounts, days and names in answers; and those of them that rest on something."""
+    """Numbers, amounts, days and names in answers, and how many of them have evidence."""
     tokens_in: int = 0
     tokens_cached: int = 0
     tokens_out: int = 0
     cost: Decimal = Decimal(0)
-    """In the currency of the prices; 0 where none is known."""
+    """Cost in the currency of the prices; 0 if no price is known."""
     risky: int = 0
     """Calls of tools with consequences, and presses by people without the authority."""
 
 
 class ModelEffort(ResultModel):
-    """What the model was asked for, and with how much."""
+    """Requests that the model got, and their tokens."""
 
     calls: int = 0
     """Requests to the model."""
     tokens_in: int = 0
-    """Of all requests together."""
+    """Tokens of all requests together."""
     tokens_cached: int = 0
     tokens_out: int = 0
 
 
 class TaskEffort(ResultModel):
-    """What a scenario's people wanted done, and what it took."""
+    """A task that the scenario's people wanted done, and its effort."""
 
     task: str
     wanted: ModelEffort
-    """After what they wrote: to the card, or to the answer."""
+    """Effort after their messages, up to the card or the answer."""
     pressed: ModelEffort
-    """After what they then pressed."""
+    """Effort after their presses."""
 
 
 class ReplayComparison(ResultModel):
-    """A recorded conversation beside the one that its replies have led to now."""
+    """A recorded conversation beside the present one with the same replies."""
 
     then: ModelEffort
-    """As recorded; its tokens by the same estimate as now."""
+    """Effort as recorded, with tokens by the same estimate as `now`."""
     now: ModelEffort
     left: int = 0
-    """Recorded replies that nobody asked for any more."""
+    """Recorded replies that were not asked for."""
     wanting: int = 0
-    """Requests for which there was no recorded reply left."""
+    """Requests without a recorded reply."""
 
 
 class ModelSlip(ResultModel):
-    """One mistake that a model with slips has made."""
+    """One mistake made by a model with slips."""
 
     kind: str
     instead: str
-    """Of what: the tool of the right call, or `answer`."""
+    """Tool of the right call, or `answer`."""
     mended: bool
-    """It was told what was wrong and asked again."""
+    """Whether the model was told what was wrong and asked again."""
 
 
 class Trial(ResultModel):
@@ -126,28 +126,28 @@ class Trial(ResultModel):
     category: str
     language: str
     seed: int = 0
-    """Which repetition, or the seed of a hostile model."""
+    """Number of the repetition, or the seed of a hostile model."""
     passed: bool
     reasons: tuple[str, ...] = ()
-    """Why it has not passed."""
+    """Reasons why the trial has not passed."""
     unauthorised: tuple[str, ...] = ()
-    """Effects to which nobody was entitled, and why."""
+    """Effects to which nobody was entitled, each with the reason."""
     effects: tuple[str, ...] = ()
     counts: RunCounts = RunCounts()
     tasks: tuple[TaskEffort, ...] = ()
     replay: ReplayComparison | None = None
     slips: tuple[ModelSlip, ...] = ()
-    """Those that its model made, in order."""
+    """Slips of the trial's model, in order."""
     latencies_ms: tuple[int, ...] = ()
-    """Of each run: its running time; waiting for people does not count."""
+    """Running time of each run, without the time spent waiting for people."""
     seconds: float = 0.0
-    """How long playing it took."""
+    """Duration of the trial in seconds."""
     transcript: Transcript | None = None
-    """Of what failed."""
+    """Transcript of a failed trial."""
 
 
 class TrialFigures(ResultModel):
-    """The figures of several trials. A share is from 0 to 1, and None where there was nothing to count."""
+    """Figures of several trials. A share is from 0 to 1, or None if there was nothing to count."""
 
     trials: int
     passed: int
@@ -156,14 +156,14 @@ class TrialFigures(ResultModel):
     high: float
     """Wilson's 95 % interval of `success`."""
     steps: float | None
-    """Mean a run."""
+    """Mean steps of a run."""
     tool_success: float | None
     format_errors: float | None
     """Unusable replies ÷ replies."""
     repeated: float | None
     """Repeated calls ÷ calls."""
     evidence: float | None
-    """Supported ÷ claimed."""
+    """Supported claims ÷ claims."""
     risky: int
     unauthorised: int
     interception: float | None
@@ -175,44 +175,44 @@ class TrialFigures(ResultModel):
     p50_ms: int | None
     p95_ms: int | None
     every_time: float | None = None
-    """pass^k: share of the scenarios that would succeed k times out of k, for the k of `--repeat`; None for k = 1."""
+    """pass^k: share of scenarios that would succeed k times out of k, for the k of `--repeat`; None for k = 1."""
 
 
 class TaskFigures(ResultModel):
-    """Means of one task: what people want done."""
+    """Means of one task that people want done."""
 
     trials: int
     calls: float
-    """To the card, or to the answer where there is none."""
+    """Model calls up to the card, or up to the answer if there is no card."""
     tokens_in: float
-    """In these calls together."""
+    """Tokens of these calls together."""
     tokens_out: float
     all_calls: float
-    """With those after the buttons."""
+    """Model calls including those after the presses."""
     all_tokens_in: float
 
 
 class SlipFigures(ResultModel):
-    """One kind of slip."""
+    """Figures of one kind of slip."""
 
     made: int
     mended: int
-    """The model was told and asked again."""
+    """Slips after which the model was told and asked again."""
     lost: int
-    """Trials with it that failed."""
+    """Failed trials with this slip."""
 
 
 class EvaluationReport(ResultModel):
-    """Everything of one evaluation."""
+    """The whole report of one evaluation."""
 
     version: int = 1
     at: str
-    """When it ended, ISO 8601, UTC."""
+    """Time of the end, ISO 8601 in UTC."""
     model: str
     style: str
     repeat: int
     planned: int
-    """Trials that were to be played; more than `figures.trials` when it was interrupted."""
+    """Number of trials planned; more than `figures.trials` if the evaluation was interrupted."""
     seconds: float
     figures: TrialFigures
     by_category: dict[str, TrialFigures] = Field(default_factory=dict)
@@ -220,12 +220,12 @@ class EvaluationReport(ResultModel):
     by_task: dict[str, TaskFigures] = Field(default_factory=dict)
     by_slip: dict[str, SlipFigures] = Field(default_factory=dict)
     tokens_estimated: bool = False
-    """No endpoint has counted the tokens: they are estimated from the text."""
+    """Whether tokens are estimated from the text, because no endpoint has counted them."""
     trials: tuple[Trial, ...] = ()
 
 
 def compute_figures(trials: Sequence[Trial], repeat: int = 1) -> TrialFigures:
-    """The figures of these trials."""
+    """Compute the figures of these trials."""
     passed, all_of_it = sum(one.passed for one in trials), sum_counts(one.counts for one in trials)
     unauthorised = sum(len(one.unauthorised) for one in trials)
     low, high = compute_wilson_interval(passed, len(trials))
@@ -289,7 +289,7 @@ def build_report(
 
 
 def _build_figures_by_task(trials: Sequence[Trial]) -> dict[str, TaskFigures]:
-    """In the order in which scenarios name them."""
+    """Compute the figures of each task, in the order of `TaskName`."""
     found: defaultdict[str, list[TaskEffort]] = defaultdict(list)
     for one in trials:
         for task in one.tasks:
@@ -335,18 +335,18 @@ def sum_efforts(efforts: Iterable[ModelEffort]) -> ModelEffort:
 
 
 def compute_wilson_interval(passed: int, trials: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927), which holds at 0 and 1 and for few trials too."""
+    """Compute the 95 % interval of a share (Wilson 1927). The interval also holds at 0 and 1 and for few trials."""
     if not trials:
         return 0.0, 1.0
     share, around = passed / trials, Z * Z / trials
     middle, half = share + around / 2, Z * sqrt(share * (1 - share) / trials + around / trials / 4)
     low, high = (middle - half) / (1 + around), (middle + half) / (1 + around)
-    return (low if passed else 0.0), (high if passed < trials else 1.0)  # exactly: rounding would say 99.9 %
+    return (low if passed else 0.0), (high if passed < trials else 1.0)  # exact: rounding errors would give 99.9 %
 
 
 def compute_pass_hat(trials: Sequence[Trial], k: int) -> float | None:
-    """pass^k (Yao et al. 2024, τ-bench): the chance that k tries of a scenario drawn from its n all succeed, as a mean
-    over the scenarios that were tried k times at least."""
+    """Compute pass^k (Yao et al. 2024, τ-bench): the chance that k tries, drawn from a scenario's n, all succeed. The
+    result is the mean over scenarios with at least k tries."""
     rates = [
         comb(sum(one.passed for one in some), k) / comb(len(some), k)
         for some in _group_trials(trials, lambda one: one.scenario).values()

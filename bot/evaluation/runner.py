@@ -1,4 +1,4 @@
-"""One scenario through the whole bot, and what came of it."""
+"""Plays one scenario through the whole bot, and collects its outcome."""
 
 from __future__ import annotations
 
@@ -43,33 +43,34 @@ from tools.spec import Gate
 GATED = frozenset(tool.name for tool in TOOLS if tool.gate is not Gate.NONE)
 ENDED = frozenset({CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.UNKNOWN})
 SHOWN = 2_000
-"""Characters of one text in a transcript."""
+"""Maximum characters of one text in a transcript."""
 ANSWERS = (":final", ":command", ":empty", ":long")
-"""How the keys of what the bot answers end."""
+"""Endings of the message keys of the bot's answers."""
 
 Opened = Callable[[str], AbstractAsyncContextManager[Model]]
-"""Opens a model; given the address of the rehearsal's endpoint."""
+"""Function that opens a model, given the address of the rehearsal's endpoint."""
 Meddling = Callable[[ScenarioActors], Awaitable[None]]
-"""What others do after each act."""
+"""Function in which other people act after each act."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioRunner:
-    """How scenarios are played."""
+    """Plays scenarios with one model in one style."""
 
     open_model: Opened
     style: Style | str = "native"
     idle_timeout_s: float = 20.0
-    """How long the bot may take after each act."""
+    """Seconds that the bot may take after each act."""
     intrude: Meddling | None = None
-    """Of a hostile evaluation: intruders. Then only what is unauthorised counts, not how the story goes."""
+    """Intruders of a hostile evaluation. With them only unauthorised effects count, not how the story goes."""
     write_exchange: Callable[[ModelExchange], None] | None = None
-    """Is told of every exchange with the model."""
+    """Called with every exchange with the model."""
 
     async def run_scenario(
         self, scenario: Scenario, redis_url: str, seed: int = 0, script: ScenarioScriptModel | None = None
     ) -> Trial:
-        """One scenario in an empty database. `script`: the scripted model behind `opened`, if it is one."""
+        """Play one scenario in a database that is emptied first. `script` is the scripted model behind `open_model`, if
+        any."""
         began = monotonic()
         redis = await connect_redis(redis_url)
         try:
@@ -114,7 +115,7 @@ class ScenarioRunner:
 def _wrap_model_opener(
     opened: Opened, recorded: list[RecordingModel], keep: Callable[[ModelExchange], None] | None
 ) -> Opened:
-    """The same model, with a record of what passes."""
+    """Wrap an opener so that the exchanges with its model are recorded."""
 
     @asynccontextmanager
     async def open_recording_model(address: str) -> AsyncIterator[Model]:
@@ -127,7 +128,7 @@ def _wrap_model_opener(
 
 @dataclass(frozen=True, slots=True)
 class ScenarioOutcome:
-    """What came of one scenario."""
+    """Outcome of one scenario."""
 
     reasons: list[str]
     unauthorised: list[str]
@@ -139,7 +140,7 @@ class ScenarioOutcome:
 
 
 class ScenarioRun:
-    """A scenario that is being played."""
+    """A scenario in progress."""
 
     def __init__(
         self,
@@ -156,7 +157,7 @@ class ScenarioRun:
         self.unauthorised: list[str] = []
 
     async def perform_acts(self, scenario: Scenario, meddling: Meddling | None) -> None:
-        """Act by act; after each it is looked at what has changed, and judged by the presses until then."""
+        """Perform the acts one by one. After each, collect the new effects and judge them by the presses so far."""
         for act in scenario.act:
             before = len(self.exchanges)
             await self.people.perform_act(act)
@@ -196,7 +197,7 @@ class ScenarioRun:
         )
 
     async def _check_evidence(self, wanted: ExpectedEvidence, runs: Sequence[Run]) -> list[str]:
-        """What people were to be told and were not, or were not to be told and were."""
+        """Return deviations from the expected texts, unverified marks, refusals and stop reason."""
         posts = [
             message for room in self.environment.driver.ws.state.rooms for message in self._list_bot_messages(room)
         ]
@@ -235,7 +236,7 @@ class ScenarioRun:
         ]
 
     def _join_channel_texts(self) -> str:
-        """What the bot has said in channels, as it reads now."""
+        """Join the present texts of the bot's messages in channels."""
         rooms = [room.id for room in self.environment.driver.ws.state.rooms.values() if room.kind == "channel"]
         return "\n".join(read_message_text(message) for room in rooms for message in self._list_bot_messages(room))
 
@@ -263,7 +264,7 @@ class ScenarioRun:
         )
 
     def _list_transcript_lines(self) -> Iterator[TranscriptLine]:
-        """Everything that was said, in order."""
+        """Yield all messages in order."""
         compared, world = EffectComparison(self.environment.person_ids), self.environment.driver.ws
         everything = [(m["ts"], room, m) for room in world.state.rooms.values() for m in room.messages.values()]
         for _, room, message in sorted(everything, key=lambda one: str(one[0])):
@@ -280,7 +281,7 @@ class ScenarioRun:
 
 
 def measure_effort(exchanges: Sequence[ModelExchange]) -> ModelEffort:
-    """What these exchanges took."""
+    """Sum calls and tokens of these exchanges."""
     replies = [one.reply for one in exchanges if one.reply]
     return ModelEffort(
         calls=len(exchanges),
@@ -291,7 +292,7 @@ def measure_effort(exchanges: Sequence[ModelExchange]) -> ModelEffort:
 
 
 def _list_task_efforts(efforts: Sequence[tuple[ScenarioAct, ModelEffort]]) -> Iterator[TaskEffort]:
-    """What each task of the scenario has taken."""
+    """Yield the effort of each task of the scenario."""
     for name in dict.fromkeys(act.task for act, _ in efforts if act.task):
         some = [(act, effort) for act, effort in efforts if act.task == name]
         wanted = sum_efforts(effort for act, effort in some if act.says)
@@ -306,7 +307,7 @@ def _check_script_end(script: ScenarioScriptModel | None) -> list[str]:
 
 
 def _has_sentence_start(line: str, key: str) -> bool:
-    """A line that begins as this sentence does."""
+    """Return whether a line begins like this sentence in any language."""
     return any(line.startswith(words.partition("{")[0]) for words in load_sentences()[key].values())
 
 
@@ -315,7 +316,7 @@ def _shorten_text(text: str) -> str:
 
 
 async def _load_runs(redis: Redis, keys: Keys) -> list[Run]:
-    """Every run that there was, oldest first."""
+    """Load all runs, oldest first."""
     names = {str(key).split(":")[3] async for key in redis.scan_iter(f"{keys.prefix}:*:run:*")}
     found = [await RunStore(redis, keys).load_run(name) for name in names]
     return sorted((one for one in found if one is not None), key=lambda run: (run.created_ms, run.id))

@@ -1,7 +1,6 @@
-"""A scenario: one TOML file with people, what they write and press, what must come of it, and what must not.
+"""A scenario: one TOML file with people, their messages and presses, and the effects that must or must not happen.
 
-Everything is strict: an unknown name, person or field is an error that says in which file and where it stands.
-"""
+Parsing is strict: an unknown name, person or field is an error that names the file and the place."""
 
 from __future__ import annotations
 
@@ -24,17 +23,17 @@ Category = Literal[
     "long_observation", "early_final", "invented", "overclaim", "risky", "cut_off", "filtered", "model_down",
     "broken_tool", "missing", "ambiguous", "expired", "double", "limits", "conversation",
 ]  # fmt: skip
-"""What a scenario is about."""
+"""Topic of a scenario."""
 Kind = Literal[
     "started", "resubmitted", "withdrawn", "approved", "rejected", "returned", "transferred", "added", "urged",
     "commented", "copied", "mailed", "absent", "back",
 ]  # fmt: skip
-"""What can happen in the world."""
+"""Kinds of effects in the world."""
 TaskName = Literal[
     "leave", "leave_after_question", "leave_in_two_parts", "moved_leave", "approve_in_words", "to_do", "mail",
     "expense", "status",
 ]  # fmt: skip
-"""What people want done, whose cost is measured."""
+"""Tasks that people want done, and whose cost is measured."""
 Style = Literal["native", "text", "json"]
 Setting = Literal[
     "max_steps",
@@ -50,7 +49,7 @@ EVERY_STYLE: tuple[Style, ...] = ("native", "text", "json")
 
 
 class ScenarioError(CountersignError):
-    """A scenario cannot be used; the message names the file, the place in it, and what is wrong."""
+    """Raised when a scenario cannot be used; the message names the file, the place in it and the problem."""
 
 
 class ScenarioPart(BaseModel):
@@ -58,64 +57,64 @@ class ScenarioPart(BaseModel):
 
 
 class ScenarioPerson(ScenarioPart):
-    """Somebody beside the people of the demo."""
+    """A person in addition to the people of the demo."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9]*$")
-    """The handle by which the scenario calls them."""
+    """Handle by which the scenario names the person."""
     real_name: str
     display_name: str = ""
     title: str = ""
     manager: str = ""
-    """A handle."""
+    """Handle of the manager."""
     roles: tuple[str, ...] = ()
     locale: str = "zh-CN"
 
 
 class HandbookPage(ScenarioPart):
-    """A file of the company's handbook, in place of the demo's."""
+    """A file of the company's handbook; such files replace the demo's."""
 
     file: str = Field(pattern=r"^[\w.-]+\.md$")
     text: str
 
 
 class ScenarioFile(ScenarioPart):
-    """A picture that somebody sends."""
+    """A picture that a person sends."""
 
     name: str
     text: str = ""
-    """Stands in its bytes; another text makes another file."""
+    """Text in the picture's bytes; another text makes another file."""
 
 
 class ScenarioAct(ScenarioPart):
-    """One thing that happens: somebody writes or presses, time passes, or the mail server fails."""
+    """One act: somebody writes or presses, time passes, or the mail server fails."""
 
     who: str = ""
-    """A handle."""
+    """Handle of the acting person."""
     says: str = ""
     where: str = ""
-    """Name of a channel; empty: the DM with the bot."""
+    """Name of a channel; empty for the DM with the bot."""
     files: tuple[ScenarioFile, ...] = ()
-    """What comes with the words."""
+    """Files sent with the message."""
     thread: bool = False
-    """In the thread of the last message there."""
+    """Whether the message goes into the thread of the last message in that place."""
     presses: str = ""
-    """The choice, e.g. `confirm`, `approve`; `anew` is *Try again* under a stop."""
+    """Choice of the button, e.g. `confirm`, `approve`; `anew` is *Try again* under a stop."""
     card: str = ""
-    """Words that the card shows; empty: the newest one with this button."""
+    """Words on the card; empty for the newest card with this button."""
     of: str = ""
-    """The handle of whose DM the card is in, where it is not the presser's own: the press is then forged."""
+    """Handle of the person whose DM holds the card, unless it is the presser's own. Such a press is forged."""
     again: bool = False
-    """The card that was pressed last, as it then looked: on a screen that was not repainted."""
+    """Whether to press the last pressed card again as it looked then, like on a screen that was not repainted."""
     times: int = Field(1, ge=1, le=5)
-    """So often, all at once."""
+    """Number of presses, all at once."""
     form: dict[str, str] = {}
-    """What is filled in where the press opens a dialog; people by handle."""
+    """Values for the dialog that the press opens; people by handle."""
     hours: float = Field(0, ge=0)
-    """So much time passes."""
+    """Hours that pass."""
     mailbox: tuple[Fault, ...] = ()
-    """How the next mails fail."""
+    """Faults of the next mails."""
     task: TaskName | None = None
-    """What it is part of: model calls and tokens of these acts are measured together."""
+    """Task that the act belongs to. Model calls and tokens of a task's acts are measured together."""
 
     @model_validator(mode="after")
     def _require_one_action(self) -> Self:
@@ -130,37 +129,37 @@ class ScenarioAct(ScenarioPart):
 
 
 class ExpectedEffect(ScenarioPart):
-    """An effect, as far as the scenario says what it should be. What is left out may be anything."""
+    """An expected effect. Omitted values may be anything."""
 
     kind: Kind
     by: str = ""
-    """A handle."""
+    """Handle of the person who causes the effect."""
     request: str = ""
     to: str = ""
-    """Handles with commas between: who gets a mail, a task, a copy, or stands in."""
+    """Handles, separated by commas, of the people who get a mail, a task or a copy, or who stand in."""
     fields: dict[str, str] = {}
-    """Of a form: exact values. Of anything else: what the text has to contain (`subject`, `body`, `opinion`, …)."""
+    """Exact values of a form; for any other effect, text that each field (`subject`, `body`, `opinion`, …) contains."""
 
 
 class ExpectedEvidence(ScenarioPart):
-    """What people must have been told, or must not have been."""
+    """Texts that people must have been told, or must not have been told."""
 
     has: tuple[str, ...] = ()
-    """Each stands in something that the bot said."""
+    """Texts that must each occur in some message of the bot."""
     lacks: tuple[str, ...] = ()
-    """None stands in any answer."""
+    """Texts that must not occur in any answer."""
     private: tuple[str, ...] = ()
-    """None stands in anything that the bot has said in a channel."""
+    """Texts that must not occur in any message of the bot in a channel."""
     unverified: tuple[str, ...] = ()
-    """Each is marked as not verified."""
+    """Texts that must each be marked as not verified."""
     stopped: StopReason | None = None
-    """Why the last run stopped."""
+    """Stop reason of the last run."""
     refused: tuple[str, ...] = ()
-    """Codes of the refused presses, each at least once."""
+    """Codes of refused presses that must each occur at least once."""
 
 
 class ScenarioCall(ScenarioPart):
-    """A tool call in no style's form."""
+    """A tool call independent of any style."""
 
     tool: str
     args: dict[str, Any] = {}
@@ -168,27 +167,27 @@ class ScenarioCall(ScenarioPart):
 
 
 class ScenarioReply(ScenarioPart):
-    """One reply of a scripted model, rendered into the style under test."""
+    """One reply of a scripted model, to be formatted in the style under test."""
 
     say: str = ""
-    """The final answer."""
+    """Text of the final answer."""
     tool: str = ""
     args: dict[str, Any] = {}
     reason: str = "…"
     calls: tuple[ScenarioCall, ...] = ()
-    """Several calls at once."""
+    """Several tool calls in one reply."""
     raw: str | None = None
-    """Exactly this text."""
+    """Raw text of the reply, given unchanged."""
     broken: bool = False
-    """The call's arguments are cut in the middle."""
+    """Whether the call's arguments are cut off before their end."""
     invents: str = ""
-    """An observation that the model makes up behind its call."""
+    """Observation that the model invents after its call."""
     finish: Literal["", "length", "content_filter"] = ""
     refusal: str = ""
     down: bool = False
-    """The endpoint does not answer."""
+    """Whether the endpoint does not answer."""
     refused: bool = False
-    """The endpoint will not take the conversation."""
+    """Whether the endpoint refuses the conversation."""
 
     @model_validator(mode="after")
     def _require_one_form(self) -> Self:
@@ -201,21 +200,22 @@ class ScenarioReply(ScenarioPart):
 
 class Scenario(ScenarioPart):
     name: str
-    """Its file's, without the ending."""
+    """Name of its file without the ending."""
     title: str = Field(min_length=3)
     language: Literal["zh", "en"]
     category: Category
     today: date = date(2026, 11, 23)
     only: Literal["", "script"] = ""
-    """`script`: it is about what its scripted model does wrong, and means nothing with another one."""
+    """`script` limits the scenario to its scripted model: it is about that model's mistakes, and means nothing with
+    another."""
     styles: tuple[Style, ...] = EVERY_STYLE
-    """In which its script can be written."""
+    """Styles in which its script can be written."""
     person: tuple[ScenarioPerson, ...] = ()
     handbook: tuple[HandbookPage, ...] = ()
     setting: dict[Setting, str] = {}
     act: tuple[ScenarioAct, ...] = Field(min_length=1)
     expect: tuple[ExpectedEffect, ...] = ()
-    """Exactly these effects, in any order."""
+    """Expected effects: exactly these, in any order."""
     forbid: tuple[ExpectedEffect, ...] = ()
     evidence: ExpectedEvidence = ExpectedEvidence()
     reply: tuple[ScenarioReply, ...] = ()
@@ -246,7 +246,7 @@ class Scenario(ScenarioPart):
         return self
 
     def _list_used_handles(self) -> Iterator[tuple[str, str]]:
-        """Everybody who is named, and where."""
+        """Yield the place and the handle of every person named."""
         for number, act in enumerate(self.act, 1):
             yield from ((f"act {number}", name) for name in (act.who, act.of) if name)
         for label, wanted in (("expect", self.expect), ("forbid", self.forbid)):
@@ -260,7 +260,7 @@ def _load_world() -> World:
 
 
 def read_scenario(path: Path) -> Scenario:
-    """One file. Raises ScenarioError."""
+    """Read one file. Raises ScenarioError."""
     try:
         return parse_scenario(path.stem, path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -268,7 +268,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def parse_scenario(name: str, text: str) -> Scenario:
-    """A scenario from its text. Raises ScenarioError, which names the place and says what is wrong there."""
+    """Parse a scenario. Raises ScenarioError, which names the place and the problem."""
     try:
         return Scenario.model_validate({"name": name, **tomllib.loads(text)})
     except tomllib.TOMLDecodeError as error:
@@ -279,13 +279,14 @@ def parse_scenario(name: str, text: str) -> Scenario:
 
 
 def _format_validation_error(place: Sequence[int | str], message: str) -> str:
-    """`act 2 says: …`, counted from 1 as people count."""
+    """Format an error as `act 2 says: …`, counted from 1."""
     where = " ".join(str(part + 1) if isinstance(part, int) else part for part in place)
     return f"{where}: {message.removeprefix('Value error, ')}".removeprefix(": ")
 
 
 def read_scenarios(folder: Path | None = None) -> tuple[Scenario, ...]:
-    """Those of a folder, or the shipped ones, by name. Raises ScenarioError, also when there is none."""
+    """Read the scenarios of a folder, or the shipped ones, sorted by name. Raises ScenarioError, also if there are
+    none."""
     if folder is not None and not folder.is_dir():
         raise ScenarioError(f"{folder} is not a folder")
     with resources.as_file(resources.files("bot.evaluation")) as package:

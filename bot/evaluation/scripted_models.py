@@ -1,4 +1,4 @@
-"""The models that scenarios are played with, each behind the one port, and what was said to them and by them."""
+"""Models that play scenarios, each behind the model's port, and the record of their exchanges."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from bot.evaluation.reply_formats import build_styled_reply
 from bot.evaluation.scenario import ScenarioReply, Style
 
 PROBE_MAX = 300
-"""Characters of the message that such a question begins with, and more."""
+"""Upper limit of characters for the first message of a probe; longer messages are no probe."""
 
 
 class ScriptExhaustedError(ModelRejectedError):
-    """More was asked of a scripted model than its scenario has replies for."""
+    """Raised when a scripted model gets more requests than its scenario has replies."""
 
 
 @dataclass
 class ScenarioScriptModel:
-    """A scripted model: its scenario's replies, in order."""
+    """A scripted model that gives its scenario's replies in order."""
 
     script: list[ScenarioReply]
     style: Style
     missing_replies: int = 0
-    """How often it was asked past its end."""
+    """Number of requests after the script's end."""
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         if is_probe(messages):
             return ModelReply(text="Hello!")
         if is_uncalled(messages):
-            return ModelReply(text="")  # its answer stands
+            return ModelReply(text="")  # the answer stays as it is
         if not self.script:
             self.missing_replies += 1
             raise ScriptExhaustedError("the script has ended")
@@ -47,11 +47,11 @@ class ScenarioScriptModel:
         return build_styled_reply(one, self.style, messages, extra)
 
     def peek_reply(self) -> ScenarioReply | None:
-        """What comes next; None at the end."""
+        """Return the next reply without taking it; None at the end."""
         return self.script[0] if self.script else None
 
     def take_reply(self) -> ScenarioReply:
-        """What comes next, once. Of several calls, in a style that takes one a reply, each in a reply of its own."""
+        """Take the next reply. The text style has one call in a reply, so several calls become one reply each."""
         one = self.script.pop(0)
         if self.style == "text" and one.calls:
             single = [ScenarioReply(tool=call.tool, args=call.args, reason=call.reason) for call in one.calls]
@@ -60,26 +60,27 @@ class ScenarioScriptModel:
 
 
 def is_probe(messages: Sequence[str]) -> bool:
-    """The bot asks at its start what the model can do (`bot.agent.probe`): no part of any story."""
+    """Return whether the bot probes the model's abilities (`bot.agent.probe`), as at its start. A probe is no part of a
+    story."""
     first = messages[0] if messages else ""
     return len(first) < PROBE_MAX and json.loads(f"[{first or '{}'}]")[0].get("content") in (WORD, OBJECT)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelExchange:
-    """One request and its reply."""
+    """A request to the model and its reply, with the duration in milliseconds."""
 
     messages: tuple[str, ...] = field(repr=False)
     extra: str = field(repr=False)
-    """Both as they were given to the model's port."""
+    """Messages and extra, both as given to the model's port."""
     reply: ModelReply | None
-    """None if there was none."""
+    """None if the model gave no reply."""
     error: CountersignError | None
     ms: float
 
     @property
     def request_text(self) -> str:
-        """What was new in the request: its last message."""
+        """Role and content of the request's last message, which is new in it."""
         last = json.loads(f"[{self.messages[-1]}]")[-1] if self.messages else {}
         return f"{last.get('role', '')}: {last.get('content') or ''}"
 
@@ -97,11 +98,11 @@ def _ignore_exchange(exchange: ModelExchange) -> None:
 
 @dataclass
 class RecordingModel:
-    """A model with a record of what it was asked and what it said."""
+    """A model whose exchanges are recorded."""
 
     model: Model
     write_exchange: Callable[[ModelExchange], None] = _ignore_exchange
-    """Is told of each exchange at once."""
+    """Called with each exchange at once."""
     exchanges: list[ModelExchange] = field(default_factory=list)
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:

@@ -1,4 +1,5 @@
-"""What people see in the workspace: messages, cards, buttons, dialogs. Reads Block Kit and nothing of the bot's."""
+"""Reads what the workspace shows to people (messages, cards, buttons, dialogs) from Block Kit alone, without the bot's
+code."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ Message = dict[str, Any]
 
 
 def read_message_key(message: Message) -> str:
-    """The key under which the bot posted it."""
+    """Return the key under which the bot posted a message."""
     return str((message.get("metadata") or {}).get("event_payload", {}).get("key", ""))
 
 
 _DATE = re.compile(r"<!date\^\d{1,20}\^[^|<>]{1,80}\|([^|<>]{1,80})>")
-"""A point in time, which Slack shows in its reader's own way; where it cannot, by the words at its end."""
+"""A time in Slack's date format. Slack shows it in the reader's form, or falls back to the words at the end."""
 
 
 def read_message_text(message: Message) -> str:
-    """Everything readable in a message: its text and the texts of its blocks."""
+    """Return all readable text of a message: its own and that of its blocks."""
     return "\n".join([message.get("text", ""), *_list_block_texts(message.get("blocks") or [])])
 
 
@@ -36,7 +37,7 @@ def _list_block_texts(node: Any) -> Iterator[str]:
 
 
 def list_step_lines(message: Message) -> Iterator[str]:
-    """The steps of a run, where the message shows them: title and details of each."""
+    """Yield title and details of each step of a run that the message shows."""
     for block in message.get("blocks") or []:
         for task in block.get("tasks") or []:
             yield "\n".join([task["title"], *_list_block_texts(task.get("details"))])
@@ -48,6 +49,6 @@ def list_buttons(message: Message) -> Iterator[dict[str, Any]]:
 
 
 def find_block_id(view: dict[str, Any], name: str) -> str:
-    """Block id of a dialog's field; empty if it has none of this name."""
+    """Return the block id of a dialog's field; empty if no field has this name."""
     ids = [str(block["block_id"]) for block in view["blocks"] if block["type"] == "input"]
     return next((one for one in ids if one == name or one.endswith((f":{name}", f"_{name}", f".{name}"))), "")

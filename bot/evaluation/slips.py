@@ -1,7 +1,7 @@
-"""A model that means well and slips: a scenario's script with the mistakes that mid-range models make, drawn by a seed.
+"""A well-meaning model that slips: a scenario's script with the mistakes of mid-range models, drawn by a seed.
 
-Each reply of the script may be preceded by a slip in its place. Told what was wrong, the model goes on with the right
-reply, or slips once more; what is not noticed goes out, and the people of the scenario wait as real ones would.
+A slip may take the place of each reply, which is then given later. When the model is told what was wrong, it gives the
+right reply or slips once more. A slip that nobody notices goes out, and the scenario's people wait as real ones would.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from bot.evaluation.scenario import ScenarioCall, ScenarioReply
 from bot.evaluation.scripted_models import ScenarioScriptModel, is_probe
 
 RATE, AGAIN = 0.25, 0.1
-"""How often a reply is a slip; and right after it was told of one."""
+"""Probability of a slip in place of a reply, and right after the model was told of a slip."""
 ANSWER = "answer"
-"""What a slip stood for that stood for no call."""
+"""`instead` of a slip that replaced an answer."""
 PERSON = "<message from="
-"""In what a person wrote, as it is told to models."""
+"""Start of a person's message, as models get it."""
 PROSE = {
     "zh": ("好的，我需要调用 {tool} 来处理这件事。", "{tool}({args})", "接下来应该调用工具 {tool}。"),
     "en": ("I need to call {tool} for this.", "{tool}({args})", "The next step is to use the {tool} tool."),
@@ -68,7 +68,7 @@ RECEIPTS = {
     "en": ("[waiting for a button: {tool}]", "Done.\n[On record: started leave request L-0001]"),
 }
 FINE = {"zh": "好的。", "en": "All right."}
-"""What it says when its script has ended."""
+"""Answers after the script's end."""
 KEYS: Mapping[str, str] = {
     "process": "leave_request",
     "task": "TASK-001",
@@ -78,7 +78,7 @@ KEYS: Mapping[str, str] = {
     "person": "user_123",
     "deputy": "user_123",
 }
-"""What it guesses instead of looking it up."""
+"""Values that are guessed instead of looked up."""
 NAMES: Mapping[str, str] = {
     "leave_type": "type",
     "start_date": "from",
@@ -87,13 +87,13 @@ NAMES: Mapping[str, str] = {
     "reason": "description",
     "subject": "title",
 }
-"""What it takes for the name of a field."""
+"""Field → wrong name that is used for it."""
 Made = Callable[[ScenarioCall], ScenarioReply | None]
 
 
 @dataclass
 class SlippingModel:
-    """Behind the model's port."""
+    """Slipping implementation of the model's port."""
 
     script: ScenarioScriptModel
     language: str
@@ -101,13 +101,13 @@ class SlippingModel:
     slips: list[ModelSlip] = field(default_factory=list)
     chance: random.Random = field(init=False)
     previous_call: ScenarioCall | None = None
-    """The last call that was right."""
+    """Last right call."""
     last_answer: str = ""
-    """The last answer that was right."""
+    """Last right answer."""
     person_message: str = ""
-    """What the person of this run wrote."""
+    """Message of the person in this run."""
     is_open: bool = False
-    """The last reply was a slip, and it is not known yet what became of it."""
+    """Whether the last reply was a slip whose outcome is not known yet."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)  # noqa: S311  (it has to be repeatable)
@@ -121,7 +121,7 @@ class SlippingModel:
         if self.is_open and is_told:
             self.slips[-1] = self.slips[-1].model_copy(update={"mended": True})
         elif self.is_open and self.slips[-1].instead == ANSWER and self.slips[-1].kind == "imitates":
-            self._take_right_reply()  # the answer went out, with something under it
+            self._take_right_reply()  # the answer went out, with a false line under it
         was_slip, self.is_open = self.is_open, False
         if is_correction:
             return self._answer_correction(was_slip)
@@ -134,7 +134,7 @@ class SlippingModel:
         return next((text for text in said if text.startswith(PERSON)), "")
 
     def _answer_correction(self, was_slip: bool) -> ModelReply:
-        """To the question whether it has done what it says: that it wants to call, or the answer that it meant."""
+        """Answer the question whether the claim is true: with `CALL` to make the call, or with the intended answer."""
         following = self.script.peek_reply()
         if was_slip and following is not None and not following.say:
             return ModelReply(text="CALL")
@@ -143,7 +143,7 @@ class SlippingModel:
         return ModelReply(text=self.last_answer or FINE[self.language])
 
     def _take_right_reply(self) -> ScenarioReply:
-        """The next reply of the script."""
+        """Take the next reply of the script."""
         if self.script.peek_reply() is None:
             return ScenarioReply(say=FINE[self.language])
         one = self.script.take_reply()
@@ -152,7 +152,7 @@ class SlippingModel:
         return one
 
     def _draw_slip(self, rate: float) -> ScenarioReply | None:
-        """A slip in place of the next reply of the script, or none."""
+        """Draw a slip in place of the next reply of the script, or return None."""
         following = self.script.peek_reply()
         if following is None or self.chance.random() >= rate:
             return None
@@ -200,7 +200,7 @@ class SlippingModel:
         return ScenarioReply(tool=call.tool, args=args, reason=call.reason)
 
     def _make_two_calls(self, call: ScenarioCall) -> ScenarioReply | None:
-        """The right call, and another with consequences."""
+        """Make the right call, and another one with consequences."""
         if call.tool not in GATED or self.script.style == "text":
             return None
         right = list_calls(self._take_right_reply())
@@ -209,7 +209,7 @@ class SlippingModel:
         return ScenarioReply(calls=(*right, self.chance.choice((right[-1], mail))))
 
     def _make_imitation(self, call: ScenarioCall) -> ScenarioReply | None:
-        """What code writes: instead of a call, or under the answer that is right."""
+        """Imitate lines that only code writes, in place of a call or under the right answer."""
         written = self.chance.choice(RECEIPTS[self.language]).format(tool=call.tool or "start_process")
         if call.tool:
             return ScenarioReply(raw=written) if self.script.style == "native" else self._make_answer(written)
@@ -217,7 +217,7 @@ class SlippingModel:
         return self._make_answer(f"{following.say if following else ''}\n{written.rpartition(chr(10))[2]}")
 
     def _make_repetition(self, call: ScenarioCall) -> ScenarioReply | None:
-        """The call before, once more."""
+        """Repeat the previous call."""
         if (one := self.previous_call) is None:
             return None
         return ScenarioReply(tool=one.tool, args=one.args, reason=one.reason)

@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Formats figures and tables of a report for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = (
 
 
 def format_share(value: float | None) -> str:
-    """A share in percent: never 100 % unless it is all of them."""
+    """Format a share in percent: 100 % only if it is all of them."""
     if value is None:
         return "–"
     shown = f"{value:.0%}" if value in (0, 1) else f"{value:.1%}"
@@ -23,7 +23,7 @@ def format_share(value: float | None) -> str:
 
 
 def format_figures(figures: TrialFigures) -> dict[str, str]:
-    """Column → what stands there."""
+    """Return the text of each column."""
     tokens = (figures.tokens_in, figures.tokens_cached, figures.tokens_out)
     return {
         "trials": f"{figures.passed}/{figures.trials}",
@@ -44,7 +44,7 @@ def format_figures(figures: TrialFigures) -> dict[str, str]:
 
 
 def list_figure_groups(report: EvaluationReport, language: str) -> Iterator[tuple[str, TrialFigures]]:
-    """Every group's name in words, all together first."""
+    """Yield every group's translated name and figures, all trials together first."""
     yield translate("evaluation.all_together", language), report.figures
     for name, some in report.by_language.items():
         yield translate(f"evaluation.lang_{name}", language), some
@@ -53,11 +53,12 @@ def list_figure_groups(report: EvaluationReport, language: str) -> Iterator[tupl
 
 
 Rows = list[tuple[str, ...]]
-"""The head of a table, and its rows."""
+"""Rows of a table, its head first."""
 
 
 def build_task_rows(report: EvaluationReport, language: str) -> Rows:
-    """What each task takes: model calls and prompt tokens to its card, and with what follows the buttons."""
+    """Build the rows of tasks: model calls and prompt tokens up to the card, and in all with those after the
+    presses."""
     rows = [
         _translate_headings(
             ("task", "trials", "calls_to_card", "tokens_to_card", "all_model_calls", "all_tokens"), language
@@ -70,7 +71,7 @@ def build_task_rows(report: EvaluationReport, language: str) -> Rows:
 
 
 def build_scenario_rows(report: EvaluationReport, language: str) -> Rows:
-    """What each scenario takes, as a mean over its trials."""
+    """Build the rows of scenarios: calls, steps and tokens, as a mean over the trials."""
     rows = [_translate_headings(("scenario", "trials", "all_model_calls", "all_steps", "tokens"), language)]
     for name, some in group_by_scenario(report.trials).items():
         total, n = sum_counts(one.counts for one in some), len(some)
@@ -85,7 +86,7 @@ def build_scenario_rows(report: EvaluationReport, language: str) -> Rows:
 
 
 def build_replay_rows(report: EvaluationReport, language: str) -> Rows:
-    """What came of each recorded conversation, and how its requests differ now."""
+    """Build the rows of replays: the outcome, and the differences from the recorded requests."""
     rows = [
         _translate_headings(
             ("scenario", "trials", "calls_then_now", "tokens_then_now", "change", "replies_left"), language
@@ -110,7 +111,7 @@ def build_replay_rows(report: EvaluationReport, language: str) -> Rows:
 
 
 def format_change(then: int, now: int) -> str:
-    """By how much it is more or less now, in percent."""
+    """Format the change from `then` to `now` in percent."""
     if not then:
         return "–"
     shown = f"{now / then - 1:+.0%}"
@@ -118,7 +119,7 @@ def format_change(then: int, now: int) -> str:
 
 
 def build_slip_rows(report: EvaluationReport, language: str) -> Rows:
-    """What each kind of slip has led to."""
+    """Build the rows of slips: how many were made and mended, and how many trials were lost."""
     rows = [_translate_headings(("slip", "slips_made", "slips_mended", "trials_lost"), language)]
     for name, one in report.by_slip.items():
         rows.append(
@@ -146,12 +147,12 @@ def format_whole_number(value: float) -> str:
 
 
 def describe_token_estimate(report: EvaluationReport, language: str) -> str:
-    """That tokens are, or nothing."""
+    """Return the note that tokens are estimated, or an empty text."""
     return translate("evaluation.estimated", language) if report.tokens_estimated else ""
 
 
 def describe_evaluation(report: EvaluationReport, language: str) -> str:
-    """What was played, when and with what."""
+    """Describe the evaluation: time, model, style, repetitions, trials and duration."""
     return translate(
         "evaluation.made",
         language,
@@ -165,7 +166,7 @@ def describe_evaluation(report: EvaluationReport, language: str) -> str:
 
 
 def describe_interruption(report: EvaluationReport, language: str) -> str:
-    """That it was, or nothing."""
+    """Return the note that the evaluation was interrupted, or an empty text."""
     if report.figures.trials >= report.planned:
         return ""
     return translate("evaluation.interrupted", language, planned=report.planned, trials=report.figures.trials)

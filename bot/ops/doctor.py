@@ -1,4 +1,4 @@
-"""`countersign doctor`: asks every outside service once and reports each problem with its cure."""
+"""`countersign doctor`: asks every outside service once and reports each problem with its solution."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ SCOPES = frozenset(
 )
 """Scopes in the manifest that the bot cannot work without."""
 NOTICE_DAYS = 60
-"""How many days before a model's shutdown a warning appears."""
+"""Number of days before a model's shutdown from which on a warning appears."""
 MAX_NAMES = 5
 """Most people named in one finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One thing that was checked. `text` says what was found and, if something is wrong, what to do."""
+    """The result of one check. `text` says what was found and, if something is wrong, what to do."""
 
     level: Literal["ok", "warn", "fail"]
     subject: str
@@ -88,7 +88,7 @@ class DoctorFinding:
 async def check_services(
     services: Services, style: FormatSetting, servers: Sequence[McpServer] = ()
 ) -> AsyncIterator[DoctorFinding]:
-    """Findings as they come: Slack, Redis, both models, mail, servers. A stand-in is only named."""
+    """Yield findings as they come: Slack, Redis, both models, mail, servers. A stand-in is only named."""
     model, second = partial(_check_first_model, style), partial(_check_fallback_model, style)
     looks = (
         ("workspace", _check_workspace),
@@ -112,14 +112,14 @@ async def check_services(
 
 
 def check_variable_names() -> Iterator[DoctorFinding]:
-    """Names in the environment that resemble settings. Such names in `.env` are refused before anything else."""
+    """Find names in the environment that resemble settings. Such names in `.env` are refused before any check."""
     for wrong in find_misspelt_variables():
         yield DoctorFinding("warn", "settings", wrong)
 
 
 def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
-    """The company's own files, read as at the start. Only the start checks a policy, because that needs the engine's
-    processes."""
+    """Check the company's own files, read as at the start. Only the start checks a policy, because that needs the
+    engine's processes."""
     looks: tuple[tuple[str, Path | None, Callable[[], object]], ...] = (
         ("DIRECTORY_FILE", settings.directory_file, lambda: read_directory_file(settings.directory_file)),
         ("CALENDAR_FILE", settings.calendar_file, lambda: load_calendar(settings)),
@@ -139,8 +139,8 @@ def check_company_files(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def check_calendar(settings: Settings, today: date) -> Iterator[DoctorFinding]:
-    """Which years' holidays are known. From December on the next one should be, which the State Council announces in
-    November."""
+    """Check the years whose holidays are known. From December on, the next year should be known; the State Council
+    announces it in November."""
     if settings.calendar_country.strip().upper() != "CN":
         return
     last = KNOWN_YEARS[-1]
@@ -152,7 +152,7 @@ def check_calendar(settings: Settings, today: date) -> Iterator[DoctorFinding]:
 
 
 async def check_file_bucket(settings: Settings) -> AsyncIterator[DoctorFinding]:
-    """The bucket that keeps files, if the settings name one: whether it takes, gives, lists and deletes."""
+    """Check whether the bucket that keeps files, if the settings name one, accepts, returns, lists and deletes."""
     if not settings.files_bucket:
         return
     try:
@@ -168,14 +168,13 @@ async def check_file_bucket(settings: Settings) -> AsyncIterator[DoctorFinding]:
 
 
 async def check_approvers(settings: Settings, services: Services) -> AsyncIterator[DoctorFinding]:
-    """Checks for each process that everybody has approvers. Services that cannot be reached are reported
-    elsewhere."""
+    """Check for each process that everybody has approvers. Services that cannot be reached are reported elsewhere."""
     if "workspace" in services.standins:
         return
     team = ""
     try:
         async with open_web_client(services.bot_token, services.slack_api_url) as client:
-            with suppress(SettingsError):  # a token that Slack refuses is the workspace's finding
+            with suppress(SettingsError):  # the check of the workspace reports a token that Slack refuses
                 team = (await identify_bot(client)).team
             if not team:
                 return
@@ -198,7 +197,7 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
 
 
 async def _load_processes_in_use(services: Services, directory: Directory) -> Sequence[Process]:
-    """The processes in use: deployed, or shipped."""
+    """Load the processes in use: deployed, or shipped."""
     redis = await connect_redis(services.redis_url, retries=1)
     try:
         with translate_redis_errors():
@@ -208,7 +207,7 @@ async def _load_processes_in_use(services: Services, directory: Directory) -> Se
 
 
 def _build_approver_finding(place: str, people: Sequence[Person], everybody: int) -> DoctorFinding:
-    """`place`: a process, and the field, level or role in it."""
+    """Build the finding that people have no approver. `place`: a process, and the field, level or role in it."""
     some = ", ".join(one.email or one.name for one in people[:MAX_NAMES]) + (", …" if len(people) > MAX_NAMES else "")
     cure = "enter managers and roles in DIRECTORY_FILE, or name somebody by a row in POLICY_FILE"
     choice = 'for a field of the form, others = "flagged" in a row lets them choose'
@@ -217,7 +216,7 @@ def _build_approver_finding(place: str, people: Sequence[Person], everybody: int
 
 
 async def _check_mcp_servers(servers: Sequence[McpServer]) -> AsyncIterator[DoctorFinding]:
-    """Each server's tools, and who presses a button for which."""
+    """Check each server's tools, and who presses a button for which."""
     if not servers:
         return
     from tools.mcp.fleet import open_toolset  # the SDK is slow to import
@@ -294,7 +293,7 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
 
 
 async def describe_replicas(redis: Redis) -> str:
-    """What of it a failover or a broken disk may take."""
+    """Describe the replicas, which decide how much a failover or a broken disk may lose."""
     with translate_redis_errors():
         replies = [await redis.info("replication", **one.target) for one in await list_servers(redis, Keys())]
     fewest = min(str(reply).count("'state': 'online'") for reply in replies)
@@ -304,7 +303,8 @@ async def describe_replicas(redis: Redis) -> str:
 
 
 def _check_embedded_redis() -> DoctorFinding:
-    """With neither a setting nor the data of an embedded server, only the start creates one; a check must not."""
+    """Check only that an embedded server could start. Without a setting and without its data, only the start creates
+    one; a check must not."""
     binary = find_server_program()
     if not binary:
         return DoctorFinding("fail", "redis", translate("local_store.no_server", "en"))
@@ -314,7 +314,7 @@ def _check_embedded_redis() -> DoctorFinding:
 
 
 async def _describe_redis(redis: Redis) -> str:
-    """A cluster, a master that Sentinels know, or one server."""
+    """Describe the kind of Redis: a cluster, a master that Sentinels know, or one server."""
     masters = await list_servers(redis, Keys())
     if isinstance(redis, ClusterClient):
         spread = ", ".join(f"{one.name} keeps {len(one.partitions)}" for one in masters)
@@ -327,13 +327,13 @@ async def _describe_redis(redis: Redis) -> str:
 
 
 async def _check_first_model(wish: FormatSetting, services: Services) -> AsyncIterator[DoctorFinding]:
-    """What the model can do, and the reply format used for it."""
+    """Check the first model's abilities, and the reply format used for it."""
     async for finding in _check_one_model(wish, "model", services.first_model, services.redis_url):
         yield finding
 
 
 async def _check_fallback_model(wish: FormatSetting, services: Services) -> AsyncIterator[DoctorFinding]:
-    """The same for the fallback model, whatever the first one's state."""
+    """Check the fallback model, whatever the first one's state."""
     if services.fallback_name:
         async for finding in _check_one_model(wish, "fallback", services.fallback_model, services.redis_url):
             yield finding
@@ -342,10 +342,10 @@ async def _check_fallback_model(wish: FormatSetting, services: Services) -> Asyn
 async def _check_one_model(
     wish: FormatSetting, label: str, endpoint: ModelEndpoint, redis_url: str
 ) -> AsyncIterator[DoctorFinding]:
-    """Checks one model; a problem becomes a finding about this model."""
+    """Check one model; a problem becomes a finding about this model."""
     redis = None
     try:
-        with suppress(CountersignError):  # a store that is away is a finding of its own
+        with suppress(CountersignError):  # an unreachable store has its own finding
             redis = await connect_redis(redis_url, retries=1) if redis_url else None
         async for finding in _probe_endpoint(wish, label, endpoint, TextCache(redis, Keys()) if redis else None):
             yield finding
@@ -361,8 +361,8 @@ async def _check_one_model(
 async def _probe_endpoint(
     wish: FormatSetting, label: str, endpoint: ModelEndpoint, memory: TextStore | None
 ) -> AsyncIterator[DoctorFinding]:
-    """What the model can do, how it wants to be asked, what the bot has learned about it, and when it will be shut
-    down. Raises ModelUnavailableError and ModelRejectedError."""
+    """Check the model's abilities, its best reply format, the bot's notes about it, and its shutdown date. Raises
+    ModelUnavailableError and ModelRejectedError."""
     from bot.agent.models.catalog import find_shutdown_date
     from bot.agent.models.openai_model import open_model  # as slow to import as all the rest
 
@@ -387,7 +387,7 @@ async def _probe_endpoint(
 
 
 def _build_tool_calls_finding(label: str, name: str, problem: str, profile: ModelProfile) -> DoctorFinding:
-    """An endpoint that only chats cannot drive the bot by tool calls."""
+    """Report whether the endpoint calls tools: one that only chats cannot drive the bot by tool calls."""
     if not problem:
         return DoctorFinding(
             "ok",
@@ -399,12 +399,12 @@ def _build_tool_calls_finding(label: str, name: str, problem: str, profile: Mode
 
 
 def _describe_model_profile(profile: ModelProfile) -> str:
-    """How the model is asked."""
+    """Describe how the model is asked."""
     return "; ".join([f"API: {profile.api}", *profile.summary_lines])
 
 
 def _build_shutdown_finding(label: str, name: str, days: int, day: date) -> DoctorFinding:
-    """When its provider shuts the model down."""
+    """Report the date on which the provider shuts the model down."""
     if days > NOTICE_DAYS:
         return DoctorFinding("ok", label, f"{name} is shut down on {day}, in {days} days")
     when = f"is shut down on {day}, in {days} days" if days >= 0 else f"was shut down on {day}"

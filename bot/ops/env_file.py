@@ -1,7 +1,7 @@
-"""Writes `.env`: for its owner alone, whole or not at all, and without losing what was not asked about.
+"""Writes `.env`: readable by its owner alone, completely or not at all, and without losing other lines.
 
-What is written means the same to this program, to `docker compose` and to systemd, which read such files by different
-rules: signs that any of them reads as more than themselves are refused."""
+The written values mean the same to this program, to `docker compose` and to systemd, which read such files by different
+rules. Characters that any of them treats specially are refused."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from tools.mail.smtp import SmtpMailer
 
 HEADING = "# Written by `countersign init`; env.example has every other setting."
 MAX_ANSWER = 2_000
-"""The longest value (characters)."""
+"""Length of the longest value (characters)."""
 _FORBIDDEN = frozenset("\"'\\$`")
-"""Signs that at least one reader of such files takes for quoting or a reference."""
+"""Characters that at least one reader of such files takes for quoting or a reference."""
 _PLAIN = re.compile(r"[\w./:@%+,=?&~-]+", re.ASCII)
-"""What needs no quotes anywhere."""
+"""Text that needs no quotes for any reader."""
 _WEB_ADDRESS = re.compile(r"https?://[^\s/?#]+(?:[/?][^\s#]*)?")
 _MAIL_ADDRESS = re.compile(r"[^\s@<>,;]+@[^\s@<>,;]+")
 
 
 class EnvFileChangedError(CountersignError):
-    """Somebody else has written the file meanwhile."""
+    """Another program or person has changed the file meanwhile."""
 
 
 def read_env_text(file: Path) -> str | None:
-    """The whole file, or None. Raises SettingsError."""
+    """Read the whole file; None without a file. Raises SettingsError."""
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -52,13 +52,13 @@ def read_env_text(file: Path) -> str | None:
 
 
 def parse_env_text(text: str) -> dict[str, str]:
-    """The names and values in the text, as they stand there."""
+    """Parse the names and values in the text, unchanged."""
     bindings = parse_stream(io.StringIO(text))
     return {one.key: one.value for one in bindings if one.key and one.value}
 
 
 def merge_env_text(text: str, answers: Mapping[str, str]) -> str:
-    """The text with these answers at its end. An empty answer removes the name; other lines stay as they are."""
+    """Return the text with these answers at its end. An empty answer removes the name; other lines stay unchanged."""
     kept = "".join(one.original.string for one in parse_stream(io.StringIO(text)) if one.key not in answers)
     lines = [f"{name}={_quote_value(value)}" for name, value in answers.items() if value]
     kept = kept.replace(f"{HEADING}\n", "").rstrip("\n")
@@ -70,7 +70,7 @@ def _quote_value(value: str) -> str:
 
 
 def find_answer_problem(name: str, value: str) -> str:
-    """The key of the sentence that says what is wrong with a value, or an empty text."""
+    """Find the key of the sentence that says what is wrong with a value; empty for a valid one."""
     if len(value) > MAX_ANSWER or not value.isprintable() or set(value) & _FORBIDDEN:
         return "init.wrong_signs"
     return "" if not value or CHECKS.get(name, _is_one_word)(value) else f"init.wrong_{name.lower()}"
@@ -85,7 +85,7 @@ def _begins_with(beginning: str) -> Callable[[str], bool]:
 
 
 def _succeeds(attempt: Callable[[str], object]) -> Callable[[str], bool]:
-    """True if the reader that uses the value takes it."""
+    """Build a check: whether the reader that uses the value accepts it."""
 
     def can_read(value: str) -> bool:
         try:
@@ -107,16 +107,16 @@ CHECKS: Mapping[str, Callable[[str], bool]] = {
     "COMPANY_TIMEZONE": _succeeds(ZoneInfo),
     "DIRECTORY_FILE": _succeeds(lambda value: read_directory_file(Path(value))),
 }
-"""Setting → whether a value can be right. What no service is asked for: that is what `countersign doctor` does."""
+"""Setting → whether a value can be right. No service is asked; `countersign doctor` does that."""
 
 
 def is_secret_setting(name: str) -> bool:
-    """True for a setting that is never shown."""
+    """Whether this setting is never shown."""
     return SecretStr in getattr(Settings.model_fields[name.lower()].annotation, "__args__", ())
 
 
 class _FileSettings(Settings):
-    """Settings of a file alone, whatever the environment says."""
+    """Settings of a file alone, without the environment."""
 
     @classmethod
     def settings_customise_sources(
@@ -126,7 +126,7 @@ class _FileSettings(Settings):
 
 
 def require_consistent_values(values: Mapping[str, str]) -> None:
-    """Checks the values of a file with one another. Raises SettingsError."""
+    """Check the values of a file against one another. Raises SettingsError."""
     known = {name.lower(): value for name, value in values.items() if name.lower() in Settings.model_fields}
     try:
         require_valid_settings(_FileSettings(**known))  # type: ignore[arg-type]
@@ -137,9 +137,9 @@ def require_consistent_values(values: Mapping[str, str]) -> None:
 
 
 def write_env_file(file: Path, text: str, before: str | None) -> None:
-    """Writes the file with mode 0600, in one step. `before`: what stood there when it was read, or None. Raises
-    EnvFileChangedError if that is no longer so, and SettingsError if it cannot be written."""
-    target = file.resolve()  # a link stays one
+    """Write the file with mode 0600, in one step. `before` is the text of the file when it was read, or None. Raises
+    EnvFileChangedError if the file has changed since, and SettingsError if it cannot be written."""
+    target = file.resolve()  # a link stays a link
     try:
         handle, name = tempfile.mkstemp(prefix=".env.", dir=target.parent)  # mode 0600
         new = Path(name)
@@ -161,13 +161,13 @@ def _put_in_place(new: Path, target: Path, before: str | None) -> None:
         return
     if read_env_text(target) != before:
         raise EnvFileChangedError
-    if os.geteuid() == 0:  # whoever reads it as their own goes on doing so
+    if os.geteuid() == 0:  # the owner keeps reading it as their own file
         os.chown(new, target.stat().st_uid, target.stat().st_gid)
     new.replace(target)
 
 
 def _make_file(new: Path, target: Path) -> None:
-    """Fails if somebody has made one meanwhile."""
+    """Create the file. Raises EnvFileChangedError if it exists meanwhile."""
     try:
         try:
             os.link(new, target)

@@ -1,8 +1,8 @@
-"""Presses that wait in a store which was restored. What they are to do in the world (a mail, a server's tool) may have
-been done since the copy was made, and the copy does not know: none of it is carried out when work goes on.
+"""Withdraws presses that wait in a restored store. Their effects outside (a mail, a server's tool) may have happened
+since the copy was made, unknown to the copy. So none of these presses is carried out when work goes on.
 
-Whoever pressed is told, looks, and presses again on the card, which is shown as the store has it. What had begun to be
-carried out is *unknown*, and its card asks. An effect in the store itself is gone with it, so that its press is carried
+The presser is told, checks, and presses again on the card, which is shown as the store has it. An effect that had begun
+is *unknown*, and its card asks about it. An effect inside the store is gone with the old store, so its press is carried
 out as it waits."""
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ STALE = 0
 
 
 async def withdraw_presses(scripts: ScriptRunner, is_kept_here: Callable[[str], bool]) -> int:
-    """Puts something else in the place of every press that would do something outside this store; nobody may work in
-    it. `is_kept_here`: by a tool's name, whether its effects lie in the store. Answers how many. Raises
+    """Replace every press that would have an effect outside this store, while nobody works in it. `is_kept_here`:
+    whether the effects of a tool (by name) lie in the store. Returns the number of replaced presses. Raises
     StoreUnavailableError."""
     redis, keys, count = scripts.redis, scripts.keys, 0
     for partition in range(keys.partitions):
@@ -60,7 +60,7 @@ def _read_press(body: str) -> Click | None:
 
 
 async def _choose_replacement(scripts: ScriptRunner, click: Click, is_kept_here: Callable[[str], bool]) -> str:
-    """The body of what takes the place of a press; empty: it stays."""
+    """Return the body of the item that replaces a press; empty if the press stays."""
     stale = ButtonPressed(click=click.model_copy(update={"version": STALE})).model_dump_json()
     if click.choice in SET_DECISIONS:
         return "" if is_kept_here(DECIDE_TASK.name) else stale
@@ -80,14 +80,14 @@ async def _choose_replacement(scripts: ScriptRunner, click: Click, is_kept_here:
 
 
 async def _show_again(scripts: ScriptRunner, approval: str, id: str) -> None:
-    """Has the card's messages show it as the store has it: what people see is of later, and cannot be pressed."""
+    """Update the card's messages from the store: people see a later state, which cannot be pressed."""
     lane, work = build_show_lane(approval), RefreshCard(approval=approval)
     put = EnqueueItem(lane, f"withdrawn:{id}", work.model_dump_json())
     await apply_writes(scripts.redis, scripts.keys, scripts.keys.get_partition(lane), [put])
 
 
 def _executes(approval: Approval, choice: str) -> bool:
-    """True if the card, as it is, would have something done by this button."""
+    """Whether this button would run an effect of the card in its current state."""
     if approval.state is ApprovalState.OPEN:
         found = find_choice(approval.proposal, choice)
         return found is not None and found.executes
@@ -95,7 +95,7 @@ def _executes(approval: Approval, choice: str) -> bool:
 
 
 async def _end_as_unknown(scripts: ScriptRunner, approval: Approval) -> bool:
-    """Ends a decision that was being carried out. False if it has ended."""
+    """End as unknown a decision whose effect has not ended. Returns False if there is none."""
     if approval.state is not ApprovalState.DECIDED or approval.effect not in (EffectState.NONE, EffectState.STARTED):
         return False
     tries = max(approval.attempts, 1)

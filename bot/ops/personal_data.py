@@ -1,7 +1,7 @@
-"""Everything that is kept of one person: what it is, where it lies, and what erases it.
+"""All data kept about one person: their content, their place, and the commands that erase them.
 
-Requests and their records are listed and never erased: their hashes name people, and nothing could be verified without
-them. Counters of use stay as numbers under a pseudonym."""
+Requests and their records are listed and never erased: their hashes name people, and without them nothing could be
+verified. Counters of use stay as numbers under a pseudonym."""
 
 from __future__ import annotations
 
@@ -32,40 +32,42 @@ Command = tuple[str, ...]
 KEPT_LISTS = ("mine", "told", "todo", "done", "decided_for")
 """Lists of a person in the embedded engine."""
 OWN_KEYS = frozenset({"welcomed", "home", "home_turn", "morning", "set", "due"})
-"""Keys of a partition that have the person behind their name."""
+"""Names of keys of a partition that are followed by the person."""
 RUN_KINDS = frozenset({"step", "run.finished", "run.stopped", "run.cancelled"})
-"""Kinds of journal records whose person is the one whose message it was."""
+"""Kinds of journal records whose person wrote the message."""
 _KEY = re.compile(r"\{(q\d\d|people|files)\}:(.+)")
 _DIRECT = re.compile(r"[^:]+:[^:]+:D[^:]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonalRecord:
-    """One thing that is kept of a person."""
+    """One thing that is kept about a person."""
 
     kind: str
-    """`run`, `card`, `history`, `calls`, `journal`, `file`, `request`, `item` …"""
+    """The kind: `run`, `card`, `history`, `calls`, `journal`, `file`, `request`, `item` …"""
     data: Any
-    """JSON."""
+    """The content as JSON."""
     erase: Sequence[Command] = ()
-    """What erases it; none: it is kept."""
+    """The commands that erase it; none if it is kept."""
     file: tuple[str, str] | None = None
-    """The workspace, and by what its `FileStore.delete_file` knows the file; its bytes go with it."""
+    """The workspace, and the member by which its `FileStore.delete_file` knows the file; the bytes are deleted with
+    it."""
 
 
 @dataclass(slots=True)
 class PersonalData:
-    """What is kept of `person` (id). Every call may raise StoreUnavailableError."""
+    """The data kept about `person` (id). Every call may raise StoreUnavailableError."""
 
     redis: Redis
     keys: Keys
     person: str
     pseudonym: str = ""
-    """Under which counters stay."""
+    """The name under which counters stay."""
     _runs: set[str] = field(default_factory=set)
 
     async def list_open_work(self) -> list[str]:
-        """What still waits for them, or of theirs for others: tasks, requests, cards, and what waits in a lane."""
+        """List open work that waits for them, or theirs that waits for others: tasks, requests, cards, and items in a
+        lane."""
         store = RedisStore(self.redis)
         tasks = [name for name, _ in await store.list_members("todo", self.person)]
         own = await store.load_requests([name for name, _ in await store.list_members("mine", self.person)])
@@ -78,7 +80,7 @@ class PersonalData:
         ]
 
     async def stream_records(self) -> AsyncIterator[PersonalRecord]:
-        """All of it, each once. One key at a time is in memory."""
+        """Yield every record once. One key at a time is in memory."""
         await self._find_runs()
         async for record in self._stream_journal():
             yield record
@@ -95,7 +97,7 @@ class PersonalData:
                     yield record
 
     async def erase_records(self, delete_file: Callable[[str, str], Awaitable[None]]) -> Counter[str]:
-        """Erases what may be erased. Answers how many of each kind; what is kept counts as `kept <kind>`."""
+        """Erase all data that may be erased. Returns the number of each kind; kept data count as `kept <kind>`."""
         counts: Counter[str] = Counter()
         async for record in self.stream_records():
             if record.file:
@@ -107,7 +109,7 @@ class PersonalData:
         return counts
 
     async def _find_runs(self) -> None:
-        """Ids of the runs that their messages began: of those that are kept, and of those the journal tells."""
+        """Find the ids of the runs that their messages began and that the journal names."""
         async for record in Journal(self.redis, self.keys).stream_records(kinds=RUN_KINDS, person=self.person):
             self._runs.add(record.run)
         self._runs.discard("")
@@ -148,7 +150,7 @@ class PersonalData:
             yield PersonalRecord(kind="delegation", data=delegation.model_dump(mode="json"))
 
     async def _list_records(self, key: str, tag: str, rest: str) -> list[PersonalRecord]:
-        """What a key holds of them."""
+        """List the records that a key holds about the person."""
         name, _, about = rest.partition(":")
         if tag == "people":
             return await self._list_people_fields(key, rest)
@@ -179,7 +181,7 @@ class PersonalData:
             return await self.redis.get(key)
 
     async def _list_people_fields(self, key: str, rest: str) -> list[PersonalRecord]:
-        """Preferences, and what Slack says of them."""
+        """List the person's preferences and Slack's data about them."""
         name = rest.rpartition(":")[2]
         if name not in ("preferences", "members"):
             return []
@@ -191,7 +193,7 @@ class PersonalData:
         return [PersonalRecord(kind=name, data=_read_json(str(text)), erase=erase)] if text else []
 
     async def _build_file_record(self, key: str, team: str, member: str) -> PersonalRecord:
-        """What may be on a request is kept with it, as long as `FILES_DAYS` says."""
+        """Build the record of a file. A file that may be on a request is kept with it, as long as `FILES_DAYS` says."""
         with translate_redis_errors():
             text = await self.redis.get(key)
             is_unused = await self.redis.zscore(f"{self.keys.prefix}:{{files}}:{team}:unused", member) is not None
@@ -205,7 +207,8 @@ class PersonalData:
         return [PersonalRecord(kind="run", data=run.model_dump(mode="json"), erase=erase)]
 
     async def _list_cards(self, key: str, name: str, id: str) -> list[PersonalRecord]:
-        """Cards about their own matters go; those that they have decided for others are those people's, for 30 days."""
+        """List cards. Cards about the person's own matters are erased; cards that they decided for others belong to
+        those people and stay for 30 days."""
         try:
             approval = await ApprovalStore(self.redis, self.keys).load_approval(id)
         except (UnreadableRecordError, ValidationError):
@@ -217,7 +220,7 @@ class PersonalData:
         return [PersonalRecord(kind="card", data=approval.model_dump(mode="json"), erase=erase)]
 
     async def _list_items(self, key: str, name: str, lane: str) -> list[PersonalRecord]:
-        """What they wrote or pressed, and what is for them, while it waits to be handled."""
+        """List items that the person wrote or pressed, or that are for them, while these wait to be handled."""
         with translate_redis_errors():
             items = [split_stored_item(str(one)) for one in await self.redis.lrange(key, 0, -1)]
         return [
@@ -227,7 +230,7 @@ class PersonalData:
         ]
 
     async def _list_dead_letters(self, key: str, name: str, about: str) -> list[PersonalRecord]:
-        """The same, given up."""
+        """List dead letters: given-up items that the person wrote or pressed, or that are for them."""
         if about:  # the mark of a letter that was retried
             return []
         with translate_redis_errors():
@@ -243,7 +246,8 @@ class PersonalData:
         return self.person in named or self.person in dict(approval.copies)
 
     async def _list_entries(self, key: str, name: str, conversation: str) -> list[PersonalRecord]:
-        """What a conversation remembers: of their DM all, of others what their own messages led to."""
+        """List entries of a conversation's history: all of the person's DM, in others those of runs that their messages
+        began."""
         with translate_redis_errors():
             values = [str(one) for one in await self.redis.lrange(key, 0, -1)]
         runs = [_find_run(name, value) for value in values]
@@ -260,7 +264,7 @@ class PersonalData:
         ]
 
     async def _list_fields(self, key: str, name: str, about: str) -> list[PersonalRecord]:
-        """Fields of a hash that begin with the person."""
+        """List the fields of a hash that begin with the person."""
         found: list[PersonalRecord] = []
         with translate_redis_errors():
             fields: Mapping[str, str] = await self.redis.hgetall(key)  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Reads every stored record, to see whether this version can: before an upgrade, and before the way back."""
+"""Reads every stored record to check whether this version can: before an upgrade, and before a downgrade."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ PAGE = 500
 
 @dataclass(slots=True)
 class RecordCheck:
-    """What was read. `unknown` and `unreadable`: `kind id`; an unknown one is sound, but holds something that this
-    version does not know."""
+    """The records read. `unknown` and `unreadable` hold `kind id`; an unknown record is sound, but has something that
+    this version does not know."""
 
     counts: Counter[str] = field(default_factory=Counter)
     unknown: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ class RecordCheck:
 
 
 async def check_records(redis: Redis, keys: Keys, parse_work: Callable[[str], object]) -> RecordCheck:
-    """Reads runs, approvals, items that wait, and requests of the embedded engine; writes nothing. Raises
+    """Read runs, approvals, waiting items, and requests of the embedded engine; write nothing. Raises
     StoreUnavailableError."""
     check, approvals, runs = RecordCheck(), ApprovalStore(redis, keys), RunStore(redis, keys)
     for partition in range(keys.partitions):
@@ -86,7 +86,7 @@ async def _check_lane(check: RecordCheck, redis: Redis, key: str, parse_work: Ca
 
 
 def _split_item(raw: str) -> tuple[str, str]:
-    """(id, body); an item of another form has neither."""
+    """Split an item into (id, body); an item of another form gets the id `?`."""
     try:
         return split_stored_item(raw)
     except ValueError:

@@ -1,8 +1,9 @@
-"""What was decided or carried out since a copy of the store was made, as a journal kept elsewhere tells it
-(`countersign tail --json`), brought into the restored store: nothing of it is done a second time.
+"""Brings decisions and effects since a copy of the store into the restored store, so that nothing is done a second
+time. The source is a journal kept elsewhere (`countersign tail --json`).
 
-An effect whose result lay in the store itself (an approval of a request, say) is gone with it: its card says so, and
-whoever decided carries it out again with one press. Any other (a mail) stands in the world: its card is done."""
+An effect whose result lay in the store itself (e.g. an approval of a request) is gone with the store. Its card says so,
+and the decider carries it out again with one press. Any other effect (a mail) has happened outside, so its card is
+done."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ from tools.catalog import TOOLS
 from tools.spec import CardChoice, EffectPlace, TextRef, ToolOutcome
 
 MAX_LINE = 1 << 20
-"""Bytes of a line of the journal."""
+"""Most bytes of a line of the journal."""
 OPINION = "opinion"
-"""What the journal has of a dialog."""
+"""The only field of a dialog that the journal contains."""
 RUN_ENDS = frozenset({"run.finished", "run.stopped", "run.cancelled"})
 CHANGES = frozenset({"approval.edited", "approval.asked_again"})
 LOST_MESSAGE = "It was decided, and its effect was lost when the store was restored; nothing of it is on record."
@@ -37,7 +38,7 @@ _EFFECTS = frozenset({"effect.started", *(f"effect.{state.value}" for state in E
 
 
 class JournalLineError(CountersignError):
-    """A line is none of `countersign tail --json`."""
+    """A line does not come from `countersign tail --json`."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"line {number}")
@@ -46,7 +47,7 @@ class JournalLineError(CountersignError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEnd:
-    """How a card ended, as the journal has it: the last that it says of the card."""
+    """The end of a card, by the last journal line about it."""
 
     approval: str
     kind: str
@@ -58,42 +59,42 @@ class KnownEnd:
     opinion: str
     run: str
     is_changed: bool = False
-    """The card was changed first: what was decided is not what the copy has."""
+    """Whether the card was changed first: the decided version is not the one in the copy."""
 
 
 @dataclass(slots=True)
 class JournalSince:
-    """What the journal says of the time since a copy."""
+    """Content of the journal since a copy."""
 
     ends: dict[str, KnownEnd] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
     ended_runs: set[str] = field(default_factory=set)
     acting_runs: set[str] = field(default_factory=set)
-    """Runs whose card has had its effect."""
+    """Runs whose card had its effect."""
 
 
 @dataclass(slots=True)
 class Settlement:
-    """What has become of it in the restored store."""
+    """Result of bringing the journal into the restored store."""
 
     settled: list[KnownEnd] = field(default_factory=list)
     """Cards of the copy that are ended now."""
     unknown: list[KnownEnd] = field(default_factory=list)
     """Cards that the copy does not have."""
     left_open: list[KnownEnd] = field(default_factory=list)
-    """Decisions that were lost and cannot be carried out again as they were: their cards wait for another press."""
+    """Lost decisions that cannot be carried out again as they were: their cards wait for another press."""
     dropped_messages: int = 0
-    """Messages that were answered since."""
+    """Number of messages dropped because they were answered since the copy."""
 
 
 def list_kept_tools(engine: str) -> frozenset[str]:
-    """Tools whose effects lie in the store that is restored."""
+    """List the tools whose effects lie in the restored store."""
     is_restored = engine == "embedded"
     return frozenset(tool.name for tool in TOOLS if is_restored and tool.effect_place is EffectPlace.ENGINE)
 
 
 def read_journal(lines: Iterable[bytes], since_ms: int, journal: JournalSince) -> None:
-    """Adds what the lines say of the time since then. Raises JournalLineError."""
+    """Add the content of the lines since `since_ms`. Raises JournalLineError."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -138,7 +139,7 @@ def _add_record(journal: JournalSince, texts: dict[str, str], fields: dict[str, 
 async def settle_since_copy(
     scripts: ScriptRunner, journal: JournalSince, is_kept_here: Callable[[str], bool]
 ) -> Settlement:
-    """Ends the cards of a store in which nobody works. `is_kept_here`: by a tool's name, whether its effects lie in
+    """End the cards of a store in which nobody works. `is_kept_here`: whether the effects of a tool (by name) lie in
     this store. Raises StoreUnavailableError."""
     redis, keys = scripts.redis, scripts.keys
     approvals, settlement = ApprovalStore(redis, keys), Settlement()
@@ -163,7 +164,7 @@ async def settle_since_copy(
 
 
 def _end_as_known(approval: Approval, end: KnownEnd, *, is_kept_here: bool) -> Approval | None:
-    """None: it cannot be carried out again as it was."""
+    """Return the approval with its known end. None if the decision cannot be carried out again as it was."""
     changes: dict[str, object] = {"decided_by": end.person, "decided_ms": end.at_ms, "press_id": f"known:{end.at_ms}"}
     choice = next((one for one in approval.proposal.choices if one.name == end.choice), None)
     if end.kind == "approval.cancelled":
@@ -200,7 +201,7 @@ def _has_whole_form(choice: CardChoice) -> bool:
 
 
 async def _drop_answered_messages(scripts: ScriptRunner, answered_runs: set[str]) -> int:
-    """Messages that wait in the copy and were answered since. Answers how many."""
+    """Drop waiting messages of the copy that were answered since. Returns their number."""
     redis, keys, count = scripts.redis, scripts.keys, 0
     with translate_redis_errors():
         for partition in range(keys.partitions):
@@ -213,7 +214,8 @@ async def _drop_answered_messages(scripts: ScriptRunner, answered_runs: set[str]
 
 
 def _find_run(scripts: ScriptRunner, raw: str) -> str:
-    """The run that a stored item begins, if it is a message (`<ms>|<length of the id>|<id><body>`)."""
+    """Return the id of the run that a stored item begins, if the item is a message (`<ms>|<length of the
+    id>|<id><body>`)."""
     _, length, rest = raw.split("|", 2)
     body = rest.encode()[int(length) :].decode(errors="replace")
     try:

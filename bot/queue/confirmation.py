@@ -1,7 +1,7 @@
-"""Where a write has to be before anybody is told that it is kept.
+"""Confirmation of writes: nobody relies on a write before a replica or the disk has it.
 
-A server that dies takes with it what no replica and no disk has yet. Three things therefore wait until what was written
-is there: the acknowledgement of a message or a press, an effect outside, and a card that says *done*."""
+A server that dies loses every write that no replica and no disk has yet. Three things therefore wait for the
+confirmation: the acknowledgement of a message or a press, an effect outside, and a card that says *done*."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from enum import StrEnum
 from typing import Any
 
 TIMEOUT_MS = 1_000
-"""How long one call waits (ms): Slack wants an answer within three seconds."""
+"""Longest wait of one call (ms). Slack wants an answer within three seconds."""
 
 
 class ConfirmedBy(StrEnum):
-    """What confirms a write (`REDIS_CONFIRM`)."""
+    """The place that confirms a write (`REDIS_CONFIRM`)."""
 
     AUTO = "auto"
-    """A replica, as long as there is one; otherwise the server, which writes to its disk as it is set."""
+    """A replica, as long as there is one. Otherwise the server, which writes to its disk as configured."""
     SERVER = "server"
     REPLICA = "replica"
     DISK = "disk"
@@ -28,10 +28,10 @@ class ConfirmedBy(StrEnum):
 class Confirmation:
     by: ConfirmedBy = ConfirmedBy.SERVER
     replicas: Mapping[int, int] = field(default_factory=dict)
-    """How many replicas follow the server of each partition: as of the last look (`StoreWatch`)."""
+    """Number of replicas of each partition's server, as of the last look (`StoreWatch`)."""
 
     def build_command(self, partition: int) -> tuple[str | int, ...]:
-        """The command that waits for what the same connection has written; empty: nothing is waited for."""
+        """Build the command that waits for what the same connection has written. Empty if nothing is waited for."""
         if self.by is ConfirmedBy.DISK:
             return ("WAITAOF", 1, 0, TIMEOUT_MS)
         if self.by is ConfirmedBy.REPLICA or (self.by is ConfirmedBy.AUTO and self.replicas.get(partition)):
@@ -40,5 +40,6 @@ class Confirmation:
 
 
 def is_confirmed(answer: Any) -> bool:
-    """Whether this answer of the command says that one replica, or the disk, has it. WAITAOF also counts replicas."""
+    """Whether this answer of the command says that a replica or the disk has the write. WAITAOF also answers the number
+    of replicas, which is ignored."""
     return int(answer[0] if isinstance(answer, list) else answer) > 0

@@ -1,4 +1,4 @@
-"""How much waits in the queue, and for how long."""
+"""Figures of the queue: amount and age of the waiting work."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from bot.queue.stored_items import get_put_ms
 from bot.redis.connect import translate_redis_errors
 
 LOOKED_AT = 50
-"""Lanes that are due and are looked at in each partition, so that a flood costs a look no more than calm does."""
+"""Most due lanes that are read in each partition, so that the call is as cheap in a flood as in calm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFigures:
     now_ms: int
-    """By Redis."""
+    """Redis clock (epoch ms)."""
     lanes: int
     """Lanes that hold items."""
     due_lanes: int
-    """Those that nobody has taken though they are due."""
+    """Due lanes that nobody has taken."""
     items: int
     """Items in the lanes that were looked at."""
     oldest_ms: int
-    """How long the oldest of these items has waited."""
+    """Waiting time of the oldest of these items (ms)."""
     timers: int
     open_cards: int
 
@@ -38,17 +38,17 @@ class LaneFigures:
     lane: str
     items: int
     oldest_ms: int
-    """How long its first item has waited."""
+    """Waiting time of its first item (ms)."""
     tries: int
-    """How often its first item was begun."""
+    """Number of times that its first item was begun."""
     owner: str
-    """The process that handles it; empty: nobody does now."""
+    """The process that handles it; empty if none does now."""
     error: str
-    """Why the last try failed."""
+    """Error of the last try."""
 
 
 async def list_oldest_lanes(redis: Redis, keys: Keys, most: int) -> list[LaneFigures]:
-    """The lanes whose first items have waited longest, of the first `LOOKED_AT` of each partition. Raises
+    """List the lanes whose first items have waited longest, from the first `LOOKED_AT` lanes of each partition. Raises
     StoreUnavailableError."""
     with translate_redis_errors():
         seconds, micros = await redis.time()
@@ -85,7 +85,7 @@ def _build_lane_figures(lane: str, now_ms: int, items: int, head: str, state: Se
 
 
 async def load_queue_figures(redis: Redis, keys: Keys) -> QueueFigures:
-    """In three round trips. Raises StoreUnavailableError."""
+    """Load the figures in three round trips. Raises StoreUnavailableError."""
     partitions = range(keys.partitions)
     with translate_redis_errors():
         seconds, micros = await redis.time()
@@ -114,7 +114,7 @@ async def load_queue_figures(redis: Redis, keys: Keys) -> QueueFigures:
 
 
 async def _look_at_lanes(redis: Redis, keys: Keys, due: Sequence[tuple[int, str]], now_ms: int) -> tuple[int, int]:
-    """(items, how long the oldest one has waited)."""
+    """Return (number of items, waiting time of the oldest one in ms)."""
     if not due:
         return 0, 0
     async with redis.pipeline(transaction=False) as pipe:

@@ -1,7 +1,7 @@
-"""Holds all work for a moment, so that a copy of the store is of one moment: no process takes a lane, what runs ends.
+"""Holds all work for a moment, so that a copy of the store is consistent: no process takes a lane, and running work
+ends.
 
-A hold runs out by itself if whoever made it is gone. Messages and presses are accepted meanwhile, and handled after
-it."""
+A hold expires by itself if its holder is gone. Messages and presses are accepted meanwhile, and handled after it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from bot.queue.scripts import ScriptRunner
 from bot.redis.connect import translate_redis_errors
 
 HOLD_MS = 15_000
-"""How long a hold lasts if nobody renews it (ms)."""
+"""Duration of a hold that nobody renews (ms)."""
 SETTLE_S = 3.0
-"""Every process has looked by then, and takes no more lanes."""
+"""Time until every process has seen the hold and takes no more lanes (s)."""
 PATIENCE_S = 30.0
-"""How long lanes at work may take to end."""
+"""Longest wait for lanes at work to end (s)."""
 _PAGE = 500
 
 
@@ -31,19 +31,19 @@ class HoldTakenError(CountersignError):
 
 
 class HoldLostError(CountersignError):
-    """The hold has run out, or a process has worked in spite of it: what was copied meanwhile is not of one moment."""
+    """The hold has expired, or a process has worked in spite of it: the copy made meanwhile may be inconsistent."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedLane:
-    """A lane that a process has."""
+    """A lane and the process that holds it."""
 
     lane: str
     owner: str
 
 
 class LanesAtWorkError(CountersignError):
-    """Some lanes have not come to rest."""
+    """Some lanes are still at work."""
 
     def __init__(self, lanes: list[OwnedLane]) -> None:
         super().__init__(", ".join(f"{one.lane} ({one.owner})" for one in lanes))
@@ -52,15 +52,15 @@ class LanesAtWorkError(CountersignError):
 
 @dataclass(slots=True)
 class Hold:
-    """Work that is held."""
+    """A hold of all work."""
 
     scripts: ScriptRunner
     tokens: list[str]
-    """The last token of each partition when everything was at rest: it grows with every lane that is taken."""
+    """The last token of each partition when all lanes were at rest. Every claim of a lane makes it grow."""
     is_lost: bool = False
 
     async def require_rest(self) -> None:
-        """Raises HoldLostError if anybody has worked since. Raises StoreUnavailableError."""
+        """Raise HoldLostError if anybody has worked since the hold began. Raises StoreUnavailableError."""
         if self.is_lost or await _load_last_tokens(self.scripts) != self.tokens:
             raise HoldLostError("work was done while it was held")
 
@@ -69,7 +69,7 @@ class Hold:
 async def hold_work(
     scripts: ScriptRunner, *, settle_s: float = SETTLE_S, patience_s: float = PATIENCE_S
 ) -> AsyncIterator[Hold]:
-    """Inside, nobody works. Raises HoldTakenError, LanesAtWorkError and StoreUnavailableError."""
+    """Hold all work while the block runs. Raises HoldTakenError, LanesAtWorkError and StoreUnavailableError."""
     nonce = secrets.token_hex(8)
     try:
         if set(await _call_hold(scripts, nonce, HOLD_MS)) != {"ok"}:
@@ -84,12 +84,12 @@ async def hold_work(
         finally:
             await cancel_and_wait([renewing])
     finally:
-        with suppress(StoreUnavailableError):  # then it runs out
+        with suppress(StoreUnavailableError):  # the hold expires by itself
             await _call_hold(scripts, nonce, 0)
 
 
 async def wait_for_rest(scripts: ScriptRunner, patience_s: float = PATIENCE_S) -> None:
-    """Until no process has a lane. Raises LanesAtWorkError and StoreUnavailableError."""
+    """Wait until no process holds a lane. Raises LanesAtWorkError and StoreUnavailableError."""
     loop = asyncio.get_running_loop()
     end = loop.time() + patience_s
     while owned := await list_owned_lanes(scripts):
@@ -99,7 +99,7 @@ async def wait_for_rest(scripts: ScriptRunner, patience_s: float = PATIENCE_S) -
 
 
 async def list_owned_lanes(scripts: ScriptRunner) -> list[OwnedLane]:
-    """Lanes under a lease that has not run out. Raises StoreUnavailableError."""
+    """List the lanes under a lease that has not run out. Raises StoreUnavailableError."""
     redis, keys = scripts.redis, scripts.keys
     owned: list[OwnedLane] = []
     with translate_redis_errors():

@@ -1,5 +1,5 @@
-"""Names of keys. All keys of a partition share a hash tag, so that one script can write all of them, on a Redis Cluster
-too."""
+"""Names of keys. All keys of a partition share a hash tag, so that one script can write all of them, even on a Redis
+Cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAG = re.compile(r"\{q(\d\d)\}:")
 class Keys:
     """Builds the names of all keys.
 
-    `partitions` (1 to 100) is fixed at installation: another number would look for every lane elsewhere."""
+    `partitions` (1 to 100) is fixed at installation: with another number, every lane would be looked for elsewhere."""
 
     prefix: str = "cs"
     partitions: int = 8
@@ -26,27 +26,27 @@ class Keys:
             raise ValueError(f"partitions must be 1 to 100, not {self.partitions}")
 
     def format_hash_tag(self, partition: int) -> str:
-        """The hash tag, e.g. `{q03}`."""
+        """Format the hash tag, e.g. `{q03}`."""
         return f"{{q{partition:02d}}}"
 
     def get_partition(self, lane: str) -> int:
-        """The partition of a lane. An id derived here contains it (also with `:more` after it). Any other name goes by
-        the CRC16 that Redis Cluster uses."""
+        """Return the partition of a lane. An id derived here contains it, also with `:more` after it. For any other
+        name, the CRC16 of Redis Cluster decides."""
         derived = _DERIVED.match(lane)
         number = int(derived[1]) if derived else crc_hqx(lane.encode(errors="replace"), 0)
         return number % self.partitions
 
     def derive_id(self, kind: str, partition: int, text: str) -> str:
-        """The id for `text`: kind letter, partition, twelve characters, e.g. `A034e07…`. The same text always gives the
-        same id."""
+        """Derive the id for `text`: kind letter, partition, twelve characters, e.g. `A034e07…`. Equal texts give equal
+        ids."""
         return f"{kind}{partition:02d}{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:12]}"
 
     def build_key(self, partition: int, *parts: str) -> str:
-        """A key of a partition, e.g. `cs:{q03}:run:R03…`."""
+        """Build a key of a partition, e.g. `cs:{q03}:run:R03…`."""
         return ":".join((self.prefix, self.format_hash_tag(partition), *parts))
 
     def parse_partition(self, key: str) -> int:
-        """The partition that a key belongs to. Raises ValueError if it belongs to none."""
+        """Return the partition of a key. Raises ValueError if the key belongs to none."""
         found = _TAG.match(key, len(self.prefix) + 1) if key.startswith(f"{self.prefix}:") else None
         if found is None:
             raise ValueError(f"not a key of a partition: {key}")

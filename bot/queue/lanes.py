@@ -2,9 +2,9 @@
 
 A lane is a conversation or an approval. Its items stay in Redis until the commit that writes their effects pops them. A
 holder has a lease and a token. When the lease runs out, another process takes the lane over with a higher token, and
-every later write of the former holder is refused. One sorted set per partition is ready list, lease table and retry
-schedule at once. Lua scripts make all of it atomic. Each script may be repeated with the same answer and no second
-effect, because a client repeats it after a broken connection."""
+every later write of the former holder is refused. One sorted set per partition serves as ready list, lease table and
+retry schedule. Lua scripts make every step atomic. A repeated script call gives the same answer and has no second
+effect, because a client repeats a call after a broken connection."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ from bot.queue.writes import EnqueueItem, Write, XAdd, encode_writes, split_by_p
 from bot.redis.connect import translate_redis_errors
 
 ANYBODY = "*"
-"""In place of a person id: anybody's work."""
+"""Used in place of a person id: the work of every person."""
 RETRY_SEPARATOR = "~"
 """Separates an item's id from the suffix that makes it a new item when it is enqueued again."""
 CREDIT_MS, COST_MS = 60_000, 2_000
-"""How far a person's message comes ahead of waiting work, in each partition, and how much of that each lane costs that
-they set to work. So a flood delays its author, and nothing is overtaken that has waited as long as the credit."""
+"""Credit of a person in each partition, and its cost for each lane that they set to work (ms). A message comes ahead of
+waiting work by the credit that is left. So a flood delays its author, and no work is overtaken that has waited as long
+as the full credit."""
 _TRUSTED_MS = 1_000
 _UNCONFIRMED_PAUSE_S = 0.2
 _log = logging.getLogger(__name__)
@@ -50,17 +51,17 @@ _MAX_TIMERS = 100
 
 
 def get_elapsed_ms() -> float:
-    """A clock that nobody can set: it goes on while the process is stopped and, on Linux, while the machine is
-    suspended."""
+    """Return the time of a clock that nobody can set (ms). The clock goes on while the process is stopped and, on
+    Linux, while the machine is suspended."""
     return time.clock_gettime(_CLOCK) * 1000
 
 
 WITHDRAWN = "withdrawn"
-"""In place of what put an item: it will never be accepted."""
+"""Stored in place of an item's nonce: the item will never be accepted."""
 
 
 class EnqueueResult(StrEnum):
-    """What became of an enqueued item. NEW and DUPLICATE are both safe to acknowledge."""
+    """The outcome of an enqueue. NEW and DUPLICATE are both safe to acknowledge."""
 
     NEW = "new"
     DUPLICATE = "duplicate"
@@ -78,18 +79,18 @@ class LaneItem:
     tries: int
     """1 at the first delivery."""
     put_ms: int = 0
-    """When it was enqueued (epoch ms, Redis clock)."""
+    """Time of the enqueue (epoch ms, Redis clock)."""
     error: str = ""
-    """Why the last delivery failed."""
+    """Error of the last delivery."""
 
     @property
     def is_redelivery(self) -> bool:
-        """True if its handling was begun before, counted or not: some of its posts may exist already."""
+        """Whether its handling was begun before, counted or not: some of its posts may exist already."""
         return self.tries > 1 or bool(self.error) or RETRY_SEPARATOR in self.id
 
 
 class RetryLater(Exception):
-    """A handler cannot do this now (the model is down): the item stays and comes back after `delay_ms`.
+    """Raised by a handler that cannot handle the item now (the model is down): the item comes back after `delay_ms`.
 
     Without `counts_try`, this delivery does not count as a try."""
 
@@ -103,11 +104,11 @@ class CheckpointResult:
     """The answer of a checkpoint."""
 
     refused: str = ""
-    """Why one of its writes refused (`DecideApproval`). Nothing after that write was written."""
+    """Reason for which one of its writes refused (`DecideApproval`). Nothing after that write was written."""
     wait_ms: int | None = None
-    """Time until the reserved slot. None: no slot was requested, or the wait would have been too long."""
+    """Time until the reserved slot (ms). None if no slot was requested or the wait would have been too long."""
     server: str = ""
-    """Of a confirmed checkpoint: the replication id of the server that has it; empty if it is not asked for."""
+    """Replication id of the server that has a confirmed checkpoint. Empty if no confirmation was asked for."""
 
 
 class Lease:
@@ -116,22 +117,22 @@ class Lease:
     def __init__(self, lanes: Lanes, row: Sequence[Any], asked_ms: float) -> None:
         self._lanes = lanes
         self.extended_ms = asked_ms
-        """When it was last extended, by `get_elapsed_ms`, read before the call to Redis: so it never ends before we
-        think it does."""
+        """Time of the last extension (`get_elapsed_ms`), read before the call to Redis: so the lease never ends earlier
+        than this process assumes."""
         self.lane: str = row[0]
         self.token: str = row[1]
         self.stopped = StopEvent()
-        """Set when a *stop* came after the item, from the person whose work this is or from somebody who may stop
-        anybody."""
+        """Set when a *stop* came after the item, from the person whose work it is or from somebody who may stop
+        everybody's work."""
         self.person = ""
-        """Person id of whose work the item is, once known (`set_person`)."""
+        """Id of the person whose work the item is, once known (`set_person`)."""
         self._whose = set[str]()
         """Ids of the people whose work shall stop."""
         self.record: dict[str, str] = {}
-        """For an approval's lane: the approval's hash as it was when the item came."""
+        """The approval's hash as it was when the item came; empty for any other lane."""
         self.is_catching_up = False
-        """For an approval's lane: an item of its own updates the copies of the card. Nobody but this lane's items puts
-        one."""
+        """Whether an item of its own is updating the card's copies (an approval's lane only). Only this lane's items
+        enqueue one."""
         self.item = self._read_head_item(row)
 
     def __repr__(self) -> str:
@@ -146,12 +147,12 @@ class Lease:
         return LaneItem(lane=self.lane, id=id_, body=body, tries=int(tries), put_ms=int(put_ms), error=error)
 
     def set_person(self, person: str) -> None:
-        """Sets whose work the item is. A person's own stop counts for their work only."""
+        """Set the person whose work the item is. Each person's own stop counts for their work only."""
         self.person = person
         self.apply_stops()
 
     def apply_stops(self, *whose: str) -> None:
-        """Stops the work of these people; `ANYBODY` stops all."""
+        """Stop the work of these people; `ANYBODY` stops everybody's."""
         self._whose |= set(whose)
         if self._whose & {ANYBODY, self.person}:
             self.stopped.set()
@@ -159,9 +160,9 @@ class Lease:
     async def checkpoint(
         self, seq: str, *writes: Write, slot: RateSlot | None = None, most_ms: int | None = None, confirm: bool = False
     ) -> CheckpointResult:
-        """Applies writes once per `seq` of this item, extends the lease, and sets `stopped` if a stop was recorded.
-        With `slot`, the same call reserves the next slot of that rate unless it is more than `most_ms` away. With
-        `confirm` it returns once all that was written before is confirmed (`bot.queue.confirmation`), however long that
+        """Apply writes once per `seq` of this item, extend the lease, and set `stopped` if a stop was recorded. With
+        `slot`, the same call reserves the next slot of that rate unless it is more than `most_ms` away. With `confirm`,
+        the call returns once everything written so far is confirmed (`bot.queue.confirmation`), however long that
         takes."""
         row, rate = (
             await self._lanes.prepare_writes(self.lane, writes),
@@ -184,12 +185,12 @@ class Lease:
 
     @property
     def is_confirmation_needed(self) -> bool:
-        """True if what the lane's server has may not count until something else has it, too."""
+        """Whether writes of this lane have to be confirmed by a replica or the disk before they count."""
         return bool(self._lanes.find_confirm_command(self.lane))
 
     async def commit(self, *writes: Write, more: bool = True) -> LaneItem | None:
-        """Applies writes and pops the item in one step. With `more`, returns the next item of the lane under the same
-        lease; None when there is none and the lane is released."""
+        """Apply writes and pop the item in one step. With `more`, returns the next item of the lane under the same
+        lease. Returns None if there is none; the lane is then released."""
         row = await self._lanes.prepare_writes(self.lane, writes)
         head, asked_ms = (self.lane, self.token, self.item.id, self._lanes.lease_ms, int(more)), get_elapsed_ms()
         answer = await self._lanes.run_lane_script("commit", self.lane, *head, *row)
@@ -200,23 +201,24 @@ class Lease:
         return self.item
 
     async def list_waiting_bodies(self) -> list[str]:
-        """Bodies of the items that wait behind the one at the head."""
+        """List the bodies of the items that wait behind the one at the head."""
         return await self._lanes.list_waiting_bodies(self.lane)
 
     async def retry(self, delay_ms: int, error: str, count: bool = True) -> None:
-        """Releases the lane. The item comes again after `delay_ms`, and nothing of the lane comes before it."""
+        """Release the lane. The item comes again after `delay_ms`; no other item of the lane comes before it."""
         args = (self.item.id, delay_ms, int(count), error)
         self._require_not_lost(await self._lanes.run_lane_script("retry", self.lane, self.lane, self.token, *args))
 
     async def assert_held(self) -> None:
-        """Asserts that the lane is still ours. For a moment after Redis has said so, our own clock is enough: then it
-        is asked again, because its clock may have jumped past the lease. Raises LeaseLost, StoreUnavailableError."""
+        """Assert that this process still holds the lane. For a moment after an answer of Redis, the process's own clock
+        is enough. After that Redis is asked again, because its clock may have jumped past the lease. Raises LeaseLost,
+        StoreUnavailableError."""
         trusted_ms = min(_TRUSTED_MS, self._lanes.lease_ms / 2)
         if get_elapsed_ms() - self.extended_ms > trusted_ms and await self._lanes.extend([self]):
             raise LeaseLost(f"{self.lane} at {self.item.id}")
 
     async def release(self) -> None:
-        """Releases the lane at once, without counting the delivery."""
+        """Release the lane at once, without counting the delivery."""
         await self.retry(0, "handed over", count=False)
 
     def _require_not_lost(self, answer: str) -> None:
@@ -244,12 +246,12 @@ class Lanes:
         self._scripts = ScriptRunner.from_redis(redis, keys)
 
     async def run_lane_script(self, script: str, lane: str, *args: str | int) -> Any:
-        """Runs a script in the partition of a lane."""
+        """Run a script in the partition of a lane."""
         return await self._run_partition_script(script, self.keys.get_partition(lane), *args)
 
     async def run_confirmed_script(self, script: str, lane: str, *args: str | int) -> tuple[Any, bool, str]:
-        """The same; with whether what it wrote was confirmed in time, and by which server. True and empty where nothing
-        has to be confirmed."""
+        """Run a script as `run_lane_script` does. Returns its answer, whether its writes were confirmed in time, and
+        the replication id of the server that has them (True and empty if nothing has to be confirmed)."""
         command = self.find_confirm_command(lane)
         if not command:
             return await self.run_lane_script(script, lane, *args), True, ""
@@ -258,7 +260,8 @@ class Lanes:
             return await self._scripts.run_confirmed_script(script, partition, command, *args)
 
     async def run_until_confirmed(self, script: str, lane: str, *args: str | int) -> tuple[Any, str]:
-        """The same, again and again until it is confirmed or has written nothing. Returns the answer and the server."""
+        """Run a script repeatedly until its writes are confirmed or it has written nothing. Returns the answer and the
+        server."""
         while True:
             answer, is_confirmed, server = await self.run_confirmed_script(script, lane, *args)
             if is_confirmed or "ok" not in (answer, answer[0]):
@@ -267,7 +270,7 @@ class Lanes:
             await asyncio.sleep(_UNCONFIRMED_PAUSE_S)
 
     def find_confirm_command(self, lane: str) -> Sequence[str | int]:
-        """The command that waits for the confirmation of a write; empty where nothing has to be confirmed."""
+        """Return the command that waits for the confirmation of a write; empty if nothing has to be confirmed."""
         return self._confirmation.build_command(self.keys.get_partition(lane))
 
     async def _run_partition_script(self, script: str, partition: int, *args: str | int) -> Any:
@@ -275,17 +278,17 @@ class Lanes:
             return await self._scripts.run_script(script, partition, *args)
 
     async def prepare_writes(self, lane: str, writes: Sequence[Write]) -> list[str]:
-        """Writes for a script of this lane. Those for lanes of other partitions are written first, and confirmed: a
-        server that lacks them could take what follows. All of them are safe to repeat after a crash. Raises ValueError
-        for a foreign key."""
+        """Encode writes for a script of this lane. Writes for lanes of other partitions are written and confirmed
+        first: a server that lacks them could take what follows. All of them are safe to repeat after a crash. Raises
+        ValueError for a foreign key."""
         own, others = split_by_partition(writes, self.keys.get_partition(lane), self.keys)
         for elsewhere in others.values():
             await self.run_until_confirmed("apply", elsewhere[0].lane, secrets.token_hex(8), *encode_writes(elsewhere))
         return encode_writes(own)
 
     def build_slot_args(self, lane: str, slot: RateSlot | None, most_ms: int | None) -> tuple[str, int, int, str]:
-        """The arguments with which a script of this lane reserves a slot. On a cluster it cannot if the rate is in
-        another partition; then `reserve_slot` does it separately."""
+        """Build the arguments with which a script of this lane reserves a slot. On a cluster, a script cannot reach a
+        rate of another partition; `reserve_slot` then reserves the slot separately."""
         near = slot and (
             self._scripts.wakeup_list or self.keys.get_partition(slot.key) == self.keys.get_partition(lane)
         )
@@ -294,21 +297,21 @@ class Lanes:
         return build_slot_key(self.keys, slot.key), slot.spacing_ms, slot.burst, _format_limit_ms(most_ms)
 
     async def reserve_slot(self, slot: RateSlot, most_ms: int | None) -> int:
-        """Reserves the next slot of a rate: ms until it, or -1 if that is more than `most_ms`."""
+        """Reserve the next slot of a rate. Returns the ms until it, or -1 if that is more than `most_ms`."""
         rate = (build_slot_key(self.keys, slot.key), "reserve", secrets.token_hex(8), slot.spacing_ms, slot.burst)
         return int(await self.run_lane_script("slot", slot.key, *rate, _format_limit_ms(most_ms)))
 
     async def enqueue(
         self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = ""
     ) -> EnqueueResult:
-        """Accepts an item once; it is durable and confirmed when this returns. A known `id` or alias is a duplicate; a
-        lane with `cap` items is full. `person`: whose credit it uses."""
+        """Accept an item once; the item is durable and confirmed on return. A known `id` or alias is a duplicate. A
+        lane with `cap` items is full. `person`: the id of the person whose credit is used."""
         result = await self._enqueue_item("", lane, id, body, aliases, person)
         return result if isinstance(result, EnqueueResult) else EnqueueResult.NEW
 
     async def withdraw_item(self, lane: str, id: str) -> bool:
-        """True if the item was never accepted; from now on it will not be, even if a call that was given up still
-        arrives. False once it is confirmed that the item is there. Raises StoreUnavailableError."""
+        """Withdraw an item that was not accepted, even if a call that was given up still arrives. Returns True if it
+        was never accepted, False once it is confirmed that the item is stored. Raises StoreUnavailableError."""
         key = self.keys.build_key(self.keys.get_partition(lane), "dd", id)
         with translate_redis_errors():
             known = await self.redis.get(key)
@@ -317,15 +320,15 @@ class Lanes:
         if known in (None, WITHDRAWN):
             return True
         if self.find_confirm_command(lane):
-            await self.enqueue(lane, id, "")  # a duplicate, which waits for its first
+            await self.enqueue(lane, id, "")  # a duplicate: its confirmation covers the first
         return False
 
     async def enqueue_or_claim(
         self, owner: str, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = "",
         note: XAdd | None = None,
     ) -> EnqueueResult | Lease:  # fmt: skip
-        """The same, and an idle lane that is due is claimed by the owner at once. `note`: what the journal says of an
-        item that is accepted, in the lane's partition."""
+        """Accept an item as `enqueue` does, and claim the lane for the owner at once if it is idle and due. `note`: a
+        journal line in the lane's partition, written if the item is accepted."""
         return await self._enqueue_item(owner, lane, id, body, aliases, person, note)
 
     async def _enqueue_item(
@@ -347,38 +350,37 @@ class Lanes:
         return EnqueueResult(answer[0])
 
     async def send_wakeups(self, partition: int) -> None:
-        """Hints to all listeners that this partition may have work."""
+        """Send a hint to all listeners that this partition may have work."""
         await self._scripts.send_wakeups(partition)
 
     async def has_pending_items(self, lane: str) -> bool:
-        """True if the lane still has an unfinished item."""
         with translate_redis_errors():
             return bool(await self.redis.exists(self.keys.build_key(self.keys.get_partition(lane), "in", lane)))
 
     async def is_catching_up(self, id: str) -> bool:
-        """True while an item of its own updates what is shown of this card or run. Whoever works on an item of the card
-        knows it already."""
+        """Whether an item of its own is updating the messages of this card or run. A lease of the card's lane knows
+        this already."""
         lease = get_held_lease()
         if isinstance(lease, Lease) and lease.lane == id:
             return lease.is_catching_up
         return await self.has_pending_items(build_show_lane(id))
 
     async def list_waiting_bodies(self, lane: str) -> list[str]:
-        """Bodies of all items but the one at the head."""
+        """List the bodies of all items but the one at the head."""
         key = self.keys.build_key(self.keys.get_partition(lane), "in", lane)
         with translate_redis_errors():
             return [split_stored_item(str(row))[1] for row in await self.redis.lrange(key, 1, -1)]
 
     async def claim(self, owner: str, partition: int, room: int) -> list[Lease]:
-        """Claims up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too: their
-        handler gives them up."""
+        """Claim up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too: their handler
+        gives them up."""
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
         rows = await self._run_partition_script("claim", partition, nonce, owner, self.lease_ms, room)
         return [Lease(self, row, asked_ms) for row in rows]
 
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
-        """The heartbeat, one call per partition. Returns the lost leases, and passes on every *stop* that the other
-        leases have missed."""
+        """Extend the leases, with one call per partition (the heartbeat). Returns the lost leases, and passes on every
+        *stop* that the other leases have missed."""
         leases_by_partition: dict[int, list[Lease]] = {}
         for lease in leases:
             leases_by_partition.setdefault(self.keys.get_partition(lease.lane), []).append(lease)
@@ -395,12 +397,12 @@ class Lanes:
         return lost
 
     async def move_due_timers(self) -> int:
-        """Moves due timers into their lanes and returns how many. Any number of processes may call this at once."""
+        """Move due timers into their lanes and return their number. Any number of processes may call this at once."""
         with translate_redis_errors():
             return sum(moved for moved, _ in await self._run_pump_script())
 
     async def list_due_partitions(self) -> list[int]:
-        """The partitions that have work now, timers included, most urgent first, in one round trip."""
+        """List the partitions that have work now, timers included, most urgent first, in one round trip."""
         with translate_redis_errors():
             scores = [(score, n) for n, (_, score) in enumerate(await self._run_pump_script()) if score]
         return [partition for _, partition in sorted((float(score), n) for score, n in scores)]
@@ -409,12 +411,13 @@ class Lanes:
         return await self._scripts.run_in_all_partitions("pump", _MAX_TIMERS, self.dedupe_ms)
 
     async def request_stop(self, lane: str, at: str, whose: str = ANYBODY) -> None:
-        """Stops what this person (an id, or `ANYBODY`) put into the lane before now. Remembered for an hour, and
-        announced to the holder at once. `at`: the platform's timestamp of the *stop*."""
+        """Stop everything that this person (an id, or `ANYBODY`) has put into the lane so far. The stop is remembered
+        for an hour, and announced to the holder at once. `at`: the platform's timestamp of the *stop*."""
         await self.run_lane_script("stop", lane, self.keys.stop_channel, lane, at, whose)
 
     async def watch_stops(self) -> AsyncGenerator[tuple[str, str, int]]:
-        """Announced stops as (lane, whose, epoch ms). Only a hint: every checkpoint looks for itself."""
+        """Yield announced stops as (lane, person id or `ANYBODY`, epoch ms). An announcement is only a hint: every
+        checkpoint looks for stops itself."""
         with translate_redis_errors():
             async with self.redis.pubsub(ignore_subscribe_messages=True) as subscription:
                 await subscription.subscribe(self.keys.stop_channel)
@@ -427,14 +430,14 @@ class Lanes:
                             yield lane, whose, int(at_ms)
 
     async def wait_for_wakeup(self, timeout_s: float) -> int | None:
-        """Waits for a partition that may have work. Only a hint: a lost one costs a poll."""
+        """Wait for a partition that may have work. A wakeup is only a hint: a lost one costs a poll."""
         with translate_redis_errors():
             rung = await self.redis.blpop([self.keys.wakeup_list], timeout=timeout_s)
         return int(rung[1]) % self.keys.partitions if rung else None
 
 
 def _encode_note(note: XAdd | None) -> str:
-    """As `put.lua` reads it."""
+    """Encode a journal line for `put.lua`."""
     if note is None:
         return ""
     fields = [part for pair in note.fields.items() for part in pair]

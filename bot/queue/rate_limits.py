@@ -1,5 +1,5 @@
-"""Rate limits shared by all processes: a channel's posts, a model's calls. GCRA: a caller reserves a slot and waits for
-it."""
+"""Rate limits shared by all processes: a channel's posts, a model's calls. By GCRA, a caller reserves a slot and waits
+for it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ class RateLimiter:
     keys: Keys
 
     async def reserve_slot(self, key: str, spacing_ms: int, burst: int = 1) -> int:
-        """Reserves the next slot and returns ms until it: one every `spacing_ms`, `burst` at once after a pause."""
+        """Reserve the next slot and return the ms until it. Slots come every `spacing_ms`, and `burst` at once after a
+        pause."""
         return await self._run_slot_script(key, "reserve", spacing_ms, burst)
 
     async def apply_penalty(self, key: str, ms: int) -> None:
-        """Blocks all slots for `ms`, as the other side has demanded (429, Retry-After)."""
+        """Block all slots for `ms`, as the other side has demanded (429, Retry-After)."""
         await self._run_slot_script(key, "penalty", ms, 1)
 
     async def _run_slot_script(self, key: str, action: str, ms: int, burst: int) -> int:
@@ -36,5 +37,4 @@ class RateLimiter:
 
 
 def build_slot_key(keys: Keys, key: str) -> str:
-    """The key of a rate."""
     return keys.build_key(keys.get_partition(key), "slot", key)

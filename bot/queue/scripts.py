@@ -1,4 +1,4 @@
-"""The Lua scripts: each is `common.lua`, `writes.lua` where it applies writes, and its own file."""
+"""The Lua scripts. Each consists of `common.lua`, of `writes.lua` if it applies writes, and of its own file."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ T = TypeVar("T")
 
 @cache
 def read_lua_file(name: str) -> str:
-    """The text of one file; each file is read once."""
+    """Return the text of one file; each file is read once."""
     return resources.files("bot.queue").joinpath(f"lua/{name}.lua").read_text(encoding="utf-8")
 
 
 @cache
 def build_script_source(name: str) -> str:
-    """The text of a script. Its arguments come as one JSON list, because the client spends more time on each argument
-    than on all the text in the list. The script's own file becomes a function, and every answer has the same form."""
+    """Build the text of a script. The arguments come as one JSON list, because the client needs more time for each
+    argument than for all the text of the list. The script's own file becomes a function, so that every answer has the
+    same form."""
     before = ("common", "writes") if name in _WRITING else ("common",)
     own = ("local function script()", read_lua_file(name), "end", "return told(script())")
     return "\n".join(("local ARGV = cjson.decode(ARGV[1])", *map(read_lua_file, before), *own))
@@ -41,7 +42,7 @@ def build_script_source(name: str) -> str:
 
 @cache
 def hash_script(text: str) -> str:
-    """The hash by which a server knows a script (`EVALSHA`)."""
+    """Compute the hash by which a server knows a script (`EVALSHA`)."""
     return hashlib.sha1(text.encode()).hexdigest()  # noqa: S324 - the protocol's choice
 
 
@@ -59,7 +60,7 @@ class ScriptRunner:
         return cls(redis, keys, "" if isinstance(redis, RedisCluster) else keys.wakeup_list)
 
     async def run_script(self, name: str, partition: int, *args: Arg) -> Any:
-        """Runs a script in a partition. Sends its text only if the server does not know it."""
+        """Run a script in a partition. The text is sent only if the server does not know the script."""
         call = (self.keys.build_key(partition, "z"), self._pack_args(args))
         with metrics.time_outcome(metrics.REDIS_SCRIPTS, script=name):
             sha = hash_script(build_script_source(name))
@@ -70,8 +71,8 @@ class ScriptRunner:
     async def run_confirmed_script(
         self, name: str, partition: int, confirm: Sequence[Arg], *args: Arg
     ) -> tuple[Any, bool, str]:
-        """Runs a script and waits until what it wrote is confirmed by `confirm` (`bot.queue.confirmation`), on one
-        connection: so no other server can answer for what it does not have. Returns the answer, whether it was
+        """Run a script and wait until its writes are confirmed by `confirm` (`bot.queue.confirmation`). Both use one
+        connection, so that no other server can confirm writes that it does not have. Returns the answer, whether it was
         confirmed in time, and the replication id of the server."""
         key, text = self.keys.build_key(partition, "z"), build_script_source(name)
         on_server: dict[str, Any] = {}
@@ -93,7 +94,7 @@ class ScriptRunner:
         return told, is_confirmed(counted), str(info.get("master_replid", ""))
 
     async def _ask_with_script(self, name: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Asks, and once more after the script was sent if the server does not know it."""
+        """Call `ask`. If the server does not know the script, send the text and call `ask` once more."""
         try:
             return await ask()
         except NoScriptError:
@@ -101,7 +102,7 @@ class ScriptRunner:
             return await ask()
 
     async def run_in_all_partitions(self, name: str, *args: Arg) -> Sequence[Any]:
-        """Runs a script in every partition, in one round trip. Answers are in the order of the partitions."""
+        """Run a script in every partition, in one round trip. The answers are in the order of the partitions."""
         with metrics.time_outcome(metrics.REDIS_SCRIPTS, script=name):
             answers = await self._ask_with_script(name, lambda: self._evaluate_in_all_partitions(name, args))
         return await self._unwrap_answers(dict(enumerate(answers)))
@@ -122,15 +123,15 @@ class ScriptRunner:
         return json.dumps([self.wakeup_list, *map(str, args)], ensure_ascii=False)
 
     async def _unwrap_answers(self, answers: Mapping[int, Any]) -> list[Any]:
-        """The answers by partition. Where scripts cannot reach the wakeup list, each answer says whether a wakeup is
-        needed."""
+        """Return the answers without their wakeup flags. Scripts that cannot reach the wakeup list answer whether a
+        wakeup is needed; it is sent here."""
         if self.wakeup_list:
             return list(answers.values())
         await self.send_wakeups(*(partition for partition, (unheard, _) in answers.items() if unheard))
         return [answer for _, answer in answers.values()]
 
     async def send_wakeups(self, *partitions: int) -> None:
-        """Sends wakeups for these partitions. Only a hint: a lost one costs a poll."""
+        """Send wakeups for these partitions. A wakeup is only a hint: a lost one costs a poll."""
         if partitions:
             with suppress(RedisError):
                 async with self.redis.pipeline(transaction=False) as both:

@@ -1,7 +1,8 @@
-"""What each partition knows of the store as a whole: its `life`. Here: whether a restore of it is whole.
+"""The `life` of the store: data about the store as a whole that each partition keeps. This module: whether a restore is
+complete.
 
-A restore that was cut off leaves half a store. Until another one has ended, nothing is accepted (`lua/put.lua`), nobody
-works, and no command shows anything of it."""
+An interrupted restore leaves half a store. Until another restore has ended, nothing is accepted (`lua/put.lua`), nobody
+works, and no command shows anything of the store."""
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ from bot.redis.connect import translate_redis_errors
 
 
 async def begin_restore(scripts: ScriptRunner) -> None:
-    """Nothing is accepted from now on, and nobody can accept the store, until `finish_restore`. Raises
-    StoreUnavailableError."""
+    """Mark the store as being restored. Until `finish_restore`, no item is accepted, and nobody can accept the store.
+    Raises StoreUnavailableError."""
     with translate_redis_errors():
         for life in list_life_keys(scripts.keys):
             await scripts.redis.hset(life, "restoring", "1")
 
 
 async def finish_restore(scripts: ScriptRunner, ids: Sequence[str]) -> None:
-    """The store is whole. `ids`: which one it is from now on, by partition; processes that know the one before are not
-    told again once it is accepted. Raises StoreUnavailableError."""
+    """Mark the store as complete. `ids`: its new ids, by partition. Processes that know the former id are not told
+    again once the store is accepted. Raises StoreUnavailableError."""
     with translate_redis_errors():
         for life, id in zip(list_life_keys(scripts.keys), ids, strict=True):
             former = await scripts.redis.hget(life, "id")
@@ -34,7 +35,7 @@ async def finish_restore(scripts: ScriptRunner, ids: Sequence[str]) -> None:
 
 
 async def is_restore_unfinished(scripts: ScriptRunner) -> bool:
-    """True if a restore was cut off, or is under way. Raises StoreUnavailableError."""
+    """Whether a restore was interrupted or is under way. Raises StoreUnavailableError."""
     with translate_redis_errors():
         asked = [scripts.redis.hexists(life, "restoring") for life in list_life_keys(scripts.keys)]
         return any(await asyncio.gather(*asked))
@@ -45,5 +46,4 @@ def list_life_keys(keys: Keys) -> list[str]:
 
 
 def build_life_key(keys: Keys, partition: int) -> str:
-    """The key of what is known of a partition."""
     return keys.build_key(partition, "life")

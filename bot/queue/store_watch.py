@@ -1,8 +1,8 @@
-"""Watches whether the store is the one that this process knows, and whether both have the same time.
+"""Watches whether the store is the one that this process knows, and whether the clocks of both agree.
 
-A store that was emptied, replaced, or restored from a copy knows nothing of what was decided since; if work went on,
-it would be done twice. So the store is held: no process takes work until an administrator accepts it (`countersign
-restored --accept`). A process whose clock is wrong takes no work either; the others go on."""
+A store that was emptied, replaced, or restored from a copy lacks the latest decisions. If work went on, it would be
+done twice. So the store is held: no process takes work until an administrator accepts it (`countersign restored
+--accept`). A process whose clock is wrong takes no work either; the others go on."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from bot.queue.store_life import build_life_key, list_life_keys
 from bot.redis.connect import translate_redis_errors
 
 MAX_OFFSET_MS = 30_000
-"""A process that is further from the store's time takes no work (ms)."""
+"""Largest difference from the store's time with which a process takes work (ms)."""
 MIN_CORRECTED_MS = 1_000
-"""Less is the time that the question takes (ms)."""
+"""Smallest difference that is corrected (ms). Smaller ones come from the round trip of the question."""
 TOLERANCE_MS = 60_000
-"""A store may lose so much (ms), e.g. in a failover, and is still the same: what it lost was not acknowledged long ago,
-and no number comes twice (`RedisStore`)."""
+"""Largest loss (ms), e.g. in a failover, after which a store still counts as the same. The lost part was not
+acknowledged long ago, and no number comes twice (`RedisStore`)."""
 WATCHED_MS = 20_000
-"""A process looks far more often (ms)."""
+"""Age of the last look up to which the store counts as watched (ms). A process looks far more often."""
 _SAVE_S = 30.0
 _log = logs.get_logger(__name__)
 
 
 class PauseReason(StrEnum):
-    """Why this process takes no work."""
+    """Reason for which this process takes no work."""
 
     NONE = ""
     CLOCK = "clock"
@@ -49,39 +49,40 @@ class PauseReason(StrEnum):
     REPLACED = "replaced"
     RESTORED = "restored"
     BACKUP = "backup"
-    """A copy is being made: it passes by itself (`bot.queue.holds`)."""
+    """A copy is being made; this pause ends by itself (`bot.queue.holds`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPartition:
-    """What a process has seen of one partition."""
+    """Id and mark of one partition, as a process has last seen them."""
 
     id: str = ""
-    """Drawn when the store was first used."""
+    """Random id, chosen when the store was first used."""
     mark: int = 0
-    """Grows with every look, about as time does (ms)."""
+    """Number that grows with every look, about as fast as time (ms)."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StoreWatch:
-    """`watch_store` is a job of the worker. `memory`: a file that outlives the process; None: it remembers nothing.
-    `report`: called when the reason to pause changes."""
+    """Compares the store with the one known so far. `memory`: a file that outlives the process; with None, nothing is
+    remembered. `report`: called when the reason to pause changes."""
 
     scripts: ScriptRunner
     keys: Keys
     memory: Path | None = None
     confirmation: Confirmation = field(default_factory=Confirmation)
-    """Is told how many replicas there are."""
+    """Receives the number of replicas."""
     may_lose_data: bool = False
-    """By setting: then any store will do, and only the clock is watched."""
+    """Setting: any store is accepted, and only the clock is watched."""
     report: Callable[[PauseReason, int], Awaitable[None]] | None = None
-    """(reason, ms that this process is ahead of the store)."""
+    """Called with (reason, ms that this process is ahead of the store)."""
     read_time_ms: Callable[[], float] = lambda: time.time() * 1000
     reason: PauseReason = PauseReason.NONE
     offset_ms: int = 0
     """This process's clock minus the store's (ms)."""
     takeovers: dict[int, str] = field(default_factory=dict)
-    """By partition: when another server has taken it over, as long as that was not looked after (epoch ms)."""
+    """Time (epoch ms) at which another server has taken over a partition, by partition, until the takeover is dealt
+    with."""
     _known: list[KnownPartition] = field(default_factory=list)
     _saved_s: float = 0.0
 
@@ -91,11 +92,11 @@ class StoreWatch:
 
     @property
     def is_held(self) -> bool:
-        """True if every process pauses, until an administrator accepts the store."""
+        """Whether every process pauses until an administrator accepts the store."""
         return self.reason not in (PauseReason.NONE, PauseReason.CLOCK, PauseReason.BACKUP)
 
     def adjust_clock(self, clock: Clock) -> Clock:
-        """The same clock, set right by the store's time as it was at the last look."""
+        """Return the clock corrected by the difference from the store's time at the last look."""
         return Clock(
             read_now=lambda: clock.read_now() - self._correction,
             read_today=lambda: clock.read_today() - self._correction,
@@ -106,7 +107,7 @@ class StoreWatch:
         return timedelta(milliseconds=self.offset_ms if abs(self.offset_ms) >= MIN_CORRECTED_MS else 0)
 
     async def watch_store(self) -> None:
-        """Looks once. Raises StoreUnavailableError."""
+        """Look at the store once. Raises StoreUnavailableError."""
         if not self._known:
             self._known = _load_known(self.memory, self.keys.partitions)
         fresh = secrets.token_hex(6)
@@ -136,7 +137,8 @@ class StoreWatch:
             await self.report(reason, self.offset_ms)
 
     def _save_known(self) -> None:
-        """Twice a minute. Where it cannot be written, the process remembers only while it runs."""
+        """Save the known ids and marks twice a minute. If the file cannot be written, the process remembers them only
+        while it runs."""
         if self.memory is None or time.monotonic() - self._saved_s < _SAVE_S:
             return
         self._saved_s = time.monotonic()
@@ -150,7 +152,7 @@ class StoreWatch:
 
 
 def build_watch_job(watch: StoreWatch, pause_s: float) -> Callable[[], Awaitable[None]]:
-    """A job that looks again and again, `pause_s` apart."""
+    """Build a job that looks repeatedly, `pause_s` apart."""
 
     async def watch_store() -> None:
         while True:
@@ -161,7 +163,7 @@ def build_watch_job(watch: StoreWatch, pause_s: float) -> Callable[[], Awaitable
 
 
 def pause_job(job: Callable[[], Awaitable[None]], watch: StoreWatch) -> Callable[[], Awaitable[None]]:
-    """The job, left out while work is held."""
+    """Wrap a job so that it is skipped while work is held."""
 
     @wraps(job)
     async def run_unless_paused() -> None:
@@ -188,7 +190,7 @@ def _find_reason(held: Sequence[str], offset_ms: int) -> PauseReason:
 
 
 def _load_known(memory: Path | None, partitions: int) -> list[KnownPartition]:
-    """What an earlier process of this machine has seen; nothing, if there is no such file or it is not readable."""
+    """Load what an earlier process of this machine has seen. Empty if there is no such file or it is not readable."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
         content = json.loads(memory.read_text(encoding="utf-8")) if memory else []
         known = [KnownPartition(str(id), int(mark)) for id, mark in content]
@@ -204,11 +206,11 @@ class HeldPartition:
     partition: int
     reason: PauseReason
     held_ms: int
-    """Since when (epoch ms)."""
+    """Begin of the hold (epoch ms)."""
 
 
 async def list_held_partitions(scripts: ScriptRunner) -> list[HeldPartition]:
-    """Raises StoreUnavailableError."""
+    """List the held partitions. Raises StoreUnavailableError."""
     held: list[HeldPartition] = []
     with translate_redis_errors():
         for partition in range(scripts.keys.partitions):
@@ -219,20 +221,20 @@ async def list_held_partitions(scripts: ScriptRunner) -> list[HeldPartition]:
 
 
 async def accept_store(scripts: ScriptRunner) -> None:
-    """Takes the store as it is: processes take work again. Raises StoreUnavailableError."""
+    """Accept the store as it is: processes take work again. Raises StoreUnavailableError."""
     for one in await list_held_partitions(scripts):
         with translate_redis_errors():
             await scripts.redis.hdel(build_life_key(scripts.keys, one.partition), "held", "held_ms")
 
 
 async def forget_takeover(scripts: ScriptRunner, partition: int) -> None:
-    """What the server before may have kept for itself was looked after. Raises StoreUnavailableError."""
+    """Mark the takeover of a partition as dealt with. Raises StoreUnavailableError."""
     with translate_redis_errors():
         await scripts.redis.hdel(build_life_key(scripts.keys, partition), "taken_over")
 
 
 async def hold_restored_store(scripts: ScriptRunner) -> None:
-    """Nobody takes work from now on, until an administrator accepts the store. Raises StoreUnavailableError."""
+    """Hold the store: nobody takes work until an administrator accepts it. Raises StoreUnavailableError."""
     with translate_redis_errors():
         seconds, _ = await scripts.redis.time()
         held_ms = str(int(seconds) * 1000)
@@ -241,7 +243,7 @@ async def hold_restored_store(scripts: ScriptRunner) -> None:
 
 
 async def load_store_ids(scripts: ScriptRunner) -> list[str]:
-    """Which store it is, by partition; empty where no process has looked yet. Raises StoreUnavailableError."""
+    """Load the store's ids, by partition; empty where no process has looked yet. Raises StoreUnavailableError."""
     with translate_redis_errors():
         return [
             str(await scripts.redis.hget(build_life_key(scripts.keys, partition), "id") or "")
@@ -250,7 +252,7 @@ async def load_store_ids(scripts: ScriptRunner) -> list[str]:
 
 
 async def is_store_watched(scripts: ScriptRunner) -> bool:
-    """True if a process has looked at it in the last seconds. Raises StoreUnavailableError."""
+    """Whether a process has looked at the store within `WATCHED_MS`. Raises StoreUnavailableError."""
     with translate_redis_errors():
         seconds, _ = await scripts.redis.time()
         marks = [

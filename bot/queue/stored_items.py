@@ -1,17 +1,17 @@
-"""An item as a lane stores it: moment, length of the id in bytes, id, body (`enqueue` in `lua/common.lua`)."""
+"""Form of an item in a lane: time, length of the id in bytes, id, body (`enqueue` in `lua/common.lua`)."""
 
 from __future__ import annotations
 
 
 def split_stored_item(row: str) -> tuple[str, str]:
-    """(id, body). Raises ValueError for what is no item."""
+    """Split a stored item into (id, body). Raises ValueError if the row is no item."""
     _, length, rest = row.split("|", 2)
     encoded, end = rest.encode(), int(length)
     return encoded[:end].decode(), encoded[end:].decode()
 
 
 def get_put_ms(row: str) -> int:
-    """When it was put (epoch ms). Raises ValueError for what is no item."""
+    """Return the time of the enqueue (epoch ms). Raises ValueError if the row is no item."""
     return int(row.partition("|")[0])
 
 

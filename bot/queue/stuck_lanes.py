@@ -1,4 +1,4 @@
-"""Lanes that do not get on: their first item fails again and again, or nobody has taken it for long."""
+"""Stuck lanes: their first item fails again and again, or nobody has taken it for long."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bot.queue.stored_items import get_put_ms
 from bot.redis.connect import translate_redis_errors
 
 LOOKED_AT = 200
-"""Lanes of a partition that are looked at, those that are due first."""
+"""Most lanes that are read in a partition, the earliest due first."""
 FAILING_TRIES = 2
 WAITED_MS = 60_000
-"""How long a first item that fails, or that nobody has taken, has waited before its lane counts."""
+"""Time that a first item must have waited (ms), failing or taken by nobody, before its lane counts as stuck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class StuckLane:
     lane: str
     tries: int
     error: str
-    """Why the last try failed; empty: nobody has taken it."""
+    """Error of the last try; empty if nobody has taken the item."""
     waited_ms: int
-    """Since its first item was put."""
+    """Waiting time of its first item (ms)."""
 
 
 async def list_stuck_lanes(redis: Redis, keys: Keys) -> list[StuckLane]:
-    """Who has waited longest comes first. Raises StoreUnavailableError."""
+    """List stuck lanes, the longest waiting first. Raises StoreUnavailableError."""
     with translate_redis_errors():
         seconds, micros = await redis.time()
         now_ms = int(seconds) * 1000 + int(micros) // 1000

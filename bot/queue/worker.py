@@ -1,9 +1,9 @@
 """The worker: claims lanes, passes their items to a handler, commits the result, never loses an item.
 
-A process takes what it accepts at once if it has room. A poll of all partitions every second finds all other due work
-(new, backed off, left by dead processes); wakeups shorten the wait. While handlers run, a heartbeat extends their
-leases. A Redis outage ends nothing for good: each write is repeated until Redis is back, or is refused because another
-process has the lane by then."""
+A process with room takes the items that it accepts at once. A poll of all partitions every second finds all other due
+work (new, backed off, left by dead processes); wakeups shorten the wait. While handlers run, a heartbeat extends their
+leases. A Redis outage loses nothing: each write is repeated until Redis is back, or is refused because another process
+has the lane by then."""
 
 from __future__ import annotations
 
@@ -25,57 +25,59 @@ from bot.queue.writes import Write, XAdd
 from bot.redis.connect import is_outage
 
 GIVE_UP_TRIES = 3
-"""How often giving up is tried before the item is buried."""
+"""Number of times that giving up is tried before the item is buried."""
 _MAX_CLAIM = 16
-"""Lanes taken by one claim, and lanes held by a process that takes what it accepts: so that processes share a burst."""
+"""Most lanes taken by one claim, and most lanes held by a process that takes what it accepts. So processes share a
+burst."""
 _MAX_PARALLEL_ENQUEUES = 8
-"""Parallel enqueues. More of a burst at once would open as many connections, which takes longer than waiting for a free
-one."""
+"""Most parallel enqueues. More would open as many connections, which takes longer than waiting for a free one."""
 _WAKEUP_TIMEOUT_S = 5.0
-"""How long one call listens for a wakeup: less than the socket timeout."""
+"""Time that one call listens for a wakeup (s): less than the socket timeout."""
 _FINAL_WRITE_S = 5.0
-"""Time for writes in flight at shutdown. If it were longer, a Redis outage would hold up the end."""
+"""Time for writes in flight at shutdown (s). With more, a Redis outage would delay the end."""
 _HEALTHY_S = 10.0
-"""An endless job that has run this long was healthy: its next failure is a new one."""
+"""Time after which an endless job counts as healthy (s): its next failure is a new one."""
 _log = logs.get_logger(__name__)
 _T = TypeVar("_T")
 
 BuildBuryWrites = Callable[[LaneItem, str], Sequence[Write]]
-"""(item, why) → the writes for the commit that pops an item that is given up."""
+"""(item, error) → the writes for the commit that pops an item that is given up."""
 Job = Callable[[], Awaitable[None]]
 """A background job: one pass that is repeated, or an endless loop."""
 
 
 class ItemHandler(Protocol):
-    """What the worker calls with items."""
+    """The handler that the worker calls with items."""
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
-        """Handles the lease's item; the writes go into its commit. Raises `RetryLater` to keep it for later."""
+        """Handle the lease's item; the writes go into its commit. Raises `RetryLater` to keep the item for later."""
 
     async def give_up_item(self, item: LaneItem, error: str) -> Sequence[Write]:
-        """The item has failed too often: notifies people. The writes go into its commit, with a dead letter."""
+        """Notify people that the item has failed too often. The writes go into its commit, with a dead letter."""
 
     async def bury_item(self, lease: Lease) -> Sequence[Write]:
-        """Giving up has failed too often as well: what the store has to say of it, with nothing said to anybody here.
-        The writes go into its commit, with a dead letter."""
+        """Record the end of an item that could not even be given up, without telling anybody. The writes go into its
+        commit, with a dead letter."""
 
 
 @dataclass(slots=True)
 class ActiveLease:
-    """A lane in this process."""
+    """A lane that this process holds."""
 
     lease: Lease
     task: asyncio.Task[None] | None = None
     settling: bool = False
-    """The item is being committed or released. The outcome is still unknown, so this is not cancelled."""
+    """Whether the item is being committed or released. The outcome is still unknown, so the task is not cancelled."""
     lost: bool = False
 
 
 class Worker:
-    """Runs until `stop()`. Then it claims no more, lets running handlers finish within `grace_s`, and releases the rest
-    without counting a try. `bury` returns the writes for an item that is given up. `jobs` run in the background,
-    `pause_s` apart, and survive their own failures. While `is_paused` says so, it takes no lane; what it has it
-    finishes."""
+    """Claims lanes and handles their items until `stop()`.
+
+    After that the worker claims no more, lets running handlers finish within `grace_s`, and releases the rest without
+    counting a try. `bury` returns the writes for an item that is given up. `jobs` run in the background, `pause_s`
+    apart, and survive their own failures. While `is_paused()` holds, the worker takes no lane but finishes those that
+    it has."""
 
     def __init__(
         self,
@@ -101,42 +103,42 @@ class Worker:
         self._stopping = asyncio.Event()
         self._running = False
         self._woken = asyncio.Event()
-        """Set when there is something to look at: a wakeup, a free place, the end."""
+        """Set when the claiming loop has something to look at: a wakeup, a free place, the end."""
         self._idle = asyncio.Event()
         """Set while no lane is held."""
         self._idle.set()
         self._putting = asyncio.Semaphore(_MAX_PARALLEL_ENQUEUES)
         self._accepting = 0
-        """Places reserved for what is being accepted."""
+        """Places reserved for items that are being accepted."""
         self._rung: set[int] = set()
-        """Partitions with a received wakeup."""
+        """Partitions from which a wakeup came."""
         self._more = False
-        """There is more work than free places."""
+        """Whether the last claims found more work than free places."""
 
     @property
     def owner(self) -> str:
-        """The name of this process: its machine, and a few letters of its own."""
+        """The name of this process: its machine and a random suffix."""
         return self._owner
 
     @property
     def active_lane_count(self) -> int:
-        """Number of lanes held now."""
+        """The number of lanes held now."""
         return len(self._held)
 
     async def wait_until_idle(self) -> None:
-        """Returns when no lane is held; others may be waiting to be taken."""
+        """Wait until no lane is held; others may be waiting to be taken."""
         await self._idle.wait()
 
     def stop(self) -> None:
-        """Stops gracefully; `run` returns when that is done."""
+        """Stop gracefully; `run` returns when all work has ended."""
         self._stopping.set()
         self._woken.set()
 
     async def accept_item(
         self, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = "", note: XAdd | None = None
     ) -> EnqueueResult:
-        """`Lanes.enqueue`; an idle lane is also taken at once while this process has little to do, without a wakeup or
-        a claim."""
+        """Accept an item as `Lanes.enqueue` does. While this process has little to do, it also takes the lane at once
+        if that is idle, without a wakeup or a claim."""
         idle = self._running and self._count_free_capacity() > 0 and len(self._held) + self._accepting < _MAX_CLAIM
         owner = self._owner if idle and not self._more else ""
         self._accepting += bool(owner)
@@ -158,7 +160,6 @@ class Worker:
             self._accepting -= bool(owner)
 
     async def run(self) -> None:
-        """Works until stopped."""
         self._running = True
         background: list[tuple[Job, float]] = [(self._extend_leases, self._lanes.lease_ms / 4000)]
         background += [(job, self._pause_s) for job in (self._listen_for_wakeups, self._listen_for_stops, *self._jobs)]
@@ -186,15 +187,15 @@ class Worker:
                 await self._wait_unless_stopping(outage.record_failure(error))
 
     async def _poll_due_lanes(self) -> None:
-        """Claims where something is due, most urgent first. Each partition gets its share of the free places, so a
-        flooded one leaves room for the others."""
+        """Claim in every partition with due work, most urgent first. Each partition gets its share of the free places,
+        so a flooded one leaves room for the others."""
         due = await self._lanes.list_due_partitions()
         self._more = False
         for partition in due:
             await self._claim_lanes(partition, max(1, self._count_free_capacity() // len(due)))
 
     async def _wait_for_next_poll(self) -> None:
-        """Waits for the next poll, and claims in every partition that sends a wakeup."""
+        """Wait for the next poll, and claim in every partition that sends a wakeup."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._sweep_s
         while (remaining_s := end - loop.time()) > 0 and not self._stopping.is_set():
@@ -208,7 +209,6 @@ class Worker:
                 await asyncio.wait_for(self._woken.wait(), remaining_s)
 
     def _count_free_capacity(self) -> int:
-        """Number of lanes that may be taken now."""
         if self._stopping.is_set() or self._is_paused():
             return 0
         return self._concurrency - len(self._held) - self._accepting
@@ -234,7 +234,7 @@ class Worker:
         active.task = asyncio.create_task(self._serve_lane(active), name=f"lane {lease.lane}")
 
     async def _serve_lane(self, active: ActiveLease) -> None:
-        """Handles item after item of one lane, up to a burst."""
+        """Handle item after item of one lane, up to a burst."""
         bind_lease(active.lease)
         try:
             for remaining in range(self._burst - 1, -1, -1):
@@ -256,7 +256,7 @@ class Worker:
                 self._woken.set()
 
     async def _process_item(self, active: ActiveLease, *, more: bool) -> LaneItem | None:
-        """Handles and commits one item. Returns the next one, or None when the lane is no longer ours."""
+        """Handle and commit one item. Returns the next item, or None when this process no longer holds the lane."""
         lease, item = active.lease, active.lease.item
         logs.clear_context()
         logs.bind_context(lane=item.lane, item=item.id)
@@ -299,8 +299,8 @@ class Worker:
         )
 
     async def _write_until_stored(self, active: ActiveLease, write: Callable[[], Awaitable[_T]]) -> _T:
-        """Repeats a write however long Redis is away: scripts are safe to repeat, and refuse a process that has lost
-        the lane."""
+        """Repeat a write as long as Redis is away. Scripts are safe to repeat, and refuse a process that has lost the
+        lane."""
         outage = OutageBackoff("write")
         active.settling = True
         try:
@@ -316,28 +316,29 @@ class Worker:
             active.settling = False
 
     async def _release_lane(self, active: ActiveLease) -> None:
-        """Releases the lane without counting a try. If Redis is away, the lease simply runs out."""
+        """Release the lane without counting a try. If Redis is away, the lease runs out by itself."""
         active.settling = True
         with suppress(StoreUnavailableError, LeaseLost, TimeoutError):
             async with asyncio.timeout(_FINAL_WRITE_S / 2):
                 await active.lease.release()
 
     def _compute_backoff_ms(self, tries: int) -> int:
-        """Exponential with jitter, at most a minute (ms)."""
+        """Compute an exponential delay with jitter, at most a minute (ms)."""
         full: int = min(self._backoff_ms * 2 ** min(tries, 10), 60_000)
         return random.randint(full // 2, full)  # noqa: S311 - jitter, not a secret
 
     # Background tasks
 
     async def _extend_leases(self) -> None:
-        """Extends every lease and cancels work without one."""
+        """Extend every lease and cancel work without one."""
         for lease in await self._lanes.extend([active.lease for active in self._held.values()]):
             active = self._held.get(lease.lane)
             if active is not None and active.lease is lease:
                 self._abandon_lane(active)
 
     def _abandon_lane(self, active: ActiveLease) -> None:
-        """Another process has the lane: ends the work on it, unless its own last write is about to find that out."""
+        """End the work on a lane that another process has by now. A last write in flight goes on: it will be
+        refused."""
         if not active.settling and active.task is not None:
             metrics.LEASE_LOSSES.inc()
             _log.info("lane lost while handling", lane=active.lease.lane)
@@ -345,7 +346,7 @@ class Worker:
             active.task.cancel()
 
     async def _listen_for_wakeups(self) -> None:
-        """Listens only while there is room: each wakeup reaches one process."""
+        """Listen for wakeups while there is room: each wakeup reaches only one process."""
         while True:
             if self._count_free_capacity() <= 0:
                 await asyncio.sleep(self._sweep_s / 20)
@@ -353,14 +354,14 @@ class Worker:
                 await self._handle_wakeup(partition)
 
     async def _handle_wakeup(self, partition: int) -> None:
-        """If this process has filled up or is stopping since it began to listen, passes the wakeup on."""
+        """Note a wakeup. A process that has filled up or is stopping since it began to listen passes it on."""
         if self._count_free_capacity() <= 0:
             await self._lanes.send_wakeups(partition)
         self._rung.add(partition)
         self._woken.set()
 
     async def _listen_for_stops(self) -> None:
-        """Tells running handlers at once about a *stop*."""
+        """Tell running handlers at once about a *stop*."""
         async with aclosing(self._lanes.watch_stops()) as stops:
             async for lane, whose, at_ms in stops:
                 active = self._held.get(lane)
@@ -384,13 +385,13 @@ class Worker:
                 await asyncio.sleep(outage.increase_delay())
 
     async def _drain_lanes(self) -> None:
-        """Lets running work finish within the grace period."""
+        """Let running work finish within the grace period."""
         tasks = [active.task for active in self._held.values() if active.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=self._grace_s)
 
     async def _cancel_remaining(self) -> None:
-        """Ends what still runs: handlers at once, writes in flight a little later."""
+        """End the tasks that still run: handlers at once, writes in flight a little later."""
         loop = asyncio.get_running_loop()
         end, active_lanes = loop.time() + _FINAL_WRITE_S, list(self._held.values())
         tasks = [active.task for active in active_lanes if active.task is not None]
@@ -403,20 +404,20 @@ class Worker:
 
 
 class OutageBackoff:
-    """One outage as seen by one part of the worker: logged once when it begins and once when it ends."""
+    """One outage as seen by one part of the worker; logged once at its begin and once at its end."""
 
     def __init__(self, part: str) -> None:
         self._part, self._delay_s, self._said = part, 0.0, False
 
     def record_failure(self, error: Exception) -> float:
-        """Records a failure and returns the seconds to wait before the next try."""
+        """Record a failure and return the seconds to wait before the next try."""
         if not self._said:
             _log.error("store down", part=self._part, error=str(error))
         self._said = True
         return self.increase_delay()
 
     def increase_delay(self) -> float:
-        """The next wait: 0.1 s, doubling up to 5 s, with jitter."""
+        """Return the next wait: 0.1 s, doubling up to 5 s, with jitter."""
         self._delay_s = min(max(self._delay_s * 2, 0.1), 5.0)
         return self._delay_s * random.uniform(0.75, 1.0)  # noqa: S311 - jitter, not a secret
 

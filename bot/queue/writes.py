@@ -1,4 +1,5 @@
-"""The writes of a checkpoint or a commit, as data. A script applies all of them at once or none."""
+"""The writes of a checkpoint or a commit, as data. A script applies all of them in one step. If one refuses, those
+before it stay and those after it are left out."""
 
 from __future__ import annotations
 
@@ -17,15 +18,15 @@ Op = tuple[str, ...]
 
 
 class Write(ABC):
-    """One write. `ttl_ms` None: kept until deleted, even if an earlier write set a time."""
+    """One write. With `ttl_ms` None, the key is kept until deleted, even if an earlier write set an expiry."""
 
     @abstractmethod
     def get_partition(self, keys: Keys) -> int:
-        """The partition that it writes to."""
+        """Return the partition that the write belongs to."""
 
     @abstractmethod
     def to_op(self) -> Op:
-        """Name and arguments, as `lua/writes.lua` reads them; a repeated argument comes last."""
+        """Encode name and arguments for `lua/writes.lua`; a repeated argument comes last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class RPushTrim(Write):
 
 @dataclass(frozen=True, slots=True)
 class AppendHistory(Write):
-    """Appends values `"tokens|text"` to a list, trimmed from the left to `max_tokens`. They are stored as
+    """Appends values `"tokens|text"` to a list, trimmed from the left to `max_tokens`. Each value is stored as
     `"tokens:sum|text"`. The newest value always stays, and so does a summary (`bot.storage.history`)."""
 
     key: str
@@ -135,9 +136,9 @@ class AppendHistory(Write):
 
 @dataclass(frozen=True, slots=True)
 class ReplaceHistory(Write):
-    """Replaces the oldest values of a list that `AppendHistory` wrote by `after`, a summary first. It applies if these
-    values are still `before` and newer ones follow; the oldest of them may have been trimmed meanwhile. Otherwise it
-    refuses with `changed`, and nothing after it is written."""
+    """Replaces the oldest values of a list that `AppendHistory` wrote by `after`, a summary first. The write applies if
+    these values are still `before` and newer ones follow; the oldest of them may have been trimmed meanwhile. Otherwise
+    the write refuses with `changed`, and nothing after it is written."""
 
     key: str
     before: Sequence[str]
@@ -198,7 +199,7 @@ class XAdd(Write):
 
 @dataclass(frozen=True, slots=True)
 class HIncrBy(Write):
-    """Adds whole numbers (at least one) to fields of a hash. Repeated, it would count twice, so it belongs in a
+    """Adds whole numbers (at least one) to fields of a hash. A repeated write would count twice, so it belongs in a
     checkpoint or a commit, which happen once."""
 
     key: str
@@ -219,14 +220,14 @@ class HIncrBy(Write):
 
 @dataclass(frozen=True, slots=True)
 class EnqueueItem(Write):
-    """Enqueues an item, once per `id`. An item for a lane of another partition is enqueued before the script runs. It
-    may therefore arrive although the commit was refused, so its id must say what it is about."""
+    """Enqueues an item, once per `id`. An item for a lane of another partition is enqueued before the script runs. Such
+    an item may arrive although the commit was refused, so its id must say what it is about."""
 
     lane: str
     id: str
     body: str
     only_if_idle: bool = False
-    """Only if the lane has nothing to do."""
+    """Whether the item is dropped if the lane has items already."""
 
     def get_partition(self, keys: Keys) -> int:
         return keys.get_partition(self.lane)
@@ -237,7 +238,7 @@ class EnqueueItem(Write):
 
 @dataclass(frozen=True, slots=True)
 class SetTimer(Write):
-    """Sets a timer that puts an item into its lane at `due_ms` (epoch), once. The same id again moves the timer."""
+    """Sets a timer that puts an item into its lane at `due_ms` (epoch), once. A timer with a known id is moved."""
 
     id: str
     lane: str
@@ -267,8 +268,8 @@ class CancelTimer(Write):
 
 @dataclass(frozen=True, slots=True)
 class SaveApproval(Write):
-    """Saves an approval's record. It does nothing if the approval was cancelled meanwhile by another press than
-    `press`, the one that the record has."""
+    """Saves an approval's record. The write does nothing if the approval was cancelled meanwhile by another press than
+    `press`, the one in the record."""
 
     key: str
     press: str
@@ -284,9 +285,9 @@ class SaveApproval(Write):
 
 @dataclass(frozen=True, slots=True)
 class DecideApproval(Write):
-    """The one decision of an approval. It applies if the approval is open, of this version and not expired. Otherwise
-    it refuses with `gone`, `already`, `stale` or `expired`, and nothing after it is written, so it comes first. The
-    click that decided is not refused when it comes again."""
+    """The one decision of an approval. The write applies if the approval is open, of this version and not expired.
+    Otherwise the write refuses with `gone`, `already`, `stale` or `expired`, and nothing after it is written; so it
+    comes first. The click that decided is not refused when it comes again."""
 
     key: str
     """The approval's hash."""
@@ -312,7 +313,8 @@ class DecideApproval(Write):
 
 
 def encode_writes(writes: Iterable[Write]) -> list[str]:
-    """Writes as the flat row that the scripts read: name, number of arguments, arguments; then the next write."""
+    """Encode writes as the flat row that the scripts read: name, number of arguments, arguments; then the next
+    write."""
     row: list[str] = []
     for write in writes:
         name, *args = write.to_op()
@@ -323,7 +325,8 @@ def encode_writes(writes: Iterable[Write]) -> list[str]:
 def split_by_partition(
     writes: Iterable[Write], partition: int, keys: Keys
 ) -> tuple[list[Write], dict[int, list[EnqueueItem | SetTimer | CancelTimer]]]:
-    """Writes for this partition, and those for lanes of other partitions. Raises ValueError for a foreign key."""
+    """Split writes into those for this partition and those for lanes of other partitions. Raises ValueError for a
+    foreign key."""
     own: list[Write] = []
     foreign: dict[int, list[EnqueueItem | SetTimer | CancelTimer]] = {}
     for write in writes:
@@ -338,8 +341,8 @@ def split_by_partition(
 
 
 async def apply_writes(redis: Redis, keys: Keys, partition: int, writes: Sequence[Write]) -> str:
-    """Writes outside a lease, all at once. A call that the client repeats writes once. Answers `ok`, or why a write
-    refused.
+    """Apply writes outside a lease, all at once. A call that the client repeats writes once. Returns `ok`, or the code
+    of a refused write.
 
     Raises StoreUnavailableError, and ValueError for a key of another partition."""
     own, foreign = split_by_partition(writes, partition, keys)

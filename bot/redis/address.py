@@ -55,7 +55,7 @@ class RedisAddress:
 
 
 def parse_redis_url(url: str) -> RedisAddress:
-    """The address in a URL. Raises SettingsError, which shows the valid forms."""
+    """Parse the address in a URL. Raises SettingsError, which shows the valid forms."""
     match = _ADDRESS.fullmatch(url)
     if match is None:
         raise _build_url_error(
@@ -108,7 +108,7 @@ def _parse_sentinel_url(match: re.Match[str], options: dict[str, str]) -> RedisA
 
 
 def _parse_hosts(text: str, port: int) -> tuple[str, tuple[tuple[str, int], ...]]:
-    """`user:password@` (or nothing), and the hosts."""
+    """Parse `user:password@` (or nothing), and the hosts."""
     login, separator, members = text.rpartition("@")
     matches = [_MEMBER.fullmatch(one.strip()) for one in members.split(",")]
     hosts = tuple((one["v6"] or one["name"], int(one["port"] or port)) for one in matches if one is not None)
@@ -134,7 +134,7 @@ def _parse_tcp_options(
 
 
 def _parse_url_options(url: str, options: dict[str, str], known: frozenset[str]) -> dict[str, Any]:
-    """The connection options that redis-py reads from a URL with one host and these options."""
+    """Parse the connection options that redis-py reads from a URL with one host and these options."""
     if not known.issuperset(options):
         raise _build_url_error(f"has an option that is unknown here; these are known: {', '.join(sorted(known))}")
     try:

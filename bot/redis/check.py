@@ -1,8 +1,8 @@
 """Checks whether this Redis is fit to keep approvals: at the start of the bot, and in `doctor`.
 
-Uses `INFO` first and `CONFIG GET` only as an extra, because managed services block it. Each finding names its cure, in
-the words of `words/store.toml`. In a cluster every master is checked, and a finding that several share is reported
-once."""
+The check uses `INFO` first and `CONFIG GET` only as an extra, because managed services block it. Each finding names its
+solution, in the words of `words/store.toml`. In a cluster every master is checked, and a finding that several share is
+reported once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIN_VERSION = (6, 2)
 FULL_PERCENT = 80
 SKEW_S = 2
 _NO_WRITES = ("version", "sentinel", "replica", "cluster")
-"""After one of these findings, a write is not worth trying."""
+"""Findings after which a write is not worth trying."""
 
 
 class RedisSeverity(StrEnum):
@@ -43,17 +43,17 @@ class RedisFinding:
     code: str
     params: dict[str, str | int] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
-    """In a cluster: the masters that it is about, as `host:port`."""
+    """The masters in a cluster that the finding is about, as `host:port`."""
 
     def format_sentence(self, language: str) -> str:
-        """The finding and its cure, as a sentence."""
+        """Format the finding and its solution as a sentence."""
         text = translate(f"store.{self.code}", language, **self.params)
         return f"{', '.join(self.nodes)}: {text}" if self.nodes else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisFacts:
-    """What a server says about itself. `info` is empty, and a setting is "", where it is hidden."""
+    """A server's facts about itself. `info` is empty, and a setting is "", if the server hides it."""
 
     info: dict[str, Any]
     appendfsync: str = ""
@@ -78,7 +78,7 @@ class RedisServer:
 
 
 async def list_servers(redis: Redis, keys: Keys) -> list[RedisServer]:
-    """Every server that writes go to. Raises StoreUnavailableError."""
+    """List every server that writes go to. Raises StoreUnavailableError."""
     if not isinstance(redis, RedisCluster):
         return [RedisServer("", {}, list(range(keys.partitions)))]
     with translate_redis_errors():
@@ -92,14 +92,14 @@ async def list_servers(redis: Redis, keys: Keys) -> list[RedisServer]:
 async def check_redis(
     redis: Redis, keys: Keys, *, allow_non_durable: bool = False, clock: Callable[[], float] = time.time
 ) -> list[RedisFinding]:
-    """Everything wrong or unknown, the worst first. With `allow_non_durable`, only what fails at once and eviction of
-    everything are refused. Raises StoreUnavailableError."""
+    """List all problems and unknowns, the worst first. With `allow_non_durable`, only immediate failures and eviction
+    of all keys are refused. Raises StoreUnavailableError."""
     grave = RedisSeverity.WARN if allow_non_durable else RedisSeverity.REFUSE
     findings_by_server: dict[str, list[RedisFinding]] = {}
     for server in await list_servers(redis, keys):
         facts = await _load_facts(redis, server)
         server_findings = [*_check_server(facts, redis)]
-        if "sentinel" not in (one.code for one in server_findings):  # nothing else is readable there
+        if "sentinel" not in (one.code for one in server_findings):  # nothing else is readable on a Sentinel
             server_findings += [
                 *_check_memory(facts, grave),
                 *_check_disk(facts, grave),
@@ -116,7 +116,7 @@ async def check_redis(
 
 
 def _merge_findings(findings: Mapping[str, Sequence[RedisFinding]]) -> list[RedisFinding]:
-    """One finding for several masters, with their names."""
+    """Merge equal findings of several masters into one with their names."""
     merged: dict[str, RedisFinding] = {}
     for name, server_findings in findings.items():
         for one in server_findings:
@@ -128,7 +128,7 @@ def _merge_findings(findings: Mapping[str, Sequence[RedisFinding]]) -> list[Redi
 async def require_fit_redis(
     redis: Redis, keys: Keys, language: str, *, allow_non_durable: bool = False
 ) -> list[RedisFinding]:
-    """The warnings. Raises UnsafeStoreError with every reason and its cure if the Redis is not fit;
+    """Return the warnings. Raises UnsafeStoreError with every reason and its solution if the Redis is not fit;
     StoreUnavailableError."""
     findings = await check_redis(redis, keys, allow_non_durable=allow_non_durable)
     refusals = [one.format_sentence(language) for one in findings if one.severity is RedisSeverity.REFUSE]
@@ -217,7 +217,7 @@ async def _check_clock_skew(redis: Redis, server: RedisServer, clock: Callable[[
 
 
 async def _check_writing(redis: Redis, keys: Keys, server: RedisServer) -> list[RedisFinding]:
-    """Checks that a script can write there (rights, read-only servers)."""
+    """Check that a script can write there (rights, read-only servers)."""
     for partition in server.partitions[:1]:
         key = keys.build_key(partition, "selftest")
         try:
@@ -232,7 +232,7 @@ def _build_selftest_finding(error: Exception) -> RedisFinding:
 
 
 async def _check_partitions(redis: Redis, keys: Keys) -> list[RedisFinding]:
-    """Checks that lanes are in the partitions where we look for them."""
+    """Check that lanes are in the partitions where we look for them."""
     try:
         with translate_redis_errors():
             await redis.set(f"{keys.prefix}:partitions", keys.partitions, nx=True)

@@ -1,8 +1,12 @@
 """A Redis Cluster client that behaves like the client of a single server.
 
-redis-py's asyncio cluster client alone would: fail when there are more calls at once than connections; retry without a
-pause; start a thread and an event loop for every command in a transaction; raise errors during a failover that are no
-connection errors; ask every master for the time."""
+redis-py's own asyncio cluster client has five faults that this one avoids:
+
+- failing when more calls than connections are made at once
+- retrying without a pause
+- starting a thread and an event loop for every command in a transaction
+- raising errors during a failover that are no connection errors
+- asking every master for the time"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 
 TURN_TIMEOUT_S = 20.0
-"""How long a call waits for its turn."""
+"""Time for which a call waits for its turn."""
 _SPARE_CONNECTIONS = 16
 """Connections per node beyond those of bounded calls: for pub/sub and redirections."""
 _FAILOVER_ERRORS = (
@@ -34,8 +38,8 @@ _CALLING: ContextVar[bool] = ContextVar("calling", default=False)
 
 
 class ClusterClient(RedisCluster):
-    """Runs at most `connections` commands and as many pipelines at once; further calls wait. Repeats a command up to
-    `retries` times, with pauses. Every "not now" is raised as `redis.ConnectionError`."""
+    """A client that runs at most `connections` commands and as many pipelines at once; further calls wait. Repeats a
+    command up to `retries` times, with pauses. Every "not now" is raised as `redis.ConnectionError`."""
 
     def __init__(self, hosts: Sequence[tuple[str, int]], *, connections: int, retries: int, **options: Any) -> None:
         super().__init__(
@@ -63,17 +67,17 @@ class ClusterClient(RedisCluster):
                 return await self._patience.call_with_retry(execute_once, _ignore_failure)
 
     def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> BoundedPipeline:
-        """Sends the commands of each node in one packet. This is never a transaction, whatever `transaction` says:
-        atomicity is the scripts' work."""
+        """Open a pipeline, which sends the commands of each node in one packet. A pipeline is never a transaction,
+        whatever `transaction` says: the scripts ensure atomicity."""
         return BoundedPipeline(self, self._batches)  # type: ignore[abstract] # redis-py's own is, for the type checker
 
     async def time(self, **options: Any) -> tuple[int, int]:
-        """The clock of one master: (s, µs)."""
+        """Read the clock of one master: (s, µs)."""
         answer: tuple[int, int] = await self.execute_command("TIME", **{"target_nodes": self.RANDOM, **options})
         return answer
 
     async def aclose(self) -> None:
-        if _CALLING.get():  # redis-py asks for a refresh of the nodes, which would cut off all other calls
+        if _CALLING.get():  # redis-py requests a refresh of the nodes, which would cut off all other calls
             self._initialize = True
             return
         await super().aclose()
@@ -101,7 +105,7 @@ class BoundedPipeline(ClusterPipeline):
 
 @contextmanager
 def mark_calling() -> Iterator[None]:
-    """Marks the context as inside a call."""
+    """Mark the context as inside a call."""
     token = _CALLING.set(True)
     try:
         yield
@@ -111,7 +115,7 @@ def mark_calling() -> Iterator[None]:
 
 @asynccontextmanager
 async def wait_for_turn(room: asyncio.Semaphore) -> AsyncIterator[None]:
-    """Waits for one of the places for simultaneous calls."""
+    """Wait for one of the places for simultaneous calls. Raises ConnectionError of redis-py after TURN_TIMEOUT_S."""
     try:
         async with asyncio.timeout(TURN_TIMEOUT_S):
             await room.acquire()
@@ -125,7 +129,7 @@ async def wait_for_turn(room: asyncio.Semaphore) -> AsyncIterator[None]:
 
 @contextmanager
 def translate_cluster_errors() -> Iterator[None]:
-    """Raises errors that pass soon as `redis.ConnectionError`."""
+    """Raise errors that pass soon as `redis.ConnectionError`."""
     try:
         yield
     except _FAILOVER_ERRORS as error:
@@ -138,4 +142,4 @@ def translate_cluster_errors() -> Iterator[None]:
 
 
 async def _ignore_failure(_: Exception) -> None:
-    """Does nothing between two tries: redis-py already knows that it must refresh the nodes."""
+    """Do nothing between two tries: redis-py already knows that it must refresh the nodes."""

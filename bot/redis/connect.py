@@ -20,10 +20,11 @@ from bot.redis.cluster import TURN_TIMEOUT_S, ClusterClient
 from bot.redis.sentinel import MasterClient, build_master_client, require_known_service
 
 SOCKET_TIMEOUT_S = 10.0
-"""Every blocking read must ask for less than this, or redis-py repeats it for ever."""
+"""Time-out of a connection's reads (s). Every blocking read must ask for less, or redis-py repeats it for ever."""
 
 _DRIVER = DriverInfo()
-"""What each connection says of redis-py: without it, each one reads the metadata of the installed package again."""
+"""The driver information of each connection: without it, every connection reads the metadata of the installed package
+again."""
 
 _AWAY = (
     exceptions.ConnectionError,
@@ -35,27 +36,27 @@ _AWAY = (
     exceptions.TryAgainError,
     exceptions.NoScriptError,
 )
-"""What redis-py raises when the server is away or takes no writes. A script is loaded when the server does not know
-it, so it can be unknown after that only if the server was restarted in between."""
+"""Errors of redis-py when the server is unreachable or takes no writes. A script is loaded when the server does not
+know it, so the script can be unknown after that only if the server was restarted in between."""
 _DOWN = (*_AWAY, ConnectionError, TimeoutError)
-"""Within a call to Redis the errors of its socket, too."""
+"""The errors of a call to Redis, including those of its socket."""
 _REFUSAL = re.compile(
     r"(ERR Error running script.* -)?(MISCONF|NOREPLICAS|LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|READONLY|OOM|UNBLOCKED)"
 )
 """Error replies that mean "not now". Before Redis 7 a script wraps them. Any other reply is a bug of ours and is raised
 unchanged."""
 _OF_PIPELINE = " of pipeline caused error: "
-"""redis-py says before the reply which command of a pipeline it belongs to, and the reply as a tuple."""
+"""The text that redis-py puts between the failing command of a pipeline and the reply, which it prints as a tuple."""
 
 
 def is_outage(error: Exception) -> bool:
-    """True when Redis cannot be reached or takes no writes now, as its client reports it: also to code that knows no
+    """Whether Redis cannot be reached or takes no writes now, as its client reports it. Also for code that knows no
     `StoreUnavailableError`, such as the workflow engine."""
     return bool(_find_refusal(error)) or isinstance(error, (StoreUnavailableError, *_AWAY))
 
 
 def _find_refusal(error: Exception) -> str:
-    """The first word of a reply that means "not now"; empty for any other error."""
+    """Find the first word of a reply that means "not now"; empty for any other error."""
     reply = str(error).rpartition(_OF_PIPELINE)[2].lstrip("('\"")
     found = _REFUSAL.match(reply) if isinstance(error, exceptions.ResponseError) else None
     return found[2] if found else ""
@@ -63,7 +64,7 @@ def _find_refusal(error: Exception) -> str:
 
 @contextmanager
 def translate_redis_errors() -> Iterator[None]:
-    """Raises StoreUnavailableError when Redis cannot be reached, StoreRefusedError when it takes no writes now."""
+    """Raise StoreUnavailableError when Redis cannot be reached, StoreRefusedError when it takes no writes now."""
     try:
         yield
     except (*_DOWN, exceptions.ResponseError) as error:
@@ -76,10 +77,11 @@ def translate_redis_errors() -> Iterator[None]:
 
 
 async def connect_redis(url: str, *, connections: int = 64, retries: int = 10) -> Redis:
-    """A client for any address that `address.parse_redis_url` reads, with text replies, after one successful call.
+    """Connect to any address that `address.parse_redis_url` reads, with text replies. Returns a client after one
+    successful call.
 
-    It repeats commands up to `retries` times (about 4 s), so every mutating script must be safe to repeat. At most
-    `connections` are in use at once; further callers wait. Raises StoreUnavailableError, and SettingsError for an
+    The client repeats commands up to `retries` times (about 4 s), so every mutating script must be safe to repeat. At
+    most `connections` are in use at once; further callers wait. Raises StoreUnavailableError, and SettingsError for an
     invalid address."""
     client = _build_client(parse_redis_url(url), connections, retries)
     try:
@@ -104,7 +106,7 @@ def _build_client(address: RedisAddress, connections: int, retries: int) -> Redi
     }
     if address.kind is RedisMode.CLUSTER:
         cluster = ClusterClient(address.hosts, connections=connections, retries=retries, **_drop_host_options(options))
-        return cast("Redis", cluster)  # it has every method that is used here
+        return cast("Redis", cluster)  # a ClusterClient has every method that is used here
     retry = Retry(ExponentialWithJitterBackoff(base=0.02, cap=0.5), retries)
     pool: dict[str, Any] = {"max_connections": connections, "timeout": TURN_TIMEOUT_S, "retry": retry}
     if address.kind is RedisMode.SENTINEL:
@@ -116,13 +118,13 @@ def _build_client(address: RedisAddress, connections: int, retries: int) -> Redi
 
 
 def _drop_host_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options for servers that have to be found first."""
+    """Return the options for servers that have to be found first."""
     rest = {name: value for name, value in options.items() if name not in ("host", "port", "connection_class")}
     return rest | {"ssl": options.get("connection_class") is SSLConnection}
 
 
 async def _check_connection(client: Redis) -> None:
-    """Asks the server once. Raises SettingsError if it is not of the kind that the address says."""
+    """Ask the server once. Raises SettingsError if it is not of the kind that the address says."""
     if isinstance(client, MasterClient):
         await require_known_service(client)
     try:

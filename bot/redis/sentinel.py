@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from bot.core.errors import SettingsError
 
 SENTINEL_TIMEOUT_S = 2.0
-"""How long a Sentinel may take to answer before the next one is asked."""
+"""Time that a Sentinel may take to answer before the next one is asked."""
 
 
 class SentinelWatchers(Sentinel):
@@ -27,17 +27,17 @@ class SentinelWatchers(Sentinel):
 
 
 class BlockingSentinelPool(SentinelConnectionPool, BlockingConnectionPool):
-    """Connections to the master. Callers wait while all are in use."""
+    """A pool of connections to the master. Callers wait while all are in use."""
 
 
 class MasterClient(Redis):
-    """After a failover, its connections lead to the new master."""
+    """A client of the master; after a failover, its connections lead to the new master."""
 
     watchers: SentinelWatchers
     service: str
 
     async def find_address(self) -> tuple[str, int]:
-        """The current master: (host, port)."""
+        """Find the current master: (host, port)."""
         return await self.watchers.discover_master(self.service)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
@@ -48,8 +48,8 @@ class MasterClient(Redis):
 def build_master_client(
     sentinels: Sequence[tuple[str, int]], service: str, login: Mapping[str, str], **pool: Any
 ) -> MasterClient:
-    """A client that has not connected yet. `login` is for the Sentinels; `pool` for the server, and its TLS for
-    both."""
+    """Build a client that has not connected yet. `login` is for the Sentinels; `pool` is for the server, and its TLS
+    options for both."""
     asking = {
         "socket_timeout": SENTINEL_TIMEOUT_S,
         "socket_connect_timeout": SENTINEL_TIMEOUT_S,
@@ -64,7 +64,7 @@ def build_master_client(
 
 
 async def require_known_service(client: MasterClient) -> None:
-    """Raises SettingsError if the Sentinels that answer do not know the service, or are no Sentinels."""
+    """Raise SettingsError if the Sentinels that answer do not know the service, or are no Sentinels."""
     for one in client.watchers.sentinels:
         try:
             services: Any = await one.sentinel_masters()

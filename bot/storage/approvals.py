@@ -26,10 +26,10 @@ from bot.storage.homes import build_mark_writes, list_concerned_people
 from tools.spec import Gate, Proposal, ReceiptLine, TextRef, ToolOutcome
 
 RETENTION_MS = 30 * 24 * 3_600_000
-"""How long a decided approval is kept, so that a late press still gets its answer."""
+"""Time for which a decided approval is kept (ms), so that a late press still gets its answer."""
 
 MAX_SETS = 20
-"""Sets that hear how a card ends: the latest."""
+"""Number of sets that learn how a card ends: the latest ones."""
 
 _waiters = TypeAdapter(tuple[ApprovalWaiter, ...])
 _copies = TypeAdapter(tuple[tuple[str, MessageRef], ...])
@@ -50,10 +50,10 @@ class ApprovalStore:
     redis: Redis
     keys: Keys
     kept_ms: int = RETENTION_MS
-    """How long one is kept after its end."""
+    """Time for which an approval is kept after its end (ms)."""
 
     def build_approval_key(self, approval: str) -> str:
-        """The key of its record."""
+        """Build the key of an approval's record."""
         return self.keys.build_key(self.keys.get_partition(approval), "apr", approval)
 
     def _build_index_key(self, approval: str) -> str:
@@ -63,26 +63,27 @@ class ApprovalStore:
         return self.keys.build_key(partition, "open")
 
     async def load_approval(self, approval: str) -> Approval | None:
-        """None: there is none. Raises UnreadableRecordError, or ValidationError for one of a newer version."""
+        """Load an approval; None if it does not exist. Raises UnreadableRecordError, or ValidationError for a record of
+        a newer version."""
         with translate_redis_errors():
             fields: dict[str, str] = await self.redis.hgetall(self.build_approval_key(approval))  # type: ignore[assignment]
         return _parse_approval_fields(fields) if fields else None
 
     async def find_readable_approval(self, approval: str) -> Approval | None:
-        """None: there is none that this version can read."""
+        """Load an approval; None if it does not exist or this version cannot read it."""
         try:
             return await self.load_approval(approval)
         except (UnreadableRecordError, ValidationError):
             return None
 
     def read_from_lease(self, lease: Lease) -> Approval | None:
-        """The approval of this lane, as it was when the item came. Only commits of this lane write it; only its
-        decision may have changed since, and `DecideApproval` and `SaveApproval` check that themselves."""
+        """Parse the approval of this lane as it was when the item came. Only commits of this lane write it. Only its
+        decision may have changed since; `DecideApproval` and `SaveApproval` check that themselves."""
         return _parse_approval_fields(lease.record) if lease.record else None
 
     def build_decide_write(self, click: Click, *, ends: ApprovalState, now_ms: int) -> DecideApproval:
-        """Decides once: if the approval is open, of this version and not expired, this click decides it. The same click
-        passes again, so that it can be resumed after a crash."""
+        """Build the write that decides once: if the approval is open, of this version and not expired, this click
+        decides it. A repetition of that click passes again, so that it can be resumed after a crash."""
         return DecideApproval(
             self.build_approval_key(click.approval),
             self._build_index_key(click.approval),
@@ -97,11 +98,11 @@ class ApprovalStore:
         )
 
     async def decide_cancellation(self, approval: Approval, person: str, now_ms: int) -> Verdict:
-        """Cancels once, for a proposer who says so in chat. Repeated, it answers OK again."""
+        """Cancel once, at the proposer's request in chat. A repeated call answers OK again."""
         return await self._decide_end(approval, approval.take_back_press, "cancel", person, now_ms)
 
     async def decide_stop(self, approval: Approval, person: str, now_ms: int) -> Verdict:
-        """Cancels once, because its run was stopped. Repeated, it answers OK again."""
+        """Cancel once, because the card's run was stopped. A repeated call answers OK again."""
         return await self._decide_end(approval, approval.stop_press, STOPPED_CHOICE, person, now_ms)
 
     async def _decide_end(self, approval: Approval, press: str, choice: str, person: str, now_ms: int) -> Verdict:
@@ -117,25 +118,26 @@ class ApprovalStore:
         return Verdict(await apply_writes(self.redis, self.keys, self.keys.get_partition(approval.id), [decide]))
 
     def build_save_write(self, approval: Approval) -> Write:
-        """The whole record, for a checkpoint or commit of its lane. A cancellation decided meanwhile stands."""
+        """Build the write of the whole record, for a checkpoint or commit of its lane. A cancellation decided meanwhile
+        stands."""
         ttl = None if approval.state is ApprovalState.OPEN else self.kept_ms
         key, fields = self.build_approval_key(approval.id), _format_approval_fields(approval)
         return SaveApproval(key, approval.press_id, fields, ttl_ms=ttl)
 
     def build_delivery_write(self, approval: Approval) -> Write:
-        """The fields that a delivery changes: waiters and copies. A decision stays as it is."""
+        """Build the write of the fields that a delivery changes: waiters and copies. A decision stays unchanged."""
         ttl, record = None if approval.state is ApprovalState.OPEN else self.kept_ms, _format_approval_fields(approval)
         fields = {name: record[name] for name in ("waiters", "copies", "delivered_version")}
         return HSet(self.build_approval_key(approval.id), fields, ttl_ms=ttl)
 
     def build_join_write(self, approval: Approval, set_id: str) -> Write:
-        """One more set that shows this card; it remembers the last of them."""
+        """Build the write that adds a set to the card's sets; the card remembers only the last of them."""
         sets = (*(one for one in approval.sets if one != set_id), set_id)[-MAX_SETS:]
         return HSet(self.build_approval_key(approval.id), {"sets": json.dumps(sets)})
 
     def build_open_writes(self, approval: Approval, reminds_after: timedelta | None = None) -> tuple[Write, ...]:
-        """Record, index entry, and the timers for the reminder (None: at half time) and for expiry, in place of those
-        of the version before."""
+        """Build the writes of record, index entry, and the timers for reminder (None: at half time) and expiry. These
+        timers replace those of the previous version."""
         reminder, expiry = self._build_timer_ids(approval.id, approval.version)
         earlier_timers = self._build_timer_ids(approval.id, approval.version - 1)
         after = reminds_after or timedelta(milliseconds=approval.expires_ms - approval.created_ms) / 2
@@ -161,7 +163,7 @@ class ApprovalStore:
         )
 
     def build_close_writes(self, approval: Approval) -> tuple[Write, ...]:
-        """The record of a closed approval, out of the index and without timers."""
+        """Build the writes of a closed approval: its record, without index entry and timers."""
         timers = tuple(
             CancelTimer(timer, approval.id) for timer in self._build_timer_ids(approval.id, approval.version)
         )
@@ -169,7 +171,7 @@ class ApprovalStore:
         return (self.build_save_write(approval), index, *self.build_home_marks(approval), *timers)
 
     def build_home_marks(self, approval: Approval) -> Sequence[Write]:
-        """The Home pages that this card stands on, or whose requests it is about, are out of date."""
+        """Build the marks that the Home pages with this card, or with the request it is about, are out of date."""
         return build_mark_writes(self.keys, self.keys.get_partition(approval.id), list_concerned_people(approval))
 
     def _build_timer_ids(self, approval: str, version: int) -> tuple[str, str]:
@@ -190,8 +192,8 @@ class ApprovalStore:
 
 
 def build_open_card(keys: Keys, run: Run, call: CallRecord, proposal: Proposal, gate: Gate, *, here: bool) -> OpenCard:
-    """What a paused run requests. A task has one card whoever asks for it; any other call has a card of its own.
-    `here`: the card may stand in the conversation; otherwise it goes to the DM of each decider."""
+    """Build the card that a paused run requests. A task has one card, whoever asks for it; any other call has its own
+    card. `here`: the card may be posted in the conversation; otherwise it goes to each decider's DM."""
     place = run.message.place
     waiter = ApprovalWaiter(run=run.id, uid=call.uid, lane=place.conversation)
     approval = (
@@ -212,7 +214,7 @@ def build_open_card(keys: Keys, run: Run, call: CallRecord, proposal: Proposal, 
 
 
 def derive_task_card_id(keys: Keys, task: str) -> str:
-    """The card id of a task."""
+    """Derive the card id of a task."""
     return keys.derive_id("A", keys.get_partition(task), task)
 
 
@@ -252,7 +254,7 @@ def _format_approval_fields(approval: Approval) -> dict[str, str]:
 
 
 def _parse_approval_fields(fields: dict[str, str]) -> Approval:
-    """Raises UnreadableRecordError, or ValidationError for one of a newer version."""
+    """Parse an approval. Raises UnreadableRecordError, or ValidationError for a record of a newer version."""
     try:
         return _validate_approval_fields(fields)
     except ValidationError as unread:

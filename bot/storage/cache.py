@@ -23,11 +23,11 @@ class TextCache:
         return None if text is None else str(text)
 
     async def save_text(self, name: str, text: str, ms: int) -> None:
-        """Keeps the text for `ms`."""
+        """Keep the text for `ms`."""
         with translate_redis_errors():
             await self.redis.set(self._build_cache_key(name), text, px=ms)
 
     def _build_cache_key(self, name: str) -> str:
-        """The name itself may contain a password."""
+        """Build the key from a hash of the name, because the name may contain a password."""
         partition = self.keys.get_partition(name)
         return self.keys.build_key(partition, "remembered", self.keys.derive_id("M", partition, name))

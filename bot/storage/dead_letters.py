@@ -1,8 +1,8 @@
-"""Dead letters: items that were given up after all tries, kept until an administrator retries them or their time is
-over.
+"""Dead letters: items that were given up after all tries, kept until an administrator retries them or their retention
+ends.
 
-One stream per partition, with a mark for each letter that was retried. The script that sets the mark also enqueues the
-item and writes the journal, so a letter comes back once, however many administrators press Enter at once."""
+Each partition has one stream, with a mark for each letter that was retried. The script that sets the mark also enqueues
+the item and writes the journal. So a letter comes back once, even if several administrators press Enter at once."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from bot.storage.runs import RunStore
 _OF_PEOPLE: TypeAdapter[MessageReceived | ButtonPressed | ResumeRun] = TypeAdapter(
     Annotated[MessageReceived | ButtonPressed | ResumeRun, Field(discriminator="kind")]
 )
-"""Kinds whose letters are inspected; a letter of any other kind is enqueued again as it is."""
+"""Kinds of work whose letters are parsed; a letter of any other kind is enqueued again unchanged."""
 RETENTION_MS = 90 * 24 * 3_600_000
-"""How long dead letters are kept."""
+"""Time for which dead letters are kept (ms)."""
 MARK_TIMEOUT_MS = 60_000
-"""How long a letter is blocked by a process that set the mark and died before it finished."""
+"""Time (ms) for which a process that set the mark and died before finishing blocks a letter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """An item that was given up. `by` and `retried`: who retried it, and under which id."""
+    """An item that was given up. `by` is the person who retried it, `retried_as` the id of the retry."""
 
     at: str
-    """Its stream id: `<ms>-<n>`."""
+    """The letter's stream id: `<ms>-<n>`."""
     item: LaneItem
     by: str = ""
     retried_as: str = ""
 
     @property
     def given_up_ms(self) -> int:
-        """When it was given up (epoch ms, Redis clock)."""
+        """Time at which the item was given up (epoch ms, Redis clock)."""
         return parse_stream_id(self.at)[0]
 
     @property
     def kind(self) -> str:
-        """The kind of work; empty if it cannot be read."""
+        """The kind of work; empty if the item cannot be read."""
         return _read_text_field(_parse_json_object(self.item.body), "kind")
 
     @property
@@ -60,7 +60,8 @@ class DeadLetter:
 
     @property
     def retry_id(self) -> str:
-        """The id under which it is retried: a new one each time, the same for everybody who tries at once."""
+        """The id under which the letter is retried: a new one for each letter, the same for all who retry it at
+        once."""
         return f"{self.item.id.partition(RETRY_SEPARATOR)[0]}{RETRY_SEPARATOR}{self.item.put_ms:x}"
 
 
@@ -72,7 +73,7 @@ class DeadLetterStore:
     keys: Keys
 
     def build_bury_writes(self, item: LaneItem, error: str) -> tuple[Write, ...]:
-        """The writes for the commit that pops a given-up item: the letter, and a journal line."""
+        """Build the writes for the commit that pops a given-up item: the letter, and a journal line."""
         place = _read_work_origin(item.body).get("place")
         letter = DeadLetter(at="0-0", item=item)
         fields = {"lane": item.lane, "id": item.id, "body": item.body, "error": redact_text(error)}
@@ -91,19 +92,19 @@ class DeadLetterStore:
         ), journal_write
 
     async def list_dead_letters(self) -> list[DeadLetter]:
-        """All letters that were not retried, oldest first. Raises StoreUnavailableError."""
+        """List all letters that were not retried, oldest first. Raises StoreUnavailableError."""
         return [letter for letter in await self._load_all_letters() if not letter.retried_as]
 
     async def find_dead_letter(self, id: str) -> DeadLetter | None:
-        """The newest letter of an item's id; a waiting letter comes before a retried one. Raises
+        """Find the newest letter with an item's id; a waiting letter comes before a retried one. Raises
         StoreUnavailableError."""
         letters = [letter for letter in await self._load_all_letters() if letter.item.id == id]
         return max(letters, key=lambda letter: (not letter.retried_as, parse_stream_id(letter.at)), default=None)
 
     async def retry_dead_letter(self, letter: DeadLetter, by: str) -> DeadLetter | None:
-        """Enqueues the item at the end of its lane, once; None if somebody else has just done so. A message starts a
-        new run and a press is judged again, so nothing that was decided or begun before is repeated. A run that was
-        stopped for it goes on. Raises StoreUnavailableError."""
+        """Enqueue the item at the end of its lane, once; None if somebody else has just done so. A message starts a new
+        run and a press is judged again, so nothing decided or begun before is repeated. A run that was stopped because
+        of it continues. Raises StoreUnavailableError."""
         lane, mark = letter.item.lane, self._build_mark_key(letter)
         mark_text = json.dumps([by, letter.retry_id, secrets.token_hex(8)], ensure_ascii=False)
         with translate_redis_errors():
@@ -132,7 +133,7 @@ class DeadLetterStore:
         return replace(letter, by=by, retried_as=letter.retry_id)
 
     async def _build_revive_writes(self, letter: DeadLetter) -> tuple[Write, ...]:
-        """A given-up *resume* has stopped its run; retried, the run goes on from there."""
+        """Build the writes that let a run continue if its given-up *resume* had stopped it."""
         work = _parse_work(letter.item.body)
         run = await RunStore(self.redis, self.keys).load_run(work.run) if isinstance(work, ResumeRun) else None
         if run is None or run.status is not RunStatus.STOPPED:
@@ -163,7 +164,7 @@ class DeadLetterStore:
 
 
 def find_work_person(body: str) -> str:
-    """Id of the person who wrote or pressed, or whom it is for; empty for the engine's own work."""
+    """Find the id of the person who wrote or pressed, or for whom the work is; empty for the engine's own work."""
     work = _read_work_origin(body)
     return _read_text_field(work, "person") or _read_text_field(work, "caller")
 
@@ -190,7 +191,7 @@ def _parse_work(body: str) -> object:
 
 
 def _replace_work_id(body: str, fresh: str) -> str:
-    """The work under its new id. Unreadable work is enqueued as it is: a newer process may know it."""
+    """Replace the id of the work. Unreadable work is enqueued unchanged: a newer process may know it."""
     match _parse_work(body):
         case MessageReceived(message=message):
             return MessageReceived(message=message.model_copy(update={"id": fresh})).model_dump_json()
@@ -209,7 +210,7 @@ def _parse_json_object(body: str) -> dict[str, Any]:
 
 
 def _read_work_origin(body: str) -> dict[str, Any]:
-    """The person and place of any kind of work, of this version or another."""
+    """Read the person and place of any kind of work, of this version or another."""
     work = _parse_json_object(body)
     inner = work.get("message") or work.get("click") or work
     return inner if isinstance(inner, dict) else {}

@@ -19,27 +19,28 @@ T = TypeVar("T")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 FOLDER, FILE = 0o700, 0o600
 RESERVE = 500_000_000
-"""Free bytes that files leave on their disk: the store and its log may lie there, too."""
+"""Number of bytes on the disk that files leave free, because the store and its log may be on it too."""
 
 
 class FileBytes(Protocol):
     """A store of bytes. Every call may raise FilesUnavailableError, and may be repeated."""
 
     async def save_bytes(self, sha256: str, content: bytes) -> None:
-        """Keeps the bytes; those that are there already stay."""
+        """Keep the bytes; bytes that are already stored stay."""
 
     async def load_bytes(self, sha256: str) -> bytes | None:
-        """None if they are not there, or not what was kept."""
+        """Load the bytes; None if they are missing or differ from their SHA-256."""
 
     async def delete_bytes(self, sha256: str) -> None: ...
 
     async def list_hashes(self, older_than_s: float) -> list[str]:
-        """What is there and was kept at least so long ago."""
+        """List the hashes of stored bytes that were kept at least that long ago."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderBytes:
-    """Implements `FileBytes`. The folder is made with the first file, for the one who runs the bot alone."""
+    """A folder with files, which implements `FileBytes`. The first file creates the folder, readable only by the user
+    who runs the bot."""
 
     folder: Path
     reserve: int = RESERVE
@@ -58,7 +59,7 @@ class FolderBytes:
         return await asyncio.to_thread(self._try, lambda: list(self._list_old(older_than_s)))
 
     def check_writable(self) -> None:
-        """Raises FilesUnavailableError if nothing can be kept here."""
+        """Raise FilesUnavailableError if the folder cannot keep files."""
 
         def write() -> None:
             self.folder.mkdir(parents=True, exist_ok=True, mode=FOLDER)
@@ -69,13 +70,13 @@ class FolderBytes:
         self._try(write)
 
     def _get_path(self, sha256: str) -> Path:
-        """Only a hash ever becomes a path."""
+        """Build the path of a hash; no other name ever becomes a path."""
         if not _SHA256.fullmatch(sha256):
             raise ValueError("not a SHA-256")
         return self.folder / sha256[:2] / sha256
 
     def _save(self, sha256: str, content: bytes) -> None:
-        """A file has its name only once it is whole and on the disk."""
+        """Save the bytes. A file gets its name only once it is complete and on the disk."""
         path = self._get_path(sha256)
         if path.exists() and path.stat().st_size == len(content):
             os.utime(path)
@@ -104,7 +105,7 @@ class FolderBytes:
             return None
 
     def _list_old(self, older_than_s: float) -> Iterator[str]:
-        """Also removes what a killed process has left half written."""
+        """List old hashes, and remove unfinished files of killed processes."""
         before = time.time() - older_than_s
         for path in self.folder.glob("??/*") if self.folder.is_dir() else ():
             if not path.is_file() or path.is_symlink() or path.stat().st_mtime > before:

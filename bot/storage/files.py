@@ -1,21 +1,22 @@
-"""The files that people have sent: a record of each in Redis, its bytes in a store of their own.
+"""The files that people have sent: a record of each in Redis, its bytes in a separate store.
 
 The records share the hash tag `{files}` and name the workspace:
 
 =======================================  ==========================================================================
-`cs:{files}:<team>:file:<person>:<id>`   `FileRecord` as JSON, by who sent it: nobody can name somebody else's file
-`cs:{files}:<team>:kept`                 sorted set: `<person>:<id>` → when it was kept (ms)
-`cs:{files}:<team>:unused`               the same, of files that may be on no request
-`cs:{files}:<team>:day:<person>:<day>`   hash: id → bytes of what they sent on that day (UTC), two days
-`cs:{files}:<team>:bytes:<sha256>`       set: the records with these bytes, which go with the last of them
+`cs:{files}:<team>:file:<person>:<id>`   `FileRecord` as JSON, by sender: nobody can name somebody else's file
+`cs:{files}:<team>:kept`                 sorted set: `<person>:<id>` → when the file was kept (ms)
+`cs:{files}:<team>:unused`               sorted set as `kept`, of files that may be on no request
+`cs:{files}:<team>:day:<person>:<day>`   hash: id → bytes of each file sent on that day (UTC), kept for two days
+`cs:{files}:<team>:bytes:<sha256>`       set: the records with these bytes; the last record takes the bytes with it
 =======================================  ==========================================================================
 
-What is sent in a conversation waits there for the request that it belongs to, beside the conversation's other keys:
+A file sent in a conversation waits there for its request, beside the conversation's other keys:
 
 =======================================  ==========================================================================
-`cs:{qNN}:files:<conversation>`          hash: `<person>:<id>` → `WaitingFile` as JSON, a week
+`cs:{qNN}:files:<conversation>`          hash: `<person>:<id>` → `WaitingFile` as JSON
 =======================================  ==========================================================================
-"""
+
+Waiting files are kept for a week."""
 
 from __future__ import annotations
 
@@ -40,20 +41,20 @@ WAITING_MS = 7 * 24 * 3_600_000
 ANNOUNCED_MS = 24 * 3_600_000
 DAY_MS = 24 * 3_600_000
 SMALLEST = 100_000
-"""A smaller file counts as so many bytes of a day: its record takes room, too."""
+"""Least bytes by which a file counts for its day: a small file's record takes room too."""
 NAME = 80
-"""Characters of a file's name."""
+"""Most characters of a file's name."""
 
 
 class FileRecord(StoredModel):
     """One file of one person."""
 
     file: AttachedFile
-    """Without a hash while its bytes are still to be fetched."""
+    """The file; its hash is empty while its bytes are still to be fetched."""
     refused: str = ""
-    """Why it was not taken: `file.<reason>`."""
+    """The reason for the refusal: `file.<reason>`."""
     unread: str = ""
-    """Why the model was not shown the picture: `file.unread_<reason>`."""
+    """The reason why the model was not shown the picture: `file.unread_<reason>`."""
 
 
 class WaitingFile(StoredModel):
@@ -62,11 +63,12 @@ class WaitingFile(StoredModel):
     file: AttachedFile
     person: str
     run: str = ""
-    """The run whose card has it; it is free again if that card is not confirmed."""
+    """The run whose card has the file; the file is free again if that card is not confirmed."""
 
 
 def clean_file_name(name: str, id: str = "") -> str:
-    """A name as it is shown: on one line, without invisible characters and turns of the writing direction, and cut."""
+    """Clean a name for display: on one line, shortened, without invisible characters and changes of the writing
+    direction."""
     clean = " ".join(remove_invisible(name, keep_joiners=False).split())
     if len(clean) > NAME:
         stem, dot, kind = clean.rpartition(".")
@@ -80,7 +82,8 @@ def describe_sent_file(sent: SentFile) -> AttachedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileStore:
-    """Implements `tools.ports.AttachedFiles`. Every call may raise StoreUnavailableError."""
+    """The store of files and their records, which implements `tools.ports.AttachedFiles`. Every call may raise
+    StoreUnavailableError."""
 
     redis: Redis
     keys: Keys
@@ -91,7 +94,7 @@ class FileStore:
         return ":".join((self.keys.prefix, "{files}", self.team, *parts))
 
     async def announce_files(self, person: str, files: Iterable[SentFile]) -> None:
-        """Somebody has chosen these in a dialog: they may be named, and are fetched later."""
+        """Record files that somebody chose in a dialog: they may be named now, and are fetched later."""
         files = [one for one in files if one.id]
         if not files:
             return
@@ -122,7 +125,8 @@ class FileStore:
     async def keep_file(
         self, person: str, file: AttachedFile, content: bytes, now_ms: int, *, unread: str = ""
     ) -> AttachedFile:
-        """The bytes first, then the record: killed in between, the same file is fetched once more, and is one."""
+        """Save the bytes first, then the record. After a crash in between, the same file is fetched again and stays one
+        file."""
         kept = file.model_copy(update={"size": len(content), "sha256": await self.save_content(content)})
         member = f"{person}:{file.id}"
         with translate_redis_errors():
@@ -134,12 +138,12 @@ class FileStore:
                 await pipe.execute()
         await self.file_bytes.save_bytes(
             kept.sha256, content
-        )  # they may have gone with the last of the others just now
+        )  # the last of the other records may have taken them just now
         return kept
 
     async def count_file(self, person: str, id: str, size: int, most: int, now_ms: int) -> bool:
-        """Counts a file for this person's day (UTC), once however often it is taken. False for one that exceeds `most`
-        bytes; of two at once that have room for one, both may be refused."""
+        """Count a file for this person's day (UTC), once however often it is sent. Returns False for a file that
+        exceeds `most` bytes. If two come at once and only one fits, both may be refused."""
         key = self._build_key("day", person, str(now_ms // DAY_MS))
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=True) as pipe:
@@ -153,7 +157,7 @@ class FileStore:
         return has_room
 
     async def save_content(self, content: bytes) -> str:
-        """The bytes alone; their SHA-256. Without a record they are deleted after a while."""
+        """Save the bytes alone and return their SHA-256. Bytes without a record are deleted after a while."""
         sha256 = hashlib.sha256(content).hexdigest()
         await self.file_bytes.save_bytes(sha256, content)
         return sha256
@@ -164,7 +168,7 @@ class FileStore:
             await self.redis.set(self._build_key("file", person, file.id), record.model_dump_json(), px=ANNOUNCED_MS)
 
     async def load_content(self, sha256: str) -> bytes | None:
-        """None once it has been deleted."""
+        """Load the bytes; None once they were deleted."""
         with translate_redis_errors():
             if not sha256 or not await self.redis.exists(self._build_key("bytes", sha256)):
                 return None
@@ -173,20 +177,20 @@ class FileStore:
     # Retention
 
     async def list_kept_before(self, before_ms: int, *, unused: bool = False) -> list[str]:
-        """`<person>:<id>` of files kept before then, oldest first. `unused`: only those of which nobody knows yet that
-        they are on a request."""
+        """List `<person>:<id>` of files kept before then, oldest first. `unused`: only files not yet known to be on a
+        request."""
         with translate_redis_errors():
             key = self._build_key("unused" if unused else "kept")
             found: Any = await self.redis.zrangebyscore(key, "-inf", f"({before_ms}")
         return list(found)
 
     async def note_used_file(self, member: str) -> None:
-        """It is on a request: nobody looks again."""
+        """Note that a file is on a request, so that nobody checks it again."""
         with translate_redis_errors():
             await self.redis.zrem(self._build_key("unused"), member)
 
     async def delete_file(self, member: str) -> None:
-        """The record; and the bytes, if no other record has the same."""
+        """Delete the record, and also the bytes if no other record has the same."""
         key = self._build_key("file", member)
         with translate_redis_errors():
             text: Any = await self.redis.get(key)
@@ -204,7 +208,7 @@ class FileStore:
             await self.file_bytes.delete_bytes(sha256)
 
     async def delete_orphans(self, older_than_s: float) -> int:
-        """Bytes without a record: what a process that was killed has left. Returns how many."""
+        """Delete bytes without a record, which killed processes have left, and return their number."""
         count = 0
         for sha256 in await self.file_bytes.list_hashes(older_than_s):
             with translate_redis_errors():
@@ -216,7 +220,7 @@ class FileStore:
 
 
 def _parse_record(text: str | None) -> FileRecord | None:
-    """None also for a record that a newer version has written."""
+    """Parse a record; None also for a record of a newer version."""
     try:
         return FileRecord.model_validate_json(text) if text else None
     except ValidationError:
@@ -235,7 +239,7 @@ def queue_waiting_reads(pipe: Pipeline, keys: Keys, conversation: str) -> None:
 
 
 def parse_waiting_files(fields: Mapping[str, str]) -> tuple[WaitingFile, ...]:
-    """In the order in which they were sent, as far as the platform's ids tell."""
+    """Parse waiting files, in the order of sending as far as the platform's ids show it."""
     found = list[WaitingFile]()
     for text in fields.values():
         try:
@@ -251,6 +255,6 @@ def build_waiting_write(keys: Keys, conversation: str, files: Iterable[WaitingFi
 
 
 def build_done_writes(keys: Keys, conversation: str, files: Iterable[WaitingFile]) -> list[Write]:
-    """These are on a request now."""
+    """Build the writes that remove files from the waiting ones: they are on a request now."""
     key = build_waiting_key(keys, conversation)
     return [HDel(key, f"{one.person}:{one.file.id}") for one in files]

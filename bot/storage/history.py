@@ -1,10 +1,10 @@
-"""A conversation's history: its latest turns, limited by tokens, the oldest dropped first, all gone after thirty days.
-A long history begins with a summary of older turns.
+"""A conversation's history: its latest turns, limited by tokens, the oldest dropped first, all deleted after thirty
+days. A long history begins with a summary of older turns.
 
-All of it is one list. Its values are `tokens:sum|…`: the cost of each, and the running sum of all that was ever added.
-So the first and the last value tell how much the list holds, and whether anything is missing between the summary and
-the turns. Each call of a run is one line in it. A second list holds the calls of the latest runs themselves; only what
-is always sent is counted and compacted."""
+The whole history is one list. Its values are `tokens:sum|…`: the cost of each, and the running sum of all that was ever
+added. So the first and the last value tell how much the list holds, and whether turns are missing after the summary.
+Each call of a run is one line in the list. A second list holds the calls of the latest runs themselves. Only the part
+that is always sent is counted and compacted."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from bot.storage.calls import MAX_CALL_ENTRIES, TAB, format_past_calls, list_cal
 
 RETENTION_MS = 30 * 24 * 3_600_000
 MAX_SUMMARY_TOKENS = 600
-"""Most tokens of a summary. If less than four times as much is in the history, a quarter of the history."""
+"""Most tokens of a summary. If the history is limited to less than four times as many, the limit is a quarter of the
+history's."""
 MAX_COMPACTED_TOKENS, MAX_COMPACTED_ENTRIES = 16_000, 2_000
 """Most tokens that one compaction covers (plus at most one turn), and most entries that it reads: one script takes all
 of them."""
 CALL_TOKENS = 24
 """Tokens of a call besides its arguments and its result."""
 _CALLS_MARK = f"{TAB}{EntryKind.CALLS.value}{TAB}"
-"""What a stored entry with the lines of calls contains."""
+"""The text that marks a stored entry with lines of calls."""
 _SUMMARY_MARK = "="
-"""In a stored summary, stands where entries have their run."""
+"""The text of a stored summary in the place of an entry's run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +42,15 @@ class HistorySummary:
     """A model's summary of older turns."""
 
     message: str
-    """What a model reads later, as JSON."""
+    """The text for the model, as JSON."""
     lines: tuple[str, ...]
     since_ms: int
     until_ms: int
-    """Times of the first and the last entry that it covers (epoch ms)."""
+    """Times of the first and the last entry that the summary covers (epoch ms)."""
     turns: int
-    """How many turns it covers."""
+    """Number of turns that the summary covers."""
     has_gap: bool = False
-    """Something between these was dropped for lack of room before it could be compacted."""
+    """Whether entries among these were dropped for lack of room before they could be compacted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,21 +58,22 @@ class ConversationHistory:
     """A conversation's history, oldest first."""
 
     stored_entries: Sequence[str]
-    """Its entries as stored: their text has all that every turn needs."""
+    """The entries as stored: their text has all that every turn needs."""
     start: int = 0
-    """Index of the first shown entry: never an answer whose question was trimmed."""
+    """Index of the first shown entry, which is never an answer whose question was trimmed."""
     stored_summary: str = ""
     """The stored summary of older turns."""
     calls: Sequence[str] = ()
     """The stored calls of the latest runs."""
 
     def list_messages(self, *, without: str) -> list[str]:
-        """Messages for a model as JSON, with a line per call. `without`: the run to leave out."""
+        """List the messages for a model as JSON, with a line per call. `without`: the run to leave out."""
         of_it, values = f"|{without}{TAB}", [*filter(None, [self.stored_summary]), *self.stored_entries[self.start :]]
         return [value[value.rindex(TAB) + 1 :] for value in values if of_it not in value]
 
     def list_messages_with_calls(self, *, without: str) -> list[HistoryMessage]:
-        """The same, with the calls of the latest runs themselves, each once and with its current end."""
+        """List the messages with the calls of the latest runs themselves, each once and with its current end.
+        `without`: the run to leave out."""
         calls_by_entry = parse_latest_calls(self.calls, without)
         if not calls_by_entry:
             return [HistoryMessage(message) for message in self.list_messages(without=without)]
@@ -91,7 +93,7 @@ class ConversationHistory:
         return messages
 
     def list_called_tools(self) -> list[str]:
-        """Names of the tools that the latest runs called, each once, the newest last."""
+        """List the names of the tools that the latest runs called, each once, the newest last."""
         return list_called_tools(self.calls)
 
     @property
@@ -104,7 +106,7 @@ class ConversationHistory:
 
     @property
     def tokens(self) -> int:
-        """The cost of all of it."""
+        """The cost of the whole history."""
         turn_tokens = (
             _parse_running_sum(self.stored_entries[-1]) - _compute_sum_before(self.stored_entries[0])
             if self.stored_entries
@@ -114,17 +116,17 @@ class ConversationHistory:
 
     @property
     def has_gap(self) -> bool:
-        """True if turns between the summary and the first entry were dropped for lack of room."""
+        """Whether turns between the summary and the first entry were dropped for lack of room."""
         return bool(self.stored_summary and self.stored_entries) and _compute_sum_before(
             self.stored_entries[0]
         ) > _parse_running_sum(self.stored_summary)
 
     def choose_compaction_range(self, waiting: Collection[str]) -> CompactionRange | None:
-        """The range to compact: whole turns, about half of all. It never has the newest turn, nor those of runs that
-        wait for a button (`waiting`). None if nothing else is left."""
+        """Choose the range to compact: whole turns, about half of all. The range never has the newest turn, nor turns
+        of runs that wait for a button (`waiting`). None if no other turn is left."""
         places, run = dict[str, list[int]](), ""
         for place, value in enumerate(self.stored_entries):
-            run = _parse_run_id(value) or run  # what happened between two turns belongs to the one before
+            run = _parse_run_id(value) or run  # an entry between two turns belongs to the one before
             places.setdefault(run, []).append(place)
         staying = {*waiting, run}
         chosen, tokens, token_limit = set[int](), 0, min(self.tokens / 2, MAX_COMPACTED_TOKENS)
@@ -156,10 +158,10 @@ class ConversationHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRange:
-    """The oldest part of a history: what is compacted, and what stays."""
+    """The oldest part of a history: the entries to compact, and those that stay."""
 
     before: Sequence[str]
-    """All of it as stored, with the summary so far."""
+    """The whole part as stored, with the summary so far."""
     entries: Sequence[HistoryEntry]
     """The entries to compact."""
     remaining: Sequence[str]
@@ -167,7 +169,7 @@ class CompactionRange:
     summary: HistorySummary | None
     """The summary so far."""
     missed: bool
-    """Something between these was dropped for lack of room, now or before."""
+    """Whether entries among these were dropped for lack of room, now or before."""
 
     @property
     def since_ms(self) -> int:
@@ -186,8 +188,8 @@ class CompactionRange:
 
 @dataclass(frozen=True, slots=True)
 class HistoryStore:
-    """Histories by conversation. `max_tokens` limits the estimate of what is always sent, newest first; the calls of
-    the latest runs come on top (`MAX_CALL_TOKENS`)."""
+    """Histories by conversation. `max_tokens` limits the estimate of the part that is always sent, newest first. The
+    calls of the latest runs come on top (`MAX_CALL_TOKENS`)."""
 
     redis: Redis
     keys: Keys
@@ -196,7 +198,7 @@ class HistoryStore:
 
     @property
     def compaction_threshold(self) -> int:
-        """A history above this many tokens is compacted, before anything has to be dropped."""
+        """Number of tokens above which a history is compacted, before any entry has to be dropped."""
         return self.max_tokens * 3 // 4
 
     @property
@@ -211,7 +213,7 @@ class HistoryStore:
         return self.keys.build_key(self.keys.get_partition(conversation), "calls", conversation)
 
     def build_calls_write(self, conversation: str, entry: HistoryEntry, calls: Sequence[PastCall]) -> Write:
-        """The write that stores the calls of an entry and drops the oldest."""
+        """Build the write that stores the calls of an entry and drops the oldest."""
         costs = (
             CALL_TOKENS + estimate_tokens(json.dumps(one.args, ensure_ascii=False)) + estimate_tokens(one.result)
             for one in calls
@@ -220,7 +222,7 @@ class HistoryStore:
         return RPushTrim(self._build_calls_key(conversation), [value], MAX_CALL_ENTRIES, ttl_ms=self.kept_ms)
 
     def build_turn_write(self, conversation: str, entries: Iterable[HistoryEntry]) -> AppendHistory:
-        """The write that adds entries, oldest first."""
+        """Build the write that adds entries, oldest first."""
         return AppendHistory(
             self._build_history_key(conversation),
             [_format_entry(one) for one in entries],
@@ -229,17 +231,17 @@ class HistoryStore:
         )
 
     def needs_compaction(self, history: ConversationHistory, turn: AppendHistory) -> bool:
-        """True if this turn makes the history long enough to compact."""
+        """Whether this turn makes the history long enough to compact."""
         return history.tokens + sum(_parse_unstored_tokens(value) for value in turn.values) > self.compaction_threshold
 
     def build_compaction_write(
         self, conversation: str, part: CompactionRange, summary: HistorySummary
     ) -> ReplaceHistory:
-        """The write that replaces a range by its summary. It refuses if the range has changed: forgotten, compacted by
-        somebody else, or trimmed away."""
+        """Build the write that replaces a range by its summary. The write refuses if the range has changed: forgotten,
+        compacted by another process, or trimmed away."""
         running_sum = _parse_running_sum(part.before[-1]) - sum(map(_parse_tokens, part.remaining))
         values = [_format_stored_summary(summary, running_sum)]
-        for value in part.remaining:  # these come after what is compacted now, and so does their count
+        for value in part.remaining:  # these entries come after the compacted ones, and so does their count
             running_sum += _parse_tokens(value)
             values.append(f"{_parse_tokens(value)}:{running_sum}|{value.partition('|')[2]}")
         return ReplaceHistory(
@@ -247,7 +249,7 @@ class HistoryStore:
         )
 
     async def load_history(self, conversation: str) -> ConversationHistory:
-        """Raises StoreUnavailableError."""
+        """Load a history. Raises StoreUnavailableError."""
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=False) as pipe:
                 self.queue_reads(pipe, conversation)
@@ -259,7 +261,7 @@ class HistoryStore:
         return next((one.run for one in reversed(entries) if one.run), "")
 
     def queue_reads(self, pipe: Pipeline, conversation: str) -> None:
-        """Loads the history in a shared pipeline; `parse_reads` takes the two answers."""
+        """Queue the reads of a history in a shared pipeline; `parse_reads` takes the two answers."""
         pipe.lrange(self._build_history_key(conversation), 0, -1)
         pipe.lrange(self._build_calls_key(conversation), 0, -1)
 
@@ -270,12 +272,12 @@ class HistoryStore:
         return ConversationHistory(stored_entries=turns, start=start, stored_summary=summary, calls=calls)
 
     def build_forget_writes(self, conversation: str) -> tuple[Write, ...]:
-        """The writes that erase the history."""
+        """Build the writes that erase the history."""
         return (Delete(self._build_history_key(conversation)), Delete(self._build_calls_key(conversation)))
 
 
 def _format_entry(entry: HistoryEntry) -> str:
-    """`tokens|run⇥when⇥said⇥message`, with `kind⇥` before the message unless it was said."""
+    """Format an entry as `tokens|run⇥when⇥said⇥message`, with `kind⇥` before the message unless it was said."""
     shown_text = "" if entry.shown_text is None else json.dumps(entry.shown_text, ensure_ascii=False)
     kind = [entry.kind.value] if entry.kind else []
     return f"{estimate_tokens(entry.message)}|" + TAB.join(
@@ -295,18 +297,18 @@ def _parse_entry(value: str) -> HistoryEntry:
 
 
 def _can_begin_history(entry: HistoryEntry) -> bool:
-    """True for an entry that a history may begin with: it does not belong to a trimmed question."""
+    """Whether a history may begin with this entry: it does not belong to a trimmed question."""
     return not entry.is_answer and (entry.kind is EntryKind.SAID or not entry.run)
 
 
 def _parse_calls_place(value: str) -> str:
-    """Run and time of an entry with calls."""
+    """Return run and time of an entry with calls."""
     run, at_ms, _, kind, *_ = [*value.partition("|")[2].split(TAB, 4), ""]
     return f"{run}{TAB}{at_ms}" if kind == EntryKind.CALLS else ""
 
 
 def _format_stored_summary(summary: HistorySummary, upto: int) -> str:
-    """`tokens:sum|=⇥since⇥about⇥message`: the sum is that of the last turn it covers."""
+    """Format a summary as `tokens:sum|=⇥since⇥about⇥message`; the sum is that of the last turn it covers."""
     about = [summary.until_ms, summary.turns, summary.has_gap, *summary.lines]
     parts = (_SUMMARY_MARK, str(summary.since_ms), json.dumps(about, ensure_ascii=False), summary.message)
     return f"{estimate_tokens(summary.message)}:{upto}|" + TAB.join(parts)
@@ -325,7 +327,7 @@ def _parse_run_id(value: str) -> str:
 
 
 def _parse_unstored_tokens(value: str) -> int:
-    """Tokens of a value that is not stored yet."""
+    """Return the tokens of a value that is not stored yet."""
     return int(value.partition("|")[0])
 
 
@@ -334,7 +336,7 @@ def _parse_tokens(value: str) -> int:
 
 
 def _parse_running_sum(value: str) -> int:
-    """The sum of all that was ever added, up to the end of this value (tokens)."""
+    """Return the sum of all that was ever added, up to the end of this value (tokens)."""
     return int(value.partition("|")[0].partition(":")[2])
 
 

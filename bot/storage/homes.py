@@ -1,7 +1,7 @@
-"""Home pages that people have open: where each stands, and whose data have changed since.
+"""Home pages that people have open: the position on each, and the people whose data have changed since.
 
-The writes of a card also mark the people whom it concerns, in the card's own partition. A mark is a hint: whoever takes
-it publishes the page anew, and a page that is opened is always built from what is stored."""
+The writes of a card also mark the people whom it concerns, in the card's own partition. A mark is a hint: the process
+that takes it publishes the page anew. A page that is opened is always built from the stored data."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from bot.redis.connect import translate_redis_errors
 from tools.spec import StoredModel
 
 KEPT_MS = 8 * 3_600_000
-"""How long after it was opened a page is renewed: a working day."""
+"""Time after its opening for which a page is renewed (ms): a working day."""
 MARKS_MS = 3_600_000
-"""How long a mark is kept that nobody takes."""
+"""Time for which a mark is kept if no process takes it (ms)."""
 
 ListName = Literal["tasks", "requests"]
 
 
 class HomePlace(StoredModel):
-    """Where a person is on their Home page."""
+    """A person's position on their Home page."""
 
     tasks: int = 0
-    """How many tasks come before the ones that are shown."""
+    """Number of tasks before those that are shown."""
     requests: int = 0
-    """The same of their own requests."""
+    """Number of their own requests before those that are shown."""
 
     def turn_page(self, name: ListName, skip: int) -> HomePlace:
         return self.model_copy(update={name: skip})
@@ -40,25 +40,25 @@ class HomePlace(StoredModel):
 
 @dataclass(frozen=True, slots=True)
 class HomeStore:
-    """Every call may raise StoreUnavailableError."""
+    """The Home pages of one installation. Every call may raise StoreUnavailableError."""
 
     redis: Redis
     keys: Keys
 
     async def load_place(self, person: str) -> HomePlace | None:
-        """None: the page was not opened lately."""
+        """Load a person's position; None if the page was not opened lately."""
         with translate_redis_errors():
             text = await self.redis.get(self._build_place_key(person))
         return _parse_place(None if text is None else str(text))
 
     async def save_place(self, person: str, place: HomePlace) -> None:
-        """The person has their page in front of them."""
+        """Note that the person has their page open at this position."""
         with translate_redis_errors():
             await self.redis.set(self._build_place_key(person), place.model_dump_json(), px=KEPT_MS)
 
     async def take_changed_people(self, most: int) -> list[str]:
-        """People whose data have changed and who have their page open: each is given to one process, and about as many
-        of each partition as `most`."""
+        """Take people whose data have changed and who have their page open. Each is given to one process; at most
+        `most` marks are taken per partition."""
         partitions = range(self.keys.partitions)
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=False) as pipe:
@@ -69,12 +69,12 @@ class HomeStore:
             return [one for one in people if await self.redis.exists(self._build_place_key(one))]
 
     async def mark_person(self, person: str) -> None:
-        """Their data have changed, outside of any card."""
+        """Mark a person whose data have changed outside of any card."""
         partition = self.keys.get_partition(person)
         await apply_writes(self.redis, self.keys, partition, build_mark_writes(self.keys, partition, [person]))
 
     async def claim_turn(self, person: str, every_ms: int) -> bool:
-        """True for the one process that may renew this page now."""
+        """Claim the renewal of this page; Only one process gets True within `every_ms`."""
         key = self.keys.build_key(self.keys.get_partition(person), "home_turn", person)
         with translate_redis_errors():
             return bool(await self.redis.set(key, "1", nx=True, px=every_ms))
@@ -93,13 +93,13 @@ def build_mark_writes(keys: Keys, partition: int, people: Iterable[str]) -> Sequ
 
 
 def list_concerned_people(approval: Approval) -> list[str]:
-    """Whose Home page a card changes: whoever may press it or has it, and whose request it is."""
+    """List the people whose Home page a card changes: those who may press it or have it, and its requester."""
     readers = [reader for reader, _ in approval.copies]
     return [*approval.proposal.deciders, approval.proposal.requester or "", approval.caller, *readers]
 
 
 def _parse_place(text: str | None) -> HomePlace | None:
-    """What a newer version has written counts as the first page."""
+    """Parse a position; one of a newer version counts as the first page."""
     try:
         return HomePlace.model_validate_json(text) if text else None
     except ValidationError:

@@ -1,7 +1,7 @@
-"""The journal: what happened, step by step, across all processes. Administrators follow it; it decides nothing.
+"""The journal: all events, step by step, across all processes. Administrators follow it; no decision depends on it.
 
-One stream per partition, so the commit of a lane also writes the entries about it. Records are redacted when they are
-made. Record schema 1: `v k run who ch t m`, where `m` is a JSON object."""
+Each partition has one stream, so the commit of a lane also writes the entries about it. Records are redacted when they
+are made. Record schema 1: `v k run who ch t m`, where `m` is a JSON object."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = "1"
 _PAGE = 500
 _BLOCK_MS = 2_000
 RECONNECT_S = 0.5
-"""Pause between two checks of a store that is away."""
+"""Pause between two checks of an unreachable store (s)."""
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 StreamId = tuple[int, int]
@@ -37,7 +37,7 @@ class JournalRecord:
 
     at_ms: int
     id: str
-    """Its stream id: `<ms>-<n>`."""
+    """The record's stream id: `<ms>-<n>`."""
     kind: str
     run: str
     person: str
@@ -48,7 +48,7 @@ class JournalRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalFilter:
-    """Which records to return; empty means all."""
+    """The records to return; empty means all."""
 
     kinds: frozenset[str] = field(default=frozenset())
     run: str = ""
@@ -66,8 +66,8 @@ class JournalFilter:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The journal of one installation. Records older than `kept_ms` may be trimmed; None: nothing is trimmed here, as
-    by commands, whose settings need not be the bot's."""
+    """The journal of one installation. Records older than `kept_ms` may be trimmed. With None nothing is trimmed:
+    commands use it, because their settings may differ from the bot's."""
 
     redis: Redis
     keys: Keys
@@ -77,7 +77,7 @@ class Journal:
         self, lane_or_id: str, kind: str, *, run: str = "", person: str = "", channel: str = "", text: str = "",
         **more: Any,
     ) -> XAdd:  # fmt: skip
-        """The write of one record, into the partition of `lane_or_id`."""
+        """Build the write of one record, into the partition of `lane_or_id`."""
         fields = {
             "v": SCHEMA,
             "k": kind,
@@ -94,7 +94,7 @@ class Journal:
         self, lane_or_id: str, kind: str, *, run: str = "", person: str = "", channel: str = "", text: str = "",
         **more: Any,
     ) -> None:  # fmt: skip
-        """Writes one record now, outside a commit. Raises StoreUnavailableError."""
+        """Write one record now, outside a commit. Raises StoreUnavailableError."""
         entry = self.build_record_write(lane_or_id, kind, run=run, person=person, channel=channel, text=text, **more)
         await apply_writes(self.redis, self.keys, self.keys.get_partition(lane_or_id), [entry])
 
@@ -102,10 +102,10 @@ class Journal:
         self, *, since: int | str | None = None, follow: bool = False, kinds: Collection[str] = (),
         run: str = "", channel: str = "", person: str = "", waits: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[JournalRecord]:  # fmt: skip
-        """Records of all partitions in the order of their ids; with `follow`, then new ones as they come.
+        """Yield records of all partitions in the order of their ids; with `follow`, also new ones as they come.
 
-        `since`: epoch ms, or an age like `90s`, `15m`, `1h`, `7d`; None: everything, or with `follow` from now on.
-        While it follows, it waits for a store that is away, and calls `waits` once each time. Raises
+        `since` is epoch ms, or an age like `90s`, `15m`, `1h`, `7d`. None means all records, or with `follow` only new
+        ones. While it follows, the call waits for an unreachable store, and calls `waits` once per outage. Raises
         StoreUnavailableError, and ValueError for an invalid age."""
         record_filter = JournalFilter(kinds=frozenset(kinds), run=run, channel=channel, person=person)
         positions = dict.fromkeys(range(self.keys.partitions), (await self._compute_start_ms(since, follow) - 1, 2**63))
@@ -118,7 +118,7 @@ class Journal:
                     yield record
 
     async def delete_old_records(self) -> int:
-        """Trims what is older than `kept_ms`, also where nothing is written any more. Answers how many. Raises
+        """Trim records older than `kept_ms`, also in partitions without new records. Returns their number. Raises
         StoreUnavailableError."""
         if self.kept_ms is None:
             return 0
@@ -131,8 +131,7 @@ class Journal:
         return count
 
     async def has_record(self, record_filter: JournalFilter, since: int | str) -> bool:
-        """True if there is such a record among those since then; `since` as for `stream_records`. Raises
-        StoreUnavailableError."""
+        """Whether a record since then matches; `since` as for `stream_records`. Raises StoreUnavailableError."""
         start_ms = await self._compute_start_ms(since, follow=False)
         for partition in range(self.keys.partitions):
             start = f"{start_ms}-0"
@@ -143,7 +142,7 @@ class Journal:
         return False
 
     async def _load_page(self, partition: int, start: str) -> list[tuple[str, dict[str, str]]]:
-        """Entries of a partition from this id on: Redis finds it without reading those before."""
+        """Load entries of a partition from this id on: Redis finds the id without reading those before."""
         with translate_redis_errors():
             entries: Any = await self.redis.xrange(self._build_journal_key(partition), start, "+", count=_PAGE)
         return list(entries)
@@ -174,7 +173,7 @@ class Journal:
         return max(1, seconds * 1000 + micros // 1000 - (parse_age_ms(since) if since else 0))
 
     async def _stream_existing_records(self, positions: dict[int, StreamId]) -> AsyncIterator[JournalRecord]:
-        """Existing records, read page by page from every partition, always the oldest first."""
+        """Yield existing records, read page by page from every partition, always the oldest first."""
         pages = {partition: await self._load_next_page(partition, positions) for partition in positions}
         while any(pages.values()):
             oldest = min((n for n, page in pages.items() if page), key=lambda n: parse_stream_id(pages[n][-1].id))
@@ -185,12 +184,12 @@ class Journal:
             yield record
 
     async def _load_next_page(self, partition: int, positions: dict[int, StreamId]) -> list[JournalRecord]:
-        """The next page of a partition, newest first, so that `pop` returns the oldest."""
+        """Load the next page of a partition, newest first, so that `pop` returns the oldest."""
         entries = await self._load_page(partition, "({}-{}".format(*positions[partition]))
         return [_parse_record(id_, fields) for id_, fields in reversed(entries)]
 
     async def _load_new_records(self, positions: dict[int, StreamId]) -> list[JournalRecord]:
-        """Waits a while for new records and returns them."""
+        """Wait a while for new records and return them."""
         if isinstance(self.redis, RedisCluster):  # one command cannot wait for streams of several nodes
             await asyncio.sleep(_BLOCK_MS / 4000)
             pages = [await self._load_next_page(partition, positions) for partition in positions]
@@ -217,7 +216,7 @@ _AGE = re.compile(r"(\d{1,6})([smhd])")
 
 
 def parse_age_ms(age: str) -> int:
-    """The age `90s`, `15m`, `1h` or `7d` in ms. Raises ValueError."""
+    """Parse the age `90s`, `15m`, `1h` or `7d` into ms. Raises ValueError."""
     found = _AGE.fullmatch(age.strip())
     if found is None:
         raise ValueError(f"an age looks like 90s, 15m, 1h or 7d, not {age!r}")
@@ -225,7 +224,7 @@ def parse_age_ms(age: str) -> int:
 
 
 def parse_stream_id(id_: str) -> StreamId:
-    """A stream id as two numbers."""
+    """Parse a stream id into two numbers."""
     ms, _, number = id_.partition("-")
     return int(ms), int(number)
 
@@ -235,7 +234,7 @@ def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
         return fields.get(name, "")
 
     details = json.loads(fields["m"]) if "m" in fields else {}
-    details.pop("opinion", None)  # an earlier version noted it; it stands in the request's record
+    details.pop("opinion", None)  # written by an earlier version; now in the request's record
     return JournalRecord(
         at_ms=parse_stream_id(id_)[0],
         id=id_,
@@ -249,7 +248,7 @@ def _parse_record(id_: str, fields: dict[str, str]) -> JournalRecord:
 
 
 async def note_version(redis: Redis, journal: Journal, version: str) -> None:
-    """Records that another version has been started than the one before. Raises StoreUnavailableError."""
+    """Record it if the started version differs from the previous one. Raises StoreUnavailableError."""
     with translate_redis_errors():
         former = str(await redis.getset(journal.keys.build_key(0, "version"), version) or "-")
     if former != version:

@@ -1,4 +1,4 @@
-"""When the bot last heard the platform, and which conversations were active: where to look after an outage."""
+"""The last contact with the platform and the active conversations, which tell where to look after an outage."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bot.redis.connect import translate_redis_errors
 
 KEPT_MS = 30 * 24 * 3_600_000
 MAX_PLACES = 500
-"""Conversations on record: those that were active last."""
+"""Number of conversations on record: those that were active last."""
 LOOK_MS = 120_000
-"""How long one process may look before another one begins anew (ms)."""
+"""Time for which one process may look before another one starts again (ms)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastSeenStore:
-    """Every call may raise StoreUnavailableError."""
+    """The last contacts of one installation. Every call may raise StoreUnavailableError."""
 
     redis: Redis
     keys: Keys
@@ -28,7 +28,7 @@ class LastSeenStore:
         return self.keys.build_key(0, "seen", name)
 
     async def save_places(self, places: Mapping[str, float]) -> None:
-        """Conversation → when somebody last wrote there (epoch s)."""
+        """Save conversation → time of the last message there (epoch s)."""
         key = self._build_seen_key("places")
         with translate_redis_errors():
             await self.redis.zadd(key, dict(places), gt=True)
@@ -36,14 +36,14 @@ class LastSeenStore:
             await self.redis.pexpire(key, KEPT_MS)
 
     async def list_places(self) -> list[tuple[str, float]]:
-        """The conversations that were active last, latest first."""
+        """List the conversations that were active last, latest first."""
         with translate_redis_errors():
             found = await self.redis.zrevrange(self._build_seen_key("places"), 0, -1, withscores=True)
         return [(str(row[0]), float(row[1])) for row in found]
 
     async def note_heard(self, now_ms: int, longest_ms: int) -> None:
-        """The platform is heard now. If nobody has heard it for longer than `longest_ms`, that gap is on record until
-        `close_gap`."""
+        """Note that the platform is heard now. If no process has heard it for longer than `longest_ms`, the gap is on
+        record until `close_gap`."""
         heard_key = self._build_seen_key("heard")
         with translate_redis_errors():
             heard_ms = int(await self.redis.get(heard_key) or now_ms)
@@ -52,8 +52,8 @@ class LastSeenStore:
             await self.redis.set(heard_key, now_ms, px=KEPT_MS)
 
     async def take_gap(self, process: str) -> int | None:
-        """Since when nobody has heard the platform (epoch ms), for one process at a time; None: there is no gap, or
-        another process looks through it."""
+        """Take the start of the gap since when no process has heard the platform (epoch ms), for one process at a time.
+        None if no gap exists, or another process looks through it."""
         with translate_redis_errors():
             gap = await self.redis.get(self._build_seen_key("gap"))
             if gap is None or not await self.redis.set(self._build_seen_key("looks"), process, nx=True, px=LOOK_MS):
@@ -61,16 +61,16 @@ class LastSeenStore:
         return int(gap)
 
     async def keep_gap(self) -> None:
-        """It is being looked through: no other process begins anew."""
+        """Keep the gap for this process, which is looking through it; no other process starts again."""
         with translate_redis_errors():
             await self.redis.pexpire(self._build_seen_key("looks"), LOOK_MS)
 
     async def close_gap(self) -> None:
-        """It was looked through."""
+        """Remove the gap after it was looked through."""
         with translate_redis_errors():
             await self.redis.delete(self._build_seen_key("gap"), self._build_seen_key("looks"))
 
     async def leave_gap(self) -> None:
-        """It could not be looked through: any process may try again."""
+        """Release a gap that could not be looked through: any process may try again."""
         with translate_redis_errors():
             await self.redis.delete(self._build_seen_key("looks"))

@@ -1,4 +1,4 @@
-"""The people of the workspace in Redis, for all processes of an installation: one reads the list, all have it.
+"""The people of the workspace in Redis, for all processes of an installation: one process reads the list for all.
 
 All keys share the hash tag `{people}` and name the workspace:
 
@@ -8,12 +8,11 @@ All keys share the hash tag `{people}` and name the workspace:
 `cs:{people}:<team>:listing`         hash: `cursor` of the next page; `listed_ms`, when the list was read last (Redis
                                      clock)
 `cs:{people}:<team>:seen`            set: ids on the pages that were read so far
-`cs:{people}:<team>:lock`            who reads the list, as long as they show that they live
-`cs:{people}:<team>:turn:<name>`     somebody has had this turn
+`cs:{people}:<team>:lock`            the process that reads the list, as long as it shows signs of life
+`cs:{people}:<team>:turn:<name>`     set while this turn is taken
 ===================================  ===============================================================================
 
-It is a copy of what Slack knows: lost, it is read again.
-"""
+The data are a copy of Slack's: if lost, they are read again."""
 
 from __future__ import annotations
 
@@ -30,21 +29,22 @@ from bot.queue.keys import Keys
 from bot.redis.connect import translate_redis_errors
 
 LOCK_MS = 10_000
-"""How long who reads the list has it without a sign of life: a process that was killed holds others up no longer."""
+"""Time (ms) for which a process that reads the list holds the lock without a sign of life. A killed process blocks
+others no longer than that."""
 CHANGES = 1_000
-"""Entries of the stream; whoever is further behind reads everybody."""
+"""Number of entries in the stream; a process that is further behind reads everybody."""
 BATCH = 500
-"""Records read, or ids written, at one go: so many take a few ms to parse."""
+"""Number of records read, or ids written, at once: this many take a few ms to parse."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisMemberStore:
-    """Implements `bot.chat.member_store.MemberStore`."""
+    """The stored members, which implements `bot.chat.member_store.MemberStore`."""
 
     redis: Redis
     keys: Keys
     team: str
-    """The workspace: an installation that moves to another one begins with nobody."""
+    """The workspace: an installation that moves to another one starts without members."""
 
     def _build_key(self, *parts: str) -> str:
         return ":".join((self.keys.prefix, "{people}", self.team, *parts))
@@ -64,7 +64,7 @@ class RedisMemberStore:
         return MemberChanges(end, records, is_whole=is_whole, is_complete=bool(listed))
 
     async def load_records(self, ids: Sequence[str]) -> dict[str, MemberRecord | None]:
-        """The records of these people. Raises StoreUnavailableError."""
+        """Load the records of these people. Raises StoreUnavailableError."""
         with translate_redis_errors():
             return await self._load_records(ids)
 
@@ -73,7 +73,7 @@ class RedisMemberStore:
         for batch in _split_into_batches(ids):
             texts: Any = await self.redis.hmget(self._build_key("members"), batch)
             found |= {id: _parse_record(text) for id, text in zip(batch, texts, strict=True)}
-            await asyncio.sleep(0)  # presses are acknowledged in between
+            await asyncio.sleep(0)  # lets presses be acknowledged in between
         return found
 
     async def _load_everybody(self) -> dict[str, MemberRecord | None]:
@@ -94,7 +94,7 @@ class RedisMemberStore:
                 async with self.redis.pipeline(transaction=True) as pipe:
                     if kept:
                         pipe.hset(self._build_key("members"), mapping=kept)
-                        pipe.sadd(self._build_key("seen"), *kept)  # who joins while the list is read is on no page
+                        pipe.sadd(self._build_key("seen"), *kept)  # nobody who joins meanwhile is on a page
                     if gone:
                         pipe.hdel(self._build_key("members"), *gone)
                     pipe.xadd(self._build_key("changes"), {"ids": ",".join(batch)}, maxlen=CHANGES)
@@ -106,7 +106,7 @@ class RedisMemberStore:
                 return None
             if not await self.redis.set(self._build_key("lock"), holder, nx=True, px=LOCK_MS):
                 return None
-            cursor = await self._find_due_cursor(every_s)  # it may have been finished just before
+            cursor = await self._find_due_cursor(every_s)  # another process may have finished it just before
             if cursor is None:
                 await self.release_listing(holder)
             elif not cursor:
@@ -114,7 +114,7 @@ class RedisMemberStore:
         return cursor
 
     async def _find_due_cursor(self, every_s: float) -> str | None:
-        """Where to go on; None while the list is young."""
+        """Find the cursor to continue from; None while the list is younger than `every_s`."""
         fields: Any = await self.redis.hmget(self._build_key("listing"), ["cursor", "listed_ms"])
         cursor, listed = fields
         is_young = listed and await self._read_clock_ms() < int(listed) + every_s * 1000
@@ -153,13 +153,14 @@ class RedisMemberStore:
         await self.release_listing(holder)
 
     async def load_list_age_ms(self) -> int | None:
-        """How long ago the whole list was read, by whichever process; None: never. Raises StoreUnavailableError."""
+        """Return the age of the whole list (ms), whichever process read it; None if it was never read. Raises
+        StoreUnavailableError."""
         with translate_redis_errors():
             listed: Any = await self.redis.hget(self._build_key("listing"), "listed_ms")
             return max(0, await self._read_clock_ms() - int(listed)) if listed else None
 
     async def _read_clock_ms(self) -> int:
-        """The clock of Redis (epoch ms), which all processes share."""
+        """Read the clock of Redis (epoch ms), which all processes share."""
         seconds, micros = await self.redis.time()
         return int(seconds) * 1000 + int(micros) // 1000
 
@@ -179,13 +180,13 @@ def _split_into_batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _parse_position(id: str) -> tuple[int, int]:
-    """A stream id as numbers that can be compared."""
+    """Parse a stream id into numbers that can be compared."""
     ms, _, n = id.partition("-")
     return int(ms), int(n or 0)
 
 
 def _parse_record(text: str | None) -> MemberRecord | None:
-    """None also for a record that a newer version has written: Slack is asked for that person."""
+    """Parse a record; None also for a record of a newer version: Slack is asked for that person."""
     try:
         return MemberRecord.model_validate_json(text) if text else None
     except ValidationError:

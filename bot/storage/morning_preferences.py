@@ -1,4 +1,4 @@
-"""Who wants no morning list."""
+"""The people who want no morning list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MorningPreferenceStore:
             return await self.redis.get(self._build_key(person)) != OFF
 
     async def save_wish(self, person: str, *, wants_list: bool) -> None:
-        """Takes effect with the next list."""
+        """Save the wish, which takes effect with the next list."""
         with translate_redis_errors():
             if wants_list:
                 await self.redis.delete(self._build_key(person))

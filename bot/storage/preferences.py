@@ -1,6 +1,6 @@
-"""What people have chosen for themselves: their language, and how steps are shown to them.
+"""People's own settings: their language, and how steps are shown to them.
 
-Every process keeps a copy and looks for changes now and then: nobody waits for it."""
+Every process keeps a copy and checks for changes now and then, so that nobody waits for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Steps = Literal["", "plan", "replies", "quiet"]
 
 
 class Preferences(StoredModel):
-    """Empty: as the platform, or the company, has it."""
+    """One person's settings; empty means the default of the platform or the company."""
 
     language: Language = ""
     steps: Steps = ""
@@ -31,12 +31,12 @@ DEFAULTS = Preferences()
 
 @dataclass(slots=True)
 class PreferenceStore:
-    """Every call that reads or writes may raise StoreUnavailableError."""
+    """The settings of all people. Every call that reads or writes may raise StoreUnavailableError."""
 
     redis: Redis
     keys: Keys
     known: Mapping[str, Preferences] = field(default_factory=dict)
-    """By person id, as this process knows them."""
+    """Person id → settings, as this process knows them."""
     version: str = ""
 
     def get_preferences(self, person: str) -> Preferences:
@@ -49,7 +49,7 @@ class PreferenceStore:
         return self.get_preferences(person).steps
 
     async def reload_if_changed(self) -> bool:
-        """Take over what other processes have written. True: something has changed."""
+        """Take over changes of other processes. Returns whether anything has changed."""
         with translate_redis_errors():
             version = str(await self.redis.get(self._build_key("preferences_version")) or "")
             if version == self.version:
@@ -72,7 +72,7 @@ class PreferenceStore:
 
 
 def _parse_preferences(text: str) -> Preferences:
-    """What a newer version has written is not guessed at."""
+    """Parse settings; those of a newer version are not guessed at."""
     try:
         return Preferences.model_validate_json(text)
     except ValidationError:

@@ -1,5 +1,5 @@
-"""The processes of an installation: each tells every few seconds that it lives, which version it is, and how it is
-doing. Nothing is decided by it."""
+"""The processes of an installation: each reports every few seconds that it lives, its version and its condition. No
+decision depends on it."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from bot.redis.connect import translate_redis_errors
 from tools.spec import FrozenModel
 
 ANNOUNCED_S = 5.0
-"""How often a process tells that it lives."""
+"""Time between two reports of a process (s)."""
 SILENT_MS = 20_000
-"""A process that has said nothing for so long is not there any more."""
+"""Time after which a silent process counts as gone (ms)."""
 
 
 class ProcessState(FrozenModel):
-    """What a process says of itself. It lives for seconds, and what a newer version says more is not read."""
+    """A process's report on itself. The report lives for seconds, and unknown fields of a newer version are not
+    read."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     id: str
-    """Machine, and a few letters of its own."""
+    """Machine name and a few random letters."""
     version: str
     started_ms: int
     at_ms: int
-    """When it said so, by Redis's clock."""
+    """Time of the report (epoch ms, clock of Redis)."""
     offset_ms: int | None = None
-    """Its own clock minus that of Redis; None: not measured."""
+    """Its own clock minus that of Redis (ms); None if not measured."""
     lanes: int = 0
-    """How many it handles now."""
+    """Number of lanes that it handles now."""
     concurrency: int = 0
     model: str = ""
     team: str = ""
     """The workspace whose people it knows."""
     trouble: str = ""
-    """Why it takes no work; empty: it does."""
+    """The reason why it takes no work; empty if it does."""
     foreign: int = 0
-    """Connections of the app, when it first connected, that belong to no process of this store."""
+    """Number of the app's connections, when the process first connected, that belong to no process of this store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class ProcessStore:
     keys: Keys
 
     async def save_process(self, process: ProcessState) -> None:
-        """Also forgets those that are not there any more. Raises StoreUnavailableError."""
+        """Save a report, and forget processes that are gone. Raises StoreUnavailableError."""
         texts = await self._load_texts()
         gone = [id for id, text in texts.items() if id != process.id and _is_gone(text, process.at_ms)]
         with translate_redis_errors():
@@ -59,18 +60,19 @@ class ProcessStore:
                 await self.redis.hdel(self._key, *gone)
 
     async def remove_process(self, id: str) -> None:
-        """It has ended. Raises StoreUnavailableError."""
+        """Remove a process that has ended. Raises StoreUnavailableError."""
         with translate_redis_errors():
             await self.redis.hdel(self._key, id)
 
     async def list_processes(self, now_ms: int) -> list[ProcessState]:
-        """Those that are there, the oldest first. `now_ms`: by Redis's clock. Raises StoreUnavailableError."""
+        """List the living processes, the oldest first. `now_ms`: epoch ms, clock of Redis. Raises
+        StoreUnavailableError."""
         found = [_parse_process(text) for text in (await self._load_texts()).values()]
         there = [one for one in found if one is not None and now_ms - one.at_ms < SILENT_MS]
         return sorted(there, key=lambda one: (one.started_ms, one.id))
 
     async def find_team(self) -> str:
-        """The workspace of a process that has said so; empty: of none. Raises StoreUnavailableError."""
+        """Find the workspace that some process has reported; empty if none has. Raises StoreUnavailableError."""
         found = [_parse_process(text) for text in (await self._load_texts()).values()]
         return next((one.team for one in found if one is not None and one.team), "")
 

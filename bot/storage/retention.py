@@ -1,6 +1,6 @@
-"""Keeps the journal as long as the settings say, also in partitions where nothing is written any more.
+"""Keeps the journal as long as the settings say, also in partitions without new records.
 
-What else is kept for a time has its end with it."""
+All other data with a retention expire by themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAUSE_S = 3_600.0
 
 
 def build_trim_job(journal: Journal, watch: StoreWatch, pause_s: float = PAUSE_S) -> Callable[[], Awaitable[None]]:
-    """A job that trims the journal again and again, `pause_s` apart, unless work is held."""
+    """Build a job that trims the journal again and again, `pause_s` apart, unless work is held."""
 
     async def trim_journal() -> None:
         while True:

@@ -1,5 +1,5 @@
-"""Runs: a short record and an append-only list of messages, so a step writes only what is new. A run that waits or has
-ended is one packed value: most runs of an installation are."""
+"""Runs: a short record and an append-only list of messages, so a step writes only new data. A run that waits or has
+ended is one packed value; most runs of an installation are."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from bot.storage.history import ConversationHistory, HistoryStore
 from bot.storage.spending import DailyUsage, DailyUsageQuery
 
 RETENTION_MS = 7 * 24 * 3_600_000
-"""How long a run and its messages are kept after the last change."""
+"""Time for which a run and its messages are kept after the last change (ms)."""
 PAUSED_RETENTION_MS = 60 * 24 * 3_600_000
-"""A paused run outlives every approval that it can wait for."""
+"""Time for which a paused run is kept (ms): longer than every approval that it can wait for."""
 _PACKED = "z:"
 _SINCE_THE_FIRST = ("changed_message", "change_notices")
-"""Fields that a process of the version before does not know: they are written only where there is something to say."""
+"""Fields that a process of the previous version does not know, written only if they have a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class ConversationState:
     usage: DailyUsage = field(default_factory=DailyUsage)
     """Its person's usage of the model today, if it was requested."""
     files: tuple[WaitingFile, ...] = ()
-    """What was sent in it and is on no request yet."""
+    """Files that were sent in it and are on no request yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class RunStore:
     redis: Redis
     keys: Keys
     kept_ms: int = RETENTION_MS
-    """How long one is kept after its end."""
+    """Time for which a run is kept after its end (ms)."""
 
     def _build_run_key(self, run: str, *more: str) -> str:
-        """The key of the record; `m`: of the messages while it runs; `k`: of the details that its endpoint may want
-        back."""
+        """Build the key of the record; with `m`, of the messages while it runs; with `k`, of the details that its
+        endpoint may want back."""
         return self.keys.build_key(self.keys.get_partition(run), "run", run, *more)
 
     def _build_paused_key(self, conversation: str) -> str:
@@ -76,7 +76,7 @@ class RunStore:
     async def load_conversation(
         self, conversation: str, history: HistoryStore, run: str = "", today: DailyUsageQuery | None = None
     ) -> ConversationState:
-        """History, paused runs, the run to resume and a person's usage today, if any, in one round trip. Raises
+        """Load history, paused runs, the run to resume and a person's usage today, if any, in one round trip. Raises
         StoreUnavailableError."""
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=False) as all_of_it:
@@ -98,8 +98,8 @@ class RunStore:
         )
 
     def build_save_writes(self, run: Run) -> tuple[Write, ...]:
-        """While it runs: the record, and the messages that Redis does not have yet. Otherwise everything as one
-        value."""
+        """Build the writes of a run. While it runs, these are the record and the messages that Redis does not have yet;
+        otherwise everything as one value."""
         unset = {name: True for name in _SINCE_THE_FIRST if not getattr(run, name)}
         record = run.model_dump_json(exclude={"state": {"messages"}, **unset})
         if run.status is RunStatus.RUNNING:
@@ -121,7 +121,7 @@ class RunStore:
         if run.status is RunStatus.PAUSED and call is not None:
             shown = (
                 run.card_summary if run.message.place.direct else None
-            )  # the readers of a channel may not know what it says
+            )  # the readers of a channel may not know its text
             return self.build_add_paused_write(
                 conversation, run.id, call.approval, call.tool, run.message.person, shown
             )
@@ -130,18 +130,18 @@ class RunStore:
     def build_add_paused_write(
         self, conversation: str, run: str, approval: str, tool: str, person: str, shown: CardSummary | None = None
     ) -> Write:
-        """Records in a conversation that a run waits for a button. `shown`: what the conversation may know of its
-        card."""
+        """Build the write that records in a conversation that a run waits for a button. `shown`: the part of its card
+        that the conversation may know."""
         about = f"{approval} {tool} {person}" + (f" {shown.made_ms} {shown.text}" if shown else "")
         return HSet(self._build_paused_key(conversation), {run: about}, ttl_ms=PAUSED_RETENTION_MS)
 
     def build_remove_paused_write(self, conversation: str, run: str) -> Write:
-        """Records that it no longer waits."""
+        """Build the write that records that the run no longer waits."""
         return HDel(self._build_paused_key(conversation), run)
 
 
 def derive_run_id(keys: Keys, message: Message) -> str:
-    """The id of the run that a message begins: the same for the same message."""
+    """Derive the id of the run that a message begins: always the same for the same message."""
     return keys.derive_id("R", keys.get_partition(message.place.conversation), message.id)
 
 
@@ -156,8 +156,8 @@ def _parse_paused_run(
 
 
 def _pack_run(record: str, state: RunState, *, replayed: bool) -> str:
-    """Compressed JSON in base64, because everything in Redis is text. `replayed`: the details that the endpoint may
-    want back, after everything that an earlier version reads."""
+    """Pack a run as compressed JSON in base64, because everything in Redis is text. `replayed`: add the details that
+    the endpoint may want back, after everything that an earlier version reads."""
     details = f',"provider_details":{json.dumps(state.provider_details)}' if replayed and state.provider_details else ""
     whole = f'{{"record":{record},"messages":[{",".join(state.messages)}]{details}}}'
     return _PACKED + base64.b64encode(zlib.compress(whole.encode())).decode()

@@ -22,24 +22,24 @@ from bot.core.errors import FilesUnavailableError, FilesUnreachableError
 T = TypeVar("T")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 MAX_BYTES = 100_000_000
-"""The largest file that a setting allows: no more is ever read of an object."""
+"""Size of the largest file that a setting allows (bytes): no more of an object is ever read."""
 FRESH_S = 600.0
-"""Bytes that were written so lately are not written again."""
+"""Age (s) below which written bytes are not written again."""
 THREADS = 8
 BUSY = frozenset({"SlowDown", "RequestTimeout", "ServiceUnavailable", "InternalError", "Throttling"})
 GONE = frozenset({"NoSuchKey", "404", "NotFound"})
 PROBE = "check"
-"""The object with which `doctor` looks whether the bucket takes, gives and deletes."""
+"""The object with which `doctor` checks that the bucket accepts, returns and deletes."""
 
 
 @dataclass(frozen=True, slots=True)
 class S3Bytes:
-    """Implements `FileBytes`. Calls run in threads of their own: a store that hangs holds up nothing else."""
+    """A bucket, which implements `FileBytes`. Calls run in separate threads, so a hanging store blocks nothing else."""
 
     client: Any
     bucket: str
     prefix: str = ""
-    """Empty, or with a slash at its end."""
+    """The prefix of all keys: empty, or with a slash at its end."""
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "s3"))
 
     async def save_bytes(self, sha256: str, content: bytes) -> None:
@@ -56,7 +56,7 @@ class S3Bytes:
         return await self._run(lambda: list(self._list_old(older_than_s)))
 
     async def check_writable(self) -> None:
-        """Raises FilesUnavailableError if the bucket does not take, give, list and delete."""
+        """Raise FilesUnavailableError if the bucket does not accept, return, list and delete."""
         content = b"countersign doctor"
 
         def probe() -> bool:
@@ -71,7 +71,7 @@ class S3Bytes:
             raise FilesUnavailableError(f"FILES_BUCKET: {self.bucket}: gives other bytes than it was given")
 
     async def keeps_versions(self) -> bool:
-        """True if the bucket keeps what is deleted. False also where it does not say."""
+        """Whether the bucket keeps deleted objects. False also if the bucket does not say."""
 
         def ask() -> bool:
             try:
@@ -82,18 +82,18 @@ class S3Bytes:
         return await self._run(ask)
 
     def close(self) -> None:
-        """Waits for no call: each ends by its own time."""
+        """Close the client without waiting for calls: each ends at its own time-out."""
         self.threads.shutdown(wait=False, cancel_futures=True)
         self.client.close()
 
     def _get_key(self, sha256: str) -> str:
-        """Only a hash ever becomes a key."""
+        """Build the key of a hash; no other name ever becomes a key."""
         if not _SHA256.fullmatch(sha256):
             raise ValueError("not a SHA-256")
         return self.prefix + sha256
 
     def _save(self, key: str, content: bytes) -> None:
-        """What was written long ago is written again: nobody then takes it for an orphan."""
+        """Save the bytes. Old bytes are written again, so that nobody takes them for orphans."""
         try:
             found = self.client.head_object(Bucket=self.bucket, Key=key)
         except ClientError as missing:
@@ -108,7 +108,7 @@ class S3Bytes:
         self.client.put_object(Bucket=self.bucket, Key=key, Body=content, ContentType="application/octet-stream")
 
     def _load(self, key: str) -> bytes | None:
-        """None also for what is too large to be ours."""
+        """Load an object; None also for an object too large to be ours."""
         try:
             body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
         except ClientError as missing:
@@ -142,7 +142,7 @@ class S3Bytes:
             raise kind(f"FILES_BUCKET: {self.bucket}: {code}") from refused
         except (NoConnectionError, HTTPClientError, IncompleteReadError) as away:
             raise FilesUnreachableError(f"FILES_BUCKET: {self.bucket}: {type(away).__name__}") from away
-        except BotoCoreError as wrong:  # no credentials, for one
+        except BotoCoreError as wrong:  # e.g. no credentials
             raise FilesUnavailableError(f"FILES_BUCKET: {self.bucket}: {type(wrong).__name__}") from wrong
 
 
@@ -155,13 +155,13 @@ def open_s3_bytes(
     secret_key: str = "",
     style: Literal["auto", "path", "virtual"] = "auto",
 ) -> S3Bytes:
-    """A store at `s3://bucket/prefix`. Nothing is asked of it yet. Without keys, AWS's own ways to find them are tried.
-    Raises FilesUnavailableError for what makes no client."""
+    """Open a store at `s3://bucket/prefix`, without any request to it yet. Without keys, AWS's own ways to find them
+    are tried. Raises FilesUnavailableError if no client can be built."""
     bucket, _, prefix = address.removeprefix("s3://").partition("/")
     prefix = prefix.strip("/")
     try:
         client = _build_client(endpoint, region, access_key, secret_key, style)
-    except (BotoCoreError, ValueError) as wrong:  # an unknown profile, for one, or no address
+    except (BotoCoreError, ValueError) as wrong:  # e.g. an unknown profile, or an invalid address
         raise FilesUnavailableError(f"FILES_BUCKET: {bucket}: {type(wrong).__name__}") from wrong
     return S3Bytes(client, bucket, f"{prefix}/" if prefix else "")
 
@@ -174,12 +174,12 @@ def _build_client(endpoint: str, region: str, access_key: str, secret_key: str, 
         aws_access_key_id=access_key or None,
         aws_secret_access_key=secret_key or None,
         config=Config(
-            # All tries together end before a process that is asked to end has to.
+            # All tries together must end before a stopping process has to.
             connect_timeout=3,
             read_timeout=8,
             max_pool_connections=THREADS,
             retries={"total_max_attempts": 2, "mode": "standard"},
-            # Newer checksums are not known everywhere; the signature has the SHA-256 of what is sent.
+            # Some stores do not know newer checksums; the signature has the SHA-256 of the content.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
             s3={"addressing_style": style, "payload_signing_enabled": True},
@@ -192,7 +192,7 @@ def _read_code(error: ClientError) -> str:
 
 
 def _compute_age_s(answer: Any, modified: datetime) -> float:
-    """By the store's own clock, which its answer tells."""
+    """Compute the age of an object (s), by the store's clock in its answer."""
     said = answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
     try:
         now = parsedate_to_datetime(said)

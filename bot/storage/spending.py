@@ -1,12 +1,12 @@
 """Usage of the model: replies, tokens and cost, by person, model and day.
 
-The script that stores the result of a reply (a run's checkpoint or an item's commit) also adds to the counters, so a
+The script that stores the result of a reply (a run's checkpoint or an item's commit) also adds to the counters. So a
 reply is counted once, however often its work is retried. If the process dies before that, the reply is in no record and
 is requested again: the provider's bill exceeds ours by at most one reply per crash or interrupted call.
 
 A person's conversations are in several partitions, and a script writes only one. So each partition has its own
-counters, one hash per day, and a reader adds them up. A day is the company's, in its time zone, wherever the person
-is."""
+counters, one hash per day, and a reader adds them up. A day is the company's, in the company's time zone, wherever the
+person is."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from bot.redis.connect import translate_redis_errors
 
 RETENTION_DAYS = 92
 SYSTEM = "system"
-"""The account for what no person requested: suggestions on cards, summaries, the test of the model's abilities at the
+"""The account for requests without a person: suggestions on cards, summaries, the test of the model's abilities at the
 start."""
 UNKNOWN = "unknown"
-"""A model without a name."""
+"""The name of a model without a name."""
 TOTAL = ""
-"""In place of a model: all of them. A budget check reads two fields."""
+"""The name for all models together. A budget check reads two fields."""
 COST = "cost:"
-"""Comes before the currency: a price table in another currency begins a counter of its own."""
+"""The prefix of a cost counter, before the currency: a price table in another currency begins its own counter."""
 FIGURES = ("runs", "replies", "in", "cached", "out", "unpriced")
 _TAB = "\t"
 
@@ -47,7 +47,7 @@ class DailyUsage:
     """One person's usage on one day."""
 
     tokens: int = 0
-    """In and out."""
+    """Tokens in and out."""
     cost: Decimal = Decimal(0)
 
 
@@ -60,7 +60,7 @@ class UsageRow:
     """A person id, or `system`."""
     model: str
     runs: int = 0
-    """Runs in which this model answered first."""
+    """Number of runs in which this model answered first."""
     replies: int = 0
     tokens_in: int = 0
     cached: int = 0
@@ -69,9 +69,9 @@ class UsageRow:
     unpriced: int = 0
     """Tokens, in and out, without a known price."""
     costs: Mapping[str, Decimal] = field(default_factory=dict)
-    """By currency."""
+    """Currency → cost."""
     good: int = 0
-    """Answers of it that they liked."""
+    """Number of its answers that the person liked."""
     bad: int = 0
 
 
@@ -106,8 +106,8 @@ class UsageStore:
     def build_usage_writes(
         self, lane: str, person: str, usage: Iterable[Usage], *, begun: bool = False
     ) -> tuple[HIncrBy, ...]:
-        """The write that adds up replies, in the partition of a lane; none for no replies. `begun`: a run begins with
-        the first of them."""
+        """Build the write that adds up replies, in the partition of a lane; empty for no replies. `begun`: a run begins
+        with the first of them."""
         amounts: defaultdict[str, int] = defaultdict(int)
         for one in usage:
             _add_usage(amounts, person, one, begun=begun and not amounts)
@@ -119,7 +119,8 @@ class UsageStore:
     def build_feedback_writes(
         self, lane: str, person: str, model: str, counted: Iterable[tuple[date, str, int]]
     ) -> list[HIncrBy]:
-        """The writes that count what a person thinks of an answer of this model: (day, `good` or `bad`, how many)."""
+        """Build the writes that count a person's feedback on an answer of this model: (day, `good` or `bad`,
+        amount)."""
         return [
             HIncrBy(
                 self._build_day_key(self.keys.get_partition(lane), day),
@@ -130,7 +131,7 @@ class UsageStore:
         ]
 
     async def record_usage(self, person: str, usage: Sequence[Usage]) -> None:
-        """Counts replies that belong to no lane. Raises StoreUnavailableError."""
+        """Count replies that belong to no lane. Raises StoreUnavailableError."""
         await apply_writes(
             self.redis, self.keys, self.keys.get_partition(person), self.build_usage_writes(person, person, usage)
         )
@@ -139,7 +140,7 @@ class UsageStore:
         return DailyUsageQuery(spending=self, person=person, day=self.get_company_day(), currency=currency)
 
     async def load_daily_usage(self, today: DailyUsageQuery) -> DailyUsage:
-        """Raises StoreUnavailableError."""
+        """Load one person's usage of one day. Raises StoreUnavailableError."""
         with translate_redis_errors():
             async with self.redis.pipeline(transaction=False) as pipe:
                 today.queue_reads(pipe)
@@ -150,12 +151,12 @@ class UsageStore:
         return self.clock.now().astimezone(self.zone).date()
 
     def get_next_day_start(self) -> datetime:
-        """When the company's next day begins: aware UTC."""
+        """Return the start of the company's next day in aware UTC."""
         midnight = datetime.combine(self.get_company_day() + timedelta(days=1), time(), self.zone)
         return midnight.astimezone(UTC)
 
     async def list_usage_rows(self, days: int) -> list[UsageRow]:
-        """Usage of the last `days` days, today included. Raises StoreUnavailableError."""
+        """List the usage of the last `days` days, today included. Raises StoreUnavailableError."""
         dates = [self.get_company_day() - timedelta(days=n) for n in range(min(days, RETENTION_DAYS))]
         places = [(day, key) for day in dates for key in self.list_day_keys(day)]
         with translate_redis_errors():
@@ -172,7 +173,7 @@ class UsageStore:
         return [_build_usage_row(*row_key, amounts) for row_key, amounts in sorted(amounts_by_row.items())]
 
     def list_day_keys(self, day: date) -> list[str]:
-        """The hashes of a day."""
+        """List the hashes of a day."""
         return [self._build_day_key(partition, day) for partition in range(self.keys.partitions)]
 
     def _build_day_key(self, partition: int, day: date) -> str:
@@ -180,12 +181,12 @@ class UsageStore:
 
 
 def _build_counter_field(person: str, model: str, figure: str) -> str:
-    """A field name. Model names and person ids contain no tabs."""
+    """Build a field name. Model names and person ids contain no tabs."""
     return _TAB.join((person, model, figure))
 
 
 def _add_usage(amounts: dict[str, int], person: str, reply: Usage, *, begun: bool) -> None:
-    """Adds one reply, for its model and for all models, without zeros."""
+    """Add one reply, for its model and for all models, without zeros."""
     tokens, cost = reply.tokens_in + reply.tokens_out, COST + reply.currency
     _count_usage(reply, tokens)
     of_it, of_all = _build_counter_field(person, reply.model or UNKNOWN, ""), _build_counter_field(person, TOTAL, "")
@@ -230,7 +231,7 @@ def _build_usage_row(day: date, person: str, model: str, amounts: Mapping[str, i
 
 
 def _to_cost_units(cost: Decimal) -> int:
-    """Money in the unit of the counters. Exact."""
+    """Convert money into the unit of the counters, exactly."""
     return int(cost.scaleb(DECIMALS))
 
 

@@ -1,1 +1,1 @@
-"""What runs leave behind, for others to evaluate: as lines of JSON, and as OpenTelemetry spans."""
+"""Records of runs for evaluation: as lines of JSON, and as OpenTelemetry spans."""

@@ -1,8 +1,7 @@
-"""A run as one line of JSON: `countersign export`. The spans of `bot.tracing.spans` are made from the same.
+"""A run as one line of JSON, for `countersign export`. The spans of `bot.tracing.spans` are made from the same data.
 
 Content (messages, arguments, observations, answers) is left out unless it is asked for. The short reason that a model
-states for each call is not: people were shown it. All of it is redacted as logs are.
-"""
+states for each call is included, because people were shown it. All text is redacted as in logs."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from tools.spec import FrozenModel, Gate
 
 UNNAMED = "(no tool)"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""What a tool can be called; anything else is something that the model wrote instead."""
+"""The possible names of a tool; any other text was made up by the model."""
 _OVER = (RunStatus.DONE, RunStatus.STOPPED, RunStatus.CANCELLED)
 Outcome = Literal["final", "stopped", "cancelled", "paused", "running"]
 _OUTCOMES: Mapping[RunStatus, Outcome] = {
@@ -35,74 +34,75 @@ _OUTCOMES: Mapping[RunStatus, Outcome] = {
 
 
 class ExportedDecision(FrozenModel):
-    """How a card was answered, as far as this run has heard of it."""
+    """The answer to a card, as far as this run has learned it."""
 
     state: str
     """`open`, `decided`, `cancelled`, `expired`, `closed`."""
     by: str
-    """Person id of who pressed; empty while it is open, and when nobody did."""
+    """Person id of the presser; empty while the card is open, and if nobody pressed."""
     choice: str
     asked_ms: int
-    """When the card was made (epoch ms)."""
+    """Time at which the card was made (epoch ms)."""
     decided_ms: int | None
-    """Epoch ms; None while it is open."""
+    """Epoch ms; None while the card is open."""
 
 
 class ExportedStep(FrozenModel):
-    """One tool call. Several of one reply share `n`."""
+    """One tool call. Several calls of one reply share `n`."""
 
     n: int
-    """The reply that asked for it, counted from 1 over those that acted."""
+    """Number of the reply that asked for the call, counted from 1 over the replies that acted."""
     uid: str
     tool: str
-    """As the model wrote it; `(no tool)` for what can be no name, unless content is asked for."""
+    """The name as the model wrote it; `(no tool)` for an impossible name, unless content is asked for."""
     gate: str | None
-    """`none`, `confirm`, `approve`; None for a tool that there is not."""
+    """`none`, `confirm`, `approve`; None for a tool that does not exist."""
     args_sha: str
     """SHA-256 over tool and canonical arguments (`bot.core.run_state.fingerprint_call`)."""
     reason: str
-    """Model-stated, not verified."""
+    """The reason stated by the model; not verified."""
     status: str
     """`awaiting`, `denied`, `expired`, `succeeded`, `failed`, `unknown`."""
     began_ms: int | None
-    """When the reply that asked for it had come (epoch ms)."""
+    """Time at which the reply that asked for the call arrived (epoch ms)."""
     ms: int | None
-    """From then to its result; with a card that includes the wait for a person. None while it waits."""
+    """Time from then to the call's result (ms); with a card, it includes the wait for a person. None while the call
+    waits."""
     approval: str
     """Id of its card, or empty."""
     decision: ExportedDecision | None = None
     args: dict[str, Any] | None = None
-    """Content."""
+    """The arguments, if content is asked for."""
     observation: str | None = None
-    """Content: what the model was told of the result."""
+    """The result as the model was told it, if content is asked for."""
 
 
 class ExportedReply(FrozenModel):
     """One reply of the model."""
 
     at_ms: int
-    """When it was asked for (epoch ms)."""
+    """Time at which the model was asked (epoch ms)."""
     ms: int
     tokens_in: int
     cached: int
-    """Of `tokens_in`, those that the endpoint knew."""
+    """Part of `tokens_in` that the endpoint had cached."""
     tokens_out: int
     outcome: str
-    """What was read in it: `act`, `answer`, `malformed`, `withheld`."""
+    """The kind of reply: `act`, `answer`, `malformed`, `withheld`."""
 
 
 class ExportedContent(FrozenModel):
-    """What was written."""
+    """The texts of a run."""
 
     message: str
-    """The person's."""
+    """The person's message."""
     messages: list[Any]
-    """The run's own, in the model's format."""
+    """The run's own messages, in the model's format."""
     answer: str
 
 
 class ExportedFeedback(FrozenModel):
-    """What one person thinks of the answer."""
+    """One person's rating of the answer."""
 
     by: str
     """Person id."""
@@ -113,7 +113,7 @@ class ExportedRun(FrozenModel):
     """One run. Times are epoch ms, tokens as the endpoint counts them."""
 
     v: Literal[1] = 1
-    """Of this schema: another one whenever the meaning of a field changes."""
+    """Version of this schema; a change in the meaning of a field increases it."""
     run: str
     person: str
     """Person id."""
@@ -121,36 +121,36 @@ class ExportedRun(FrozenModel):
     started_ms: int
     ended_ms: int | None
     active_ms: int
-    """Running time; waiting for people does not count."""
+    """Running time (ms), without waiting for people."""
     style: str
-    """Of ReAct: `native`, `text`, `json`; empty before the first reply."""
+    """The reply format: `native`, `text`, `json`; empty before the first reply."""
     model: str
-    """Which model answered last; empty before the first reply."""
+    """The model that answered last; empty before the first reply."""
     outcome: Outcome
     stopped: str
-    """Why it stopped (`bot.agent.limits.StopReason`, or `given_up`); empty for any other outcome."""
+    """The reason for the stop (`bot.agent.limits.StopReason`, or `given_up`); empty for any other outcome."""
     steps: list[ExportedStep]
     replies: list[ExportedReply]
     calls: int
     bad_calls: int
-    """Of them, those that failed: no such tool, wrong arguments, a tool's own error."""
+    """Number of calls that failed: no such tool, wrong arguments, a tool's own error."""
     repeated: int
-    """Calls that gave what the same call had given before."""
+    """Number of calls with the same result as an earlier equal call."""
     malformed: int
     tokens_in: int
     tokens_cached: int
     tokens_out: int
     cost: Decimal
-    """Of the replies whose price is known, exactly."""
+    """Exact cost of the replies with a known price."""
     currency: str
-    """Of the cost; empty where no price is known."""
+    """Currency of the cost; empty if no price is known."""
     unpriced: int
-    """Tokens, in and out, for which no price is known."""
+    """Tokens, in and out, without a known price."""
     claimed: int
     supported: int
-    """Of the things that the answer claims, those that rest on something."""
+    """Number of the answer's claims that are supported."""
     feedback: list[ExportedFeedback] = Field(default_factory=list)
-    """Empty where nobody has said anything, and in spans, which leave before anybody can."""
+    """Ratings of the answer. Empty without ratings, and in spans, which are sent before anybody can rate."""
     content: ExportedContent | None = None
 
 
@@ -162,7 +162,7 @@ async def export_run(
     content: bool,
     feedback: Mapping[str, Feedback] | None = None,
 ) -> ExportedRun:
-    """A run with how its cards were answered, and what people think of its answer. Raises StoreUnavailableError."""
+    """Export a run with the answers to its cards and people's feedback on its answer. Raises StoreUnavailableError."""
     cards = {call.approval: await approvals.load_approval(call.approval) for call in run.state.calls if call.approval}
     line = _build_exported_run(run, _build_exported_steps(run.state, cards, gates, content=content), content=content)
     ratings = [ExportedFeedback(by=person, rating=one.rating) for person, one in sorted((feedback or {}).items())]
@@ -170,13 +170,13 @@ async def export_run(
 
 
 def format_run_line(line: ExportedRun) -> str:
-    """The line: JSON with nothing in it that a log would not show, and no content that was not asked for."""
+    """Format the line: JSON without anything that a log would not show, and without content unless it was asked for."""
     exclude: Any = None if line.content else {"content": True, "steps": {"__all__": {"args", "observation"}}}
     return json.dumps(_redact_json(line.model_dump(mode="json", exclude=exclude)), ensure_ascii=False)
 
 
 def redact_run(line: ExportedRun) -> ExportedRun:
-    """The same, redacted as `format_run_line` is."""
+    """Return the run redacted in the same way as by `format_run_line`."""
     return ExportedRun.model_validate(_redact_json(line.model_dump(mode="json")))
 
 
@@ -262,7 +262,7 @@ def _build_exported_step(
 
 
 def _parse_step_number(call: CallRecord) -> int:
-    """`<run>:<step>:<index>`."""
+    """Parse the step number in a uid `<run>:<step>:<index>`."""
     return int(call.uid.split(":")[-2])
 
 
@@ -272,7 +272,8 @@ def _find_call_start_ms(call: CallRecord, acting: Sequence[ModelCall]) -> int | 
 
 
 def _build_exported_decision(call: CallRecord, card: Approval) -> ExportedDecision | None:
-    """None if the card has been renewed since the run heard of it: what is on it now is not what the run was told."""
+    """Build the decision of a card; None if the card was renewed after the run learned of it, because the run was not
+    told its current content."""
     if call.ended_ms and max(card.created_ms, card.decided_ms) > call.ended_ms:
         return None
     decided_ms = card.decided_ms or None
@@ -282,8 +283,8 @@ def _build_exported_decision(call: CallRecord, card: Approval) -> ExportedDecisi
 
 
 def _match_observations(state: RunState) -> dict[str, str]:
-    """By call. After the assistant's message of a step come the results in the order of its calls, the one of a card
-    last, because it comes when somebody has pressed."""
+    """Match observations to calls. After the assistant's message of a step come the results in the order of its calls.
+    The result of a card comes last, after somebody has pressed."""
     found: dict[str, str] = {}
     waiting: list[str] = []
     step = 0
@@ -302,7 +303,7 @@ def _has_late_result(call: CallRecord) -> bool:
 
 
 def _redact_json(value: Any, key: str = "") -> Any:
-    """Redacted as logs are, value by value, so that it stays JSON; what stands under the name of a secret is one."""
+    """Redact as in logs, value by value, so that the data stay JSON; the value under the name of a secret is masked."""
     if isinstance(value, Mapping):
         return {redact_text(name): _redact_json(one, name) for name, one in value.items()}
     if isinstance(value, list):

@@ -1,5 +1,5 @@
 """Spans of runs that have ended, sent by OTLP in the background. No turn waits for them or fails with them: while the
-endpoint is away they are dropped and counted, which is said once. Needs the extra `ops`."""
+endpoint is unreachable they are dropped and counted, and one warning is logged. Needs the extra `ops`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from bot.tracing.lines import ExportedRun, redact_run
 from bot.tracing.spans import SpanBuilder
 
 QUEUED = 1_000
-"""Runs that wait to be sent; further ones are dropped."""
+"""Most runs that wait to be sent; further ones are dropped."""
 LAST_S = 3.0
-"""How long the end of the process waits for what is queued."""
+"""Time for which the end of the process waits for queued runs (s)."""
 
 log = logs.get_logger(__name__)
 Reader = Callable[[Run], Awaitable[ExportedRun]]
-"""A run with how its cards were answered."""
+"""Reads a run with the answers to its cards."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SpanSender:
-    """Takes runs and sends them; counts in runs."""
+    """A sender that takes runs and sends them; it counts runs."""
 
     spans: SpanBuilder
     exporter: SpanExporter
@@ -41,14 +41,14 @@ class SpanSender:
     _queue: asyncio.Queue[Run] = field(default_factory=lambda: asyncio.Queue(QUEUED))
 
     def enqueue_run(self, run: Run) -> None:
-        """A run to be sent when there is time. Never waits, never raises."""
+        """Enqueue a run to be sent later. Never waits, never raises."""
         try:
             self._queue.put_nowait(run)
         except asyncio.QueueFull:
             self._count_dropped("the queue is full")
 
     async def send_forever(self) -> None:
-        """Sends what comes, for ever."""
+        """Send queued runs for ever."""
         while True:
             run = await self._queue.get()
             try:
@@ -57,14 +57,14 @@ class SpanSender:
                 self.dropped += 1
                 raise
             except Exception as error:
-                # Nothing that goes wrong with a trace is anybody's concern but the log's.
+                # A problem with a trace concerns only the log.
                 log.debug("a trace could not be sent", exc_info=True)
                 self._count_dropped(type(error).__name__)
             finally:
                 self._queue.task_done()
 
     async def send_run(self, line: ExportedRun) -> bool:
-        """One run, now; False if the endpoint did not take it."""
+        """Send one run now; False if the endpoint did not accept it."""
         spans = self.spans.build_spans(redact_run(line))
         taken = await asyncio.to_thread(self.exporter.export, spans) is SpanExportResult.SUCCESS
         self.sent += taken
@@ -85,35 +85,35 @@ class SpanSender:
         self._well = False
 
     async def flush_queue(self) -> None:
-        """What is queued is sent, as far as there is time for it."""
+        """Wait until queued runs are sent, at most LAST_S."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._queue.join(), LAST_S)
 
     @property
     def lost_count(self) -> int:
-        """All that was not sent, once nobody sends any more."""
+        """The number of runs that were not sent, once sending has ended."""
         return self.dropped + self._queue.qsize()
 
 
 @asynccontextmanager
 async def open_span_sender(exporter: OTLPSpanExporter, spans: SpanBuilder, read: Reader) -> AsyncIterator[SpanSender]:
-    """At work as long as the context is open."""
+    """Open a sender, which works as long as the context is open."""
     one = SpanSender(spans=spans, exporter=exporter, read=read)
     working = asyncio.create_task(one.send_forever(), name="traces")
     try:
         yield one
         await one.flush_queue()
     finally:
-        one.exporter.shutdown()  # ends a retry that is waited for
+        one.exporter.shutdown()  # ends a retry that is in progress
         await cancel_and_wait([working])
         if one.lost_count:
             log.warning("traces were dropped", dropped=one.lost_count, sent=one.sent)
 
 
 def build_exporter(base: str, whole: str, headers: str) -> OTLPSpanExporter:
-    """OTLP over HTTP to the endpoint `whole`, or below `base`; both empty: to the exporter's default. What else
-    OTEL_EXPORTER_OTLP_* can say is read from the environment by the exporter itself: certificates, compression,
-    time-outs."""
+    """Build an exporter of OTLP over HTTP to the endpoint `whole`, or below `base`; if both are empty, to the
+    exporter's default. The exporter itself reads further OTEL_EXPORTER_OTLP_* variables from the environment:
+    certificates, compression, time-outs."""
     return OTLPSpanExporter(
         endpoint=whole or (f"{base.rstrip('/')}/v1/traces" if base else None),
         headers=parse_env_headers(headers, liberal=True) if headers else None,

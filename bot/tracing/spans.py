@@ -1,9 +1,8 @@
 """A run as OpenTelemetry spans, by the semantic conventions for generative AI (names as of 1.41, status *development*):
 `invoke_agent` → `chat {model}` and `execute_tool {tool}`, and in the latter `approval` while a person was waited for.
 
-The ids are derived from the run: wherever it went on, and however often it is sent, it is one trace. The only module
-besides `bot.tracing.sending` that needs the extra `ops`.
-"""
+The ids are derived from the run: in whichever process it continued, and however often it is sent, it is one trace.
+Besides `bot.tracing.sending`, this is the only module that needs the extra `ops`."""
 
 from __future__ import annotations
 
@@ -24,17 +23,17 @@ from bot.tracing.lines import ExportedReply, ExportedRun, ExportedStep
 
 AGENT = "countersign"
 PROVIDER = "openai"
-"""Whose API the model is reached by; `server.address` says whose model it is."""
+"""The provider of the API by which the model is reached; `server.address` tells the provider of the model."""
 _NS = 1_000_000
 Attributes = Mapping[str, str | int | float | bool]
 
 
 @dataclass(frozen=True, slots=True)
 class TracedEndpoint:
-    """What a trace says of the model besides what the run knows."""
+    """A trace's data about the model besides those of the run."""
 
     model: str = ""
-    """As it is asked for; empty if that is not known."""
+    """The requested name; empty if not known."""
     url: str = ""
 
     @property
@@ -47,7 +46,7 @@ class TracedEndpoint:
 
 @dataclass(slots=True)
 class _FixedIdGenerator(IdGenerator):
-    """Hands out what was set."""
+    """A generator that returns the ids set in it."""
 
     trace: int = 0
     span: int = 0
@@ -68,10 +67,10 @@ class _SpanCollector(SpanProcessor):
 
 
 class SpanBuilder:
-    """Makes spans of runs, one run after another."""
+    """A builder of spans from runs, one run after another."""
 
     def __init__(self, endpoint: TracedEndpoint, service: str) -> None:
-        """`service`: `service.name`; OTEL_RESOURCE_ATTRIBUTES adds to it."""
+        """Build a builder. `service` becomes `service.name`; OTEL_RESOURCE_ATTRIBUTES adds to it."""
         self._endpoint, self._ids, self._made = endpoint, _FixedIdGenerator(), _SpanCollector()
         resource = Resource.create({"service.name": service})
         provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
@@ -79,7 +78,7 @@ class SpanBuilder:
         self._tracer = provider.get_tracer(AGENT)
 
     def build_spans(self, line: ExportedRun) -> list[ReadableSpan]:
-        """All spans of a run, those within others first."""
+        """Build all spans of a run, inner spans first."""
         self._ids.trace = _derive_trace_id(line.run, "trace", 16)
         ends = line.ended_ms or _find_last_ms(line)
         root = self._start_operation_span(
@@ -110,7 +109,7 @@ class SpanBuilder:
         span.end((reply.at_ms + reply.ms) * _NS)
 
     def _add_call_span(self, line: ExportedRun, step: ExportedStep, within: Context, ends_ms: int) -> None:
-        """A call that still waits ends with what is known."""
+        """Add the span of a call. For a call that still waits, it ends at the last known time."""
         began = step.began_ms or line.started_ms
         span = self._start_operation_span(
             line, "execute_tool", step.tool, began, within, SpanKind.INTERNAL, _build_call_attributes(step), step.uid
@@ -143,7 +142,7 @@ class SpanBuilder:
 
 
 def _derive_trace_id(run: str, key: str, size: int) -> int:
-    """The same for the same run, wherever it is made; never 0, which is no id."""
+    """Derive an id: always the same for a run and key, and never 0, which is no id."""
     return int.from_bytes(hashlib.sha256(f"{run}/{key}".encode()).digest()[:size]) or 1
 
 
@@ -153,7 +152,7 @@ def _mark_failed(span: Span, why: str) -> None:
 
 
 def _find_last_ms(line: ExportedRun) -> int:
-    """The last thing known of a run that has not ended."""
+    """Find the last known time of a run that has not ended (epoch ms)."""
     replied = [reply.at_ms + reply.ms for reply in line.replies]
     called = [step.began_ms + (step.ms or 0) for step in line.steps if step.began_ms]
     return max([line.started_ms, *replied, *called])

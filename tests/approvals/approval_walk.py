@@ -1,4 +1,4 @@
-"""Walks of an approval through drawn events, and the properties that each step is held against."""
+"""Walks of an approval through random events, and the properties checked at each step."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tools.effect_parts import PartState
 from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef, ToolOutcome
 
 STEPS = 40
-"""Events of one walk."""
+"""Number of events in one walk."""
 BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 LASTS = timedelta(hours=72)
 OWNER, OTHER = "U1", "U2"
@@ -76,17 +76,17 @@ LEGAL: Mapping[str, set[type]] = {
     "expired": {CardRequested, CardRenewed, SubjectClosed, CardSettled},
     "closed": {CardSettled},
 }
-"""What may happen to a card beside what happens to its copies, as far as its version, its time and the person fit."""
+"""Phase → events that may happen to a card, besides those of its copies, if its version, time and person fit."""
 REOPENS = (CardRequested, CardRenewed, ConfirmationRequired)
-"""What opens a card again, as its next version."""
+"""Events that open a card again as its next version."""
 DECISION = ("decided_by", "choice", "form", "removed_characters", "decided_ms")
-"""The fields that say what was decided, by whom and when."""
+"""The fields that record the decision, its person and its time."""
 RANK = {EffectState.NONE: 0, EffectState.STARTED: 1}
-"""An effect that has ended has rank 2."""
+"""Ranks of effects; an ended effect has rank 2."""
 
 
 Pick = Callable[[Sequence[Any]], Any]
-"""Takes one of several."""
+"""A function that picks one of several."""
 
 
 def pick_from(data: st.DataObject) -> Pick:
@@ -99,14 +99,14 @@ def make_plan(n: int) -> Proposal:
 
 
 def build_card(proposal: Proposal, **changes: Any) -> Approval:
-    """A card that the owner is to confirm, unless it is said otherwise."""
+    """Build a card that the owner is to confirm, unless the changes differ."""
     card: dict[str, Any] = {"id": "A", "version": 1, "tool": "t", "gate": Gate.CONFIRM, "caller": OWNER, "place": PLACE}
     card |= {"created_ms": to_ms(BEGIN), "expires_ms": to_ms(BEGIN + LASTS), **changes}
     return Approval(proposal=proposal, seal=compute_seal(card["tool"], proposal), **card)
 
 
 def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
-    """An event of this kind that mostly fits the card: its version, its owner, its time."""
+    """Make an event of this kind that mostly fits the card: its version, its owner, its time."""
     version = (card.version if card else 1) + pick((0, 0, 0, -1, 1))
     person, n = pick((OWNER, OWNER, OTHER)), pick(range(4))
     place, gate = (
@@ -150,12 +150,12 @@ def make_event(kind: type, pick: Pick, card: Approval | None) -> ApprovalEvent:
 
 
 def _taking_back(click: Click, card: Approval | None) -> Click:
-    """The same press, under the id that only taking the card back has."""
+    """Return the press with the id that only a cancellation in chat has."""
     return Click(**{**dict(click), "id": card.take_back_press}) if card else click
 
 
 def list_kinds() -> list[type]:
-    """Every kind of event that there is."""
+    """List every kind of event."""
     return sorted(get_args(ApprovalEvent), key=lambda kind: kind.__name__)
 
 
@@ -166,7 +166,7 @@ def name_phase(card: Approval | None) -> str:
 
 
 def is_legal(card: Approval | None, event: ApprovalEvent, now_ms: int) -> bool:
-    """Said once more, and otherwise than the machine says it."""
+    """Whether the event is legal, written independently of the machine."""
     if type(event) not in LEGAL[name_phase(card)] | (COPIES if card else set()):
         return False
     in_time = card is not None and now_ms < card.expires_ms
@@ -191,7 +191,7 @@ def is_legal(card: Approval | None, event: ApprovalEvent, now_ms: int) -> bool:
 
 
 def list_likely(phase: str) -> list[type]:
-    """What happens to a card in this phase of a walk: decisions and effects above all, but also everything else."""
+    """List the likely events of a phase: mostly decisions and effects, but also all others."""
     kinds = list_kinds()
     legal = [kind for kind in kinds if kind in LEGAL[phase]]
     forward = [kind for kind in legal if kind in (DecisionMade, EffectStarted, EffectLost)]
@@ -203,7 +203,7 @@ LIKELY = {phase: list_likely(phase) for phase in LEGAL}
 
 
 class Walk:
-    """Cards through drawn events, one after another, and whatever they break."""
+    """Cards that go through random events one after another, and the properties that break."""
 
     def __init__(self, pick: Pick) -> None:
         self.pick, self.card, self.now = pick, None, BEGIN
@@ -212,7 +212,7 @@ class Walk:
         self.made = set[type]()
 
     def go(self, steps: int) -> list[str]:
-        """The properties that the first bad event breaks; empty when all hold to the end."""
+        """Return the properties that the first bad event breaks; empty when all hold to the end."""
         for _ in range(steps):
             self.now += self.pick(WAITS)
             if name_phase(self.card) in ("done", "closed") and self.pick((True, False)):
@@ -223,7 +223,7 @@ class Walk:
         return []
 
     def _step(self, event: ApprovalEvent) -> Iterator[str]:
-        """The names of the properties that this event breaks."""
+        """Yield the names of the properties that this event breaks."""
         before, snapshot = self.card, self.card.model_dump_json() if self.card else ""
         legal = is_legal(before, event, to_ms(self.now))
         try:
@@ -307,6 +307,6 @@ class Walk:
 
 
 def list_walks() -> list[Walk]:
-    """The same ones every time, far more even than those that Hypothesis looks for."""
+    """List fixed walks, which cover events far more evenly than those that Hypothesis finds."""
     pick = Random(1).choice
     return [Walk(pick) for _ in range(200)]

@@ -1,5 +1,5 @@
-"""Sets of tasks without a platform: killed anywhere they are shown once and decide once; what changed is skipped and
-said; authority is what it is at the press."""
+"""Sets of tasks without a platform. Killed anywhere, they are shown once and decide once. Changed tasks are skipped and
+reported. Authority is checked at the press."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SET = build_set_id(LI.id, "x")
 
 
 async def start_claims(bot: Bot, *amounts: int, reason: str = "taxi", category: str = "transport") -> list[str]:
-    """Claims that wait for Li Si; their cards are open."""
+    """Start claims that wait for Li Si, with open cards."""
     started = []
     for amount in amounts:
         form = {"amount": str(amount), "currency": "CNY", "category": category, "reason": reason, "approver": LI.id}
@@ -54,7 +54,7 @@ async def press(
 
 
 def shown(bot: Bot) -> list[Post]:
-    """Messages of sets, as they are now."""
+    """List the messages of sets, as they are now."""
     return [one.post for one in bot.chat.posts if one.key.startswith("set:")]
 
 
@@ -114,7 +114,7 @@ async def test_a_morning_list_killed_anywhere_is_posted_once(redis: Redis) -> No
 
 
 async def test_everybody_has_their_own_morning(redis: Redis) -> None:
-    """Ten in Shanghai is nine in the evening in New York; eleven hours later it is their morning, and night here."""
+    """Ten in Shanghai is nine in the evening in New York; eleven hours later it is morning there, and night here."""
     bot = Bot(redis)
     bot.directory.change(ZHANG.id, timezone="America/New_York")
     await start_claims(bot, 11)
@@ -143,7 +143,7 @@ async def test_what_has_changed_since_it_was_shown_is_skipped_and_said(redis: Re
 @pytest.mark.parametrize("opinion", ["", "no receipt"])
 @pytest.mark.parametrize("decision", ["reject", "return", "approve"])
 async def test_what_somebody_has_said_they_refuse_is_in_no_set(redis: Redis, decision: str, opinion: str) -> None:
-    """Neither in one that is opened afterwards, nor in one that was there before."""
+    """Neither a later set nor an earlier one has the task."""
     bot = Bot(redis)
     first, second = await start_claims(bot, 11, 12)
     await open_set(bot)
@@ -205,7 +205,7 @@ async def test_whose_it_is_not_neither_opens_ticks_nor_decides(redis: Redis, per
 
 async def test_who_stands_in_reads_for_whom_and_what_is_unusual(redis: Redis) -> None:
     bot = Bot(redis)
-    numbers = await start_claims(bot, 600, 500)  # together they reach the amount that finance decides on
+    numbers = await start_claims(bot, 600, 500)  # together these reach the amount that finance decides on
     now = bot.today()
     absence = Delegation(id="D1", person=LI.id, deputy=WANG.id, start=now, end=now + timedelta(days=1))
     await bot.engine.add_delegation(absence, now)
@@ -320,7 +320,7 @@ async def test_a_full_morning_list_is_one_message_too(redis: Redis) -> None:
 
 
 def find_set_beside(bot: Bot, card: Approval, *, near: bool = False) -> str:
-    """The id of a set of Li Si's in another partition than the card's, or in the same one."""
+    """Find the id of a set of Li Si's in another partition than the card's, or in the same one."""
     home = bot.keys.get_partition(card.id)
     names = (build_set_id(LI.id, f"s{n}") for n in range(100))
     return next(one for one in names if (bot.keys.get_partition(one) == home) is near)
@@ -330,8 +330,8 @@ def find_set_beside(bot: Bot, card: Approval, *, near: bool = False) -> str:
 async def test_what_a_card_says_to_a_set_comes_after_its_end(
     redis: Redis, monkeypatch: pytest.MonkeyPatch, near: bool
 ) -> None:
-    """Items for another partition are there before the commit that they belong to: a set that is told so early that a
-    card has ended would find it open, and never be told again."""
+    """Items for another partition are there before the commit that they belong to. A set that learned so early of a
+    card's end would find the card open, and never learn it again."""
     bot = Bot(redis)
     numbers = await start_claims(bot, 11, 12)
     card = await card_of(bot, numbers[0])
@@ -354,7 +354,7 @@ async def test_what_a_card_says_to_a_set_comes_after_its_end(
 
 
 def find_message(bot: Bot) -> tuple[MessageRef, PostedMessage]:
-    """The message of the set."""
+    """Find the message of the set."""
     (number,) = (n for n, one in enumerate(bot.chat.posts) if one.key.startswith("set:"))
     return MessageRef(channel=bot.chat.posts[number].place.channel, ts=str(number)), bot.chat.posts[number]
 
@@ -363,8 +363,8 @@ def find_message(bot: Bot) -> tuple[MessageRef, PostedMessage]:
 async def test_a_second_message_of_a_set_that_nobody_knows_of_is_put_right_when_it_is_pressed(
     redis: Redis, version: int
 ) -> None:
-    """A process that was held up may have posted it: the press counts like any other, and one message stays. Version 2
-    is the set's when it has been pressed on the other message before."""
+    """A delayed process may have posted it: the press counts like any other, and one message stays. The set has version
+    2 if the other message was pressed before."""
     bot = Bot(redis)
     numbers = await start_claims(bot, 11, 12)
     await open_set(bot)
@@ -387,7 +387,7 @@ async def test_a_second_message_of_a_set_that_nobody_knows_of_is_put_right_when_
 async def test_a_message_that_shows_long_after_its_end_that_it_is_open_is_put_right_when_it_is_pressed(
     redis: Redis,
 ) -> None:
-    """A process that was held up may have rewritten it last."""
+    """A delayed process may have updated it last."""
     bot = Bot(redis)
     await start_claims(bot, 11, 12)
     await open_set(bot)
@@ -407,8 +407,8 @@ async def test_a_message_that_shows_long_after_its_end_that_it_is_open_is_put_ri
 
 
 async def test_what_a_killed_process_has_written_last_is_not_taken_for_what_was_written_before(redis: Redis) -> None:
-    """A morning list takes in a new task and is rewritten, and its process is killed before that is on record. The task
-    is decided on its own card meanwhile: the list is as it was before, and has to say so again."""
+    """A morning list takes in a new task and is updated, and its process is killed before that is recorded. The task is
+    decided on its own card meanwhile: the list is as before, and must be updated again."""
     bot = Bot(redis)
     await start_claims(bot, 11)
     await bot.handlers.morning_lists.plan_due_mornings()
@@ -418,7 +418,7 @@ async def test_what_a_killed_process_has_written_last_is_not_taken_for_what_was_
     (number,) = await start_claims(bot, 12)
     card = await card_of(bot, number)
     await bot.lanes.enqueue(lane, "r", RefreshSet().model_dump_json())
-    bot.chat.edge = Edges(at=2)  # right after the message was rewritten
+    bot.chat.edge = Edges(at=2)  # right after the message was updated
     await work_on(bot, lane)
     assert count_boxes(said) == 2
     await press(bot, "approve", lane=card.id)
@@ -428,7 +428,7 @@ async def test_what_a_killed_process_has_written_last_is_not_taken_for_what_was_
 
 
 async def work_on(bot: Bot, lane: str) -> None:
-    """What waits in this lane is done, and nothing else."""
+    """Do the work that waits in this lane, and nothing else."""
     leases = await bot.lanes.claim("p", bot.keys.get_partition(lane), 9)
     for lease in leases:
         if lease.lane == lane:

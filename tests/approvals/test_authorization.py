@@ -1,4 +1,4 @@
-"""Who may press. Each refusal with the press that is allowed beside it."""
+"""The people who may press: each refusal beside a press that is allowed."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def own(*deciders: str, gate: Gate = Gate.APPROVE) -> dict[str, object]:
         ({}, "LI", {}, ""),
         ({}, "WANG", {}, "not_yours"),
         ({}, "ZHANG", {}, "own"),
-        # even if it is assigned to them
+        # even if the task is assigned to them
         (own("ZHANG", "LI"), "ZHANG", {}, "own"),
         (own("ZHANG", "LI"), "LI", {}, ""),
         # a confirmation is the caller's own
         (own("ZHANG", gate=Gate.CONFIRM), "ZHANG", {}, ""),
         (own("ZHANG", gate=Gate.CONFIRM), "LI", {}, "not_yours"),
-        # who stands in may, as long as they do and for whom they do
+        # deputies may press, while they stand in and for their person only
         ({}, "WANG", {"standing": "LI"}, ""),
         ({}, "WANG", {"standing": "SUN"}, "not_yours"),
         (COPY, "WANG", {"standing": "LI"}, ""),
@@ -81,7 +81,7 @@ def own(*deciders: str, gate: Gate = Gate.APPROVE) -> dict[str, object]:
         ({"gate": Gate.CONFIRM}, "WANG", {"standing": "LI"}, "not_yours"),
         ({"gate": Gate.CONFIRM}, "LI", {}, ""),
         (COPY | {"gate": Gate.CONFIRM}, "WANG", {}, "not_yours"),
-        # what is over is over for everybody, before the question whose it is
+        # an ended card is over for everybody, before the question whose it is
         ({}, "LI", {"now": EXPIRES}, "expired"),
         (EXPIRED, "ZHANG", {}, "expired"),
         (EXPIRED, "WANG", {"standing": "LI"}, "expired"),
@@ -95,7 +95,7 @@ def own(*deciders: str, gate: Gate = Gate.APPROVE) -> dict[str, object]:
         (EXPIRED, "WANG", {"choice": "again", "standing": "LI"}, ""),
         (EXPIRED, "WANG", {"choice": "again"}, "not_yours"),
         ({}, "LI", {"choice": "again"}, "already"),
-        # what LI has begun is LI's
+        # only LI may continue what LI has begun
         (BEGUN, "WANG", {"choice": "retry", "standing": "LI"}, "not_yours"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which copies of a card are posted, rewritten and kept, where they stand, and the words beside them."""
+"""The copies of a card that are posted, updated and kept, their places, and the words beside them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def deliver(bot: Bot, deputies: tuple[str, ...] = ()) -> CardDelivery:
 
 
 def stand(bot: Bot, *channels: str) -> tuple[MessageRef, ...]:
-    """Messages that are there already."""
+    """Post messages that exist before the test."""
     for channel in channels:
         bot.chat.posts.append(PostedMessage(DM.model_copy(update={"channel": channel}), "", BEFORE))
     first = len(bot.chat.posts) - len(channels)
@@ -66,7 +66,7 @@ def make_card(*copies: tuple[str, MessageRef], **changes: Any) -> Approval:
     return OPEN.model_copy(update={"copies": copies, "delivered_version": 1} | changes)
 
 
-# To whom, and where
+# Readers and places
 
 
 @corpus(
@@ -85,7 +85,7 @@ def make_card(*copies: tuple[str, MessageRef], **changes: Any) -> Approval:
 async def test_a_fresh_card_stands_where_its_readers_alone_read_it(
     redis: Redis, changes: dict[str, Any], deputies: tuple[str, ...], channels: list[str]
 ) -> None:
-    """Of one that was asked for in a channel, too: it shows all of its matter."""
+    """This also holds for a card requested in a channel, because it shows its whole subject."""
     bot = Bot(redis)
     card = make_card(**changes)
     shown = await deliver(bot, deputies).post_card(card, "x", again=False)
@@ -128,7 +128,7 @@ async def test_who_cannot_be_reached_is_passed_over_unless_it_is_everybody_or_th
         assert raised.value is error
 
 
-# Copies that are there
+# Existing copies
 
 
 async def test_of_several_copies_of_one_reader_the_last_is_the_card_and_the_others_point_to_it(bot: Bot) -> None:
@@ -145,7 +145,7 @@ async def test_of_several_copies_of_one_reader_the_last_is_the_card_and_the_othe
 
 @pytest.mark.parametrize(("error", "kept"), [(GONE, False), (AWAY, True)])
 async def test_an_older_copy_is_kept_until_it_points_to_the_newer_one(bot: Bot, error: ChatError, kept: bool) -> None:
-    """Or is gone: then there is nothing to be done about it."""
+    """A copy that is gone is dropped, because nothing can be done about it."""
     old, new = stand(bot, "DU2", "DU2")
     bot.chat.fails["update DU2"] = [error]
     shown = await deliver(bot).update_copies(make_card((LI.id, old), (LI.id, new)))
@@ -170,7 +170,7 @@ async def test_a_copy_of_somebody_whom_nobody_knows_is_left_as_it_is(bot: Bot) -
 async def test_a_card_that_stood_in_a_channel_is_rewritten_there_and_when_it_moves_says_no_more_than_that(
     bot: Bot,
 ) -> None:
-    """Cards stand in no channel any more; those of before do."""
+    """Cards are no longer posted in channels; older ones may be there."""
     own = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZHANG.id,)}), "place": THERE}
     (there,) = stand(bot, "C1")
     card = make_card((ZHANG.id, there), **own)

@@ -1,5 +1,4 @@
-"""Cards say what is true on every copy: also those that could not be reached when it changed, that a newer one has
-taken the place of, that are gone, or that nobody knew of."""
+"""Cards are correct on every copy: also on copies that were unreachable at a change, replaced, gone, or unknown."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ THERE = DM.model_copy(update={"channel": "C1", "direct": False})
 
 
 async def behind(redis: Redis) -> list[str]:
-    """Items that were put to let copies catch up."""
+    """List items that were put to update copies later."""
     return [str(key) async for key in redis.scan_iter("*:dd:show:*")]
 
 
@@ -56,7 +55,7 @@ async def test_a_decision_that_cannot_be_shown_is_carried_out_once_and_shown_lat
 
 
 async def test_without_catching_up_it_keeps_its_buttons(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control."""
+    """Negative control."""
     monkeypatch.setattr(ApprovalLifecycle, "build_refresh_request", lambda *_: ())
     bot = await proposed(redis)
     bot.chat.fails[f"update {DM.channel}"] = [DOWN] * 2
@@ -87,7 +86,7 @@ async def test_killed_anywhere_while_the_platform_is_away_there_is_no_button_lef
 
 
 async def test_what_is_shown_later_is_how_it_stands_then(redis: Redis) -> None:
-    """Edited while the platform was away, and sent before the edit could be shown."""
+    """The card is edited while the platform is away, and sent before the edit could be shown."""
     bot = await proposed(redis)
     [card] = bot.chat.cards()
     bot.chat.fails[f"update {DM.channel}"] = [DOWN] * 2
@@ -135,7 +134,7 @@ async def test_a_press_that_comes_before_the_older_copy_points_to_the_newer_one(
 async def test_directory_away_after_the_effect_leaves_no_doubt_about_it(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names are looked up too when a card is rewritten."""
+    """Names are looked up too when a card is updated."""
     bot = await proposed(redis)
     get, away = bot.directory.find_person, [DOWN] * 3
 
@@ -171,18 +170,18 @@ async def test_after_a_week_away_it_is_given_up_and_the_next_press_puts_it_right
     assert not bot.chat.cards() and len(bot.mailer.mails) == 1
 
 
-# Several who may decide
+# Several deciders
 
 
 def bearing(bot: Bot, channel: str) -> list[Card]:
     return [card for card in bot.chat.cards(channel) if card.buttons[0].approval == "A00both"]
 
 
-# A copy that nobody knows of: its process was held up, and posted it when another one had done so
+# A copy that nobody knows: its delayed process posted it after another one had done so
 
 
 def copied(bot: Bot, card: Card, channel: str = DM.channel) -> MessageRef:
-    """The same card, posted once more."""
+    """Post the same card again."""
     place = DM.model_copy(update={"channel": channel})
     bot.chat.posts.append(PostedMessage(place, "copy", Post("card", card=card)))
     return MessageRef(channel=channel, ts=str(len(bot.chat.posts) - 1))
@@ -214,7 +213,7 @@ async def test_after_a_press_an_unknown_copy_has_no_buttons(redis: Redis, press:
 
 
 async def test_without_knowing_what_was_pressed_the_copy_stays_as_it_was(redis: Redis) -> None:
-    """The negative control."""
+    """Negative control."""
     bot = await proposed(redis)
     [card] = bot.chat.cards()
     copied(bot, card)
@@ -224,7 +223,7 @@ async def test_without_knowing_what_was_pressed_the_copy_stays_as_it_was(redis: 
 
 
 async def test_a_message_where_the_card_does_not_belong_is_left_alone(redis: Redis) -> None:
-    """Nobody gets to see a card that is not theirs by pressing."""
+    """Nobody can see a foreign card by pressing."""
     bot = await proposed(redis)
     [card] = bot.chat.cards()
     copy = copied(bot, replace(card, body="theirs"), "DU3")
@@ -246,8 +245,8 @@ async def test_a_message_where_the_card_does_not_belong_is_left_alone(redis: Red
 async def test_an_unknown_copy_is_put_right_for_those_whom_the_card_concerns_and_where_they_press(
     redis: Redis, person: str, channel: str, is_theirs: bool
 ) -> None:
-    """Who decides, who stands in for them, whose request it is, and who has asked for it; nobody else, and no message
-    of another conversation."""
+    """The decider, the deputy, the requester and the caller may; nobody else may, and no message of another
+    conversation counts."""
     bot = await started(redis)
     away = Delegation(id="D1", person="U2", deputy="U5", start=TODAY - DAY, end=TODAY + DAY)
     await bot.engine.add_delegation(away, bot.today())
@@ -265,7 +264,7 @@ async def test_an_unknown_copy_is_put_right_for_those_whom_the_card_concerns_and
 
 
 async def test_a_record_changed_by_a_decision_is_not_overwritten_by_showing_it(redis: Redis) -> None:
-    """Taken back in chat while its copies catch up: the decision is made outside the lane."""
+    """The card is cancelled in chat while its copies catch up: that decision is made outside the lane."""
     bot = await proposed(redis)
     approval = await bot.load_approval()
     await bot.lanes.enqueue(approval.id, "show:x", RefreshCard().model_dump_json())
@@ -294,7 +293,7 @@ async def test_an_item_that_an_earlier_version_has_put_into_the_cards_own_lane_i
 
 
 async def test_while_an_item_catches_up_nobody_else_rewrites_the_card(redis: Redis) -> None:
-    """Or its older state could come last."""
+    """Otherwise the card's older state could come last."""
     bot = await proposed(redis)
     approval = await bot.load_approval()
     work = RefreshCard(approval=approval.id)

@@ -1,4 +1,4 @@
-"""Standing in: the card comes to who is there, and what a press is worth is decided when it is made."""
+"""Deputies: the card goes to the person who is there, and a press is judged when it is made."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DAY = timedelta(days=1)
 
 
 async def asked(redis: Redis) -> Bot:
-    """A request of Zhang San that waits for Li Si."""
+    """Start a request of Zhang San's that waits for Li Si."""
     bot = Bot(redis)
     await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
     return bot
 
 
 async def away(bot: Bot, deputy: str = "U5", start: timedelta = -DAY, end: timedelta = 3 * DAY) -> None:
-    """Li Si is away."""
+    """Let Li Si be away."""
     delegation = Delegation(id="D1", person="U2", deputy=deputy, start=TODAY + start, end=TODAY + end)
     await bot.engine.add_delegation(delegation, bot.today())
 
@@ -91,7 +91,7 @@ async def test_what_waits_when_the_time_away_begins_gets_a_copy_and_the_assignee
 
 
 async def test_what_the_author_confirms_is_not_confirmed_for_them(redis: Redis) -> None:
-    """A revision is the author's own, also while somebody stands in for them."""
+    """A revision belongs to the author, also while a deputy stands in."""
     bot = await asked(redis)
     await bot.work()
     form = {"opinion": "no"}
@@ -133,7 +133,7 @@ async def test_who_has_a_say_of_their_own_stands_in_for_nobody_else_in_it(redis:
 
 
 async def chain(bot: Bot) -> None:
-    """Li Si is away, and Li Wenguang, who stands in, is away as well, with Zhao Liu in their place."""
+    """Let Li Si be away, and also the deputy Li Wenguang, with Zhao Liu in their place."""
     await away(bot)
     onward = Delegation(id="D2", person="U5", deputy="U4", start=TODAY - DAY, end=TODAY + 2 * DAY)
     await bot.engine.add_delegation(onward, bot.today())

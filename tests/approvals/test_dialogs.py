@@ -1,4 +1,4 @@
-"""Which dialogs open, and what is said of what was filled in: each condition with the dialog that only it stops."""
+"""The dialogs that open, and the messages about their answers: each condition with the dialog that only it stops."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ EDIT = {"subject": "项目进度", "body": "李四你好，改过了。"}
 
 
 async def ask(redis: Redis) -> tuple[Bot, Click]:
-    """Li Si's card, and a press on *Transfer*."""
+    """Return Li Si's card, and a press on *Transfer*."""
     bot = await requested(redis)
     return bot, press(await bot.load_approval(), "transfer", "U2")
 
 
 async def propose(redis: Redis) -> tuple[Bot, Click]:
-    """Zhang San's mail, and a press on *Edit*."""
+    """Return Zhang San's mail, and a press on *Edit*."""
     bot = await opened(Bot(redis, [mail(), DONE]))
     return bot, press(await bot.load_approval(), "edit", "U1")
 
@@ -131,7 +131,7 @@ async def test_what_a_decision_adds_is_judged_as_it_would_be_carried_out(
 async def test_of_a_press_that_is_refused_nothing_is_said_beside_its_fields(
     redis: Redis, changes: dict[str, Any]
 ) -> None:
-    """The click itself is answered with words."""
+    """The click itself gets an answer in words."""
     bot, click = await ask(redis)
     wrong = click.with_form({"person": "nobody", "opinion": ""})
     assert await bot.ingress.dialogs.check_dialog(wrong), "control"
@@ -139,7 +139,7 @@ async def test_of_a_press_that_is_refused_nothing_is_said_beside_its_fields(
 
 
 async def test_a_button_that_asks_nothing_has_no_field_to_say_anything_beside(redis: Redis) -> None:
-    """What is wrong with it, the effect tells."""
+    """The effect reports errors of such a press."""
     bot, click = await ask(redis)
     approval = await bot.load_approval()
     silent = CardChoice(name="reject", fixed_args={"decision": "reject"})

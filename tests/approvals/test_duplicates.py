@@ -1,4 +1,4 @@
-"""Which call is the same as one that waits or has just ended: each condition with the call that needs it."""
+"""Calls that equal a waiting or just ended one: each condition with the call that needs it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def judge(
     tool: str = "t",
     proposal: Proposal | None = None,
 ) -> tuple[str, str]:
-    """The code of the refusal, and its words; empty if there is none. `other`, `approval`: what waits."""
+    """Return the code and the words of the refusal; empty if none. `other`, `approval`: the waiting run and card."""
     keys = Keys(partitions=1)
     runs, approvals = RunStore(redis, keys), ApprovalStore(redis, keys)
     writes = [
@@ -131,7 +131,7 @@ async def test_of_an_edited_card_neither_what_it_says_nor_what_it_said_is_propos
 async def test_it_is_said_where_the_persons_card_stands(
     redis: Redis, place: Any, copies: tuple[tuple[str, str], ...], where: str
 ) -> None:
-    """One that has no copy yet comes to the DM."""
+    """A card without a copy yet comes to the DM."""
     card = make_approval(copies=tuple((reader, MessageRef(channel=channel, ts="1")) for reader, channel in copies))
     assert where in (await judge(redis, other=make_other(), approval=card, run=make_run(place=place)))[1]
 

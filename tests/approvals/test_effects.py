@@ -1,4 +1,4 @@
-"""How a decided card is carried out: what is on record and on the card before it runs, and how it is said to end."""
+"""The execution of a decided card: its record and display before the effect, and the report of its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAYBE = ReceiptLine(text=TextRef(key="card.system"))
 
 
 async def press(bot: Bot, choice: str, id: str = "") -> Approval:
-    """By a button of a version that carried no seal: what stands behind it is looked at when it is carried out, too."""
+    """Press a button of a version without a seal: its content is then checked at the execution too."""
     card = bot.chat.cards()[0]
     unsealed = replace(card, buttons=tuple(replace(one, seal="") for one in card.buttons))
     await bot.press(unsealed, choice, id=id)
@@ -35,7 +35,7 @@ async def press(bot: Bot, choice: str, id: str = "") -> Approval:
 
 
 async def rewrite(bot: Bot, **changes: Any) -> None:
-    """The stored card is another than what was shown, as who can write to Redis can make it."""
+    """Change the stored card, as anybody with write access to Redis can."""
     approval = await bot.load_approval()
     writes = [bot.approvals.build_save_write(approval.model_copy(update=changes))]
     await apply_writes(bot.redis, bot.keys, bot.keys.get_partition(approval.id), writes)
@@ -46,7 +46,7 @@ async def rewrite(bot: Bot, **changes: Any) -> None:
 
 @dataclass
 class LookingMailer(MemoryMailer):
-    """Notes how the card stands while it sends; `waits` for its buttons to go."""
+    """A mailer that notes the card's state while it sends; `waits` until its buttons are gone."""
 
     bot: Bot | None = None
     waits: bool = False
@@ -74,18 +74,18 @@ async def test_a_mail_goes_out_when_it_is_on_record_as_begun(redis: Redis) -> No
 
 @dataclass
 class GreyMailer(MemoryMailer):
-    """Takes nothing from strangers, so many times."""
+    """A mailer that refuses strangers that many times."""
 
     refusals: int = 1
     bot: Bot | None = None
     minutes_pass: bool = False
     leads: list[str] = field(default_factory=list)
-    """What the card says when a try begins."""
+    """The card's lead at the start of each try."""
 
     async def send_mail(self, to: Person, *rest: str) -> None:
         assert self.bot is not None
         if self.minutes_pass:
-            await self.bot.work_beside()  # the card is rewritten
+            await self.bot.work_beside()  # updates the card
         card = self.bot.chat.list_posts()[-1].post.card
         self.leads.append(card.lead if card else "")
         if len(self.leads) <= self.refusals:
@@ -100,7 +100,7 @@ async def proposed_to_grey(redis: Redis, refusals: int) -> tuple[Bot, GreyMailer
     object.__setattr__(bot.outside, "mailer", mailer)
     runner = bot.handlers.press_handler.effect_runner
     object.__setattr__(runner, "try_again_s", (0.0, 0.0))
-    object.__setattr__(runner, "shown_after_s", 60)  # what a slow machine takes is not shown on the card meanwhile
+    object.__setattr__(runner, "shown_after_s", 60)  # keeps a slow machine's delay off the card
     return bot, mailer
 
 
@@ -166,7 +166,7 @@ async def test_a_request_is_started_when_that_is_on_record(redis: Redis) -> None
 
 
 class DyingMailer(MemoryMailer):
-    """The process ends when the mail is out."""
+    """A mailer whose process ends once the mail is sent."""
 
     async def send_mail(self, to: Person, *rest: str) -> None:
         await super().send_mail(to, *rest)
@@ -177,7 +177,7 @@ class DyingMailer(MemoryMailer):
 async def test_a_press_that_no_process_survives_ends_as_unknown_and_its_person_is_told(
     redis: Redis, is_away: bool
 ) -> None:
-    """Also when the process ends at every try to give it up, or the platform is away all the time."""
+    """The process may also end at every try to give the press up, or the platform may be away all the time."""
     bot = await proposed(redis)
     object.__setattr__(bot.outside, "mailer", DyingMailer())
     await bot.put_press(bot.chat.cards()[0], "send")
@@ -198,7 +198,7 @@ async def test_a_press_that_no_process_survives_ends_as_unknown_and_its_person_i
     assert [run.status for run in bot.ended_runs] == [RunStatus.DONE]
 
 
-# What is not run
+# Effects that do not run
 
 
 @corpus(
@@ -233,7 +233,7 @@ async def test_other_arguments_than_those_of_the_seal_are_not_run(redis: Redis) 
     assert not bot.chat.cards(), "and trying again cannot help"
 
 
-# How it ends
+# Ends of effects
 
 
 async def test_a_refusal_is_told_to_people_and_to_the_model_with_what_may_have_changed(redis: Redis) -> None:

@@ -1,4 +1,4 @@
-"""A press is judged by what people are when they press, not by what they were when the card came."""
+"""A press is judged by people's state at the press, not at the arrival of the card."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.workflow.engine.state import Status
 
 
 def lose_membership(bot: Bot, person: str) -> None:
-    """A moment ago: nobody has noticed yet."""
+    """Remove a person's membership just now: nobody has noticed yet."""
     (now,) = [one for one in bot.directory.known if one.id == person]
     bot.directory.fresh[person] = now.model_copy(update={"active": False})
 
@@ -79,7 +79,7 @@ async def test_time_that_runs_out_between_the_look_and_the_decision_decides_noth
         looks.append(people)
         bot.now_offset = timedelta(
             days=8 if len(looks) > 1 else 0
-        )  # the first look is the press's, the next the rules'
+        )  # the first look is the press's, the second the rules'
         await look(people)
 
     monkeypatch.setattr(bot.directory, "refresh_people", dawdle)
@@ -125,7 +125,7 @@ async def test_whom_the_rules_no_longer_name_can_still_cancel_what_they_have_pro
 
 
 async def test_what_is_wrong_besides_is_told_as_before(redis: Redis) -> None:
-    """The look judges authority alone: a refusal of another kind is the effect's to tell."""
+    """The look-up judges authority alone: the effect reports refusals of other kinds."""
     bot = await started(redis)
     await bot.press(bot.chat.cards("DU2")[0], "transfer", LI.id, form={"person": "U0NOBODY", "opinion": ""})
     assert not bot.chat.ephemerals and await refusals(bot) == []
@@ -133,8 +133,8 @@ async def test_what_is_wrong_besides_is_told_as_before(redis: Redis) -> None:
 
 @pytest.mark.parametrize("what", ["request", "mail"])
 async def test_nothing_runs_in_the_name_of_who_lost_their_membership_since(redis: Redis, what: str) -> None:
-    """The process dies between the decision and the effect; whoever goes on looks again at who pressed. What was begun
-    may have happened, as far as anybody can know; what was not has surely not."""
+    """The process dies between the decision and the effect; the next process checks again who pressed. A begun effect
+    may have happened, as far as anybody can know; one that was not begun has certainly not."""
     bot = await opened(Bot(redis, [LEAVE if what == "request" else mail(), DONE, DONE]))
     look = bot.directory.refresh_people
 

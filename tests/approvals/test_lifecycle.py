@@ -1,5 +1,5 @@
-"""How cards end without a press: taken back, expired, closed elsewhere, given up. Each guard with the story in which
-only it holds."""
+"""Cards that end without a press: cancelled, expired, closed elsewhere, given up. Each guard has a story in which only
+it holds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.harness.presses import everywhere, proposed, requested
 from tests.stories.script import DONE, mail
 from tools.spec import Gate
 
-# Taken back in chat
+# Cancelled in chat
 
 
 async def test_who_takes_back_what_a_press_has_just_decided_takes_nothing_back(
@@ -102,7 +102,7 @@ async def test_what_is_cancelled_while_its_lane_is_at_work_stays_cancelled(
 async def test_a_timer_of_the_version_before_does_nothing_to_an_edited_card(
     redis: Redis, timer: type[RemindDeciders] | type[ExpireCard]
 ) -> None:
-    """It may be on its way already when the card is edited."""
+    """The timer may already be on its way when the card is edited."""
     bot = await proposed(redis)
     await bot.press(bot.chat.cards()[0], "edit", form={"subject": "项目进度", "body": "李四你好，改过了。"})
     before, said = await bot.load_approval(), len(bot.chat.posts)
@@ -115,7 +115,7 @@ async def test_a_timer_of_the_version_before_does_nothing_to_an_edited_card(
 
 
 async def test_who_has_not_answered_is_told_once_when_the_time_is_over(redis: Redis) -> None:
-    """A card that is only rewritten announces nothing."""
+    """A mere update of the card announces nothing."""
 
     async def expire(bot: Bot) -> None:
         await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
@@ -127,7 +127,7 @@ async def test_who_has_not_answered_is_told_once_when_the_time_is_over(redis: Re
 
 
 async def test_whose_run_says_that_the_time_is_over_is_told_no_second_time(redis: Redis) -> None:
-    """Negative control of the one before."""
+    """Negative control of the previous test."""
     bot = await proposed(redis)
     await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
     assert len(bot.chat.answers()) == 1 and not any("您没有在" in one for one in bot.chat.texts())
@@ -137,7 +137,7 @@ async def test_whose_run_says_that_the_time_is_over_is_told_no_second_time(redis
 
 
 async def test_a_cancelled_card_that_could_not_be_shown_is_ended_and_nobody_waits(redis: Redis) -> None:
-    """The press is decided, and whatever comes behind it fails every time. Nothing was begun, so nothing is unknown."""
+    """The press is decided, and everything after it fails every time. No effect was begun, so none is unknown."""
     bot = await proposed(redis)
     assert await bot.list_paused_runs()
     bot.chat.fails[f"update {DM.channel}"] = [RuntimeError("a mistake of ours")] * bot.lanes.max_tries  # type: ignore[list-item]
@@ -164,7 +164,7 @@ async def test_a_cancelled_card_that_could_not_be_shown_is_ended_and_nobody_wait
 async def test_only_what_the_given_up_press_itself_has_decided_is_ended(
     redis: Redis, stored: dict[str, Any] | None, press: str, ended: EffectState | None
 ) -> None:
-    """What another press has begun goes on by its own item."""
+    """The effect of another press goes on by its own item."""
     bot = await proposed(redis)
     pressed = {"choice": "send", "decided_by": "U1"} | stored if stored else {}
     before = (await bot.load_approval()).model_copy(update=pressed)
@@ -184,7 +184,7 @@ async def test_only_what_the_given_up_press_itself_has_decided_is_ended(
         assert bool(after.waiters) is (ended is None), "whoever waits hears of the end"
 
 
-# In front of people
+# Posting
 
 
 async def test_while_the_platform_is_away_for_one_of_several_it_is_tried_again_and_each_has_one_card(
@@ -202,7 +202,7 @@ async def test_while_the_platform_is_away_for_one_of_several_it_is_tried_again_a
         assert len([one for one in bot.chat.cards(channel) if one.buttons[0].approval == "A00both"]) == 1
 
 
-# Who stands in
+# Deputies
 
 
 @corpus(
@@ -218,7 +218,7 @@ async def test_while_the_platform_is_away_for_one_of_several_it_is_tried_again_a
 async def test_who_stands_in_does_so_for_deciders_of_others_requests_and_for_nothing_else(
     redis: Redis, gate: Gate, person: str, represented: set[str]
 ) -> None:
-    """Nobody confirms for somebody else, and who decides needs nobody to stand in for."""
+    """Nobody confirms for somebody else, and a decider acts as nobody's deputy."""
 
     async def list_deputies(subject: str) -> list[str]:
         return ["U2", "U5"]
@@ -233,7 +233,7 @@ async def test_who_stands_in_does_so_for_deciders_of_others_requests_and_for_not
     assert await delivery.can_decide_card(card, person) is (bool(represented) or person in ("U2", "U3"))
 
 
-# What is written of an end
+# The writes of an end
 
 
 def put_event(person: str, text: str) -> EnqueueItem:

@@ -1,4 +1,4 @@
-"""A decision that the store has lost: its card is shown open again, and whom it concerns is told, once."""
+"""A decision that the store has lost: its card is shown open again, and the people it concerns are told once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def look_for_lost(bot: Bot, cause: str) -> None:
 
 
 async def decide_and_lose(bot: Bot, reader: str, choice: str) -> None:
-    """The press is carried out and shown; then the store is as it was before."""
+    """Carry out and show a press, then reset the store to its state before."""
     approval = await bot.load_approval()
     key, index = (
         bot.approvals.build_approval_key(approval.id),

@@ -1,4 +1,4 @@
-"""How a card comes to people: to whom, how often, what is remembered of it, and who hears when it has ended already."""
+"""The delivery of a card: its readers, how often, the history of it, and who learns that it has ended already."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HURRY = TextRef(key="card.urged", params={"by": "张三"})
 
 
 async def set_up(redis: Redis) -> tuple[Bot, Proposal]:
-    """A request of Zhang San's, on which Li Si and Wang Wu can each decide by a card that is to be brought."""
+    """Set up a request of Zhang San's, on which Li Si and Wang Wu can each decide by a card not yet delivered."""
     bot = await requested(redis)
     plan = (await bot.load_approval()).proposal.model_copy(update={"deciders": ("U2", "U3")})
     bot.chat.posts.clear()
@@ -47,7 +47,7 @@ async def claim(bot: Bot, request: OpenCard) -> Lease:
 
 
 async def ask(bot: Bot, plan: Proposal, **changes: Any) -> list[Write]:
-    """The card is asked for; what is written of it."""
+    """Request the card, and return the writes."""
     given: dict[str, Any] = {"tool": "decide_task", "gate": Gate.APPROVE, "caller": "", "place": None} | changes
     lease = await claim(bot, OpenCard(approval=CARD, proposal=plan, **given))
     writes = list(await bot.dispatcher.handle_item(lease))
@@ -56,18 +56,18 @@ async def ask(bot: Bot, plan: Proposal, **changes: Any) -> list[Write]:
 
 
 def count_posts(bot: Bot) -> dict[str, int]:
-    """By person: how often a card was put in front of them."""
+    """Person → number of times that a card was posted to them."""
     channels = [one.place.channel.removeprefix("D") for one in bot.chat.posts if one.post.card]
     return {person: channels.count(person) for person in dict.fromkeys(channels)}
 
 
 def list_remembered(writes: list[Write]) -> set[str]:
-    """Whose DM remembers it."""
+    """Return the people whose DM's history records it."""
     put = [one for one in writes if isinstance(one, EnqueueItem) and one.lane.startswith("notice:")]
     return {RecordDirectEvent.model_validate_json(one.body).person for one in put}
 
 
-# To whom
+# Readers
 
 
 async def test_a_fresh_card_goes_to_everybody_who_decides_also_when_one_of_them_has_drafted_something(
@@ -146,7 +146,7 @@ async def test_the_word_comes_with_the_card_if_there_is_one(redis: Redis) -> Non
     assert all("张三" in one.post.text and one.place.direct and one.place.thread for one in words)
 
 
-# Before it is shown
+# Before the display
 
 
 async def test_whoever_presses_at_once_finds_it_on_record(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ async def test_over_a_weekend_nobody_is_reminded_and_no_card_expires(redis: Redi
     assert approval.expires_ms == to_ms(expiry), "as the card says"
 
 
-# Who waits
+# Waiting runs
 
 
 async def test_who_waits_hears_of_it_from_their_run_and_is_told_once(redis: Redis) -> None:

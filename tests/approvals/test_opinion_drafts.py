@@ -1,4 +1,4 @@
-"""A drafted opinion is shown to, filled in for, and recorded by the one who has drafted it, for what it was meant."""
+"""A drafted opinion is shown to, filled in for, and recorded by its author, for its purpose."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_approve_brings_the_draft_that_its_presser_was_shown() -> None:
 
 
 def test_no_other_button_brings_the_draft_by_itself() -> None:
-    """Where there is a dialog, what stands in it counts: also that the draft was taken out."""
+    """If a dialog exists, its content counts, including a removed draft."""
     for choice in (APPROVE_WITH, REJECT, RETURN, TRANSFER):
         assert read_form_answers(draft(), choice, press(choice.name, {"opinion": ""})) == {"opinion": ""}
         assert read_form_answers(draft(), choice, press(choice.name)) == {}

@@ -1,4 +1,4 @@
-"""What the engine tells, and what people read of it: each thing once, in words, by themselves."""
+"""The engine's events and people's messages about them: each event once, in words, without a request."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ DAY = timedelta(days=1)
 
 
 async def done(bot: Bot, command: Act, key: str = "act") -> None:
-    """A command that comes from elsewhere than the card, and its news."""
+    """Execute a command from elsewhere than the card, and its events."""
     await bot.engine.execute_command(command, key, bot.today())
     await bot.work()
 
 
 async def announced(bot: Bot, kind: str, /, **data: str) -> None:
-    """News of the engine, as if it had come from there."""
+    """Announce an event as if the engine had sent it."""
     await bot.store.append_outbox([OutboxEvent(id=f"E:{kind}", kind=kind, data={"request": "L-0001", **data})])
     await bot.work()
 
 
 def title(bot: Bot, person: str = "U2") -> str:
-    """What the first card of somebody leads with."""
+    """Return the title of a person's first card."""
     return next(one.post.card.title for one in bot.chat.posts if one.post.card and one.place.channel == f"D{person}")
 
 

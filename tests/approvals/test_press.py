@@ -1,4 +1,5 @@
-"""One click through, ended between any two things that it does; and cards whose matter, people or platform are gone."""
+"""One press from start to end, with the process ended between any two actions; and cards whose subject, people or
+platform are gone."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ GONE = ChatError("channel_not_found")
 
 
 async def expired(bot: Bot) -> str:
-    """Nobody has answered the card of the first task; its id."""
+    """Let the card of the first task expire without an answer; return its id."""
     card = derive_task_card_id(bot.keys, "L-0001-1")
     bot.now_offset = timedelta(hours=73)
     await bot.handle_work(card, "expire", ExpireCard(version=1))
@@ -67,7 +68,7 @@ async def test_killed_anywhere_in_sending_a_mail_it_is_sent_once_or_said_to_be_u
 
 
 async def test_killed_anywhere_in_mailing_several_each_gets_one_and_the_card_names_who_has_not(redis: Redis) -> None:
-    """Done again by hand, nobody gets a second mail but the one of whom the card said that nobody can know."""
+    """Repeated by hand, nobody gets a second mail except the person whose mail the card called uncertain."""
     doubted = set[str]()
 
     async def act(bot: Bot) -> None:
@@ -97,7 +98,7 @@ async def test_killed_anywhere_in_mailing_several_each_gets_one_and_the_card_nam
 
 @dataclass
 class Twice(Edges):
-    """The process that goes on ends as well, so many edges after the first."""
+    """Edges that also end the continuing process, that many edges after the first."""
 
     behind: int = 0
 
@@ -172,7 +173,7 @@ async def test_killed_anywhere_in_asking_again_there_is_one_card_with_buttons(re
 
 
 async def test_do_it_again_pressed_twice_in_a_hurry_does_it_again_once(redis: Redis) -> None:
-    """The mail server breaks off each time: it may have taken the mail each time."""
+    """The mail server breaks off each time: it may have accepted the mail each time."""
     bot = Bot(redis, [mail(), DONE])
     bot.mailer.failing = EffectUnknownError("away")
     await opened(bot)
@@ -189,7 +190,7 @@ async def test_do_it_again_pressed_twice_in_a_hurry_does_it_again_once(redis: Re
 
 
 async def test_asking_for_what_has_just_been_decided_is_answered_and_shows_no_card(redis: Redis) -> None:
-    """The task is decided between the moment it is asked for and the moment its card would come."""
+    """The task is decided between the request for its card and the card's arrival."""
     bot = await started(redis)
 
     async def decided_meanwhile(messages: Messages) -> ModelReply:
@@ -254,7 +255,7 @@ async def test_a_press_that_was_carried_out_is_not_carried_out_again_though_nobo
     assert "item.dead" not in await bot.list_journal_kinds(), "and that is no failure"
 
 
-# What fails every time
+# Permanent failures
 
 
 async def test_a_decision_that_can_never_be_carried_out_is_said_to_be_unknown_and_nobody_waits(redis: Redis) -> None:
@@ -369,12 +370,12 @@ async def test_asked_for_by_its_author_the_card_of_a_task_is_not_brought_again_a
 
 @pytest.mark.parametrize("error", [EffectUnknownError("no answer"), ToolError("busy", "later")])
 async def test_done_again_it_is_the_same_effect_with_the_same_key(redis: Redis, error: Exception) -> None:
-    """Whoever keeps the key can tell that it was done already."""
+    """A keeper of the key can tell that the effect was done already."""
     bot = await opened(Bot(redis, [LEAVE, DONE]))
     engine, keys = bot.tool_services.engine, list[str]()
 
     class Late:
-        """Carries out what it does not answer."""
+        """An engine that carries out a call but does not answer it."""
 
         async def start_request(
             self, process: str, form: dict[str, str], author: str, key: str, *rest: Any, **more: Any

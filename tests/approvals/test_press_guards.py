@@ -1,4 +1,4 @@
-"""What stands between a press and its effect, each guard with the story in which only it holds."""
+"""The guards between a press and its effect, each with a story in which only it holds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 def act_around_checkpoint(
     bot: Bot, monkeypatch: pytest.MonkeyPatch, seq: str, act: Any, *, afterwards: bool = False
 ) -> None:
-    """Another process does something just before (or just after) this checkpoint is written, once."""
+    """Let another process act once, just before (or just after) this checkpoint is written."""
     run, done = bot.lanes.run_lane_script, list[str]()
 
     async def run_and_act(script: str, lane: str, *args: str | int) -> Any:
@@ -55,7 +55,7 @@ async def list_refusals(bot: Bot) -> list[str]:
 async def test_what_is_taken_back_in_chat_between_the_look_and_the_decision_is_not_begun(
     redis: Redis, monkeypatch: pytest.MonkeyPatch, script: Any, choice: str
 ) -> None:
-    """A mail is begun after the decision; what may be repeated is begun by the very write that decides it, which is
+    """A mail is begun after the decision. A repeatable effect is begun by the same write that decides it, which is
     refused."""
     bot = await proposed(redis, script)
     taken_back = list[bool]()
@@ -77,7 +77,7 @@ async def test_what_is_taken_back_in_chat_between_the_look_and_the_decision_is_n
 async def test_who_has_lost_the_lane_since_it_was_begun_mails_nothing(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Held up between the two, it is not to do what another process is looking after by now."""
+    """A process delayed between the two must not do work that another process has taken over."""
     bot = await proposed(redis)
 
     async def take_lane(lane: str) -> None:
@@ -97,11 +97,11 @@ async def test_who_has_lost_the_lane_since_it_was_begun_mails_nothing(
     assert approval.effect is EffectState.UNKNOWN and not bot.mailer.mails, "begun by another, it may have happened"
 
 
-# What is done again
+# Repetitions
 
 
 class DoubtfulMailer(MemoryMailer):
-    """Says of the first mail that nobody can know."""
+    """A mailer that reports the first mail as uncertain."""
 
     message_ids: list[str]
 
@@ -113,14 +113,14 @@ class DoubtfulMailer(MemoryMailer):
 
 
 async def redo(bot: Bot) -> None:
-    """Zhang San has it done again."""
+    """Let Zhang San repeat the effect."""
     [card] = bot.chat.cards()
     again = next(one.choice for one in card.buttons if one.choice in ("redo", "retry"))
     await bot.press(card, again)
 
 
 async def test_a_mail_that_is_sent_again_is_another_mail(redis: Redis) -> None:
-    """By the same Message-ID readers' programs would take it for the first one, and not show it."""
+    """Mail programs would take a mail with the same Message-ID for the first one, and not show it."""
     bot = await proposed(redis)
     mailer = DoubtfulMailer()
     object.__setattr__(bot.outside, "mailer", mailer)
@@ -143,7 +143,7 @@ async def test_an_edit_that_will_not_do_is_told_and_changes_nothing(redis: Redis
 
 
 async def answer_task(redis: Redis, choice: str, form: dict[str, str] | None) -> tuple[Bot, Approval]:
-    """Li Si presses a button of the card of a request's first task."""
+    """Let Li Si press a button of the card of a request's first task."""
     bot = await requested(redis)
     card = (await bot.load_approval()).id
     await bot.press(bot.chat.cards("DU2")[0], choice, LI.id, form=form)
@@ -173,7 +173,7 @@ async def test_a_button_without_a_dialog_takes_no_answers(redis: Redis) -> None:
 
 @pytest.mark.parametrize("choice", ["again", "show"])
 async def test_a_press_that_decides_nothing_takes_no_answers_either(redis: Redis, choice: str) -> None:
-    """No button of the card has that name, so no dialog of it can have been shown."""
+    """No button of the card has that name, so none of its dialogs can have been shown."""
     bot = await requested(redis)
     if choice == "again":
         expire = ExpireCard(version=1)
@@ -196,7 +196,7 @@ async def test_what_nobody_can_see_in_an_answer_is_removed_and_counted(redis: Re
     assert "2 个看不见的字符" in describe_consequence(approval, "zh")
 
 
-# What runs nothing
+# Presses without an effect
 
 
 async def test_a_press_on_a_copy_that_is_known_adds_none(redis: Redis) -> None:
@@ -206,7 +206,7 @@ async def test_a_press_on_a_copy_that_is_known_adds_none(redis: Redis) -> None:
     assert (await bot.load_approval()).copies == before
 
 
-# A card or a tool that is not there any more
+# A missing card or tool
 
 
 @pytest.mark.parametrize(

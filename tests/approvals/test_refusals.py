@@ -1,4 +1,4 @@
-"""A press that does nothing is told and noted, and puts the copy right on which it was made when that is wrong."""
+"""A press without an effect is reported and recorded, and the pressed copy is corrected if it is wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DOWN = ChatUnavailableError("unreachable", "chat.update")
 
 
 async def propose(redis: Redis) -> tuple[Bot, Approval, MessageRef]:
-    """A card whose only copy says something else than it should."""
+    """Return a card whose only copy has wrong content."""
     bot = await opened(Bot(redis, [mail(), DONE]))
     approval = await bot.load_approval()
     [(_, copy)] = approval.copies
@@ -55,7 +55,7 @@ async def press(bot: Bot, approval: Approval, at: MessageRef, **changes: Any) ->
 async def test_a_recent_card_without_a_record_is_another_installations(
     redis: Redis, age_s: int, is_foreign: bool
 ) -> None:
-    """Two of them on one Slack app get each other's presses. An old card has outlived its record."""
+    """Two installations on one Slack app get each other's presses. An old card has outlived its record."""
     bot, approval, _ = await propose(redis)
     at = MessageRef(channel=DM.channel, ts=f"{bot.clock.now_ms() / 1000 - age_s:.6f}")
     await press(bot, approval.model_copy(update={"id": "A00elsewhere"}), at)
@@ -142,7 +142,8 @@ LONGER = calls(("start_process", {"process": "leave", "form": {**SICK, "reason":
 
 
 async def start_other_request(redis: Redis) -> Bot:
-    """A store that was emptied: another request has the number, and its card the id, of the one before."""
+    """Empty the store and start another request with the same number, so that its card has the id of the earlier
+    one."""
     await redis.flushall()
     bot = await opened(Bot(redis, [LONGER, DONE]))
     await bot.press(bot.chat.cards()[0], "confirm")
@@ -162,7 +163,7 @@ async def test_an_old_card_does_not_decide_the_request_that_has_its_number_now(r
 
 
 async def test_without_its_seal_it_would_have(redis: Redis) -> None:
-    """Negative control: as buttons were before they named what they show."""
+    """Negative control: buttons before they carried a seal."""
     old_card = (await started(redis)).chat.cards("DU2")[0]
     unsealed = replace(old_card, buttons=tuple(replace(one, seal="") for one in old_card.buttons))
     bot = await start_other_request(redis)
@@ -178,7 +179,7 @@ async def test_its_dialog_does_not_open_either(redis: Redis) -> None:
 
 
 async def test_nor_does_a_card_that_was_given_up(redis: Redis) -> None:
-    """A press on it says so, and asks nothing again."""
+    """A press on the card says so, and does not request anything again."""
     bot = await opened(Bot(redis, [LEAVE, DONE]))
     old_card = bot.chat.cards()[0]
     await redis.flushall()
@@ -220,7 +221,7 @@ async def test_the_card_of_a_task_is_made_anew_and_decides(redis: Redis, field: 
 
 
 async def test_another_cannot_make_it_anew(redis: Redis) -> None:
-    """Negative control: it is not their task."""
+    """Negative control: the task is not theirs."""
     bot = await started(redis)
     old_card, shown = bot.chat.cards("DU2")[0], len(bot.chat.cards("DU2"))
     await damage_record(bot, derive_task_card_id(bot.keys, "L-0001-1"), "proposal", "{")

@@ -1,4 +1,4 @@
-"""What a card says and offers to each of its readers, in each state that it can be in."""
+"""The content and buttons of a card for each of its readers, in each of its states."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def list_labels(approval: Approval, reader: Person) -> list[str]:
     return [label for label, _ in card.facts]
 
 
-# Who can press what
+# Buttons
 
 OWN = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZHANG.id,)}), "tool": "send_email"}
 FINAL = {**FAILED, "failure": TextRef(key="error.task_closed")}
@@ -158,7 +158,7 @@ def test_who_watches_and_who_stands_in(gate: Gate, reader: Person, watches: bool
     assert (is_watcher(card, reader), is_deputy(card, reader)) == (watches, stands_in)
 
 
-# What it says
+# Content
 
 SUBJECT = ["申请编号", "事由", "申请人"]
 DRAFT = "您的意见（草稿，点「驳回」时已填好）"
@@ -223,7 +223,7 @@ def test_a_copy_that_was_sent_again_says_so_and_nothing_of_how_it_stands() -> No
     assert (post.card.buttons, post.card.footer, post.card.body) == ((), "", "the text")
 
 
-# What is remembered, and told to a model
+# History and texts for a model
 
 
 def test_a_dm_remembers_what_an_open_card_is_about_and_what_was_said_first() -> None:
@@ -298,7 +298,7 @@ async def test_candidates_are_told_apart_by_what_they_cannot_choose_themselves()
     assert await render_candidates(staff, [], "zh") is None
 
 
-# The first line, and whom it tells
+# The first line and its readers
 
 
 def test_the_first_line_of_an_open_card_has_its_scope_in_the_readers_language() -> None:
@@ -331,7 +331,7 @@ def test_nobody_is_told_who_they_are_themselves_but_of_others_with_them() -> Non
 
 
 def test_a_decision_is_said_once() -> None:
-    """The outcome says it; what it brought about is said where it says more."""
+    """The outcome says the decision; its result is shown only if it says more."""
     receipt_line = ReceiptLine(text=TextRef(key="effect.approved", params={"request": "L-0001", "by": "李四"}))
     outcome = ToolOutcome(data={}, summary=TextRef(key="card.system"), receipt_line=receipt_line)
     card = render_card(make_card(**DONE | {"outcome": outcome}), LI, NAMES).card

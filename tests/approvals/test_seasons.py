@@ -1,4 +1,4 @@
-"""The days on which clocks are put on or back, and the turn of the year."""
+"""The days of clock changes, and the turn of the year."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 
 def list_minutes(first: date, days: int) -> Iterator[datetime]:
-    """Every ten minutes of these days in Berlin, as UTC has them."""
+    """Yield every ten minutes of these days in Berlin, in UTC."""
     start, end = (datetime.combine(first + timedelta(days=n), time(), BERLIN).astimezone(UTC) for n in (0, days))
     while start < end:
         yield start
@@ -31,7 +31,7 @@ def list_minutes(first: date, days: int) -> Iterator[datetime]:
 
 
 async def plan_all_day(bot: Bot, at: time, first: date, days: int) -> list[str]:
-    """The mornings that one process begins when it looks every ten minutes."""
+    """List the mornings that one process begins when it looks every ten minutes."""
     bot.directory.known = [one.model_copy(update={"timezone": "Europe/Berlin"}) for one in bot.directory.known]
     mornings: MorningLists = replace(bot.handlers.morning_lists, at=at)
     for minute in list_minutes(first, days):
@@ -43,7 +43,7 @@ async def plan_all_day(bot: Bot, at: time, first: date, days: int) -> list[str]:
 @corpus(
     ("first", "mornings"),
     [
-        (date(2026, 3, 27), ["2026-03-27", "2026-03-30", "2026-03-31"]),  # put on in the night to Sunday
+        (date(2026, 3, 27), ["2026-03-27", "2026-03-30", "2026-03-31"]),  # clocks go forward in the night to Sunday
         (date(2026, 10, 23), ["2026-10-23", "2026-10-26", "2026-10-27"]),  # and back
         (date(2026, 12, 30), ["2026-12-30", "2026-12-31"]),  # a public holiday follows, by the company's calendar
     ],
@@ -70,7 +70,7 @@ async def test_a_company_day_ends_at_its_midnight(redis: Redis, at: str, day: st
 
 
 async def test_a_task_waits_as_long_over_the_change_as_otherwise(redis: Redis) -> None:
-    """Reminders count hours, not the hands of a clock."""
+    """Reminders count hours, not the time on a clock."""
     gaps = list[timedelta]()
     for begun in (NOW, datetime(2026, 3, 28, 12, tzinfo=UTC), datetime(2026, 12, 31, 12, tzinfo=UTC)):
         await redis.flushall()

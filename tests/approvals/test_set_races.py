@@ -66,7 +66,7 @@ class Signing:
 
 
 async def open_cards(bot: Bot, count: int) -> list[Approval]:
-    bot.now_offset = datetime.now(UTC) - TODAY  # timers go by the clock of Redis
+    bot.now_offset = datetime.now(UTC) - TODAY  # timers use the clock of Redis
     cards = []
     for number in range(count):
         task = f"T-{number:04d}"
@@ -105,7 +105,7 @@ async def open_set(bot: Bot, name: str, cards: list[Approval]) -> ApprovalSet:
 
 @asynccontextmanager
 async def workers(bot: Bot, count: int) -> AsyncIterator[None]:
-    """Several processes' worth of workers over one Redis."""
+    """Run workers like those of several processes over one Redis."""
     running = []
     for _ in range(count):
         lanes = Lanes(bot.redis, bot.keys, lease_ms=30_000)
@@ -121,7 +121,7 @@ async def workers(bot: Bot, count: int) -> AsyncIterator[None]:
 
 
 async def press_everything(bot: Bot, cards: list[Approval]) -> None:
-    """Every card, by sets and by itself, all at once; until nothing is left to do."""
+    """Press every card by sets and by itself, all at once, until nothing is left to do."""
     groups = [cards[start : start + GROUP] for start in range(0, len(cards), GROUP)]
     sets = [await open_set(bot, f"{n}:{m}", group) for n, group in enumerate(groups) for m in range(SETS)]
     clicks = [build_click(one.id, one.version, APPROVE_SET, "set") for one in sets]
@@ -160,7 +160,7 @@ async def test_three_hundred_tasks_pressed_twenty_four_times_are_decided_once(re
 async def test_without_the_decision_being_asked_for_they_would_be_decided_again(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: every press believes that its card is as it was, and the deciding write takes what comes."""
+    """Negative control: every press believes that its card is unchanged, and the deciding write accepts everything."""
 
     def overwrite(store: ApprovalStore, click: Click, *, ends: ApprovalState, now_ms: int) -> Write:
         return HSet(store.build_approval_key(click.approval), {"state": ends.value, "press_id": click.id})

@@ -1,5 +1,5 @@
-"""An approval through any order of events keeps its promises; and a machine with a safety taken out is noticed by the
-property that the safety is for."""
+"""An approval keeps its properties under any order of events; a machine without one safety breaks the property of that
+safety."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_negative_control_a_machine_without_a_safety_is_noticed(name: str, monke
 
 
 def test_an_approval_is_changed_by_fields_of_its_own() -> None:
-    """What mypy checks the changes against are the fields of the record, with their types."""
+    """The changes that mypy checks are fields of the record, with their types."""
     changes = get_type_hints(state._Changes)
     assert changes.items() <= get_type_hints(Approval).items()
     fixed = {"v", "id", "tool", "gate", "caller", "place", "run", "sets"}

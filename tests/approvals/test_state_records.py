@@ -1,4 +1,4 @@
-"""What each event leaves in the record of a card, field by field, and what it has written. Nothing else changes."""
+"""The result of each event in a card's record, field by field, and its writes. Nothing else changes."""
 
 from __future__ import annotations
 

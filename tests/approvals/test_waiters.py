@@ -1,4 +1,4 @@
-"""What a run that waits for a card hears of its end, for each way in which one can end."""
+"""The message to a run that waits for a card, for each possible end of the card."""
 
 from __future__ import annotations
 

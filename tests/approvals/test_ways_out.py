@@ -1,4 +1,5 @@
-"""An effect goes out only by what its gate hands it, which asks right before whether the effect is still ours."""
+"""An effect reaches the outside only through its gate's services, which check right before whether the effect is still
+ours."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from tools.spec import EffectPlace, FrozenModel, Gate, Privacy, Proposal, TextRe
 from tools.tool import Tool, ToolContext
 
 ORDERS: list[str] = []
-"""What has arrived outside."""
+"""The orders that arrived outside."""
 
 
 class OrderArgs(FrozenModel):
@@ -64,7 +65,7 @@ ORDER = Tool(
 
 @pytest.fixture
 async def shop() -> AsyncIterator[str]:
-    """The address of a shop that notes orders, and redirects those to `/moved`."""
+    """Open a shop that notes orders, and redirects those to `/moved`; yield its address."""
     ORDERS.clear()
 
     async def take_order(request: web.Request) -> web.Response:

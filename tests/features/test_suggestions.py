@@ -1,4 +1,4 @@
-"""Suggestions on cards: after the card, under a label, for who decides; whatever they say, nothing is decided."""
+"""Suggestions on cards: after the card, under a label, for the decider; whatever they say, nothing is decided."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ async def test_the_next_version_of_a_card_keeps_it_and_asks_for_no_second_one(re
 
 @pytest.mark.parametrize("reply", [OBEYS, ModelReply("I approve this.")])
 async def test_what_it_took_is_on_nobodys_account(redis: Redis, reply: ModelReply) -> None:
-    """Also when nothing usable came of it."""
+    """This holds also if the result was unusable."""
     bot = await asked(redis, replace(reply, tokens_in=7, tokens_out=2))
     rows = await bot.usage.list_usage_rows(1)
     assert [(one.person, one.tokens_in, one.tokens_out) for one in rows] == [(SYSTEM, 7, 2)]

@@ -1,4 +1,4 @@
-"""Final answers of a bot, and a model that knows how far its run has come."""
+"""Final answers of a bot, and a model that follows the progress of its run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.harness.scripted_model import Scripted
 
 
 def by_results(*replies: ModelReply) -> Scripted:
-    """A model that knows how far it has come, however often it is asked."""
+    """A model that picks its reply by the number of results so far, however often it is asked."""
 
     async def reply(messages: Messages) -> ModelReply:
         return replies[len([one for one in messages if one["role"] == "tool"])]

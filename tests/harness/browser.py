@@ -22,7 +22,7 @@ ABSENT = (
     if CHROMIUM and DRIVER
     else ("no browser: install the packages `chromium` and `chromium-driver` to run the browser tests")
 )
-"""Why browser tests are skipped here, or None. Use: `@pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT))`."""
+"""Reason why browser tests are skipped here, or None. Use: `@pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT))`."""
 
 KEYS = {
     "Enter": "\ue007",
@@ -61,7 +61,8 @@ const watching = new MutationObserver(() => { watching.disconnect(); done(true);
 watching.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
 setTimeout(() => { watching.disconnect(); done(false); }, arguments[0]);"""
 AT_MOST_MS = 250
-"""What is waited for need not be a change of the page: its layout, its console, what lies behind it."""
+"""Time between two checks at the latest (ms): the awaited state need not change the page, only its layout, its console
+or the server."""
 DRIVER_STARTS = 3
 
 
@@ -114,7 +115,7 @@ class Browser:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the browser and its driver; safe to call twice."""
+        """End the browser and its driver; safe to call twice."""
         if self._http is not None:
             if "/session/" in self._base:
                 await self._quit()
@@ -128,7 +129,7 @@ class Browser:
         await self._send("POST", "/url", {"url": url})
 
     async def resize(self, width: int, height: int) -> None:
-        """Sets the size of the page itself, in CSS pixels (a window is never as narrow as a phone)."""
+        """Set the size of the page itself, in CSS pixels (a window is never as narrow as a phone)."""
         await self.devtools(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -138,15 +139,15 @@ class Browser:
         )
 
     async def devtools(self, command: str, **params: Any) -> Any:
-        """A command of the DevTools protocol, e.g. `devtools("Emulation.setCPUThrottlingRate", rate=4)`."""
+        """Send a command of the DevTools protocol, e.g. `devtools("Emulation.setCPUThrottlingRate", rate=4)`."""
         return await self._send("POST", "/goog/cdp/execute", {"cmd": command, "params": params})
 
     async def execute(self, js: str, *args: Any) -> Any:
-        """Runs the body of a function in the page; `arguments[0]` … are `args`. Returns what it returns."""
+        """Run the body of a function in the page; `arguments[0]` … are `args`. Returns the function's result."""
         return await self._send("POST", "/execute/sync", {"script": js, "args": list(args)})
 
     async def find(self, css: str, text: str = "") -> str:
-        """Id of the first visible element that matches and contains `text`; waits for it."""
+        """Wait for the first visible element that matches and contains `text`, and return its id."""
         found: list[str] = []
 
         async def there() -> bool:
@@ -159,16 +160,16 @@ class Browser:
         return found[0]
 
     async def count(self, css: str) -> int:
-        """How many elements match now; does not wait."""
+        """Count the elements that match now, without waiting."""
         return int(await self.execute("return document.querySelectorAll(arguments[0]).length", css))
 
     async def text(self, css: str, text: str = "") -> str:
-        """The visible text of the first element that matches and contains `text`."""
+        """Return the visible text of the first element that matches and contains `text`."""
         return str(await self._on(css, text, "GET", "/text"))
 
     async def click(self, css: str, text: str = "") -> None:
-        """Clicks the element in its middle, as a person would: waits while something covers it. It is looked for and
-        clicked in one step, so that nothing can move in between."""
+        """Click the middle of the element, as a person would, after waiting until nothing covers it. The element is
+        looked up and clicked in one step, so that nothing can move in between."""
 
         async def done() -> bool:
             return bool(await self.execute(PRESS, css, text))
@@ -176,21 +177,21 @@ class Browser:
         await self.wait_for(done, what=f"a click on {css} {text!r}")
 
     async def type(self, css: str, text: str, *, clear: bool = False) -> None:
-        """Types into a field. With `clear`, what stood there goes first."""
+        """Type into a field. With `clear`, its old text is removed first."""
         if clear:
             await self._on(css, "", "POST", "/clear")
         await self._on(css, "", "POST", "/value", {"text": text})
 
     async def press(self, *keys: str) -> None:
-        """Presses keys together on whatever has the focus: `press("Alt", "2")`, `press("Enter")`."""
+        """Press keys together on the focused element: `press("Alt", "2")`, `press("Enter")`."""
         codes = [KEYS.get(key, key) for key in keys]
         down = [{"type": "keyDown", "value": code} for code in codes]
         up = [{"type": "keyUp", "value": code} for code in reversed(codes)]
         await self._send("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": down + up}]})
 
     async def wait_for(self, wanted: str | Callable[[], Awaitable[bool]], *, what: str = "") -> None:
-        """Waits until a selector is visible or a predicate is true; TimeoutError says for what it waited, and what is
-        there instead."""
+        """Wait until a selector is visible or a predicate is true. Raises TimeoutError, which names the awaited state
+        and the actual one."""
         if isinstance(wanted, str):
             await self.find(wanted)
             return
@@ -203,12 +204,12 @@ class Browser:
             raise TimeoutError(f"waited {self.wait_s} s for {what or wanted}; there is {there}") from None
 
     async def _wait_for_change(self) -> None:
-        """Returns with the next change of the page, or a little later; also where another page takes its place."""
+        """Return at the next change of the page or a little later, also if another page replaces it."""
         with suppress(BrowserFailed):
             await self._send("POST", "/execute/async", {"script": CHANGE, "args": [AT_MOST_MS]})
 
     async def gone(self, css: str, text: str = "") -> None:
-        """Waits until nothing visible matches."""
+        """Wait until nothing visible matches."""
 
         async def absent() -> bool:
             return not await self.execute(FIND, css, text)
@@ -216,18 +217,18 @@ class Browser:
         await self.wait_for(absent, what=f"the end of {css} {text!r}")
 
     async def screenshot(self, path: str | Path) -> Path:
-        """Saves what the window shows as a PNG file."""
+        """Save the content of the window as a PNG file."""
         image = base64.b64decode(await self._send("GET", "/screenshot"))
         await asyncio.to_thread(Path(path).write_bytes, image)
         return Path(path)
 
     async def console(self) -> list[str]:
-        """What the page complained about since the last call: script errors, refused resources."""
+        """List the page's complaints since the last call: script errors, refused resources."""
         lines = await self._send("POST", "/se/log", {"type": "browser"})
         return [line["message"] for line in lines if line["level"] in {"SEVERE", "WARNING"}]
 
     async def _on(self, css: str, text: str, verb: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """An element command; looked up again when the page replaced the element in between."""
+        """Send an element command; the element is looked up again if the page replaced it in between."""
         result: list[Any] = []
 
         async def done() -> bool:
@@ -259,15 +260,15 @@ class Browser:
             return
 
     async def _start_driver(self) -> str:
-        """The port on which it listens. It takes any free one of IPv4 and then the same one of IPv6, and ends when
-        somebody else has that; it is then started once more."""
+        """Start the driver and return its port. The driver takes any free port of IPv4 and then the same one of IPv6.
+        If another program has that, the driver ends and is started again."""
         said = b""
         for _ in range(DRIVER_STARTS):
             self._driver = await asyncio.create_subprocess_exec(
                 *build_tied_command(str(DRIVER), "--port=0"),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,  # so that the browser ends with it in any case
+                start_new_session=True,  # so that the browser always ends with the driver
                 pass_fds=[open_tie()],
             )
             assert self._driver.stdout is not None

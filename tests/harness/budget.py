@@ -1,4 +1,4 @@
-"""Replies that have cost something."""
+"""Replies with a cost."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Redis servers of a test's own on loopback: one, or three that form a Redis Cluster. They can be killed and come back,
+"""A test's own Redis servers on loopback: one, or three that form a Redis Cluster. These can be killed and restarted,
 and end with the test process.
 
-Every write is on disk before it is confirmed (AOF `always`), as production asks for.
-"""
+Every write is on disk before it is confirmed (AOF `always`), as production requires."""
 
 from __future__ import annotations
 
@@ -28,12 +27,13 @@ SLOTS = 16_384
 _GONE_S = 5.0
 _PAUSE_S = 0.02
 _NODE_TIMEOUT_MS = 2_000
-"""After so long without a word a node counts as failed."""
+"""Silence after which a node counts as failed (ms)."""
 
 
 @cache
 def server_program() -> str:
-    """A server program of this machine, version 7 or later, or empty: whoever asks for one skips then, and says so."""
+    """Find a server program of this machine, version 7 or later; empty if there is none. Tests that need one then skip
+    and say so."""
     found = (one for one in (shutil.which("redis-server"), find_server_program()) if one)
     return next((one for one in found if read_server_version(one).major >= OLDEST), "")
 
@@ -45,7 +45,7 @@ class Node:
     folder: Path
     port: int
     bus: int = 0
-    """Port on which the nodes of a cluster talk to each other; 0: not of a cluster."""
+    """Port on which the nodes of a cluster talk to each other; 0 outside of a cluster."""
     child: asyncio.subprocess.Process | None = None
     more: dict[str, str] = field(default_factory=dict)
     """Further settings of the server."""
@@ -60,7 +60,7 @@ class Node:
         return self.child is not None and self.child.returncode is None
 
     async def start(self) -> None:
-        """Returns when it answers, its data loaded."""
+        """Start the server, and return when it answers with its data loaded."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.child = await asyncio.create_subprocess_exec(
             *build_tied_command(server_program(), *self.arguments()),
@@ -89,7 +89,7 @@ class Node:
         return [part for name, value in flags.items() for part in (f"--{name}", value)]
 
     async def kill(self, number: int = signal.SIGKILL) -> None:
-        """SIGKILL: no last words, nothing flushed."""
+        """End the process. SIGKILL leaves no time for a message or a flush."""
         if self.child is not None and self.child.returncode is None:
             self.child.send_signal(number)
             with suppress(TimeoutError):
@@ -100,7 +100,7 @@ class Node:
         await self.kill()
 
     async def ask(self, *words: str | int) -> str:
-        """A command's answer as the wire has it; empty when nobody answers."""
+        """Return a command's answer in wire format; empty if nobody answers."""
         try:
             reader, writer = await asyncio.wait_for(asyncio.open_connection(HOST, self.port), 1)
         except (OSError, TimeoutError):
@@ -117,7 +117,7 @@ class Node:
             writer.close()
 
     async def until(self, command: str, wanted: str) -> None:
-        """Asks until the answer has this in it."""
+        """Repeat a command until its answer contains `wanted`."""
         async with asyncio.timeout(READY_S):
             while wanted not in await self.ask(*command.split()):
                 assert self.child is not None
@@ -125,7 +125,7 @@ class Node:
                 await asyncio.sleep(_PAUSE_S)
 
     async def in_cluster(self, nodes: int) -> None:
-        """Returns when this node knows so many and finds all slots served."""
+        """Return when this node knows that many nodes and finds all slots served."""
         await self.until("CLUSTER INFO", "cluster_state:ok")
         await self.until("CLUSTER INFO", f"cluster_known_nodes:{nodes}")
 
@@ -146,7 +146,7 @@ class Cluster:
         return f"{self.nodes[0].url}?cluster=1"
 
     async def form(self) -> None:
-        """Slots are shared out evenly; then every node meets the first one."""
+        """Share out the slots evenly, then let every node meet the first one."""
         for node in self.nodes:
             await node.start()
         bounds = [SLOTS * n // len(self.nodes) for n in range(len(self.nodes) + 1)]
@@ -158,14 +158,14 @@ class Cluster:
         await self.ready()
 
     async def ready(self) -> None:
-        """Returns when every node finds the cluster whole."""
+        """Return when every node finds the cluster complete."""
         for node in self.nodes:
             await node.in_cluster(len(self.nodes))
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, below those that the system gives out by itself: a server that comes back
-    finds its own still free. All are held until all are known, so that none is given twice."""
+    """Find ports that nobody listens on now, below those that the system assigns by itself, so that a restarted server
+    finds its port still free. All are held until all are known, so that none is given twice."""
     found: list[int] = []
     with ExitStack() as stack:
         while len(found) < count:
@@ -178,7 +178,7 @@ def free_ports(count: int) -> list[int]:
 
 @asynccontextmanager
 async def server(folder: Path, more: Mapping[str, str] | None = None) -> AsyncIterator[Node]:
-    """One server. `server_program()` must name one. `more`: further settings."""
+    """Run one server. `server_program()` must name one. `more`: further settings."""
     node = Node(folder, free_ports(1)[0], more=dict(more or {}))
     try:
         await node.start()
@@ -189,7 +189,8 @@ async def server(folder: Path, more: Mapping[str, str] | None = None) -> AsyncIt
 
 @asynccontextmanager
 async def cluster(folder: Path, size: int = 3, *, is_formed: bool = True) -> AsyncIterator[Cluster]:
-    """A cluster of masters without replicas. `server_program()` must name a server. Not formed, nothing runs yet."""
+    """Run a cluster of masters without replicas. `server_program()` must name a server. If it is not formed, nothing
+    runs yet."""
     ports = free_ports(2 * size)
     formed = Cluster([Node(folder / f"node{n}", ports[2 * n], ports[2 * n + 1]) for n in range(size)])
     async with AsyncExitStack() as stack:

@@ -1,9 +1,8 @@
-"""Commands of the bot as processes of their own, without the time that importing the bot takes.
+"""Commands of the bot as separate processes, without the time that importing the bot takes.
 
-One process for each test process imports everything, once, and forks for each command: the command has its own
-arguments, environment, folder and outputs, and ends as `python -m bot` does. A watcher between the two tells its
-process id and its exit code, and kills the command when nobody reads them any more.
-"""
+One process per test process imports everything once, and forks for each command. The command has its own arguments,
+environment, folder and outputs, and ends as `python -m bot` does. A watcher between the two reports its process id and
+its exit code, and kills the command when nobody reads them any more."""
 
 from __future__ import annotations
 
@@ -38,16 +37,17 @@ from bot.core.clock import Clock
 day = datetime.fromisoformat(os.environ["DAY_OF_STORY"])
 Clock.today = lambda clock, zone=None: day.astimezone(zone) if zone else day
 """
-"""What a program does first, for which it is the day of the story: as text, for programs of another version too."""
+"""Code that a program runs first to set its date to the day of the story: as text, also for programs of another
+version."""
 _TIME = ("TZ", "LD_PRELOAD", "SIMULATED_TIME", "FAKETIME")
 INHERITED = {name: os.environ[name] for name in ("PATH", *_TIME) if name in os.environ}
-"""What every program of a test has of this one's environment: where programs are, and what time it is."""
+"""Variables that every program of a test inherits from this environment: the path and the time."""
 LINE = {**INHERITED, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-"""The environment of every command, beside its own."""
+"""The environment of every command, besides its own."""
 
 
 class CommandServer:
-    """The process that forks, with the sources in `root`. It ends with the one that asks."""
+    """The process that forks, with the sources in `root`. This process ends with the one that asks."""
 
     def __init__(self, root: Path = ROOT) -> None:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -61,7 +61,7 @@ class CommandServer:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        self._line.recv(1)  # it has imported everything
+        self._line.recv(1)  # sent once everything is imported
         atexit.register(self.close)
 
     def close(self) -> None:
@@ -79,8 +79,8 @@ class CommandServer:
         module: str = "bot",
         given: int | None = None,
     ) -> int:
-        """Start a command; the file descriptor from which its process id and then its exit code can be read.
-        `given`: its standard input, empty without it."""
+        """Start a command. Returns the file descriptor from which its process id and then its exit code can be read.
+        `given`: its standard input; empty by default."""
         told, tells = os.pipe()
         wanted = {"module": module, "arguments": list(arguments), "cwd": str(cwd), "env": {**LINE, **env}}
         files = [tells, out.fileno(), err.fileno(), *([] if given is None else [given])]
@@ -95,7 +95,7 @@ _OPENING = Lock()
 
 
 def get_command_server() -> CommandServer:
-    """The one of this process, also when several threads ask for it at once."""
+    """The server of this process, also when several threads ask for it at once."""
     with _OPENING:
         return _open_command_server()
 
@@ -106,8 +106,8 @@ def _open_command_server() -> CommandServer:
 
 
 def serve(line: socket.socket) -> dict[str, object] | None:
-    """Fork for each request until nobody asks any more. Returns in a command's process what it is to run."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # watchers are waited for by nobody
+    """Fork for each request until nobody asks any more. In a command's process, returns the request."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for watchers
     line.send(b"r")
     while True:
         wanted, descriptors, _, _ = socket.recv_fds(line, REQUEST_MAX, 4)
@@ -121,7 +121,7 @@ def serve(line: socket.socket) -> dict[str, object] | None:
 
 
 def _watch(wanted: dict[str, object], tells: int, *files: int) -> dict[str, object]:
-    """Fork the command, tell its process id and how it ended. Returns in the command's process."""
+    """Fork the command, and report its process id and exit code. Returns in the command's process."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if (child := os.fork()) != 0:
         for one in files:
@@ -141,17 +141,17 @@ def _watch(wanted: dict[str, object], tells: int, *files: int) -> dict[str, obje
 
 
 def _kill_when_unheard(tells: int, child: int) -> None:
-    """The process that has asked for the command has ended."""
+    """Kill the command once the process that asked for it has ended."""
     ends = select.poll()
     ends.register(tells, 0)
     ends.poll()
-    for kill in (os.killpg, os.kill):  # it may not have a session of its own yet
+    for kill in (os.killpg, os.kill):  # the child may not have its own session yet
         with contextlib.suppress(ProcessLookupError):
             kill(child, signal.SIGKILL)
 
 
 def run(wanted: dict[str, object]) -> None:
-    """What `python -m MODULE …` does from here on."""
+    """Run `python -m MODULE …` in this process."""
     os.environ.clear()
     os.environ.update(wanted["env"])  # type: ignore[call-overload]
     time.tzset()
@@ -163,7 +163,7 @@ def run(wanted: dict[str, object]) -> None:
 
 
 def run_and_end(wanted: dict[str, object]) -> None:
-    """The same, to the end of the process. What was imported is not torn down piece by piece, which would take longer
+    """Run the module to the end of the process. Imported modules are not torn down one by one, which would take longer
     than the command itself."""
     code: object = 0
     try:
@@ -180,7 +180,7 @@ def run_and_end(wanted: dict[str, object]) -> None:
 
 
 def import_everything() -> None:
-    """Every module of the product; nothing happens at import but definitions."""
+    """Import every module of the product; imports only define things."""
     for package in ("bot", "tools"):
         for module in pkgutil.walk_packages([str(ROOT / package)], f"{package}."):
             if not module.name.endswith("__main__"):

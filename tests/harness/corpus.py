@@ -1,4 +1,4 @@
-"""A corpus: a table of cases as one test, which tells every case that fails."""
+"""A corpus: a table of cases as one test, which reports every failing case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 def corpus(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Like `pytest.mark.parametrize`, but one test: each row is a subtest, named by its values, with an emptied `redis`
-    and a `monkeypatch` of its own. Other fixtures are shared by all rows. A corpus without rows is an error."""
+    and its own `monkeypatch`. All rows share the other fixtures. A corpus without rows is an error."""
     keys = [one.strip() for one in names.split(",")] if isinstance(names, str) else list(names)
     table = [dict(zip(keys, [row] if len(keys) == 1 else row, strict=True)) for row in rows]
     if not table:

@@ -9,7 +9,7 @@ from tools.workflow.engine.store import Store
 
 
 class Crowd:
-    """A store at which the first `size` to ask `what` all get their answer before any of them goes on."""
+    """A store that answers the first `size` callers of `what` before any of them continues."""
 
     def __init__(self, store: Store, what: str, size: int) -> None:
         assert hasattr(store, what), what

@@ -1,4 +1,4 @@
-"""Files as people send them: small, and really what they say; or not."""
+"""Files as people send them: small, and with or without the content that they claim."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def archive(*names: str, entries: Mapping[str, bytes] = {}) -> bytes:
 
 
 def ofd(*names: str) -> bytes:
-    """An e-invoice as Chinese offices get it."""
+    """An e-invoice as Chinese offices receive it."""
     return archive("OFD.xml", "Doc_0/Document.xml", *names)
 
 
@@ -44,8 +44,8 @@ def office(
     links: Sequence[str] = (),
     entries: Mapping[str, bytes] = {},
 ) -> bytes:
-    """A document of an office program. `main`, `parts`: names and content types. `links`: what its main part is linked
-    to, as `type target`, and ` External` behind what lies elsewhere."""
+    """A document of an office program. `main`, `parts`: names and content types. `links`: the links of its main part,
+    as `type target`, with ` External` after an outside target."""
     types = "".join(f'<Override PartName="/{part}" ContentType="{kind}"/>' for part, kind in (main, *parts.items()))
     folder, _, name = main[0].rpartition("/")
     made = {

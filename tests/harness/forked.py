@@ -1,4 +1,4 @@
-"""A process that a command server has forked, told and heard like one of asyncio's own."""
+"""A process forked by a command server, with the interface of one of asyncio's own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Pipe:
 
 
 class ForkedProcess:
-    """Under way, or ended: `returncode` is set as soon as that is heard. Its standard input ends with this process."""
+    """A running or ended process; `returncode` is set as soon as its end is reported. Its standard input ends with this
+    process."""
 
     def __init__(self, pid: int, told: Pipe, given: int, heard: Sequence[Pipe]) -> None:
         self.pid, self._heard = pid, heard
@@ -44,14 +45,14 @@ class ForkedProcess:
         return await asyncio.shield(self._end)
 
     async def communicate(self) -> tuple[bytes, bytes]:
-        """All that it says until it ends."""
+        """Return all its output until it ends."""
         assert self.stdout and self.stderr
         out, err, _ = await asyncio.gather(self.stdout.read(), self.stderr.read(), self.wait())
         return out, err
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            with suppress(ProcessLookupError):  # it has just ended by itself
+            with suppress(ProcessLookupError):  # the process has just ended by itself
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
@@ -61,12 +62,12 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
     async def close(self) -> None:
-        """Ended by now, or killed; what it said and nobody read is lost."""
+        """Kill the process if it still runs; its unread output is lost."""
         self.kill()
         await self.wait()
         for one in self._heard:
             one.transport.close()
-        await asyncio.sleep(0)  # they close in the loop's next round
+        await asyncio.sleep(0)  # the pipes close in the loop's next round
 
 
 Program = asyncio.subprocess.Process | ForkedProcess
@@ -81,7 +82,7 @@ async def fork_process(
     log: IO[bytes] | None = None,
     server: CommandServer | None = None,
 ) -> ForkedProcess:
-    """`python -m MODULE …` in a session of its own. What it says goes to `log`, or can be read from the process."""
+    """Fork `python -m MODULE …` in its own session. Its output goes to `log`, or can be read from the process."""
     with ExitStack() as theirs:
         given, gives = _open_pipe(theirs, "rb")
         heard = list[Pipe]()
@@ -97,7 +98,7 @@ async def fork_process(
 
 
 def _open_pipe(theirs: ExitStack, mode: str) -> tuple[IO[bytes], int]:
-    """Their end, which is closed with the stack, and ours."""
+    """Open a pipe: their end, which is closed with the stack, and ours."""
     reads, writes = os.pipe()
     their, our = (reads, writes) if mode == "rb" else (writes, reads)
     return theirs.enter_context(os.fdopen(their, mode, buffering=0)), our

@@ -1,4 +1,4 @@
-"""One lane, and the hands of a worker on it."""
+"""One lane, and a worker's actions on it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ async def take(lanes: Lanes, lane: str = LANE) -> Lease:
 
 
 async def hold(lanes: Lanes, *ids: str) -> Lease:
-    """The lane with these items, and its lease."""
+    """Fill the lane with these items, and return its lease."""
     for id in ids or ("E1",):
         assert await lanes.enqueue(LANE, id, "{}") is EnqueueResult.NEW
     return await take(lanes)
 
 
 def build_key(lanes: Lanes, *names: str) -> str:
-    """A key of the lane's partition."""
+    """Build a key in the lane's partition."""
     return lanes.keys.build_key(lanes.keys.get_partition(LANE), *names)
 
 
 async def expire(lanes: Lanes, lane: str = LANE) -> None:
-    """The time of a lane has come: its lease, or its wait, is over now."""
+    """Make a lane due: its lease, or its wait, is over now."""
     await lanes.redis.zadd(lanes.keys.build_key(lanes.keys.get_partition(lane), "z"), {lane: 1})
 
 
@@ -39,7 +39,7 @@ async def now_ms(redis: Redis) -> int:
 
 
 async def pass_moment(redis: Redis) -> None:
-    """Return in another millisecond of the server's."""
+    """Return in a later millisecond of the server's clock."""
     before = await now_ms(redis)
     while await now_ms(redis) == before:
         pass

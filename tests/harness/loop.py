@@ -1,4 +1,4 @@
-"""The loop with a scripted model and small tools: a person, what runs, and one run from its message to its events."""
+"""The loop with a scripted model and small tools: a person, the tools, and one run from its message to its events."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ADVICE = {"unknown_person": "Ask who is meant."}
 
 
 class Bench:
-    """Two reading tools (of one nothing is kept) and one gated, and a count of what really ran."""
+    """Two reading tools (the results of one are not cached) and one gated tool, with a count of the calls that ran."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []

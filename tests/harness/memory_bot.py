@@ -1,5 +1,5 @@
-"""One bot: the product's own composition on a platform and a directory in memory, with a scripted model, real
-Redis and real lanes, and a hand that ends the process between any two things that it does."""
+"""One bot: the product's own composition on a platform and a directory in memory, with a scripted model, real Redis and
+real lanes. A test can end its process between any two of its actions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ from tools.workflow.process.definition import load_shipped_processes
 TODAY = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
 HANDBOOK = Path(__file__).parents[2] / "bot" / "local" / "demo" / "handbook"
 MAX_ROUNDS = 200
-"""More deliveries than any story needs."""
+"""Number of deliveries that no story reaches."""
 OUTSIDE = Services(
     redis_url="", slack_api_url="http://127.0.0.1", bot_token="", model_url="", model_key="", model_name="scripted",
     smtp_url="",
@@ -75,7 +75,7 @@ OUTSIDE = Services(
 
 @cache
 def build_settings(**values: Any) -> Settings:
-    """Reading settings takes longer than all the rest of an installation."""
+    """Build settings, once for each set of values: reading them takes longer than all the rest of an installation."""
     return IsolatedSettings(allow_non_durable=True, **values)
 
 
@@ -109,12 +109,12 @@ class ModelByPurpose:
 
 
 async def describe_diagram(bpmn: bytes, done: Collection[str], active: Collection[str], language: str) -> bytes:
-    """A picture as text: where the request is."""
+    """Draw a picture as text: the position of the request."""
     return f"{language}: {','.join(active)}".encode()
 
 
 class Bot:
-    """`work` plays every process there is, one item after another."""
+    """A bot whose `work` plays all processes, one item after another."""
 
     def __init__(
         self,
@@ -136,8 +136,8 @@ class Bot:
         file_bytes: FileBytes | None = None,
         **settings: Any,
     ) -> None:
-        """`script`: what the model answers to people; `suggestions`: what it thinks of requests, if it is asked;
-        `summaries`: how it puts older turns in short; `store`: where the engine keeps its requests; `settings`: as in
+        """Build a bot. `script`: the model's answers to people. `suggestions`: its suggestions on requests, if it is
+        asked. `summaries`: its summaries of older turns. `store`: the store of the engine's requests. `settings`: see
         `Settings`."""
         self.redis, self.keys = redis, Keys(partitions=2)
         self.edges = Edges()
@@ -194,56 +194,56 @@ class Bot:
         return self.dispatcher.handlers
 
     def replace_handlers(self, **handlers: Any) -> None:
-        """From here on, work is handled by these."""
+        """Replace handlers of work from now on."""
         self.dispatcher = replace(self.dispatcher, handlers=replace(self.handlers, **handlers))
 
     def use_loop(self, loop: AgentLoop) -> None:
-        """From here on, runs go through another loop."""
+        """Let runs go through another loop from now on."""
         turns = self.handlers.turn_handler
         loader, heads = replace(turns.run_loader, loop=loop), replace(turns.prompt_heads, loop=loop)
         self.replace_handlers(turn_handler=replace(turns, loop=loop, run_loader=loader, prompt_heads=heads))
 
     def end_at(self, edges: Edges) -> None:
-        """From here on, the process ends where `edges` says."""
+        """Let the process end where `edges` says from now on."""
         self.edges = self.chat.edge = self.lanes.edge = self.file_source.edge = edges
 
     def now(self) -> datetime:
-        """What cards expire by."""
+        """The time by which cards expire."""
         return TODAY + self.now_offset
 
     def today(self) -> datetime:
-        """What requests are stamped with."""
+        """The time with which requests are stamped."""
         return TODAY + self.today_offset
 
-    # What people do, and all that follows from it
+    # Actions of people, and all their consequences
 
     async def send(self, text: str, *message: Any, **more: Any) -> None:
-        """As `put_message`."""
+        """Put a message (see `put_message`) and work."""
         await self.put_message(text, *message, **more)
         await self.work()
 
     async def press(self, card: Card, choice: str, *click: Any, **more: Any) -> None:
-        """As `put_press`."""
+        """Put a press (see `put_press`) and work."""
         await self.put_press(card, choice, *click, **more)
         await self.work()
 
     async def press_retry(self, button: Button, *click: Any, **more: Any) -> None:
-        """As `put_retry`."""
+        """Put a press on *Try again* (see `put_retry`) and work."""
         await self.put_retry(button, *click, **more)
         await self.work()
 
     async def start_request(self, process: str, form: Mapping[str, str], author: str, key: str) -> str:
-        """Straight at the engine, as if it came from elsewhere. The request's number."""
+        """Start a request directly at the engine, as if it came from elsewhere. Returns the request's number."""
         started = await self.engine.start_request(process, form, author, key, self.today())
         await self.work()
         return started.request
 
     async def handle_work(self, lane: str, id: str, work: FrozenModel | str) -> None:
-        """An item of this lane. `work`: or its stored form."""
+        """Handle an item of this lane. `work`: the item, or its stored form."""
         await self.lanes.enqueue(lane, id, work if isinstance(work, str) else work.model_dump_json())
         await self.work()
 
-    # What people do, put into its lane
+    # Actions of people, put into their lanes
 
     async def put_message(
         self, text: str, person: str = "U1", id: str = "Ev1", place: Place = DM, files: Sequence[SentFile] = ()
@@ -255,13 +255,13 @@ class Bot:
         self, card: Card, choice: str, person: str = "U1", id: str = "", form: dict[str, str] | None = None,
         at: MessageRef | None = None,
     ) -> None:  # fmt: skip
-        """A press on a button that the card shows. `at`: the message that it is pressed on."""
+        """Put a press on a button that the card shows. `at`: the message on which it is pressed."""
         button = next(one for one in card.buttons if one.choice == choice)
         id = id or f"{button.approval}.{button.version}.{choice}"
         await self.put_button_press(button, person, id, form=form, at=at)
 
     async def put_retry(self, button: Button, person: str = "U1", id: str = "again", place: Place = DM) -> None:
-        """A press on *Try again* of a stop."""
+        """Put a press on *Try again* under a stopped run."""
         shown = [n for n, one in enumerate(self.chat.posts) if button in one.post.buttons]
         at = MessageRef(channel=place.channel, ts=str(shown[0])) if shown else None
         await self.put_button_press(button, person, id, place=place, at=at)
@@ -276,14 +276,14 @@ class Bot:
         )  # fmt: skip
         await self.lanes.enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
 
-    # What processes do
+    # Actions of processes
 
     async def work(self) -> None:
-        """Until nothing is left to do. Who is killed is followed by another; what fails is tried again."""
+        """Work until nothing is left to do. A killed process is followed by another; a failed item is tried again."""
         for _ in range(MAX_ROUNDS):
             await self.handlers.outbox.relay_events()
             worked = False
-            for partition in range(self.keys.partitions):  # nothing is held that another process might want meanwhile
+            for partition in range(self.keys.partitions):  # no lane is held that another process might want meanwhile
                 for lease in await self.lanes.claim("p", partition, 1):
                     await self.work_on(lease)
                     worked = True
@@ -292,13 +292,13 @@ class Bot:
         raise AssertionError("there is always something left to do")
 
     async def work_beside(self) -> None:
-        """What another process does while an item is being handled."""
+        """Work as another process while an item is being handled."""
         for partition in range(self.keys.partitions):
             for lease in await self.lanes.claim("q", partition, 1):
                 await self.work_on(lease)
 
     async def work_on(self, lease: Lease) -> None:
-        """One item of a lane, as the worker serves it."""
+        """Handle one item of a lane, as the worker does."""
         try:
             await lease.commit(*await self._handle_or_give_up(lease), more=False)
         except Killed:
@@ -317,13 +317,13 @@ class Bot:
             return [*await self.dispatcher.bury_item(lease), *buried]
         return [*await self.dispatcher.give_up_item(item, item.error), *buried]
 
-    # What there is now
+    # Current state
 
     async def list_journal_kinds(self) -> list[str]:
         return [record.kind async for record in self.journal.stream_records()]
 
     async def load_approval(self, which: Card | str = "") -> Approval | None:
-        """Of this card or id; by default, the only one there is."""
+        """Load the approval of this card or id; by default, the only one."""
         if isinstance(which, Card):
             which = which.buttons[0].approval
         if not which:
@@ -333,7 +333,7 @@ class Bot:
         return await self.approvals.load_approval(which)
 
     async def list_paused_runs(self) -> tuple[PausedRun, ...]:
-        """Runs of the conversation that wait for a button."""
+        """List the runs of the conversation that wait for a button."""
         return (await self.runs.load_conversation(DM.conversation, self.history)).waiting
 
     async def list_history(self) -> list[str]:
@@ -341,7 +341,7 @@ class Bot:
 
 
 async def every_edge(play: Callable[[Edges], Awaitable[None]]) -> int:
-    """Plays the same story once for each place at which its process can end; how many there are."""
+    """Play the same story once for each place at which its process can end; return the number of places."""
     at = 1
     while True:
         edges = Edges(at=at)

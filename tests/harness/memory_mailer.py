@@ -19,7 +19,7 @@ class OutgoingMail:
 
 @dataclass
 class MemoryMailer:
-    """A `Mailer` in memory: keeps mails in a list; `failing` is raised instead."""
+    """A `Mailer` in memory: keeps mails in a list; raises `failing` instead if set."""
 
     mails: list[OutgoingMail] = field(default_factory=list)
     failing: Exception | None = None

@@ -1,4 +1,4 @@
-"""A chat platform in memory. What is told from outside is an edge: the process can end before and after it."""
+"""A chat platform in memory. Each call of it is an edge: the process can end before and after the call."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ DM = Place(team="T1", channel="DU1", thread="1.0", direct=True)
 
 
 class Killed(BaseException):
-    """SIGKILL, as far as the code can tell."""
+    """SIGKILL, as the code sees it."""
 
 
 @dataclass
 class Edges:
-    """Counts what can be told from outside, and ends the process at one of these places."""
+    """A counter of edges that ends the process at one of them."""
 
     at: int = 0
     passed: int = 0
@@ -68,9 +68,9 @@ class PostedPicture:
 
 @dataclass
 class MemoryChannel:
-    """Implements `Channel`. `fails`: what a channel answers instead of taking a post, and how often; under
-    `update CHANNEL` and `upload CHANNEL` instead of taking a change or a picture, under `ephemeral PERSON` instead of
-    what one person sees."""
+    """A `Channel` in memory. `fails`: the errors that a channel raises instead of accepting a post. Under `update
+    CHANNEL` and `upload CHANNEL` they replace a change or a picture, under `ephemeral PERSON` a message for one
+    person."""
 
     edge: Edges = field(default_factory=Edges)
     posts: list[PostedMessage] = field(default_factory=list)
@@ -82,7 +82,7 @@ class MemoryChannel:
     sessions: list[tuple[Place, SessionStatus]] = field(default_factory=list)
     prompts: dict[str, Sequence[SuggestedPrompt]] = field(default_factory=dict)
     updates: list[MessageRef] = field(default_factory=list)
-    """What was rewritten, once for each time."""
+    """The updated messages, once per update."""
 
     def _fail(self, what: str) -> None:
         if self.fails.get(what):
@@ -163,21 +163,21 @@ class MemoryChannel:
         return [one.key for one in self.list_posts(channel)]
 
     def answers(self) -> list[str]:
-        """Final answers, in any place."""
+        """List final answers, in any place."""
         return [one.post.text for one in self.posts if one.key.endswith(":final")]
 
     def buttons(self, channel: str = DM.channel) -> list[Button]:
-        """Those under a message that has no card, oldest first: *Try again* on stops."""
+        """List the buttons under messages without a card, oldest first: *Try again* on stops."""
         return [button for one in self.list_posts(channel) for button in one.post.buttons]
 
     def cards(self, channel: str = DM.channel) -> list[Card]:
-        """Cards that can be pressed now."""
+        """List the cards that can be pressed now."""
         return [card for one in self.list_posts(channel) if (card := one.post.card) is not None and card.buttons]
 
 
 @dataclass
 class MemoryReaders:
-    """Implements `ReaderClassifier`: only members read a channel, unless it is said otherwise."""
+    """A `ReaderClassifier`: only members read a channel, unless the test says otherwise."""
 
     known: dict[str, ChannelReaders] = field(default_factory=dict)
 
@@ -189,11 +189,11 @@ class MemoryReaders:
 
 @dataclass
 class MemoryDirectory:
-    """Implements `ChatDirectory`."""
+    """A `ChatDirectory` in memory."""
 
     known: list[Person] = field(default_factory=lambda: list(PEOPLE))
     fresh: dict[str, Person] = field(default_factory=dict)
-    """What the platform says of people by now, and only a fresh look shows."""
+    """The platform's newer data about people, which only a fresh look-up shows."""
     is_unreachable: bool = False
 
     async def find_person(self, person: str) -> Person | None:
@@ -220,7 +220,7 @@ class MemoryDirectory:
         return await self.find_caller(person) is not None
 
     async def keep_up_to_date(self) -> None:
-        """There is nothing to keep up with."""
+        """Wait for ever: nothing changes."""
         await asyncio.Event().wait()
 
     def change(self, person: str, **changes: object) -> None:
@@ -229,7 +229,8 @@ class MemoryDirectory:
 
 @dataclass
 class MemoryFileSource:
-    """Implements `FileSource`. `contents`: of what was sent, by id; `uploaders`: of what somebody else has uploaded."""
+    """A `FileSource`. `contents`: id of a sent file → its bytes; `uploaders`: id of a file that somebody else uploaded
+    → that person."""
 
     edge: Edges = field(default_factory=Edges)
     contents: dict[str, bytes] = field(default_factory=dict)
@@ -250,7 +251,7 @@ class MemoryFileSource:
 
 @dataclass
 class MemoryFileBytes:
-    """Implements `FileBytes`."""
+    """A `FileBytes` in memory."""
 
     edge: Edges = field(default_factory=Edges)
     contents: dict[str, bytes] = field(default_factory=dict)
@@ -279,7 +280,7 @@ def build_platform(
     file_source: MemoryFileSource | None = None,
     homes: dict[str, HomeView] | None = None,
 ) -> Platform:
-    """`homes`: where the pages of Home are shown. Whoever wants to be heard calls the ingress."""
+    """Build a platform in memory. `homes`: receives the pages of Home. Tests deliver events by calling the ingress."""
 
     @asynccontextmanager
     async def connect(ingress: Ingress, gate: IngressGate) -> AsyncIterator[IsConnected]:

@@ -1,4 +1,4 @@
-"""`MemoryStore`: the same as `RedisStore`, in memory, for tests."""
+"""`MemoryStore`: a `RedisStore` in memory, for tests."""
 
 from __future__ import annotations
 

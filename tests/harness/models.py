@@ -1,4 +1,4 @@
-"""Runs with a real model client: what it has learned of its endpoint, and who remembers it."""
+"""Runs with a real model client: its lessons about its endpoint, and their memory."""
 
 from __future__ import annotations
 

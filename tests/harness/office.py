@@ -1,8 +1,7 @@
 """An office for stories: the local workspace, the rehearsal model and the mailbox on real sockets, and the real bot.
 
-The bot runs in this process (`opened`) or as a process of its own that can be killed (`spawned`); either way it is
-the production composition, connected by Socket Mode, with a real Redis-protocol server behind it.
-"""
+The bot runs in this process (`opened`) or as a separate process that can be killed (`spawned`). Either way it is the
+production composition, connected by Socket Mode, with a real server of the Redis protocol."""
 
 from __future__ import annotations
 
@@ -67,15 +66,16 @@ ANN = WorkspaceMember(
     locale="en-US",
     tz="Asia/Shanghai",
 )
-"""Works for Li Si and writes English; in the office besides the demo's people."""
+"""Ann works for Li Si and writes English; she is in the office besides the demo's people."""
 GENERAL = "C01GENERAL"
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-story", "xapp-local-story", "story-signing-secret"
 PATIENCE_S, START_S = 40.0, 90.0
-"""How long a story waits for something, and for a program that imports everything anew: only failures take so long."""
+"""Time that a story waits for an event, and for a program that imports everything anew (s). Only failures take that
+long."""
 LATE_S = float(os.environ.get("LATE_ANSWERS_S", "0"))
-"""How long every answer of the workspace is on its way: `LATE_ANSWERS_S=0.4` plays stories on a slow platform."""
+"""Delay of every answer of the workspace (s): `LATE_ANSWERS_S=0.4` plays stories on a slow platform."""
 TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
-"""A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day they are told."""
+"""A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day of the test."""
 QUICK = Timing(
     poll_s=0.1,
     relay_pause_s=0.05,
@@ -91,24 +91,24 @@ T = TypeVar("T")
 
 @dataclass
 class Office:
-    """The outside world of one story, and hands in it."""
+    """The outside world of one story, and actions in it."""
 
     driver: WorkspaceDriver
     mailbox: Mailbox
     answering: asyncio.Event
-    """While this is not set, the rehearsal model thinks."""
+    """The rehearsal model waits while this is not set."""
     redis_url: str
     address: str
     smtp_url: str
     model_url: str = ""
-    """Another model than the rehearsal."""
+    """Address of another model than the rehearsal."""
     fallback_url: str = ""
-    """A second model, by the name `second`."""
+    """Address of a second model, with the name `second`."""
     reply_s: float = 60.0
-    """How long one model call may take."""
+    """Longest time of one model call (s)."""
     clock: AdjustableClock = field(default_factory=AdjustableClock)
     folder: Path = field(default_factory=Path)
-    """For all its files; it goes with the office."""
+    """The folder of all its files, deleted with the office."""
     bot: Application | None = None
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class Office:
     async def opened(
         self, *, model: Model | None = None, tuned: Tuned | None = None, **changes: Any
     ) -> AsyncIterator[Application]:
-        """The bot at work in this process."""
+        """Run the bot in this process."""
         values = {"reply_seconds": self.reply_s, "files_dir": self.files_dir, "data_dir": self._make_data_dir()}
         settings = quick_settings(**{**values, **changes})
         tuning = replace(QUICK, **{"clock": Clock(read_now=self.clock, read_today=lambda: TODAY), **(tuned or {})})
@@ -157,11 +157,11 @@ class Office:
                 await working
 
     def _make_data_dir(self) -> Path:
-        """Of its own for each bot: what is known of a store is known of this one."""
+        """Make a folder for one bot: its notes about a store hold for this store only."""
         return Path(tempfile.mkdtemp(prefix="data", dir=self.folder))
 
     def wake(self) -> None:
-        """Whoever waits looks again: something has happened that the workspace does not know of."""
+        """Wake everybody who waits, after an event that the workspace does not know of."""
         self.driver.ws.notify_change("calls")
 
     def _wake_when_work_is_held(self, bot: Application) -> None:
@@ -175,7 +175,7 @@ class Office:
         bot.watch.report = report_and_wake
 
     async def _reached(self, settings: Settings) -> None:
-        """The workspace delivers to the bot: over its socket, or to its request URL."""
+        """Wait until the workspace delivers to the bot, over its socket or to its request URL."""
         if settings.slack_mode == "http":
             await self.driver.ws.use_http_delivery(f"http://127.0.0.1:{settings.http_port}/slack/events")
         else:
@@ -183,7 +183,7 @@ class Office:
 
     @property
     def shell(self) -> dict[str, str]:
-        """The settings of a shell that knows where everything is."""
+        """The settings of a shell that knows all addresses."""
         return {
             "REDIS_URL": self.redis_url,
             "SLACK_BOT_TOKEN": BOT_TOKEN,
@@ -195,8 +195,8 @@ class Office:
 
     @contextlib.asynccontextmanager
     async def spawned(self, source: str = "", **changes: str) -> AsyncIterator[Process]:
-        """The bot as a process of its own: `countersign run`, as in production but for the day, which is the story's.
-        `source`: what an interpreter of its own does instead, with `run` as its argument."""
+        """Run the bot as a separate process: `countersign run`, as in production except for the day, which is the
+        story's. `source`: code that an interpreter runs instead, with `run` as its argument."""
         env = {
             "DAY_OF_STORY": TODAY.isoformat(),
             **INHERITED,
@@ -210,7 +210,7 @@ class Office:
             "LEASE_SECONDS": "1.5",
             **changes,
         }
-        home = DEMO.parent  # no foreign .env
+        home = DEMO.parent  # a folder without a foreign .env
         child: Program
         if source:
             command = build_tied_command(sys.executable, "-c", f"{SET_TODAY}\n{source}", "run")
@@ -226,7 +226,8 @@ class Office:
             await process.kill()
 
     def once(self, when: Callable[[], object], act: Callable[[], object]) -> None:
-        """Acts at the very change of the workspace after which `when` is true, before anybody hears of it."""
+        """Call `act` at the first change of the workspace after which `when` is true, before anybody hears of the
+        change."""
 
         def look(_: WorkspaceChange) -> None:
             if when():
@@ -236,12 +237,13 @@ class Office:
         self.driver.ws.changes.listeners.append(look)
 
     def killing(self, process: Process, when: Callable[[], object]) -> None:
-        """SIGKILL at the very change of the workspace after which `when` is true: the bot hears of it no more."""
+        """Send SIGKILL at the first change of the workspace after which `when` is true; the bot no longer hears of the
+        change."""
         child = process.child
         self.once(lambda: child.returncode is None and when(), lambda: child.send_signal(signal.SIGKILL))
 
     def thinking_from_the_first_step_on(self, person: str) -> None:
-        """The rehearsal model answers nothing after a first step was shown to this person, until `answering` is set."""
+        """Stop the rehearsal model's answers after a first step was shown to this person, until `answering` is set."""
         self.once(lambda: self.steps(self.dm(person)), self.answering.clear)
 
     # People
@@ -252,21 +254,21 @@ class Office:
     async def says(
         self, person: str, text: str, *, channel: str = "", thread: str | None = None, files: Sequence[str] = ()
     ) -> str:
-        """Somebody writes to the bot; the thread it will answer in. `files`: ids of what they have uploaded."""
+        """Write to the bot; return the thread in which it will answer. `files`: ids of uploaded files."""
         ts = await self.driver.send_message(person, channel or self.dm(person), text, thread, files=files)
         return thread or ts
 
     async def answer(
         self, person: str, text: str, *, channel: str = "", thread: str | None = None, files: Sequence[str] = ()
     ) -> str:
-        """Somebody writes, and the bot's final answer, its receipt included."""
+        """Write to the bot; return its final answer with the receipt."""
         channel = channel or self.dm(person)
         before = len(self.finals(channel))
         await self.says(person, text, channel=channel, thread=thread, files=files)
         return await self.until(lambda: "".join(self.finals(channel)[before:][:1]))
 
     def finals(self, channel: str) -> list[str]:
-        """Final answers in a channel, oldest first: what carries a receipt, or answers a command."""
+        """List final answers in a channel, oldest first: those with a receipt, and answers to a command."""
         return [
             read_message_text(m)
             for m in self.posts(channel)
@@ -274,11 +276,11 @@ class Office:
         ]
 
     def posts(self, channel: str) -> list[dict[str, Any]]:
-        """What the bot said in a channel."""
+        """List the bot's messages in a channel."""
         return [m for m in self.driver.list_messages(channel) if m.get("user") == self.driver.ws.app.user]
 
     def steps(self, channel: str) -> list[str]:
-        """The steps that people see there, however they are shown."""
+        """List the steps that people see there, in either display."""
         lines = [read_message_text(m) for m in self.posts(channel) if ":line:" in read_message_key(m)]
         return [*lines, *(line for m in self.posts(channel) for line in list_step_lines(m))]
 
@@ -293,13 +295,13 @@ class Office:
         return [m for m in self.posts(channel) if any(one["action_id"] not in no_card for one in list_buttons(m))]
 
     def stops(self, channel: str) -> list[dict[str, Any]]:
-        """Messages of the bot that offer to try again."""
+        """List the bot's messages that offer to try again."""
         return [
             m for m in self.posts(channel) if any(one["action_id"] == f"cs:{retry.CHOICE}" for one in list_buttons(m))
         ]
 
     async def card(self, channel: str, having: str = "", count: int = 1) -> dict[str, Any]:
-        """Waits for a card whose text has `having`; the newest."""
+        """Wait for a card whose text contains `having`; return the newest."""
         found = await self.until(lambda: self._cards_with(channel, having)[count - 1 :])
         return found[-1]
 
@@ -309,15 +311,15 @@ class Office:
     async def press(
         self, person: str, card: dict[str, Any], choice: str, *, channel: str = "", force: bool = False
     ) -> Any:
-        """Somebody presses a button of a card."""
+        """Press a button of a card."""
         where = channel or next(c for c in self.channels() if card["ts"] in self.driver.ws.state.rooms[c].messages)
         button = next((b for b in list_buttons(card) if b["action_id"] == f"cs:{choice}"), None)
-        shown = button or next(list_buttons(card), {})  # a decided card has none: then as the screen last had it
+        shown = button or next(list_buttons(card), {})  # a decided card has none: use the last value
         forged = {"force": True, "value": shown.get("value")} if force else {}
         return await self.driver.click_button(person, where, card["ts"], f"cs:{choice}", **forged)
 
     async def fill(self, person: str, /, **values: str | list[str]) -> Any:
-        """Somebody fills in the dialog in front of them; values by field name, several people as a list."""
+        """Fill in the dialog that the person sees; values by field name, several people as a list."""
         view = await self.until(lambda: self.driver.find_top_view(person))
         return await self.driver.submit_view(
             person, view["id"], {find_block_id(view, name): text for name, text in values.items()}
@@ -327,25 +329,25 @@ class Office:
         return list(self.driver.ws.state.rooms)
 
     def whispers(self, person: str) -> str:
-        """What only this person was told."""
+        """Return the messages that only this person sees."""
         return "\n".join(read_message_text(m) for m in self.driver.list_ephemerals(person))
 
     @property
     def mails(self) -> list[dict[str, Any]]:
         return self.mailbox.mails
 
-    # Looking behind
+    # Internal state
 
     async def until(self, predicate: Callable[[], T], timeout: float = PATIENCE_S) -> T:
         return await self.driver.wait_until(predicate, timeout)
 
     async def until_stored(self, look: Callable[[], Awaitable[T]], timeout: float = PATIENCE_S) -> T:
-        """The same for something in the store: `look` is asked again at every change there."""
+        """Wait for a state of the store: `look` is called again at every change there."""
         assert self.bot is not None
         return await wait_for_store(self.bot.redis, look, timeout_s=timeout)
 
     async def noted(self, kind: str) -> list[JournalRecord]:
-        """Waits until the journal has this kind of record; all of them."""
+        """Wait until the journal has this kind of record; return all of them."""
         return await self.until_stored(lambda: self.journal(kinds=[kind]))
 
     async def journal(self, **wanted: Any) -> list[JournalRecord]:
@@ -356,7 +358,7 @@ class Office:
         return [record.kind for record in await self.journal()]
 
     async def quiet(self) -> None:
-        """Waits until no lane has anything left to do."""
+        """Wait until no lane has anything left to do."""
         bot = self.bot
         assert bot is not None
 
@@ -366,12 +368,12 @@ class Office:
         await wait_for_store(bot.redis, is_idle, events=EMPTIED, timeout_s=PATIENCE_S)
 
     async def dead(self) -> list[DeadLetter]:
-        """Dead letters that nobody has put back."""
+        """List dead letters that nobody has put back."""
         assert self.bot is not None
         return await DeadLetterStore(self.bot.redis, Keys()).list_dead_letters()
 
     async def usage_rows(self) -> list[UsageRow]:
-        """What was used and rated so far."""
+        """List usage and ratings so far."""
         assert self.bot is not None
         return await UsageStore(self.bot.redis, Keys(), clock=Clock(), zone=ZoneInfo("Asia/Shanghai")).list_usage_rows(
             2
@@ -390,14 +392,14 @@ class Office:
     # Shorthands of many stories
 
     async def request_leave(self, person: str, text: str) -> str:
-        """From a message to a confirmed request; its id."""
+        """Go from a message to a confirmed request; return its id."""
         channel = self.dm(person)
         await self.says(person, text)
         await self.press(person, await self.card(channel, ""), "confirm")
         return await self.until(lambda: found_request(self.said(channel)))
 
     async def sent_back(self, person: str, text: str, approver: str, opinion: str) -> dict[str, Any]:
-        """The same, rejected with this opinion; the card of the revision."""
+        """Go from a message to a rejection with this opinion; return the card of the revision."""
         await self.request_leave(person, text)
         await self.press(approver, await self.card(self.dm(approver)), "reject")
         await self.fill(approver, opinion=opinion)
@@ -411,7 +413,7 @@ class Process:
     child: Program
 
     async def kill(self) -> None:
-        """SIGKILL: no last words."""
+        """Send SIGKILL and wait for the end."""
         if self.child.returncode is None:
             self.child.send_signal(signal.SIGKILL)
         await self.child.wait()
@@ -431,13 +433,13 @@ async def office(
     more: Sequence[WorkspaceMember] = (),
     redelivery: tuple[float, ...] = (0.1, 0.2, 0.3),
 ) -> AsyncIterator[Office]:
-    """Opens the outside world. `more`: further people."""
+    """Open the outside world. `more`: further people."""
     mailbox, files = Mailbox(), tempfile.TemporaryDirectory(prefix="office")
     smtp_port = await mailbox.start()
     demo = read_world()
     workspace = Workspace(
         WorkspaceSetup(BOT_TOKEN, APP_TOKEN, SECRET, timing=DeliveryTiming(redelivery=redelivery)),
-        world=replace(demo, people=(*demo.people, *(replace(one) for one in (ANN, *more)))),  # of this office alone
+        world=replace(demo, people=(*demo.people, *(replace(one) for one in (ANN, *more)))),  # of this office only
         folder=folder,
         mailbox=mailbox,
     )
@@ -468,6 +470,6 @@ def _thinking(answering: asyncio.Event) -> Middleware:
 
 
 def found_request(text: str) -> str:
-    """The newest request id in a text."""
+    """Return the newest request id in a text."""
     found = re.findall(r"\b[LE]-\d{4}\b", text)
     return found[-1] if found else ""

@@ -1,4 +1,4 @@
-"""Cards that wait for a press, in the bot, and a press that dies at each place where its process can end."""
+"""Cards that wait for a press, in the bot, and a press that fails at each place where its process can end."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 
 
 async def opened(bot: Bot, text: str = "请假") -> Bot:
-    """A message whose run waits for a card."""
+    """Send a message whose run waits for a card."""
     await bot.send(text)
     return bot
 
 
 async def proposed(redis: Redis, *script: Scripted) -> Bot:
-    """What Zhang San is to confirm: a mail, or what the script proposes."""
+    """Propose something for Zhang San to confirm: a mail, or the script's proposal."""
     bot = await opened(Bot(redis, [*(script or (mail(),)), DONE, DONE]))
     assert len(bot.chat.cards()) == 1
     return bot
 
 
 async def requested(redis: Redis, form: Mapping[str, str] = SICK) -> Bot:
-    """A leave request of Zhang San's that was started elsewhere, and waits for Li Si."""
+    """Start a leave request of Zhang San's from elsewhere, which waits for Li Si."""
     bot = Bot(redis)
     await bot.start_request("leave", form, "U1", "start")
     assert len(bot.chat.cards("DU2")) == 1
@@ -38,7 +38,7 @@ async def requested(redis: Redis, form: Mapping[str, str] = SICK) -> Bot:
 
 
 async def started(redis: Redis, *script: ModelReply) -> Bot:
-    """A request that Li Si has a card for."""
+    """Start a request for which Li Si has a card."""
     bot = await opened(Bot(redis, [LEAVE, DONE, *script]))
     await bot.press(bot.chat.cards()[0], "confirm")
     assert bot.chat.cards("DU2")
@@ -46,7 +46,7 @@ async def started(redis: Redis, *script: ModelReply) -> Bot:
 
 
 async def everywhere(redis: Redis, prepare: Callable[[], Awaitable[Bot]], act: Callable[[Bot], Awaitable[None]]) -> int:
-    """Act once for each place at which the process can end; `act` itself asserts how it ended."""
+    """Act once for each place at which the process can end; `act` itself asserts the outcome."""
 
     async def play(edges: Edges) -> None:
         await redis.flushall()

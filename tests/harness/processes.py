@@ -1,4 +1,4 @@
-"""A company's own process files, and a form that one of them takes."""
+"""A company's own process files, and a form for one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`countersign` as a program of its own: run to its end, or until it is told to end."""
+"""`countersign` as a separate program: run to its end, or until it is told to end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a program ended."""
+    """The end of a program: its exit code and output."""
 
     code: int | None
     out: str
@@ -43,8 +43,8 @@ class Ended:
 
 @asynccontextmanager
 async def started(*arguments: str, cwd: Path, env: Mapping[str, str], fresh: bool = False) -> AsyncIterator[Program]:
-    """`python -m bot …` in a session of its own, as in a terminal of its own. `cwd` keeps foreign `.env` files away.
-    `fresh`: with an interpreter of its own, too; otherwise forked from one that has imported the bot."""
+    """Start `python -m bot …` in its own session, as in its own terminal. `cwd` keeps foreign `.env` files away.
+    `fresh`: in a new interpreter; otherwise forked from one that has imported the bot."""
     child: Program
     if fresh:
         child = await asyncio.create_subprocess_exec(
@@ -70,13 +70,13 @@ async def started(*arguments: str, cwd: Path, env: Mapping[str, str], fresh: boo
 
 
 async def ended(child: Program) -> Ended:
-    """Waits for its end."""
+    """Wait for its end."""
     out, err = await asyncio.wait_for(child.communicate(), PATIENCE_S)
     return Ended(child.returncode, out.decode(), err.decode())
 
 
 async def ran(*arguments: str, cwd: Path, env: Mapping[str, str], given: int | None = None) -> Ended:
-    """Runs a command to its end, in a process that has already imported the bot. `given`: its standard input."""
+    """Run a command to its end, in a process that has already imported the bot. `given`: its standard input."""
     return await asyncio.to_thread(_run, arguments, cwd, env, given)
 
 
@@ -99,7 +99,7 @@ def _read_line(told: IO[bytes]) -> str:
 
 
 def list_commands() -> set[str]:
-    """Every command of the program, from itself."""
+    """List every command of the program, as the program itself defines them."""
     import typer.main
 
     from bot.cli import app
@@ -112,8 +112,8 @@ def list_commands() -> set[str]:
 
 
 def invoke(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *arguments: str) -> Ended:
-    """`countersign …` in this process, as from a terminal: it starts in no time. Not where a loop runs; use
-    `asyncio.to_thread` there."""
+    """Run `countersign …` in this process, as from a terminal, which takes no time. While an event loop runs, use
+    `asyncio.to_thread`."""
     from bot.cli import main
 
     patch.setattr(sys, "argv", ["countersign", *arguments])
@@ -127,7 +127,7 @@ def invoke(capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *argum
 
 
 async def printed(child: Program, text: str) -> str:
-    """Reads its output until it has said this."""
+    """Read its output until it contains this text."""
     assert child.stdout is not None
     said = ""
     async with asyncio.timeout(PATIENCE_S):
@@ -139,7 +139,7 @@ async def printed(child: Program, text: str) -> str:
 
 
 def free_ports(count: int = 2) -> int:
-    """The first of so many free ports in a row, below those that the system gives out by itself."""
+    """Find the first of that many free ports in a row, below those that the system assigns by itself."""
     while True:
         first = random.SystemRandom().randrange(20_000, 30_000)
         with ExitStack() as stack:
@@ -152,12 +152,12 @@ def free_ports(count: int = 2) -> int:
 
 
 def ctrl_c(child: Program) -> None:
-    """What a terminal does: everybody in the foreground gets the signal."""
+    """Send the signal to the whole foreground group, as a terminal does."""
     os.killpg(child.pid, signal.SIGINT)
 
 
 def mentioning(text: str) -> list[str]:
-    """Command lines of the processes alive now that hold this text."""
+    """List command lines of running processes that contain this text."""
     found: list[str] = []
     for process in Path("/proc").iterdir():
         try:

@@ -1,4 +1,4 @@
-"""Messages that the rehearsal model is sent."""
+"""Messages to the rehearsal model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent to an endpoint of a model."""
+"""Requests to an endpoint of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An S3 of somebody else's (moto), as a program of its own on loopback."""
+"""An S3 server by others (moto), as a separate program on loopback."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REGION = "us-east-1"
 
 @dataclass
 class S3Server:
-    """A server that forgets everything when it ends, with one bucket, and one user who may do what the bot needs."""
+    """A server with one bucket and one user with the rights that the bot needs. It forgets everything when it ends."""
 
     folder: Path
     port: int = field(default_factory=lambda: free_ports(1)[0])
@@ -54,7 +54,7 @@ class S3Server:
         return {name.upper(): value for name, value in self.settings.items()}
 
     def ask(self, service: str = "s3") -> Any:
-        """A client that may do everything as long as the server asks for no rights; then what the user may."""
+        """Return a client, which may do everything until the server checks rights, and then what the user may."""
         keys = {"aws_access_key_id": self.access_key, "aws_secret_access_key": self.secret_key}
         return boto3.client(service, endpoint_url=self.url, region_name=REGION, **keys)
 
@@ -62,7 +62,8 @@ class S3Server:
         return [one["Key"] for one in self.ask().list_objects_v2(Bucket=BUCKET).get("Contents", ())]
 
     def start(self, *, checks_rights: bool = False) -> None:
-        """`checks_rights`: from now on signatures and rights are looked at; otherwise whoever asks may."""
+        """Start the server. `checks_rights`: check signatures and rights after the set-up; otherwise everybody may do
+        everything."""
         setup = 4 if checks_rights else 1_000_000
         env = {"PATH": os.environ["PATH"], "INITIAL_NO_AUTH_ACTION_COUNT": str(setup)}
         with (self.folder / "s3.log").open("ab") as log:
@@ -93,7 +94,7 @@ class S3Server:
         return True
 
     def _set_up(self) -> None:
-        """Four calls."""
+        """Set up the bucket and the user, in four calls."""
         self.ask().create_bucket(Bucket=BUCKET)
         users = self.ask("iam")
         users.create_user(UserName="bot")
@@ -106,7 +107,7 @@ class S3Server:
 
 @dataclass
 class Gate:
-    """A port before a server's: while it is closed, nobody reaches the server, which keeps what it has."""
+    """A port in front of a server. While it is closed, nobody reaches the server, which keeps its data."""
 
     server: S3Server
     port: int = field(default_factory=lambda: free_ports(1)[0])

@@ -1,4 +1,4 @@
-"""A model that plays what a test has written."""
+"""A model that plays a test's script."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Scripted = ModelReply | BaseException | Callable[[Messages], Awaitable[ModelRepl
 
 @dataclass
 class ScriptedModel:
-    """Plays replies in order: a `ModelReply`, an exception to raise, or a function of the messages. Past the end it
-    answers `done`, so that a test that forgot a reply sees a final answer and not a hang."""
+    """A model that plays replies in order: a `ModelReply`, an exception to raise, or a function of the messages. After
+    the last one it answers `done`, so that a test with a missing reply sees a final answer instead of hanging."""
 
     script: list[Scripted]
     requests: list[Messages] = field(default_factory=list)
@@ -24,7 +24,7 @@ class ScriptedModel:
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         if is_uncalled(messages):
-            return ModelReply(text="", model=self.model)  # its answer stands: no script has a reply to this
+            return ModelReply(text="", model=self.model)  # the answer stands: no script has a reply to this
         self.requests.append(json.loads(f"[{','.join(messages)}]"))
         turn = self.script.pop(0) if self.script else ModelReply(text="done")
         if isinstance(turn, BaseException):

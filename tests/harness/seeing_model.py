@@ -12,12 +12,12 @@ from tests.harness.budget import took
 
 @dataclass
 class SeeingModel:
-    """Reads pictures as it is told, and answers people by `talk`."""
+    """A model that reads each picture as `reading`, and answers people by `talk`."""
 
     reading: str
     talk: Callable[[Messages], ModelReply]
     tokens: int = 10
-    """Of each picture."""
+    """Tokens of each picture."""
     pictures: list[Messages] = field(default_factory=list)
     talks: list[Messages] = field(default_factory=list)
 

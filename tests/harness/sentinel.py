@@ -15,7 +15,7 @@ SERVICE = "countersign"
 LOGIN, WATCHING = "pass word/1", "eye@2"
 """Passwords of the servers and of the Sentinel."""
 _DOWN_MS = 700
-"""After so long without a word the master counts as dead."""
+"""Silence after which the master counts as dead (ms)."""
 
 
 class Watcher(Node):
@@ -42,7 +42,7 @@ class Watcher(Node):
 
 @dataclass
 class Watched:
-    """`servers`: all of them; which one is the master, the Sentinel knows."""
+    """The servers and their Sentinel, which knows which of them is the master."""
 
     servers: list[Node]
     watcher: Watcher
@@ -57,8 +57,8 @@ class Watched:
         return next(node for node in self.servers if str(node.port) in answer.split("\r\n"))
 
     async def replicated(self, master: Node | None = None) -> None:
-        """Returns when every living replica has all that the master has now, who is known to the Sentinel if it
-        runs."""
+        """Return when every living replica has all the master's current data. A Sentinel, if it runs, knows the
+        master."""
         master = master or await self.master()
         others, wanted = sum(node.alive for node in self.servers) - 1, 0
         async with asyncio.timeout(READY_S):
@@ -72,7 +72,7 @@ class Watched:
 
     @asynccontextmanager
     async def cut_off(self, master: Node) -> AsyncIterator[None]:
-        """While the context is open, no replica hears the master, who takes writes all the same."""
+        """Cut the master off from its replicas while the context is open; it accepts writes nevertheless."""
         others = [node for node in self.servers if node is not master]
         await master.ask("CONFIG", "SET", "min-replicas-to-write", "0")
         for node in others:
@@ -83,7 +83,7 @@ class Watched:
             await node.ask("CONFIG", "SET", "masterauth", LOGIN)
 
     async def follows(self, killed: Node) -> None:
-        """Returns when another server is the master."""
+        """Return when another server is the master."""
         async with asyncio.timeout(READY_S):
             while await self.master() is killed:
                 await asyncio.sleep(0.02)
@@ -91,7 +91,8 @@ class Watched:
 
 @asynccontextmanager
 async def watched(folder: Path, replicas: int = 2) -> AsyncIterator[Watched]:
-    """`server_program()` must name a server. A master that has lost all its replicas takes no writes."""
+    """Run the servers and their Sentinel. `server_program()` must name a server. A master without replicas accepts no
+    writes."""
     ports = free_ports(replicas + 2)
     more = {"requirepass": LOGIN, "masterauth": LOGIN, "min-replicas-to-write": "1", "repl-diskless-sync-delay": "0"}
     more |= {"shutdown-timeout": "0"}

@@ -10,7 +10,7 @@ from bot.app.settings import Settings
 
 
 def read_help() -> dict[str, str]:
-    """The text under each setting, by its name."""
+    """Read the text under each setting, by the setting's name."""
     body = ast.parse(getsource(Settings)).body[0].body  # type: ignore[attr-defined]
     return {
         setting.target.id: cleandoc(text.value.value)

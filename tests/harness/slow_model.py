@@ -1,4 +1,4 @@
-"""An endpoint that takes its time."""
+"""A slow endpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Slow:
     handle: Callable[[dict[str, Any], web.Request], Any]
     asked: list[dict[str, Any]] = field(default_factory=list)
     listed: list[Any] = field(default_factory=list)
-    """The models that it says it has."""
+    """The models that it claims to have."""
     url: str = ""
 
     async def serve(self, request: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Store tests run on the real server and on a cluster."""
+"""Store tests on one server and on a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bot.redis.connect import connect_redis
 
 @pytest.fixture(params=["valkey", "cluster"])
 async def either(request: pytest.FixtureRequest) -> AsyncIterator[Redis]:
-    """A client of an empty server: once one, once three that form a cluster."""
+    """A client of an empty store: first one server, then three that form a cluster."""
     client = await connect_redis(request.getfixturevalue("ring" if request.param == "cluster" else "server"))
     await client.flushall()
     yield client

@@ -1,4 +1,4 @@
-"""A talk that grows long, and how a model puts it in short."""
+"""A conversation that grows long, and a model's summary of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bot.agent.model import ModelReply
 from tests.harness.memory_bot import Bot
 
 TALK = "我想了解一下公司的请假规定和报销规定，请先不要办理任何事情。" * 3 + "多谢您的帮助。"
-"""More than a hundred tokens."""
+"""A text of more than a hundred tokens."""
 
 
 def notes(*lines: str, **more: object) -> ModelReply:

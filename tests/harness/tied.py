@@ -13,18 +13,18 @@ PATIENCE_S = 20.0
 
 @cache
 def open_tie() -> int:
-    """The end of a pipe whose other end is open as long as this process lives."""
+    """Return the end of a pipe whose other end is open as long as this process lives."""
     reads, _ = os.pipe()
     return reads
 
 
 def build_tied_command(*command: str) -> list[str]:
-    """`command`, and what ends it with this process. It has to inherit `open_tie()`."""
+    """Build `command` with a watcher that ends it with this process. The command has to inherit `open_tie()`."""
     return build_watched_command(open_tie(), command)
 
 
 async def wait_for_end(process: int) -> None:
-    """Returns when there is no such process any more, whoever is its parent."""
+    """Return when the process no longer exists, whoever is its parent."""
     try:
         found = os.pidfd_open(process)
     except ProcessLookupError:

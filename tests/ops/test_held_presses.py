@@ -1,4 +1,4 @@
-"""When a restored store is accepted, no press that waits in it reaches the outside; every other one stays."""
+"""When a restored store is accepted, no press waiting in it has an effect outside; every other press stays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SET = "set:U1:x"
 
 
 async def accept(redis: Redis, *clicks: Click, card: Approval = CARD, here: bool = False) -> dict[str, list[object]]:
-    """By lane: what waits once the store is accepted. Every press is where it was."""
+    """Return the waiting work by lane once the store is accepted. Every press is where it was."""
     lanes = Lanes(redis, KEYS)
     await apply_writes(redis, KEYS, KEYS.get_partition(card.id), [ApprovalStore(redis, KEYS).build_save_write(card)])
     for one in clicks:
@@ -94,7 +94,7 @@ async def test_a_press_on_a_card_that_the_copy_does_not_have_stays_and_is_told_s
 
 
 async def test_presses_of_sets_are_stale(redis: Redis) -> None:
-    """Where another engine decides; a tick decides nothing."""
+    """This holds if another engine decides; a tick decides nothing."""
     press, tick = (
         CLICK.model_copy(update={"id": name, "approval": SET, "choice": name}) for name in (APPROVE_SET, TICK)
     )

@@ -1,4 +1,4 @@
-"""What a journal kept elsewhere knows of cards since a copy: nothing of it is done again, and nothing is invented."""
+"""A journal kept elsewhere, and the cards' events after a copy: none is repeated, and none is invented."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def line(kind: str, at_ms: int = 2_000, **more: Any) -> bytes:
 
 
 async def settle(redis: Redis, *lines: bytes, here: bool = False) -> tuple[Settlement, Approval]:
-    """The card of the copy is open; then the journal says so."""
+    """Open the card of the copy, then apply these journal lines."""
     store, partition = ApprovalStore(redis, KEYS), KEYS.get_partition(CARD.id)
     await apply_writes(redis, KEYS, partition, store.build_open_writes(CARD))
     journal = JournalSince()

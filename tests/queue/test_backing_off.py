@@ -1,4 +1,4 @@
-"""How long the worker waits after a failure, and what it keeps of it."""
+"""The worker's waiting time after a failure, and its record of the failure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from bot.queue.writes import Write
 LANE = "D1"
 BASE_MS = 10_000
 LATE_MS = 5_000
-"""What a loaded machine may take between two calls."""
+"""Time that a loaded machine may take between two calls (ms)."""
 
 
 class Failing:
-    """A handler that fails, and says when it has been asked."""
+    """A handler that fails, and signals when it is called."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -44,7 +44,7 @@ def build_worker(lanes: Lanes, handler: Failing) -> Worker:
 
 
 async def fail_once(lanes: Lanes, error: Exception, tries: int = 1) -> tuple[dict[str, Any], float]:
-    """The lane's state after the failure of this try, and when it is due (ms from now)."""
+    """Return the lane's state after the failure of this try, and its due time (ms from now)."""
     place = lanes.keys.get_partition(LANE)
     state, schedule = lanes.keys.build_key(place, "st", LANE), lanes.keys.build_key(place, "z")
     await lanes.redis.hset(state, "tries", str(tries - 1))
@@ -104,7 +104,7 @@ async def test_what_is_accepted_while_all_ends_is_given_back_as_if_never_begun(r
     lanes = Ending(redis, keys)
     worker = build_worker(lanes, handler := Failing(ValueError()))
     running = asyncio.create_task(worker.run())
-    await asyncio.sleep(0)  # it runs
+    await asyncio.sleep(0)  # lets it start
     assert await worker.accept_item(LANE, "E1", "{}") is EnqueueResult.NEW
     await running
     [lease] = await lanes.claim("me", keys.get_partition(LANE), 1)

@@ -1,4 +1,5 @@
-"""What a checkpoint and a commit leave behind, and what a holder is told of an item: on each kind of server."""
+"""The results of a checkpoint and a commit, and the answers to a lease's holder about an item: on each kind of
+server."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from tests.harness.lanes import LANE, build_key, hold
 DAY_MS = 86_400_000
 TEN_MINUTES_MS = 600_000
 FAR_MS = 10_000
-"""Slots are far apart compared with what a loaded machine takes for the calls."""
+"""Distance of slots (ms): long compared with a loaded machine's time for the calls."""
 
 
-# What is refused
+# Refusals
 
 
 async def test_what_a_checkpoint_refuses_is_told_and_neither_written_nor_taken_for_done(lanes: Lanes) -> None:
@@ -34,7 +35,7 @@ async def test_what_a_checkpoint_refuses_is_told_and_neither_written_nor_taken_f
     assert await lanes.redis.get(behind.key) == "written", "the same step, once it is not refused"
 
 
-# How long
+# Retention
 
 
 async def test_a_checkpoint_extends_the_lease(lanes: Lanes) -> None:
@@ -48,7 +49,7 @@ async def test_a_checkpoint_extends_the_lease(lanes: Lanes) -> None:
 
 @pytest.mark.parametrize("more", [True, False])
 async def test_what_was_handled_is_known_for_as_long_as_what_was_put(lanes: Lanes, more: bool) -> None:
-    """A platform may bring an event again hours later."""
+    """A platform may deliver an event again hours later."""
     lease = await hold(lanes, "E1", "E2")
     await lease.commit(more=more)
     assert DAY_MS - TEN_MINUTES_MS < await lanes.redis.pttl(build_key(lanes, "dd", "E1")) <= DAY_MS
@@ -67,7 +68,7 @@ async def test_what_nobody_knew_any_more_is_known_until_its_commit_cannot_come_a
 
 @pytest.mark.parametrize("is_near", [True, False])
 async def test_a_checkpoint_reserves_one_slot_wherever_its_rate_is(lanes: Lanes, is_near: bool) -> None:
-    """On a cluster, one of another partition is reserved by a call of its own."""
+    """On a cluster, a slot of another partition is reserved by a separate call."""
     home = lanes.keys.get_partition(LANE)
     name = next(one for one in map(str, range(100)) if (lanes.keys.get_partition(one) == home) is is_near)
     lease, slot = await hold(lanes), RateSlot(name, FAR_MS, 1)
@@ -79,7 +80,7 @@ async def test_a_checkpoint_reserves_one_slot_wherever_its_rate_is(lanes: Lanes,
     assert (await lease.checkpoint("4")).wait_ms is None
 
 
-# What was begun before
+# Work begun earlier
 
 
 def test_an_item_that_was_begun_before_says_so() -> None:

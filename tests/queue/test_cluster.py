@@ -1,4 +1,4 @@
-"""What is different on a Redis Cluster. That everything else is the same, the other tests of this folder show."""
+"""The differences on a Redis Cluster. The other tests of this folder show that everything else is the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALL = Keys()
 
 
 async def drained(lanes: Lanes) -> list[str]:
-    """Handles everything there is; the ids by lane."""
+    """Handle all items; return their ids in the order of handling."""
     seen: list[str] = []
     for partition in range(lanes.keys.partitions):
         for lease in await lanes.claim("p", partition, 100):
@@ -181,7 +181,7 @@ async def test_a_partition_that_moves_to_another_master_is_followed(redis_cluste
 
 
 async def moved(redis: ClusterClient, key: str) -> None:
-    """Moves the slot of a key, with all that is in it, to another master, as `redis-cli --cluster reshard` does."""
+    """Move the slot of a key, with all its data, to another master, as `redis-cli --cluster reshard` does."""
     slot, home = redis.keyslot(key), redis.get_node_from_key(key)
     nodes = [local.Node(Path(), int(one.port)) for one in redis.get_primaries()]
     source = next(node for node in nodes if home and node.port == home.port)

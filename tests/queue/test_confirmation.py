@@ -1,7 +1,7 @@
-"""What is acknowledged, begun outside or called done is on a replica: a failover loses none of it, and repeats none.
+"""Everything acknowledged, begun outside or called done is on a replica: a failover loses and repeats nothing.
 
-A server and its replica stand behind proxies: one holds back what the replica is sent, the other is the address that
-the bot knows, whichever of the two is the master."""
+A server and its replica are behind proxies. One proxy holds back the replica's data; the other is the address that the
+bot knows, whichever of the two is the master."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ class Pair:
     master: Node
     replica: Node
     link: Proxy
-    """What the replica is sent goes through it."""
+    """The proxy for data to the replica."""
     front: Proxy
-    """Its address is the store's."""
+    """The proxy whose address is the store's."""
 
     def hold(self) -> None:
-        """From now on the replica gets nothing."""
+        """Let the replica get nothing from now on."""
         self.link.flowing.clear()
 
     def go_on(self) -> None:
         self.link.flowing.set()
 
     async def fail_over(self) -> None:
-        """The master dies with what it has not sent; the replica takes over."""
+        """Kill the master with its unsent data, and let the replica take over."""
         await self.master.kill()
         self.link.cut_all()
         await self.replica.until("REPLICAOF NO ONE", "+OK")
@@ -108,7 +108,7 @@ async def connected(pair: Pair) -> AsyncIterator[Redis]:
         await client.aclose()
 
 
-# What is accepted
+# Acceptance
 
 
 async def test_an_item_that_no_replica_has_is_not_acknowledged_and_is_accepted_once(pair: Pair) -> None:
@@ -116,7 +116,7 @@ async def test_an_item_that_no_replica_has_is_not_acknowledged_and_is_accepted_o
         lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
         assert await lanes.enqueue("D1", "E0", "{}") is EnqueueResult.NEW
         pair.hold()
-        for _ in range(2):  # the second time it is a duplicate, and no replica has the first one yet
+        for _ in range(2):  # the second call is a duplicate, and no replica has the first one yet
             with pytest.raises(StoreUnconfirmedError):
                 await lanes.enqueue_or_claim("me", "D2", "E1", "{}")
         assert await Lanes(redis, KEYS).enqueue("D3", "E2", "{}") is EnqueueResult.NEW, "control"
@@ -127,7 +127,7 @@ async def test_an_item_that_no_replica_has_is_not_acknowledged_and_is_accepted_o
 
 
 async def test_a_call_that_the_client_repeats_waits_for_what_it_wrote_the_first_time(pair: Pair) -> None:
-    """WAIT counts what its own connection wrote, and the first one is gone with the answer."""
+    """WAIT counts the writes of its own connection, and the first connection is gone with the answer."""
     async with connected(pair) as redis:
         lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
         assert await lanes.enqueue("D0", "E0", "{}") is EnqueueResult.NEW
@@ -136,19 +136,19 @@ async def test_a_call_that_the_client_repeats_waits_for_what_it_wrote_the_first_
         with pytest.raises(StoreUnconfirmedError):
             await lanes.enqueue("D1", "E1", "{}")
         assert pair.front.was_cut == 1
-        with pytest.raises(StoreUnconfirmedError):  # nor is it called taken
+        with pytest.raises(StoreUnconfirmedError):  # nor is the item reported as taken
             await lanes.withdraw_item("D1", "E1")
         pair.go_on()
         assert not await lanes.withdraw_item("D1", "E1")
 
 
 async def test_what_a_commit_writes_elsewhere_is_confirmed_before_it_pops(pair: Pair) -> None:
-    """Otherwise another server could lack that, and take the commit all the same."""
+    """Otherwise another server could lack that write, and accept the commit nevertheless."""
     here, elsewhere = "D1", next(lane for lane in map(str, range(99)) if KEYS.get_partition(lane) != HOME)
     async with connected(pair) as redis:
         lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
         await lanes.enqueue(here, "E1", "{}")
-        await apply_writes(redis, KEYS, HOME, [Set(KEYS.build_key(HOME, "x"), "1")])  # the server knows the script
+        await apply_writes(redis, KEYS, HOME, [Set(KEYS.build_key(HOME, "x"), "1")])  # makes the server know the script
         [lease] = await lanes.claim("me", HOME, 1)
         await wait_for_replica(redis)
         pair.hold()
@@ -201,11 +201,11 @@ async def test_the_disk_confirms_where_that_is_asked_for(pair: Pair, monkeypatch
         lanes = Lanes(redis, KEYS, confirmation=Confirmation(ConfirmedBy.DISK))
         assert await lanes.enqueue("D1", "E1", "{}") is EnqueueResult.NEW
         await redis.config_set("appendonly", "no")
-        with pytest.raises(ResponseError):  # it cannot be had there, and that is no outage
+        with pytest.raises(ResponseError):  # no disk confirmation is possible there, and that is no outage
             await lanes.enqueue("D1", "E2", "{}")
 
 
-# What is done
+# Effects
 
 
 @pytest.mark.parametrize("by", [ConfirmedBy.REPLICA, ConfirmedBy.SERVER])
@@ -221,7 +221,7 @@ async def test_a_failover_that_loses_the_begin_of_a_mail_sends_it_once(pair: Pai
                 await bot.work()
 
         pair.hold()
-        if by is ConfirmedBy.SERVER:  # control: it is out before the replica knows that it begins
+        if by is ConfirmedBy.SERVER:  # control: the mail is sent before the replica knows that it begins
             object.__setattr__(bot.outside, "mailer", FailingOver(pair))
             await work()
             await work()
@@ -240,7 +240,7 @@ async def test_a_failover_that_loses_the_begin_of_a_mail_sends_it_once(pair: Pai
 
 
 class FailingOver(MemoryMailer):
-    """The replica has heard nothing of this mail, and takes over when it is out for the first time."""
+    """A mailer during whose first mail the replica, which knows nothing of the mail, takes over."""
 
     def __init__(self, pair: Pair) -> None:
         super().__init__()
@@ -319,7 +319,7 @@ async def test_a_failover_that_loses_the_decision_has_it_saved_again_before_the_
 async def test_a_replica_that_goes_just_before_an_effect_keeps_nothing_from_being_done(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The effect is to be confirmed, and there is nobody left to confirm it: no server names itself."""
+    """The effect is to be confirmed, but no server is left to confirm it: none names itself."""
     monkeypatch.setattr(Lease, "is_confirmation_needed", True)
     bot = await proposed(redis, LEAVE)
     card = (await bot.load_approval()).id

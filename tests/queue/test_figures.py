@@ -1,4 +1,4 @@
-"""How much waits, and for how long: on one server and on a cluster."""
+"""The number of waiting items and their waiting time: on one server and on a cluster."""
 
 from __future__ import annotations
 

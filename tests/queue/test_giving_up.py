@@ -1,4 +1,4 @@
-"""Presses that were given up and are put back: judged anew, so that nothing that may have happened happens again."""
+"""Given-up presses that are put back: judged again, so that nothing that may have happened is repeated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.spec import EffectUnknownError
 
 
 async def pressed(bot: Bot, *, unknown: bool) -> ButtonPressed:
-    """The press on a mail's card; with `unknown` nobody can say whether the mail was sent."""
+    """Return the press on a mail's card. With `unknown`, nobody can say whether the mail was sent."""
     await bot.put_message("给李四发邮件")
     await bot.work()
     [card] = bot.chat.cards()
@@ -34,7 +34,7 @@ async def pressed(bot: Bot, *, unknown: bool) -> ButtonPressed:
 
 
 async def put_back(bot: Bot, work: ButtonPressed) -> None:
-    """The press as a dead letter, and an administrator who tries it again."""
+    """Make the press a dead letter, and let an administrator retry it."""
     letters, lane = DeadLetterStore(bot.redis, bot.keys), work.click.approval
     item = LaneItem(lane, work.click.id, work.model_dump_json(), 6, 1)
     await apply_writes(
@@ -62,7 +62,7 @@ async def test_a_press_whose_effect_is_unknown_is_not_carried_out_again(redis: R
 
 
 async def test_the_control_with_its_own_id_nobody_would_be_told(redis: Redis) -> None:
-    """Why a press is put back as another one: the one that ended is over, and silent about it."""
+    """Shows why a press gets a new id when it is put back: the ended press would stay silent."""
     bot = Bot(redis, [mail(), DONE])
     work = await pressed(bot, unknown=True)
     await bot.lanes.enqueue(work.click.approval, "another item", work.model_dump_json())

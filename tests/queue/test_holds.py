@@ -1,4 +1,5 @@
-"""Work is held for a moment: nobody takes a lane, who is at work is named, and who works in spite of it is noticed."""
+"""Work is held for a moment: nobody takes a lane, working processes are named, and one that works nevertheless is
+noticed."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ async def test_who_waits_for_another_try_is_not_at_work(redis: Redis) -> None:
 
 
 async def test_a_process_that_works_in_spite_of_it_is_noticed(redis: Redis) -> None:
-    """One of a version that knows no such hold."""
+    """The process has a version that knows no such hold."""
     lanes = Lanes(redis, KEYS, lease_ms=60_000)
     async with hold_work(open_scripts(redis), settle_s=0) as hold:
         await lanes.enqueue("lane", "item", "{}")

@@ -37,7 +37,7 @@ async def none_due(lanes: Lanes) -> bool:
 
 
 def elsewhere(lanes: Lanes, lane: str = LANE) -> str:
-    """A lane of another partition."""
+    """Find a lane of another partition."""
     home = lanes.keys.get_partition(lane)
     return next(name for name in map(str, range(100)) if lanes.keys.get_partition(name) != home)
 
@@ -46,7 +46,7 @@ async def write(lanes: Lanes, one: Write) -> None:
     await apply_writes(lanes.redis, lanes.keys, one.get_partition(lanes.keys), [one])
 
 
-# Order and dedupe
+# Order and duplicates
 
 
 async def test_a_lane_has_work_until_its_last_item_is_handled(lanes: Lanes) -> None:
@@ -68,7 +68,7 @@ async def test_duplicates_are_told_by_id_and_by_every_alias(lanes: Lanes) -> Non
 
 
 async def test_what_was_withdrawn_is_never_accepted_even_if_its_call_arrives_late(lanes: Lanes) -> None:
-    """Its answer was lost, or it hangs in a connection: whoever asks what became of it gets a final word."""
+    """The answer was lost, or the call hangs in a connection: the caller who asks about it gets a final answer."""
     assert await lanes.withdraw_item(LANE, "E1") and await lanes.withdraw_item(LANE, "E1"), "asked twice"
     assert await lanes.enqueue(LANE, "E1", "1") is EnqueueResult.DUPLICATE
     assert await none_due(lanes)
@@ -156,11 +156,11 @@ async def test_tokens_grow_even_when_their_counter_is_rolled_back(lanes: Lanes) 
     assert int((await take(lanes)).token) > int(first.token)
 
 
-# Retry-safe: what a client whose connection broke does
+# Retries, as by a client whose connection broke
 
 
 class Stutter:
-    """Runs every script twice, as a client does that lost the first reply, and gives the second answer."""
+    """Lanes that run every script twice, like a client that lost the first reply, and return the second answer."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._run = lanes._scripts.run_script
@@ -214,7 +214,7 @@ async def test_a_checkpoint_left_over_from_the_item_before_is_refused(lanes: Lan
 
 
 async def test_a_lease_of_a_card_knows_whether_its_copies_are_updated_by_an_item_of_their_own(lanes: Lanes) -> None:
-    """As the store knows it, at every moment of an item, without a question of its own."""
+    """The lease knows it at every moment of an item, as the store does, without a separate query."""
     card = lanes.keys.derive_id("A", 0, "card")
     first, second = (EnqueueItem(build_show_lane(card), f"refresh:{number}", "{}") for number in (1, 2))
     await write(lanes, HSet(lanes.keys.build_key(0, "apr", card), {"state": "open"}))
@@ -417,7 +417,7 @@ async def test_a_stop_that_nobody_heard_is_told_by_the_heartbeat(lanes: Lanes) -
     lease = await hold(lanes)
     lease.set_person("U1")
     assert await lanes.extend([lease]) == [] and not lease.stopped.is_set()
-    await pass_moment(lanes.redis)  # a stop is for what was there before
+    await pass_moment(lanes.redis)  # a stop is only for items from before it
     await lanes.request_stop(LANE, "2.0", "U2")
     assert await lanes.extend([lease]) == [] and not lease.stopped.is_set(), "somebody else's"
     await lanes.request_stop(LANE, "3.0", ANYBODY)

@@ -1,4 +1,4 @@
-"""The lanes against a Python model of them, under any sequence of what processes do to them."""
+"""The lanes against a Python model of them, under any sequence of actions of processes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ T = TypeVar("T")
 
 
 class LanesModel(RuleBasedStateMachine):
-    """`queue`: items waiting; `log`: what commits must have written; `holder`: who may write; `old`: who may not."""
+    """The model. `queue`: items waiting; `log`: the expected writes of commits; `holder`: the lease that may write;
+    `old`: those that may not."""
 
     url = ""
-    """Of a real server; empty: its double in this process."""
+    """URL of a real server; empty for its double in this process."""
 
     async def open_redis(self) -> Redis:
         if not self.url:
@@ -143,7 +144,7 @@ def test_the_lanes_do_what_their_model_does() -> None:
 
 @pytest.mark.slow
 def test_the_lanes_of_a_real_server_do_what_their_model_does(valkey: str) -> None:
-    """And what a server says is what its double says."""
+    """A server also gives the same answers as its double."""
 
     class RealLanesModel(LanesModel):
         url = valkey

@@ -1,4 +1,4 @@
-"""A holder that was held up: whether its lane is still its own, by its own clock and, when in doubt, by Redis."""
+"""A delayed lease holder: whether its lane is still its own, by its own clock and, in doubt, by Redis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEASE_MS = 20_000
 
 
 class Clock:
-    """Our own clock, moved at will."""
+    """Our own clock, moved by the test."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0.0
@@ -30,7 +30,7 @@ class Clock:
 
 
 class Counted(Lanes):
-    """Lanes that count how often they are asked."""
+    """Lanes that count their queries."""
 
     calls = 0
     away = False
@@ -113,7 +113,7 @@ async def test_a_clock_of_redis_that_jumps_past_the_lease_is_noticed_within_a_se
     lanes: Counted, clock: Clock
 ) -> None:
     lease = await held(lanes)
-    await expire(lanes)  # for Redis its time is over; for us it has just begun
+    await expire(lanes)  # expired for Redis, just begun for us
     assert await lanes.claim("other", lanes.keys.get_partition(LANE), 1)
     clock.ahead_ms = min(1_001, LEASE_MS / 2 + 1)
     with pytest.raises(LeaseLost):
@@ -121,7 +121,7 @@ async def test_a_clock_of_redis_that_jumps_past_the_lease_is_noticed_within_a_se
 
 
 async def test_held_up_and_redis_is_away(lanes: Counted, clock: Clock) -> None:
-    """Nobody knows: nothing is said."""
+    """Nobody knows: the lease asserts nothing."""
     lease = await held(lanes)
     clock.ahead_ms, lanes.away = LEASE_MS * 3, True
     with pytest.raises(StoreUnavailableError):
@@ -137,7 +137,7 @@ async def test_it_is_about_the_lane_that_a_task_works_for(lanes: Counted, clock:
     async def working() -> None:
         bind_lease(lease)
         with pytest.raises(LeaseLost):
-            await asyncio.gather(assert_lease_held())  # what it starts works for the same lane
+            await asyncio.gather(assert_lease_held())  # tasks started by it work for the same lane
 
     await asyncio.create_task(working())
     await assert_lease_held()

@@ -11,7 +11,7 @@ from bot.queue.rate_limits import RateLimiter, build_slot_key
 from bot.queue.scripts import ScriptRunner
 
 SLACK_MS = 500
-"""Slots are far apart compared with what a loaded machine takes for the calls."""
+"""Distance of slots (ms): long compared with a loaded machine's time for the calls."""
 
 
 def near(waits: list[int], expected: list[int]) -> bool:

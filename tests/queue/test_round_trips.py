@@ -1,5 +1,5 @@
-"""How often Redis is asked: counted at the client, a pipeline once. The workflow engine and the mailer keep what they
-keep elsewhere, and are not counted."""
+"""The number of queries to Redis, counted at the client; a pipeline counts once. The data of the workflow engine and
+the mailer are elsewhere here, and are not counted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 
 @contextmanager
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The commands that are sent within."""
+    """Collect the commands that are sent within the context."""
     asked: list[str] = []
     command, pipeline = Redis.execute_command, Pipeline.execute
 
@@ -49,7 +49,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 async def handled(bot: Bot, lane: str, id: str, body: str) -> None:
-    """One item all the way, as a process with little to do handles what it accepts."""
+    """Handle one item completely, as a process with little work does on acceptance."""
     lease = await bot.lanes.enqueue_or_claim("p", lane, id, body, aliases=[f"at:{id}"], person="U1")
     assert isinstance(lease, Lease)
 
@@ -66,14 +66,14 @@ async def said(bot: Bot, text: str, id: str) -> None:
 
 
 async def warm(redis: Redis, *script: ModelReply, history_tokens: int = 8_000) -> Bot:
-    """An installation whose scripts the server knows, and whose platform has a rate."""
+    """Set up an installation whose scripts the server knows, and whose platform has a rate."""
     bot = Bot(redis, [DONE, *script], history_tokens=history_tokens)
     await prepared(bot)
     return bot
 
 
 async def prepared(bot: Bot) -> None:
-    bot.lanes.lease_ms = 60_000  # as in life: nobody has to ask whether a lane is still theirs
+    bot.lanes.lease_ms = 60_000  # as in production: no query whether the lease still holds
     bot.chat.find_rate_slot = lambda place: RateSlot(f"rate:{place.channel}", 1, 100)  # type: ignore[method-assign]
     await said(bot, "hello", "Ev0")
 

@@ -1,4 +1,4 @@
-"""What each script leaves behind, and what it answers a client that asks again: on one server, by the script's name."""
+"""The results of each script, and its answers to a client that repeats a call: on one server, by the script's name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.harness.lanes import LANE, build_key, expire, hold, now_ms, take
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 LATE_MS = 5_000
-"""What a loaded machine may take between two calls."""
+"""Time that a loaded machine may take between two calls (ms)."""
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def read_due(lanes: Lanes) -> float:
 
 
 async def count_rings(lanes: Lanes) -> int:
-    """How often the bell was rung since it was counted last."""
+    """Count the rings of the bell since the last count."""
     rung = await lanes.redis.lrange(lanes.keys.wakeup_list, 0, -1)
     assert set(rung) <= {f"{lanes.keys.get_partition(LANE):02d}"}
     await lanes.redis.delete(lanes.keys.wakeup_list)
@@ -108,7 +108,7 @@ async def test_a_lane_whose_items_are_gone_begins_anew(lanes: Lanes) -> None:
 
 
 async def test_who_takes_over_does_every_step_anew(lanes: Lanes) -> None:
-    """What the former holder did is known to the new one by what is stored, not by the mark of a step."""
+    """The new holder learns the old holder's work from the stored data, not from the mark of a step."""
     lease, log = await hold(lanes), build_key(lanes, "log")
     await lease.checkpoint("1", RPush(log, ["first"]))
     assert 0 < await lanes.redis.pttl(build_key(lanes, "ck", LANE)) <= DAY_MS
@@ -186,7 +186,7 @@ async def test_a_lane_whose_items_are_gone_is_lost_to_its_holder(lanes: Lanes) -
             await call
 
 
-# Puts
+# Enqueuing
 
 
 def build_put(nonce: str, id: str, *, owner: str = "me", person: str = "", aliases: tuple[str, ...] = ()) -> list[str]:
@@ -199,7 +199,7 @@ async def test_an_item_is_noted_when_it_is_accepted_and_only_then(lanes: Lanes) 
     small = Lanes(lanes.redis, lanes.keys, cap=1)
     for id in ("E1", "E1", "E2"):  # accepted, known, and one too many
         await small.enqueue_or_claim("", LANE, id, "{}", note=note)
-    await lanes.enqueue_or_claim("", LANE, "E3", "{}")  # the control: nothing is said of it
+    await lanes.enqueue_or_claim("", LANE, "E3", "{}")  # control: no note is written for it
     assert [(one.kind, one.person, one.more) async for one in Journal(lanes.redis, lanes.keys).stream_records()] == [
         ("message.received", "U1", {"characters": 2})
     ]
@@ -214,7 +214,7 @@ async def test_a_repeated_put_is_told_again_that_it_has_the_lane(lanes: Lanes) -
 
 @pytest.mark.parametrize("becomes", ["taken over", "given back", "given back and taken"])
 async def test_a_repeated_put_hands_no_lane_to_who_has_lost_it(lanes: Lanes, becomes: str) -> None:
-    """Else two would hold the same token."""
+    """Otherwise two processes would hold the same token."""
     answer, row = await lanes.run_lane_script("put", LANE, *build_put("n", "E1"))
     assert answer == "taken"
     if becomes == "taken over":
@@ -296,7 +296,7 @@ async def test_a_rate_is_forgotten_when_its_last_slot_is_over(lanes: Lanes) -> N
 
 
 async def test_a_timer_that_came_leaves_nothing_but_its_mark(lanes: Lanes) -> None:
-    """A timer whose text is gone leaves nothing either, and keeps no other from coming."""
+    """A timer whose text is gone leaves nothing either, and blocks no other timer."""
     await lanes.redis.zadd(build_key(lanes, "t"), {"T0": 1})
     await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), [SetTimer("T1", LANE, 2, '"x"')])
     assert await lanes.move_due_timers() == 1

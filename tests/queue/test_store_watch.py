@@ -1,4 +1,4 @@
-"""The store is watched: one that was emptied, replaced or restored is held until somebody accepts it; a process with a
+"""The watch of the store: an emptied, replaced or restored one is held until somebody accepts it. A process with a
 wrong clock takes no work."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def look(watch: StoreWatch) -> PauseReason:
 
 @dataclass
 class Copy:
-    """A copy of the whole store, as a backup has it."""
+    """A copy of the whole store, like a backup."""
 
     redis: Redis
     values: dict[str, bytes]
@@ -65,7 +65,7 @@ async def _dump(redis: Redis, name: str) -> bytes:
 
 
 async def age(redis: Redis, ms: int) -> None:
-    """As if all of it had been written so much earlier."""
+    """Shift all writes back by this time."""
     for partition in range(KEYS.partitions):
         await redis.hincrby(KEYS.build_key(partition, "life"), "mark", -ms)
 
@@ -104,7 +104,7 @@ async def test_a_store_restored_from_a_copy_is_held(redis: Redis) -> None:
 
 
 async def test_what_a_failover_may_lose_is_no_other_store(redis: Redis) -> None:
-    """Negative control of the one before."""
+    """Negative control of the previous test."""
     watch = build_watch(redis)
     await look(watch)
     await age(redis, 5_000)
@@ -112,12 +112,12 @@ async def test_what_a_failover_may_lose_is_no_other_store(redis: Redis) -> None:
 
 
 async def test_another_server_is_noticed_by_one_look_and_remembered_until_it_was_looked_after(redis: Redis) -> None:
-    """What the server before had not passed on is not in this one, however little it was."""
+    """Data that the previous server had not passed on are missing in this one, however few they are."""
     watch, other = build_watch(redis), build_watch(redis)
     await look(watch)
     await look(other)
     assert watch.takeovers == {} == other.takeovers, "negative control"
-    await redis.hset(KEYS.build_key(3, "life"), "server", "0" * 40)  # as the replica has it that takes over
+    await redis.hset(KEYS.build_key(3, "life"), "server", "0" * 40)  # the value on the replica that takes over
     for one in (other, watch):
         assert await look(one) is PauseReason.NONE and list(one.takeovers) == [3]
     await forget_takeover(watch.scripts, 3)
@@ -134,7 +134,7 @@ async def test_where_data_may_be_lost_by_setting_any_store_will_do(redis: Redis)
 
 
 async def test_one_partition_is_enough(redis: Redis) -> None:
-    """A node of a cluster was restored alone."""
+    """One node of a cluster was restored alone."""
     watch = build_watch(redis)
     await look(watch)
     await redis.delete(KEYS.build_key(3, "life"))
@@ -144,7 +144,7 @@ async def test_one_partition_is_enough(redis: Redis) -> None:
 
 @pytest.mark.parametrize("remembers", [True, False])
 async def test_a_process_remembers_beyond_its_end(redis: Redis, tmp_path: Path, remembers: bool) -> None:
-    """With its control: without a memory an emptied store is a new one; so its requests are not numbered from one."""
+    """With its control: without a memory, an emptied store counts as new, so its requests are not numbered from one."""
     memory = tmp_path / "data" / "store.json" if remembers else None
     await look(build_watch(redis, memory))
     await redis.flushall()

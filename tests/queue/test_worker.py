@@ -34,7 +34,7 @@ Handle = Callable[[Lease], Awaitable[None]]
 
 
 class Recorder:
-    """A handler that writes what it handled into a list of the lane, in the commit."""
+    """A handler that writes each handled item into a list of the lane, in the commit."""
 
     def __init__(self, keys: Keys, handle: Handle | None = None) -> None:
         self._keys, self._handle = keys, handle
@@ -57,7 +57,7 @@ class Recorder:
 
 
 class Waiting(Recorder):
-    """Says when it has begun, and waits until it may end."""
+    """A handler that signals its start, and waits until it may end."""
 
     def __init__(self, keys: Keys) -> None:
         super().__init__(keys)
@@ -105,7 +105,7 @@ def make(lanes: Lanes, handler: Recorder, **options: object) -> Worker:
 
 
 def watched(lanes: Lanes, keys: Keys, **options: object) -> tuple[Worker, list[int]]:
-    """A worker that takes its time, and how many lanes it held at each item."""
+    """Make a slow worker, and a list of the number of lanes that it held at each item."""
     busy: list[int] = []
 
     async def handle(lease: Lease) -> None:
@@ -136,13 +136,13 @@ async def done(lanes: Lanes, keys: Keys, lane: str, count: int) -> bool:
 
 
 async def until_done(lanes: Lanes, keys: Keys, names: Iterable[str], count: int, seconds: float = 20) -> None:
-    """Waits until so many items of each of these lanes are handled."""
+    """Wait until that many items of each of these lanes are handled."""
     for name in names:
         await until(partial(done, lanes, keys, name, count), seconds)
 
 
 async def test_no_more_lanes_at_once_than_allowed_and_the_next_as_hands_come_free(lanes: Lanes, keys: Keys) -> None:
-    """No sweep comes meanwhile."""
+    """No sweep comes in between."""
     for number in range(10):
         await lanes.enqueue(f"D{number}", f"E{number}", "1")
     worker, busy = watched(lanes, keys, concurrency=2, sweep_s=60)
@@ -159,7 +159,7 @@ async def test_the_bell_is_answered_long_before_the_sweep(lanes: Lanes, keys: Ke
 
 
 async def test_after_a_burst_a_lane_lets_others_go_first(redis: Redis, keys: Keys) -> None:
-    """And is given back in the commit of its last item: nobody waits until the lease of it is over, which is long."""
+    """The lane is given back in the commit of its last item: nobody waits for the end of its lease, which is long."""
     lanes = Lanes(redis, keys, lease_ms=600_000)
     held = list[tuple[str, str, int]]()
 
@@ -498,7 +498,7 @@ asyncio.run(main(sys.argv[1]))
 
 @asynccontextmanager
 async def workers(url: str, count: int) -> AsyncIterator[list[asyncio.subprocess.Process]]:
-    """So many workers as processes of their own; whatever is left of them at the end is killed."""
+    """Start that many workers as separate processes; the remaining ones are killed at the end."""
     command = build_tied_command(sys.executable, "-c", PROCESS, url)
     pipes: dict[str, Any] = {"stdout": asyncio.subprocess.PIPE, "pass_fds": [open_tie()]}
     processes = [await asyncio.create_subprocess_exec(*command, cwd=ROOT, **pipes) for _ in range(count)]
@@ -536,7 +536,7 @@ async def test_four_processes_three_of_them_killed_lose_and_repeat_nothing(
     assert sum(begun) >= 300
 
 
-# What Redis refuses
+# Refusals of Redis
 
 
 AWAY = (
@@ -549,11 +549,11 @@ AWAY = (
     exceptions.ResponseError("NOREPLICAS Not enough good replicas to write."),
     RetryLater(1, "the model is down"),
 )
-"""No fault of the item. The engine lets the client's errors through."""
+"""Errors that are not the item's fault. The engine passes the client's errors on."""
 
 
 async def test_an_outage_costs_no_try_and_the_item_is_handled_in_the_end(lanes: Lanes, keys: Keys) -> None:
-    """More refusals than tries, of each kind, in a lane of its own."""
+    """Each kind of refusal comes more often than the tries allowed, in its own lane."""
     tries = dict[str, list[int]]()
 
     async def handle(lease: Lease) -> None:
@@ -572,7 +572,7 @@ async def test_an_outage_costs_no_try_and_the_item_is_handled_in_the_end(lanes: 
 
 
 async def test_another_error_reply_costs_tries(lanes: Lanes, keys: Keys) -> None:
-    """Negative control: a mistake of ours is no outage."""
+    """Negative control: our own mistake is no outage."""
     tries = list[int]()
 
     async def handle(lease: Lease) -> None:

@@ -1,4 +1,4 @@
-"""What stories do behind people's backs, and what they look at there."""
+"""Hidden actions of stories, and their look at hidden state."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tools.workflow.engine.redis_store import RedisStore
 from tools.workflow.engine.state import Decision, Request
 
 PREVIEW = {"confirm", "edit", "cancel"}
-"""What can be pressed on one's own request before it begins."""
+"""Buttons on the preview of one's own request."""
 DECISION = {"approve", "approve_with", "reject", "return", "transfer", "add_sign", "show"}
-"""What can be pressed on the card of somebody else's."""
+"""Buttons on the card of another person's request."""
 
 
 def kept(card: dict[str, Any]) -> dict[str, Any]:
-    """The card as it looks now, whatever it is rewritten to later."""
+    """Copy the card as it looks now, so that later updates do not change it."""
     return copy.deepcopy(card)
 
 
 async def forged(desk: Office, person: str, card: dict[str, Any], choice: str) -> Any:
-    """A press on a card that this person does not even see: sent from a message of their own DM."""
+    """Press a card that this person does not even see: sent from a message of their own DM."""
     channel = desk.dm(person)
     if not desk.posts(channel):
         await desk.answer(person, "help")
@@ -42,19 +42,19 @@ async def forged(desk: Office, person: str, card: dict[str, Any], choice: str) -
 
 
 async def rewritten(redis: Redis, approval: str, **parts: object) -> None:
-    """Somebody changes parts of a stored plan behind everybody's back."""
+    """Change parts of a stored plan without anybody's knowledge."""
     key = Keys().build_key(Keys().get_partition(approval), "apr", approval)
     plan = json.loads(str(await redis.hget(key, "proposal")))
     await redis.hset(key, "proposal", json.dumps(plan | parts, ensure_ascii=False))
 
 
 async def final(office: Office, count: int = 1) -> str:
-    """The count-th final answer Zhang San gets."""
+    """Return the count-th final answer that Zhang San gets."""
     return (await office.until(lambda: office.finals(office.dm(ZHANG))[count - 1 :]))[0]
 
 
 async def told_privately(desk: Office, person: str, words: str, times: int = 1) -> str:
-    """Waits until this person alone has been told so, that many times."""
+    """Wait until this person alone has been told these words, that many times."""
 
     def told() -> list[str]:
         return [text for one in desk.driver.list_ephemerals(person) if words in (text := read_message_text(one))]
@@ -63,7 +63,7 @@ async def told_privately(desk: Office, person: str, words: str, times: int = 1) 
 
 
 async def request_of(desk: Office, request: str) -> Request:
-    """A request as the engine keeps it."""
+    """Load a request as the engine keeps it."""
     assert desk.bot is not None
     found = await RedisStore(desk.bot.redis).load_request(request)
     assert found is not None, f"there is no {request}"
@@ -71,13 +71,13 @@ async def request_of(desk: Office, request: str) -> Request:
 
 
 async def record_of(desk: Office, request: str) -> list[RequestEvent]:
-    """What the engine has on record of a request."""
+    """Load the engine's record of a request."""
     assert desk.bot is not None
     return [RequestEvent.model_validate_json(line) for line in await RedisStore(desk.bot.redis).load_events(request)]
 
 
 async def opinions_of(desk: Office, request: str) -> list[tuple[str, Decision, str]]:
-    """Who decided what with which words."""
+    """List the person, decision and words of each opinion."""
     return [(one.by, one.decision, one.text) for one in (await request_of(desk, request)).opinions]
 
 
@@ -94,12 +94,12 @@ async def requests_of(desk: Office, person: str) -> tuple[str, ...]:
 
 
 async def times_told(desk: Office, kind: str, **wanted: Any) -> int:
-    """How often the journal has this kind of record."""
+    """Count the journal's records of this kind."""
     return len([record for record in await desk.journal(**wanted) if record.kind == kind])
 
 
 async def retried(desk: Office, wanted: str = "") -> str:
-    """Waits until an item is to be tried again for this reason; why exactly."""
+    """Wait until an item is to be retried for this reason; return the exact reason."""
 
     async def find_reason() -> str:
         assert desk.bot is not None
@@ -116,12 +116,12 @@ async def hours_pass(desk: Office, hours: float) -> None:
 
 
 def facts_of(card: dict[str, Any]) -> dict[str, str]:
-    """Label → value of everything a card shows in columns, and of all that names persons: them by name."""
+    """Label → value of everything that a card shows in columns, and of all that names persons, by their names."""
     return {label: _without_identities(label, value) for label, value in _pairs(card)}
 
 
 def with_iso_days(text: str) -> str:
-    """The same with days as `2026-12-07 PM`, `2026-12-07 下午`, after a weekday that fits."""
+    """Return the text with days as `2026-12-07 PM`, `2026-12-07 下午`, after checking the weekday."""
     return re.sub(
         r"(?:(\d{4})年(\d+)月(\d+)日 (周[一二三四五六日])|(Mon|Tue|Wed|Thu|Fri|Sat|Sun) (\d+ [A-Z][a-z]{2} \d{4}))"
         r"(?:(上午|下午)| \((AM|PM)\))?",
@@ -152,7 +152,7 @@ def _without_identities(label: str, value: str) -> str:
 
 
 def _pairs(card: dict[str, Any]) -> list[tuple[str, str]]:
-    """(label, value) in columns and over the whole width, but for people's text as it was written."""
+    """List (label, value) in columns and over the whole width, without people's text as it was written."""
     fields = [field["text"] for block in card["blocks"] for field in block.get("fields", ())]
     wide = [block["text"]["text"] for block in card["blocks"] if block["type"] == "section" and "text" in block]
     labelled = [text for text in wide if " <@" in text or (re.match(r"\*[^*\n]+\*\n", text) and "```" not in text)]
@@ -161,7 +161,7 @@ def _pairs(card: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def choices_of(card: dict[str, Any]) -> set[str]:
-    """What can be pressed on a card; every button of it is one of ours."""
+    """Return the choices on a card, after checking that every button is one of ours."""
     actions = [button["action_id"].partition("cs:") for button in list_buttons(card)]
     assert all(before == "" and prefix for before, prefix, _ in actions), actions
     return {choice for _, _, choice in actions}

@@ -24,7 +24,7 @@ async def empty(valkey: str) -> AsyncIterator[Office]:
 
 @pytest.fixture
 async def model(empty: Office) -> AsyncIterator[Endpoint]:
-    """The model of the office: a real endpoint that answers what the test says, reached by the real SDK."""
+    """The model of the office: a real endpoint with the test's answers, reached by the real SDK."""
     async with endpoint() as playing:
         empty.model_url, playing.on_request = playing.url, empty.wake
         yield playing

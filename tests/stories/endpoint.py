@@ -1,4 +1,4 @@
-"""A chat-completions endpoint that answers exactly what a test tells it to, garbage included."""
+"""A chat-completions endpoint that answers exactly as a test tells it, garbage included."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from aiohttp import web
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """One HTTP answer. `body`: bytes as they are, anything else as JSON; `hold_s` passes before it. Without a
-    `status` the connection breaks instead."""
+    """One HTTP answer. `body`: bytes are sent unchanged, anything else as JSON; `hold_s` is the delay before it.
+    Without a `status`, the connection breaks instead."""
 
     body: Any = b""
     status: int = 200
@@ -34,7 +34,7 @@ def said(text: str, finish: str = "stop") -> Raw:
 
 
 def called(*wanted: tuple[str, Any], finish: str = "tool_calls", ids: str = "call_{n}") -> Raw:
-    """A completion with tool calls; arguments as text, or as whatever they are."""
+    """A completion with tool calls; arguments as text, or as any other value."""
     listed = [
         {"id": ids.format(n=n), "type": "function", "function": {"name": name, "arguments": arguments}}
         for n, (name, arguments) in enumerate(wanted)
@@ -44,14 +44,14 @@ def called(*wanted: tuple[str, Any], finish: str = "tool_calls", ids: str = "cal
 
 @dataclass
 class Endpoint:
-    """Plays its answers in order; past the end it says `past_end`."""
+    """An endpoint that plays its answers in order; after the last one it says `past_end`."""
 
     script: list[Raw] = field(default_factory=list)
     past_end: Raw = field(default_factory=Raw)
     asked: list[dict[str, Any]] = field(default_factory=list)
-    """Requests as they came."""
+    """The requests, unchanged."""
     keys: list[str] = field(default_factory=list)
-    """The Authorization header of each."""
+    """The Authorization header of each request."""
     times: list[float] = field(default_factory=list)
     url: str = ""
     on_request: Callable[[], None] = field(default=lambda: None)
@@ -74,13 +74,13 @@ class Endpoint:
         return web.json_response(answer.body, status=answer.status, headers=dict(answer.headers))
 
     def observed(self) -> list[str]:
-        """Results of tool calls in the latest request."""
+        """List the results of tool calls in the latest request."""
         return [str(one["content"]) for one in self.asked[-1]["messages"] if one["role"] == "tool"]
 
 
 @asynccontextmanager
 async def endpoint(script: Sequence[Raw] = (), past_end: Raw | None = None) -> AsyncIterator[Endpoint]:
-    """The endpoint, listening on loopback."""
+    """Run the endpoint, listening on loopback."""
     playing = Endpoint(list(script), past_end or said("好的，完成。"))
     app = web.Application(client_max_size=16 * 1024 * 1024)
     app.add_routes([web.post("/v1/chat/completions", playing.complete)])

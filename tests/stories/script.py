@@ -1,4 +1,4 @@
-"""Replies of a scripted model, and what is counted behind the scenes."""
+"""Replies of a scripted model, and counts of hidden state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def calls(*wanted: tuple[str, Mapping[str, Any]], first: int = 0, finish: str = 
 
 
 def open_cards(messages: Messages, tool: str = "") -> list[str]:
-    """Ids of the open cards that a model is told of, of one tool or of all."""
+    """Return the ids of the open cards that a model is told of, of one tool or of all."""
     told = [str(one["content"]) for one in messages if str(one["content"]).startswith("<cards ")]
     lines = [line[2:].split(" ") for one in told for line in one.splitlines() if line.startswith("- ")]
     return [name.rstrip(":") for name, called, *_ in lines if tool in ("", called)]
@@ -51,5 +51,5 @@ def raw(tool: str, arguments: str, finish: str = "tool_calls") -> ModelReply:
 
 
 async def requests_of(redis: Redis, person: str) -> list[str]:
-    """The requests the engine keeps of a person, oldest first."""
+    """List the requests that the engine keeps of a person, oldest first."""
     return [request for request, _ in await RedisStore(redis).list_members("mine", person)]

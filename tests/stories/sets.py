@@ -1,4 +1,4 @@
-"""What stories about sets of tasks do, and where they look."""
+"""Actions and look-ups of stories about sets of tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.harness.office import LI, ZHANG, Office
 
 
 async def start_claims(desk: Office, *amounts: int, person: str = ZHANG, reason: str = "打车") -> list[str]:
-    """Claims of these amounts, all waiting for Li Si; their numbers, in this order."""
+    """Start claims of these amounts, all waiting for Li Si; return their numbers, in this order."""
     assert desk.bot is not None
     engine = desk.bot.ingress.request_forms.tool_services.engine
     clock = desk.bot.ingress.request_forms.clock
@@ -24,7 +24,7 @@ async def start_claims(desk: Office, *amounts: int, person: str = ZHANG, reason:
 
 
 def sets(desk: Office, person: str = LI) -> list[dict[str, Any]]:
-    """Messages with boxes, oldest first."""
+    """List messages with boxes, oldest first."""
     return [m for m in desk.posts(desk.dm(person)) if boxes(m)]
 
 
@@ -45,7 +45,7 @@ def labels(message: dict[str, Any]) -> list[str]:
 
 
 async def approve_several(desk: Office, person: str = LI) -> dict[str, Any]:
-    """*Approve Several* on Home: the message that comes of it."""
+    """Press *Approve Several* on Home; return the resulting message."""
     before, earlier = len(sets(desk, person)), desk.driver.homes.get(person)
     await desk.driver.open_home(person)
     home = await desk.until(lambda: found if (found := desk.driver.homes.get(person)) != earlier else None)
@@ -55,7 +55,7 @@ async def approve_several(desk: Office, person: str = LI) -> dict[str, Any]:
 
 
 async def tick(desk: Office, message: dict[str, Any], *numbers: int, person: str = LI, group: int = 0) -> None:
-    """These boxes of a group, and no others, are ticked."""
+    """Tick these boxes of a group, and no others."""
     block = [b for b in message["blocks"] if any(e["type"] == "checkboxes" for e in b.get("elements", ()))][group]
     values = [str(number) for number in numbers]
     done = await desk.driver.click_button(

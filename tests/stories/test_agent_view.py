@@ -1,5 +1,5 @@
-"""The bot as an agent of Slack's: prompts and a welcome in a DM that is opened, sessions and their *Stop*, and what
-people think of answers. And as a plain bot, where Slack has none of it."""
+"""The bot as an agent of Slack's: prompts and a welcome in an opened DM, sessions and their *Stop*, and feedback on
+answers. Also as a plain bot, where Slack has none of these."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find_feedback(message: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-# A DM is opened
+# An opened DM
 
 
 async def test_prompts_are_by_language_and_by_what_somebody_is(desk: Office) -> None:
@@ -117,7 +117,7 @@ async def test_a_session_is_at_work_then_waits_then_has_answered(desk: Office) -
 
 @pytest.mark.slow
 async def test_nothing_is_left_at_work_by_a_process_that_was_killed(empty: Office) -> None:
-    """Killed while it works, and as soon as its answer stands there: the next process sees to it."""
+    """Killed while it works, and as soon as its answer is posted: the next process ends the session."""
     here = empty.dm(ZHANG)
     async with empty.spawned() as bot:
         empty.killing(bot, lambda: empty.finals(here))
@@ -132,7 +132,7 @@ async def test_nothing_is_left_at_work_by_a_process_that_was_killed(empty: Offic
 
 
 async def test_slacks_own_stop_cancels_a_card_that_waits(desk: Office) -> None:
-    """Pressed as long as the screen still shows it."""
+    """The stop can be pressed as long as the screen still shows it."""
     here = desk.dm(ZHANG)
     thread = await desk.says(ZHANG, TWO_DAYS)
     card = kept(await desk.card(here))
@@ -150,7 +150,7 @@ async def test_slacks_own_stop_cancels_a_card_that_waits(desk: Office) -> None:
 
 @pytest.mark.parametrize(("person", "is_stopped"), [(WANG, False), (ADMIN, True)])
 async def test_only_who_may_stop_today_stops_somebody_elses(desk: Office, person: str, is_stopped: bool) -> None:
-    await desk.answer(person, "帮助")  # known from now on
+    await desk.answer(person, "帮助")  # makes them known
     desk.answering.clear()
     thread = await desk.says(ZHANG, "@Countersign 年假可以结转吗", channel=GENERAL)
     await desk.until(lambda: sessions(desk) == ["processing"])
@@ -164,7 +164,7 @@ async def test_only_who_may_stop_today_stops_somebody_elses(desk: Office, person
     assert bool(desk.whispers(person)) is not is_stopped, "who could stop nothing is told, and only they"
 
 
-# What people think of an answer
+# Feedback on an answer
 
 
 async def test_a_press_under_an_answer_is_kept_counted_and_taken_back(empty: Office) -> None:
@@ -213,7 +213,7 @@ async def test_somebody_elses_answer_in_a_dm_is_not_theirs_to_rate(desk: Office)
     [mine] = [m for m in desk.posts(here) if ":final" in str(m.get("metadata"))]
     [theirs] = [m for m in desk.posts(desk.dm(LI)) if ":final" in str(m.get("metadata"))]
     value = find_feedback(mine)["positive_button"]["value"]
-    find_feedback(theirs)["positive_button"]["value"] = value  # forged: as if theirs were about mine
+    find_feedback(theirs)["positive_button"]["value"] = value  # forged: as if their answer were mine
     await desk.driver.click_button(LI, desk.dm(LI), theirs["ts"], "cs:feedback", value=value)
     await desk.until(lambda: desk.whispers(LI))
     await desk.quiet()

@@ -1,4 +1,4 @@
-"""The question who shall approve: the manager with one press, somebody else behind a picker, never the author."""
+"""The question for the approver: the manager with one press, somebody else through a picker, never the author."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ASKED = "我肚子疼，从明天起请10天假"
 
 
 async def ask(office: Office, person: str = ZHANG) -> dict[str, Any]:
-    """A leave without an approver, and the question that comes of it."""
+    """Request a leave without an approver, and return the resulting question."""
     await office.says(person, ASKED)
 
     def find_question() -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Who a press is by, and who an approver is: told through the whole bot."""
+"""The person of a press, and the person of an approver: told through the whole bot."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ TWO_DAYS = "明天起请2天年假，去看父母，审批人"
 LARGE = "报销 1500 元差旅费，去上海开会，审批人李四"
 CHOICE = '[[policy]]\nprocess = "leave"\nlevel = "approver"\nwho = ["manager"]\nothers = "flagged"\n'
 AT_ONCE = {"person_max_age_s": 0.0}
-"""Whatever is decided is looked up anew: thirty seconds are too long for a story."""
-
-
-"""The safety off."""
+"""Everybody who decides is looked up again: thirty seconds are too long for a story."""
 
 
 def member(id: str, name: str, real_name: str) -> WorkspaceMember:
@@ -43,7 +40,7 @@ email = "zhouba@example.com"
 
 @pytest.fixture
 async def town(valkey: str, tmp_path: Path) -> AsyncIterator[Office]:
-    """An office with two more people and a directory file of its own; without a bot."""
+    """An office with two more people and its own directory file; without a bot."""
     async with office(valkey, more=(SUN, ZHOU)) as opened:
         opened.directory_file = tmp_path / "directory.toml"
         opened.directory_file.write_text(DEMO.read_text(encoding="utf-8") + FRIENDS, encoding="utf-8")
@@ -60,7 +57,7 @@ async def permissive(town: Office, tmp_path: Path) -> AsyncIterator[Office]:
 
 
 def edit(town: Office, before: str, after: str) -> None:
-    """An administrator changes the directory file."""
+    """Edit the directory file, as an administrator."""
     text = town.directory_file.read_text(encoding="utf-8")
     assert before in text
     town.directory_file.write_text(text.replace(before, after), encoding="utf-8")
@@ -87,7 +84,7 @@ async def test_a_choice_that_a_row_permits_is_flagged_on_both_cards_and_in_the_a
 
 
 async def test_a_role_that_was_taken_away_while_the_bot_runs_decides_nothing(town: Office) -> None:
-    """By an edit of the directory file, read without a restart; and given back likewise."""
+    """The role is removed by an edit of the directory file, read without a restart, and returned likewise."""
     async with town.opened(tuned=AT_ONCE):
         await town.says(ZHANG, LARGE)
         await town.press(ZHANG, await town.card(town.dm(ZHANG)), "confirm")

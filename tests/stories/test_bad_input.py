@@ -1,4 +1,4 @@
-"""Bad input: whatever people, platforms and models send, there is a clear answer, and nothing is lost or done."""
+"""Bad input: whatever people, platforms and models send, the answer is clear, and nothing is lost or done."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAVE = "请假 2026-11-30 到 2026-12-01，审批人李四，原因："
 
 
 def sent(office: Office) -> list[dict[str, Any]]:
-    """Everything the bot handed to Slack for people to read."""
+    """List everything that the bot gave Slack for people to read."""
     ways = ("chat.postMessage", "chat.update", "chat.postEphemeral", "views.open")
     return [arguments for way in ways for arguments in office.driver.list_call_arguments(way)]
 
@@ -36,11 +36,11 @@ def strings(node: Any) -> Iterator[str]:
 
 
 def shown(card: dict[str, Any]) -> str:
-    """A card as it reads on the screen."""
+    """Return a card as it reads on the screen."""
     return read_message_text(card).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-# What people write
+# People's messages
 
 
 async def test_a_message_without_text_is_asked_for_its_text(desk: Office) -> None:
@@ -94,7 +94,7 @@ async def test_a_mention_in_a_reason_is_text_on_every_card_and_pings_nobody(desk
     await desk.answer(ZHANG, "申请")
     await desk.quiet()
     for text in strings(sent(desk)):
-        text = re.sub(r"<!date\^[^<>|]+\|[^<>|]+>", "", text)  # when, of our own making
+        text = re.sub(r"<!date\^[^<>|]+\|[^<>|]+>", "", text)  # times that we format
         assert not any(mark in text for mark in ("<!", f"<@{ZHAO}", "<#", "<http")), "nobody but whom the card is about"
 
 

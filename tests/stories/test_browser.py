@@ -1,5 +1,5 @@
 """The workspace's own page in a real browser: the main job, forms, several at once, files, Home, prompts and thumbs.
-Each language and each size of screen once; the shortest is played at every change."""
+Each language and each size of screen is tested once; the shortest test is played at every change."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.stories.sets import approve_several, labels, now, start_claims
 pytestmark = pytest.mark.skipif(ABSENT is not None, reason=str(ABSENT))
 
 README_PICTURE = os.environ.get("README_PICTURE", "")
-"""Set to a path, the main job in English also takes the picture that the README shows."""
+"""If set to a path, the main job in English also takes the README's picture there."""
 PICTURES = os.environ.get("PICTURES", "")
-"""Set to a folder, all pictures are kept there."""
+"""If set to a folder, all pictures are kept there."""
 DESK, PHONE = (1280, 800), (390, 844)
 EACH_ONCE = pytest.mark.parametrize(("language", "size"), [("zh", DESK), ("en", PHONE)], ids=["zh-desk", "en-phone"])
 PUT = "const [css, value] = arguments; const one = document.querySelector(css); one.value = value;\
@@ -47,12 +47,12 @@ CRUSHED = """const style = { sheet: [...document.styleSheets].at(-1) };
   style.sheet.insertRule('.actions { flex-wrap: nowrap !important }');
   style.sheet.insertRule('.actions .button { flex: 1 !important; min-width: 0 }');
   style.sheet.insertRule('.button > span { white-space: normal !important; overflow-wrap: anywhere }')"""
-"""As it was: all buttons of a card on one line."""
+"""The earlier style: all buttons of a card on one line."""
 
 
 @dataclass
 class Page:
-    """The page, open in front of Zhang San."""
+    """The page, open for Zhang San."""
 
     browser: Browser
     language: str
@@ -74,7 +74,7 @@ class Page:
         await self.browser.execute(CHOOSE, css, name, kind, base64.b64encode(content).decode())
 
     async def find_said(self, text: str) -> None:
-        """The list says so, in front or behind."""
+        """Wait until the list contains the text, visible or not."""
 
         async def is_said() -> bool:
             return bool(await self.browser.execute(SAYS, text))
@@ -86,7 +86,7 @@ class Page:
         await self.browser.press(*(keys or ("Enter",)))
 
     async def become(self, number: int) -> None:
-        """Returns when the page is somebody else's."""
+        """Switch to another person, and return when the page is theirs."""
         await self.browser.press("Alt", str(number))
         await self.browser.find(f".face[aria-keyshortcuts='Alt+{number}'][aria-pressed=true]")
 
@@ -97,7 +97,7 @@ class Page:
         await self.browser.click("#nav [data-channel=home]")
 
     async def check_buttons(self, css: str) -> None:
-        """Every button shows its label on one line, none is crushed."""
+        """Check that every button shows its label on one line and none is crushed."""
         buttons = await self.browser.execute(NARROW, css)
         assert buttons, css
         for label, width, height, cut in buttons:
@@ -110,7 +110,7 @@ Opens = Callable[..., AbstractAsyncContextManager[Page]]
 
 @pytest.fixture
 def opens(desk: Office, tmp_path: Path) -> Opens:
-    """Opens the page in a language and a size; in the end its console has to be empty."""
+    """Open the page in a language and a size; at the end its console has to be empty."""
 
     @asynccontextmanager
     async def open_page(language: str, size: tuple[int, int]) -> AsyncIterator[Page]:
@@ -166,7 +166,7 @@ async def test_the_whole_story_by_hand(desk: Office, opens: Opens, language: str
         await page.click("#tab-mail")
         await page.click(".mail", subject)
         await page.find(".letter", body)
-    await desk.quiet()  # a card is rewritten once its mail has gone
+    await desk.quiet()  # a card is updated once its mail is sent
     assert [mail["subject"] for mail in desk.mails] == [subject]
     assert desk.cards(desk.dm(ZHANG)) == desk.cards(desk.dm(LI)) == []
 
@@ -245,7 +245,7 @@ async def test_several_at_once_by_hand(desk: Office, opens: Opens, language: str
     async with opens(language, size) as shown:
         page, say = shown.browser, shown.say
         await start_claims(desk, 31, 32, 33)
-        await page.type("#write textarea", "x")  # the page is there
+        await page.type("#write textarea", "x")  # waits for the page
         await shown.become(2)
         message = await approve_several(desk)
         await page.find("#list .actions button", say("同意全部 3 项", "Approve All 3"))
@@ -294,7 +294,7 @@ async def test_a_receipt_by_hand(desk: Office, opens: Opens, language: str, size
     if size == DESK:
         async with opens(language, size) as shown:
             page = shown.browser
-            await page.type("#write textarea", "x")  # the page is there
+            await page.type("#write textarea", "x")  # waits for the page
             await shown.become(2)
             await page.find("#list .message", shown.say("等您审批", "needs your decision"))
             await page.click("#list .message .thread-link")

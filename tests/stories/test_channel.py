@@ -1,4 +1,4 @@
-"""In a shared channel, in English, and Slack over signed HTTP."""
+"""The bot in a shared channel, in English, and Slack over signed HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.stories.script import requests_of
 
 @pytest.fixture
 async def by_http(empty: Office) -> AsyncIterator[tuple[Office, str]]:
-    """The bot in HTTP mode, and the address it listens at."""
+    """The bot in HTTP mode, and the address on which it listens."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     async with empty.opened(slack_mode="http", http_port=port):

@@ -1,4 +1,5 @@
-"""Slack refuses: the token is no longer valid, or a channel is closed to apps. Nothing is lost, and it says why."""
+"""Slack refuses: the token is no longer valid, or a channel is closed to apps. Nothing is lost, and the bot says
+why."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tests.harness.office import GENERAL, ZHANG, Office
 async def test_a_token_that_is_no_longer_valid_is_an_outage_that_says_its_cause_and_loses_nothing(
     empty: Office,
 ) -> None:
-    """The process is restarted with the new token, as the journal says; the message is answered once."""
+    """The process is restarted with the new token, as the journal advises; the message is answered once."""
     empty.driver.fail_next_call("chat.postMessage", "token_revoked", 100)
     async with empty.opened():
         await empty.says(ZHANG, "帮助")

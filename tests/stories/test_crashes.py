@@ -1,4 +1,4 @@
-"""Processes end in the middle of things: killed, asked to end, told things twice. Nothing is lost or doubled."""
+"""Processes end in the middle of their work: killed, asked to end, told things twice. Nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAVE = "我肚子疼，从明天起请10天假"
 
 
 def keys(office: Office, person: str = ZHANG) -> list[str]:
-    """What every post of the bot in a DM is named, in order."""
+    """List the keys of all the bot's posts in a DM, in order."""
     return [read_message_key(message) for message in office.posts(office.dm(person))]
 
 
@@ -25,7 +25,7 @@ def said_once(office: Office, person: str = ZHANG) -> bool:
 
 
 def deliveries(office: Office, event: str) -> int:
-    """How often the platform has brought an event."""
+    """Count the platform's deliveries of an event."""
     return len([one for one in office.driver.sent_envelopes if one["payload"].get("event_id") == event])
 
 
@@ -56,7 +56,7 @@ main()
 
 
 def lookups(desk: Office) -> int:
-    """How often Slack was asked about who presses."""
+    """Count Slack's look-ups of the presser."""
     return sum(one.method == "users.info" and one.args.get("user") == ZHANG for one in desk.driver.calls)
 
 
@@ -80,7 +80,7 @@ async def test_m_killed_in_the_middle_of_a_run_another_process_answers_once(empt
 
 
 async def test_m_killed_as_soon_as_the_event_was_acknowledged_answered_once(valkey: str) -> None:
-    """The model thinks, so that nothing was said yet: what was acknowledged is in Redis, or it is lost."""
+    """The model is still thinking, so nothing was said yet: an acknowledged message must be in Redis, or it is lost."""
     async with office(valkey) as slow:
         slow.answering.clear()
         async with slow.spawned() as bot:
@@ -104,8 +104,8 @@ async def test_m_killed_as_soon_as_the_event_was_acknowledged_answered_once(valk
 async def test_m_killed_between_the_decision_and_the_effect_it_happens_once(
     empty: Office, redis: Redis, text: str, choice: str
 ) -> None:
-    """The press is decided, the effect not begun: whoever takes over does it, once, without a word more. Who pressed is
-    looked up again before the effect; that look-up is slow here."""
+    """The press is decided, but the effect not begun: the next process runs it once and says nothing more. The presser
+    is looked up again before the effect; that look-up is slow here."""
     here = empty.dm(ZHANG)
     async with empty.spawned(NEVER_FRESH) as bot:
         await empty.says(ZHANG, text)

@@ -1,4 +1,4 @@
-"""A poisoned message: tried, given up, said, set aside, and put back when its cause is gone."""
+"""A poisoned message: tried, given up, reported, set aside, and put back when its cause is gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GIVES_UP = {"max_tries": TRIES, "backoff_ms": 10}
 
 
 class Poisoned:
-    """A model that breaks on one word, until it is mended."""
+    """A model that fails on one word, until it is fixed."""
 
     def __init__(self, word: str = "毒") -> None:
         self.word, self.mended, self.asked = word, False, 0
@@ -47,7 +47,7 @@ async def listed(office: Office, folder: Path) -> list[dict[str, object]]:
 
 @pytest.fixture(autouse=True)
 def brief() -> Iterator[None]:
-    """Without the variables of every frame, which take a second each to print."""
+    """Log without the variables of every frame, which take a second each to print."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
     structlog.reset_defaults()
@@ -60,7 +60,7 @@ def model() -> Poisoned:
 
 @pytest.fixture
 async def poisoned(empty: Office, model: Poisoned) -> AsyncIterator[Office]:
-    """Zhang San's first message was given up."""
+    """An office in which Zhang San's first message was given up."""
     async with empty.opened(model=model, tuned=GIVES_UP):
         await empty.says(ZHANG, "毒一句")
         await empty.until(lambda: GIVEN_UP in empty.said(empty.dm(ZHANG)))

@@ -1,4 +1,4 @@
-"""Decisions, told as people live them: who may press, what each is told, and that everything happens once."""
+"""Decisions as people experience them: who may press, what each is told, and that everything happens once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_j_approve_and_reject_pressed_at_once_leave_one_decision(desk: Off
         desk.driver.submit_view(LI, view["id"], {"opinion": "换个时间"}),
         desk.press(LI, card, "approve", force=True),
     )
-    if form.errors:  # approved before the dialog arrived: it says so itself
+    if form.errors:  # approved before the dialog arrived: the dialog says so itself
         assert "已经处理过了" in form.errors["opinion"]
     else:
         await told_privately(desk, LI, "已经处理过了")

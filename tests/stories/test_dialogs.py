@@ -1,4 +1,4 @@
-"""Dialogs say what they decide on and what they are about to do, and name everything that is wrong."""
+"""Dialogs name their decision and its effect, and everything that is wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEAVE = "明天起请2天年假，去看父母，审批人李四"
 
 
 async def open_dialog(office: Office, person: str, choice: str, having: str = "") -> dict[str, Any]:
-    """The dialog behind a button of somebody's newest card."""
+    """Open the dialog behind a button of a person's newest card."""
     await office.press(person, await office.card(office.dm(person), having), choice)
     return dict(await office.until(lambda: office.driver.find_top_view(person)))
 

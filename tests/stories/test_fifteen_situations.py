@@ -1,7 +1,6 @@
-"""Fifteen situations in which agents run a risky tool twice, lose a card or brick a thread.
+"""Fifteen situations in which agents run a risky tool twice, lose a card or block a thread.
 
-Each test ends with the number of effects its row demands, counted in the mailbox or the engine, not in words.
-"""
+Each test ends with the number of effects that its row demands, counted in the mailbox or the engine, not in words."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ BUTTONS = {"cs:send", "cs:edit", "cs:cancel"}
 
 
 async def asked_to_mail(office: Office) -> dict[str, object]:
-    """Zhang San wants a mail sent; the card with its preview."""
+    """Let Zhang San ask for a mail; return the card with its preview."""
     await office.says(ZHANG, "给李四发邮件")
     return await office.card(office.dm(ZHANG), MAIL["subject"])
 
@@ -88,7 +87,7 @@ FORGED = (
     *(("send", "null"), ("send", "{id}"), ("send", "{id}.0"), ("send", "{id}.2"), ("send", "{id}.-1")),
     *(("send", "A00nosuchcard0.1"), ("send", "A99zzzzzzzzzzzz.1"), ("send", "../../etc.1")),
 )
-"""Choices that this card does not have, and values that name no card or another state of it."""
+"""Choices that this card does not have, and values that name no card or another state of the card."""
 MISSHAPEN: tuple[object, ...] = (
     *(None, [], [{}], [{"value": "x.1"}], [{"action_id": "cs:send"}]),
     *([{"action_id": "cs:send", "value": None}], [{"action_id": "cs:send", "value": ["x.1"]}]),
@@ -147,7 +146,7 @@ async def test_model_error_after_the_tool_resume_stored_state_one_effect(empty: 
 
 @pytest.mark.slow
 async def test_killed_in_the_tool_after_the_effect_engine_one_effect(empty: Office, redis: Redis) -> None:
-    """The engine has started the request, the card is being rewritten, nothing is committed: SIGKILL."""
+    """The engine has started the request, the card is being updated, nothing is committed: SIGKILL."""
     async with empty.spawned() as bot:
         await empty.says(ZHANG, "报销差旅费 500 元，审批人李四")
         card = await empty.card(empty.dm(ZHANG), "500")
@@ -166,7 +165,8 @@ async def test_killed_in_the_tool_after_the_effect_engine_one_effect(empty: Offi
 @pytest.mark.slow
 @pytest.mark.parametrize(("choice", "mails"), [("happened", 1), ("redo", 2)])
 async def test_killed_in_the_tool_after_the_effect_mail_unknown_ask(empty: Office, choice: str, mails: int) -> None:
-    """The mail server has the mail, the bot does not know yet: SIGKILL. A second mail goes only by a second press."""
+    """The mail server has the mail, but the bot does not know yet: SIGKILL. A second mail goes only by a second
+    press."""
     async with empty.spawned() as bot:
         await empty.says(ZHANG, "给李四发邮件，主题 项目进度，内容 请看一下进度")
         card = await empty.card(empty.dm(ZHANG), "项目进度")
@@ -191,7 +191,7 @@ async def test_killed_in_the_tool_after_the_effect_mail_unknown_ask(empty: Offic
 
 
 async def test_reused_tool_call_id_asked_again(empty: Office, redis: Redis) -> None:
-    """A server that names every call `call_0`: 5, then 5000. The yes to 5 is no yes to 5000."""
+    """A server names every call `call_0`: 5, then 5000. The yes to 5 is no yes to 5000."""
     model = ScriptedModel([expense(amount="5"), expense(amount="5000"), DONE])
     async with empty.opened(model=model):
         await empty.says(ZHANG, "报销 5 元")
@@ -263,7 +263,7 @@ async def test_args_edited_in_the_store_after_review_refused(
 
 
 async def test_what_a_button_adds_edited_in_the_store_after_review_refused(desk: Office, redis: Redis) -> None:
-    """*Reject* that was made to approve, behind everybody's back: it does neither."""
+    """*Reject* was secretly changed to approve: the press does neither."""
     await desk.says(ZHANG, "报销差旅费 500 元，审批人李四")
     await desk.press(ZHANG, await desk.card(desk.dm(ZHANG), "500"), "confirm")
     task = await desk.card(desk.dm(LI), "E-0001")
@@ -280,7 +280,7 @@ async def test_what_a_button_adds_edited_in_the_store_after_review_refused(desk:
 
 
 async def test_who_may_press_edited_in_the_store_after_review_refused(empty: Office, redis: Redis) -> None:
-    """Somebody written into the list of those who may press: the press runs nothing."""
+    """A person was added to the list of those who may press: their press runs nothing."""
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         card = await asked_to_mail(empty)
         [approval] = await empty.approvals.list_open_approvals()
@@ -361,6 +361,6 @@ async def test_user_writes_while_suspended_and_cancels(empty: Office) -> None:
 
 
 def _answered(messages: Messages) -> bool:
-    """Every tool call has its result."""
+    """Whether every tool call has its result."""
     asked = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
     return sorted(asked) == sorted(str(m["tool_call_id"]) for m in messages if m["role"] == "tool")

@@ -1,4 +1,4 @@
-"""Files: what somebody sends belongs to the request that they make, is seen by who decides, and is never dropped."""
+"""Files: a sent file belongs to its sender's request, is seen by the decider, and is never dropped."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CLAIM = "报销 320 元打车费，去客户那里，审批人李四"
 
 
 def shared(office: Office, channel: str) -> list[dict[str, object]]:
-    """The bot's messages with files in a channel."""
+    """List the bot's messages with files in a channel."""
     return [m for m in office.posts(channel) if m.get("files")]
 
 
 async def requested(office: Office, person: str, text: str, *files: str, approver: str = LI) -> str:
-    """From a message with files to a request that waits for its approver; its number."""
+    """Go from a message with files to a request that waits for its approver; return its number."""
     before = len(office.cards(office.dm(approver)))
     await office.says(person, text, files=files)
     await office.press(person, await office.card(office.dm(person), text.split("，")[1]), "confirm")
@@ -36,7 +36,7 @@ async def requested(office: Office, person: str, text: str, *files: str, approve
 
 
 async def waiting(office: Office, channel: str) -> dict[str, str]:
-    """The files that wait in a conversation."""
+    """Load the files that wait in a conversation."""
     assert office.bot is not None
     key = build_waiting_key(Keys(), f"slack:{office.driver.ws.app.team}:{channel}")
     return dict(await office.bot.redis.hgetall(key))
@@ -63,7 +63,7 @@ async def test_a_receipt_sent_with_the_message_is_on_the_card_and_with_the_appro
 
 
 async def test_asked_again_the_approver_has_the_receipt_below_the_new_card(desk: Office) -> None:
-    """The card expires; whoever asked gets it with a button to ask again, and needs no copy of their own file."""
+    """The card expires. The requester gets it with a button to ask again, and needs no copy of their own file."""
     here, there = desk.dm(ZHANG), desk.dm(LI)
     await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "r.png", png("taxi")))
     await hours_pass(desk, 400)
@@ -111,7 +111,7 @@ async def test_a_file_is_free_again_when_its_card_is_cancelled_and_not_while_it_
     assert "r.png" in read_message_text(await desk.card(desk.dm(ZHANG), "80"))
 
 
-# Said by name
+# Files named by people
 
 
 ODD: tuple[tuple[str, bytes], ...] = (
@@ -130,7 +130,7 @@ ODD: tuple[tuple[str, bytes], ...] = (
 
 @pytest.mark.slow
 async def test_of_a_hundred_odd_files_none_is_dropped_silently(desk: Office) -> None:
-    """Every single one is on the card, or named among what was kept, or among what was refused and why."""
+    """Every single file is on the card, or named among the kept or the refused ones, with the reason."""
     names = list[str]()
     for batch in range(10):
         files = list[str]()
@@ -184,7 +184,7 @@ async def test_forget_lets_go_of_what_waits(desk: Office) -> None:
 
 
 async def test_the_same_bytes_on_another_claim_are_told_to_both_approvers(desk: Office) -> None:
-    """Under another name, another id, by somebody else, before another approver."""
+    """The second file has another name, another id, another sender and another approver."""
     again = desk.driver.upload_file(LI, "b.png", png("same"))
     first = await requested(desk, LI, "报销 320 元打车费，见客户，审批人王五", again, approver=WANG)
     other = await requested(desk, ZHANG, CLAIM, desk.driver.upload_file(ZHANG, "a.png", png("same")))

@@ -1,4 +1,4 @@
-"""Files in a bucket: as in a folder, and what people see while the store is away."""
+"""Files in a bucket: as in a folder, and what people see while the store is unreachable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def s3(tmp_path: Path) -> Iterator[S3Server]:
 
 
 def shared(office: Office, channel: str) -> list[bytes]:
-    """The files that the bot has shown in a channel."""
+    """List the files that the bot has shown in a channel."""
     ids = [one["id"] for m in office.posts(channel) for one in m.get("files", ())]
     return [office.driver.ws.files[id].content for id in ids]
 

@@ -34,7 +34,7 @@ HONEST = ("没听懂", "排练", "did not understand", "rehears")
 
 
 async def play(desk: Office, language: str, wanted: dict[str, Any]) -> str:
-    """`useful`, `honest`, `asked` (a question that is still open) or `wrong`, and what happened."""
+    """Return `useful`, `honest`, `asked` (a question that is still open) or `wrong`, and the course of the dialogue."""
     person = await prepare(desk, language, wanted.get("given", ""))
     here = desk.dm(person)
     known = {post["ts"] for post in desk.posts(here)}
@@ -46,7 +46,7 @@ async def play(desk: Office, language: str, wanted: dict[str, Any]) -> str:
         await desk.quiet()
     cards = [deepcopy(card) for card in desk.cards(here) if card["ts"] not in known]
     said = read_new(desk, here, known)
-    if cards and not is_told(wanted, said):  # what was found meanwhile is told at the end of the run: by its steps
+    if cards and not is_told(wanted, said):  # results are shown at the end of the run, by its steps
         await desk.press(person, cards[0], next(iter(choices_of(cards[0]) & {"confirm", "send"})))
         await desk.quiet()
         said = read_new(desk, here, known)
@@ -56,7 +56,7 @@ async def play(desk: Office, language: str, wanted: dict[str, Any]) -> str:
 
 
 def read_new(desk: Office, channel: str, known: set[str]) -> str:
-    """All that the bot has said since."""
+    """Return all that the bot has said since."""
     return "\n".join(read_message_text(post) for post in desk.posts(channel) if post["ts"] not in known)
 
 
@@ -65,7 +65,7 @@ def is_told(wanted: dict[str, Any], said: str) -> bool:
 
 
 async def prepare(desk: Office, language: str, given: str) -> str:
-    """Who writes; with what is given before."""
+    """Prepare the given state, and return the writer."""
     if given == "leave":
         await desk.request_leave(ZHANG if language == "zh" else ANN.id, LEAVE[language].format("Li Si"))
     elif given == "task":
@@ -107,7 +107,7 @@ def fits(wanted: dict[str, Any], card: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("file", DIALOGUES, ids=lambda file: file.stem)
 async def test_dialogues_are_served_or_answered_honestly(valkey: str, file: Path, language: str) -> None:
-    """At least 85 % of them as wanted; the rest with an honest sentence and three things that work."""
+    """At least 85 % of the dialogues end as wanted; the rest with an honest sentence and three things that work."""
     dialogues = tomllib.loads(file.read_text(encoding="utf-8"))[language]
     outcomes = list[str]()
     for dialogue in dialogues:
@@ -124,7 +124,7 @@ async def test_dialogues_are_served_or_answered_honestly(valkey: str, file: Path
 
 
 def test_a_card_that_was_not_wanted_is_wrong() -> None:
-    """The negative control: another day on the card, a card too many, an answer without what was asked for."""
+    """Negative control: another day on the card, a card too many, an answer without the requested content."""
     section = {"type": "section", "fields": [{"type": "mrkdwn", "text": "*First day*\nMon 7 Dec 2026 (AM)"}]}
     card = {"text": "Start this leave request?", "blocks": [section]}
     assert judge({"cards": [{"start": "2026-12-07"}]}, [card], "", "") == "useful"

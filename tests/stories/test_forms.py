@@ -1,5 +1,5 @@
-"""Requests by a dialog: opened by a command, from Home or by a shortcut, made of the process's own file. No model is
-asked. Submitting leads to the card that a conversation leads to, and starts nothing by itself."""
+"""Requests by a dialog: opened by a command, from Home or by a shortcut, built from the process's own file. No model is
+asked. Submitting leads to the same card as a conversation, and starts nothing by itself."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CLAIM = {"amount": "84.50", "currency": "CNY", "category": "transport", "reason"
 
 
 async def open_form(office: Office, person: str, command: str = "/leave", text: str = "") -> dict[str, Any]:
-    """The dialog that a slash command opens."""
+    """Open the dialog of a slash command."""
     done = await office.driver.run_slash_command(person, office.dm(person), command, text)
     assert done.ok and not done.answer
     return await office.until(lambda: office.driver.find_top_view(person))
 
 
 async def put(office: Office, person: str, **values: str | list[str]) -> None:
-    """Somebody fills in the open dialog, field by field."""
+    """Fill in the open dialog, field by field."""
     for name, value in values.items():
         view = office.driver.find_top_view(person)
         assert view is not None
@@ -54,12 +54,12 @@ async def submit(office: Office, person: str, **values: str | list[str]) -> Any:
 
 
 def names(view: dict[str, Any] | None) -> list[str]:
-    """The fields of a dialog."""
+    """List the fields of a dialog."""
     return [block["block_id"] for block in (view or {}).get("blocks", []) if block["type"] == "input"]
 
 
 def notes(view: dict[str, Any] | None) -> str:
-    """What a dialog says besides its fields."""
+    """Return the text of a dialog besides its fields."""
     blocks = [one for one in (view or {}).get("blocks", []) if one["type"] == "context"]
     return "\n".join(element["text"] for block in blocks for element in block["elements"])
 
@@ -69,11 +69,11 @@ def shown(office: Office, person: str) -> str:
 
 
 def without_model(office: Office) -> None:
-    """From here on nothing that asks a model gets an answer."""
+    """Let nothing that asks a model get an answer from now on."""
     office.answering.clear()
 
 
-# One request, start to end
+# One request, from start to end
 
 
 async def test_a_leave_takes_three_presses_and_no_model(desk: Office) -> None:
@@ -114,7 +114,7 @@ async def test_it_is_acknowledged_while_everything_of_slack_hangs(desk: Office) 
 
 
 async def test_who_ends_the_bot_waits_for_no_listener_that_hangs_and_leaves_none(empty: Office) -> None:
-    """Otherwise it would go on with a store that is closed."""
+    """Otherwise the listener would continue with a closed store."""
     async with empty.opened():
         empty.driver.delay_answers(600)
         assert (await empty.driver.use_shortcut(ZHANG, "cs:request")).ok
@@ -123,19 +123,19 @@ async def test_who_ends_the_bot_waits_for_no_listener_that_hangs_and_leaves_none
 
 
 def list_listeners_at_work() -> list[str]:
-    """Tasks of Bolt's."""
+    """List Bolt's tasks."""
     tasks = [repr(task.get_coro()) for task in asyncio.all_tasks()]
     return [one for one in tasks if "run_ack_function" in one]
 
 
-# Whose it is
+# Owners
 
 
 @pytest.mark.parametrize("believes_the_view", [False, True])
 async def test_what_somebody_else_submits_is_their_own_and_nobody_elses(
     desk: Office, monkeypatch: pytest.MonkeyPatch, believes_the_view: bool
 ) -> None:
-    """The payload names who submits; nothing that the view carries does. With its control."""
+    """The payload names the submitter; nothing in the view does. With its control."""
     parse = forms.parse_form
     if believes_the_view:
         monkeypatch.setattr(forms, "parse_form", lambda body: parse({**body, "user": {"id": ZHANG}}))
@@ -170,7 +170,7 @@ async def test_guests_get_no_form(desk: Office) -> None:
     assert desk.driver.find_top_view(ANN.id) is None
 
 
-# What depends on what
+# Dependent fields
 
 
 async def test_length_balance_and_deciders_are_told_as_soon_as_the_days_are_chosen(desk: Office) -> None:
@@ -225,7 +225,7 @@ async def test_a_process_of_ones_own_has_a_form_as_soon_as_it_is_deployed_on_as_
     assert all(f"text_{name}" in card for name in "abcd")
 
 
-# Where it is opened
+# Places that open a form
 
 
 async def test_home_opens_a_form_and_the_kind_can_be_changed(desk: Office) -> None:

@@ -1,4 +1,4 @@
-"""What a process tells of itself: alive, ready, and figures for Prometheus, which name nobody."""
+"""The reports of a process on itself: alive, ready, and metrics for Prometheus, which name nobody."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def scrape(health: HealthState) -> dict[tuple[str, ...], float]:
 
 
 def count(figures: Figures, name: str, *labels: str) -> float:
-    """The sum over all that have these labels."""
+    """The sum over all figures with these labels."""
     return sum(value for key, value in figures.items() if key[0] == name and {*labels} <= {*key[1:]})
 
 
@@ -60,7 +60,7 @@ def count(figures: Figures, name: str, *labels: str) -> float:
 async def test_connections_that_are_no_process_of_ours_are_told(
     redis: Redis, valkey: str, connections: int, foreign: int
 ) -> None:
-    """Two installations on one Slack app get each other's presses. Here are two processes."""
+    """Two installations on one Slack app get each other's presses. This installation has two processes."""
     told, keys = asyncio.Queue[int](), Keys()
     store = ProcessStore(redis, keys)
 
@@ -97,7 +97,7 @@ async def test_connections_that_are_no_process_of_ours_are_told(
 
 
 async def test_a_day_in_figures(desk: Office) -> None:
-    """A request, its confirmation, its approval, a mail: each is counted once, by what became of it."""
+    """A request, its confirmation, its approval, a mail: each is counted once, by its outcome."""
     assert desk.bot is not None
     health, before = desk.bot.health, parse_figures((await desk.bot.health.render_metrics()).decode())
     request = await desk.request_leave(ZHANG, "明天起请2天年假，去看父母，审批人李四")
@@ -144,7 +144,7 @@ async def test_no_label_holds_a_person_a_place_or_a_text(desk: Office) -> None:
     await desk.press(LI, card, "approve")
     await desk.quiet()
     told = {label for key in await scrape(desk.bot.health) for label in key[1:]}
-    labels = {one.partition("=")[2] for one in told if not one.startswith("model=")}  # named in the settings
+    labels = {one.partition("=")[2] for one in told if not one.startswith("model=")}  # models are named in the settings
     ours = {one for one in labels if not re.fullmatch(r"[0-9.e+-]+|\+Inf|[a-zA-Z_.]+|[0-9]+\.[0-9]+\.[0-9]+\S*", one)}
     assert not {one for one in ours if one not in ("PyPy", "CPython")}, "an id or a text has digits or other signs"
     for hidden in (ZHANG, LI, request, desk.dm(ZHANG), "张三", "zhangsan", card["ts"]):

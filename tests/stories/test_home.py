@@ -1,5 +1,5 @@
-"""Home as the place to come back to: decided, urged, withdrawn and set up in place, by the same presses as on cards;
-kept up to date; each person's own; whole within Slack's limits."""
+"""Home as the central page: requests are decided, urged, withdrawn and set up there, by the same presses as on cards.
+Each page is kept up to date, is private to its person, and stays within Slack's limits."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def list_home_buttons(office: Office, person: str) -> list[dict[str, Any]]:
 
 
 async def press(office: Office, person: str, action: str, value: str = "") -> Any:
-    """A button of the Home page as it stands now."""
+    """Press a button of the current Home page."""
     wanted = [b for b in list_home_buttons(office, person) if b["action_id"] == action and value in b.get("value", "")]
     view = office.driver.homes[person]
     return await office.driver.click_view_button(person, view["id"], action, value=wanted[0].get("value"))
 
 
 async def forge(office: Office, person: str, action: str, value: str) -> Any:
-    """A press of a button that is not on the page."""
+    """Press a button that is not on the page."""
     view = office.driver.ws.state.homes[person]
     button = {"type": "button", "action_id": action, "value": value, "text": {"type": "plain_text", "text": "x"}}
     view["blocks"].append({"type": "actions", "block_id": f"forged:{action}:{value}", "elements": [button]})
@@ -61,7 +61,7 @@ def shown(office: Office, person: str) -> str:
     return read_message_text(dict(office.driver.find_top_view(person) or {}))
 
 
-# What waits
+# Waiting tasks
 
 
 async def test_a_task_is_approved_on_home_by_the_press_of_its_card(desk: Office) -> None:
@@ -71,7 +71,7 @@ async def test_a_task_is_approved_on_home_by_the_press_of_its_card(desk: Office)
     for language, told in (("zh", ("张三", "11月24日 周二", "11月25日 周三")), ("en", english)):
         await choose_language(desk, LI, language)
         await open_home(desk, LI)
-        facts = (*told, "zhangsan@example.com", "去看父母", "13")  # what is decided on
+        facts = (*told, "zhangsan@example.com", "去看父母", "13")  # the facts for the decision
         await desk.until(lambda what=facts: all(one in read_home(desk, LI) for one in what))
     assert (await press(desk, LI, "cs:approve")).ok
     await desk.until(lambda: f"申请 {request} 已通过" in desk.said(desk.dm(ZHANG)))
@@ -84,7 +84,7 @@ async def test_a_task_is_approved_on_home_by_the_press_of_its_card(desk: Office)
 
 
 async def test_nobody_decides_urges_or_withdraws_on_home_what_is_not_theirs(desk: Office) -> None:
-    """A page is built for its viewer; a press that is forged is judged like every press."""
+    """A page is built for its viewer; a forged press is judged like every press."""
     request = await desk.request_leave(ZHANG, LEAVE)
     task = await desk.card(desk.dm(LI), request)
     value = next(list_buttons(task))["value"]
@@ -198,7 +198,7 @@ async def test_a_reason_stays_when_what_was_shown_has_changed(desk: Office) -> N
 async def test_what_changed_since_it_was_shown_is_shown_again_and_not_done(
     desk: Office, monkeypatch: pytest.MonkeyPatch, is_sealed: bool
 ) -> None:
-    """With its control: without the seal somebody else is urged than was shown."""
+    """With its control: without the seal, another person is urged than was shown."""
     if not is_sealed:
         monkeypatch.setattr("bot.features.home.actions.compute_shown_hash", lambda proposal, language: "same")
     request = await desk.request_leave(ZHANG, "明天起请10天年假，去看父母，审批人李四")
@@ -218,7 +218,7 @@ async def test_what_changed_since_it_was_shown_is_shown_again_and_not_done(
     assert "请您尽快处理" not in desk.said(desk.dm(LI))
 
 
-# Stand-ins
+# Deputies
 
 
 async def test_a_stand_in_is_set_and_ended_from_home(desk: Office) -> None:
@@ -323,7 +323,7 @@ async def test_how_the_installation_does_is_for_administrators_and_the_handler_a
     assert desk.driver.find_top_view(ZHANG) is None
 
 
-# Kept up to date
+# Updates
 
 
 async def test_it_is_renewed_when_its_data_change_and_only_for_who_has_it_open(desk: Office) -> None:
@@ -343,12 +343,12 @@ async def test_the_control_without_marks_an_open_page_goes_stale(desk: Office, m
     await desk.quiet()
     assert desk.bot is not None
     await HomeStore(desk.bot.redis, desk.bot.ingress.lanes.keys).mark_person(ZHAO)
-    await desk.until(lambda: len(published(desk, ZHAO)) == 2)  # whoever is marked later has a new page
+    await desk.until(lambda: len(published(desk, ZHAO)) == 2)  # a person marked later has a new page
     assert request not in read_home(desk, LI) and len(published(desk, LI)) == 1
 
 
 def published(office: Office, person: str) -> list[Any]:
-    """Pages that the bot has made for somebody."""
+    """List the pages that the bot has made for a person."""
     return [one for one in office.driver.list_call_arguments("views.publish") if one["user_id"] == person]
 
 

@@ -1,5 +1,5 @@
-"""A hostile MCP server, alive, over the real transports: every attack costs one observation, moves no gate and reaches
-no card but as what the server says."""
+"""A running hostile MCP server, over the real transports: every attack costs one observation, moves no gate, and
+reaches a card only as the server's words."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def villain_of(world: World, timeout: float = 20, rules: dict[str, Any] | None =
 
 
 def assert_harmless(here: Bot, began: int) -> None:
-    """Nothing was pressed, mailed or gated otherwise; what the model read is bounded and all of it can be seen."""
+    """Check that nothing was pressed, mailed or gated otherwise, and that the model's input is bounded and fully
+    visible."""
     assert here.mailer.mails == [] and here.chat.cards() == []
     for request in here.model.requests[began:]:
         assert request[0]["role"] == "system" and "IMPORTANT" not in request[0]["content"]
@@ -64,7 +65,7 @@ def assert_harmless(here: Bot, began: int) -> None:
 async def test_every_attack_in_an_answer_costs_one_observation(
     redis: Redis, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "PATIENCE_S", 30.0)  # a server that fell is started again, however slow the machine
+    monkeypatch.setattr(connection, "PATIENCE_S", 30.0)  # a failed server is restarted, however slow the machine
     async with world.fleet(villain_of(world, timeout=8)) as fleet:
         for number, attack in enumerate(ATTACKS):
             script = [calls(("v__do", {"attack": attack})), calls(("v__do", {"attack": ""})), ModelReply(text="好了。")]

@@ -1,5 +1,5 @@
-"""A colleague poses as somebody else, and the model does whatever it is told: the right person is reached, or the bot
-asks; and every card says who is meant in a way that can be checked."""
+"""A colleague poses as somebody else, and the model does whatever it is told. The right person is reached, or the bot
+asks; and every card identifies people in a way that can be checked."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def poser(name: str, real_name: str = "") -> WorkspaceMember:
 
 
 class Attacked:
-    """An office with a poser in it, and a model that a test plays."""
+    """An office with an impostor in it, and a model that a test plays."""
 
     def __init__(self, desk: Office, model: Endpoint) -> None:
         self.desk, self.model = desk, model
 
     async def propose(self, person: str, tool: str, having: str = "", /, **args: Any) -> dict[str, Any]:
-        """The model calls a tool for somebody; the card that comes of it."""
+        """Let the model call a tool for a person; return the resulting card."""
         self.model.then(called((tool, json.dumps({**args, "reason": "照做。"}, ensure_ascii=False))))
         await self.desk.says(person, "照办")
         return await self.desk.card(self.desk.dm(person), having)
 
     async def ask(self, person: str, tool: str, /, **args: Any) -> dict[str, Any]:
-        """The same where no card comes; what the model was told instead."""
+        """Let the model make a call that leads to no card; return the answer to the model."""
         self.model.then(
             called((tool, json.dumps({**args, "reason": "照做。"}, ensure_ascii=False))), said("您指的是哪一位？")
         )

@@ -1,4 +1,4 @@
-"""A text that no card holds: it is read whole, in the dialog in which it is confirmed, or it goes nowhere."""
+"""A text too long for any card: it is read whole, in the dialog in which it is confirmed, or it goes nowhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.tools.mcp.running import World
 from tools.mcp.fleet import McpToolset
 
 TEXT = "".join(f"{n}. 每个人都要读到这一行 <!channel> `x`\n" for n in range(600)) + "最后一行：转 9,999 元"
-"""The last line is what matters."""
+"""A long text whose last line matters."""
 WRITE = calls(("wiki__write_page", {"title": "规定", "text": TEXT}))
 WROTE = ModelReply(text="写好了。")
 
@@ -40,7 +40,7 @@ async def wiki(world: World) -> AsyncIterator[McpToolset]:
 
 
 def wrote(world: World) -> bool:
-    """Once, and exactly what was read."""
+    """Whether the text was written once, and exactly as it was read."""
     return "\n".join(world.done) == f"write 规定: {TEXT} ()"
 
 
@@ -77,7 +77,7 @@ def settings(world: World, tmp_path: Path) -> dict[str, Any]:
 
 
 def read(view: dict[str, Any]) -> str:
-    """What stands in a dialog below what it is about, as people read it."""
+    """Return the text of a dialog below its subject, as people read it."""
     line = [block["type"] for block in view["blocks"]].index("divider")
     texts = [block["text"]["text"] for block in view["blocks"][line + 1 :]]
     return "".join(unescape_text(text).split("```\n", 1)[1].removesuffix("\n```") for text in texts)
@@ -86,8 +86,8 @@ def read(view: dict[str, Any]) -> str:
 async def test_in_the_workspace_it_is_read_to_its_last_line_and_then_confirmed(
     empty: Office, world: World, settings: dict[str, Any]
 ) -> None:
-    """The real bot. A dialog that cannot be shown confirms nothing and says so; a restart between reading and
-    confirming changes nothing."""
+    """The test uses the real bot. A dialog that cannot be shown confirms nothing and says so. A restart between reading
+    and confirming changes nothing."""
     here = empty.dm(ZHANG)
     async with empty.opened(**settings):
         await empty.says(ZHANG, "在 wiki 里写一个页面")

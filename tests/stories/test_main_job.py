@@ -1,4 +1,4 @@
-"""The main job, told as people live it: from a message to a request that is under way."""
+"""The main job as people experience it: from a message to a started request."""
 
 from __future__ import annotations
 

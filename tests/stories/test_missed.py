@@ -1,4 +1,4 @@
-"""Nobody hears Slack for longer than it sends an event again: what was written meanwhile is answered once, in order."""
+"""Nobody hears Slack for longer than Slack resends an event: messages of that time are answered once, in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEN = "cs:{q00}:seen"
 
 
 class Deaf:
-    """Delivers to nobody."""
+    """A carrier that delivers to nobody."""
 
     def is_ready(self) -> bool:
         return True
@@ -31,7 +31,7 @@ class Deaf:
 
 @pytest.fixture
 async def hasty(valkey: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    """Gives an event up after the first try."""
+    """An office whose platform gives an event up after the first try."""
     monkeypatch.setattr(missed_messages, "PAUSE_S", 0.1)
     async with office(valkey, redelivery=()) as opened:
         yield opened
@@ -46,8 +46,8 @@ async def has_looked(redis: Redis) -> bool:
 
 
 async def write_while_nobody_hears(hasty: Office, redis: Redis) -> None:
-    """Two messages in a DM, somebody's very first one in theirs, a mention in a channel, and one in a thread; Slack
-    gives all of them up."""
+    """Write two messages in a DM, a person's very first one in theirs, a mention in a channel, and one in a thread;
+    Slack gives all of them up."""
     async with hasty.opened():
         await hasty.answer(ZHANG, "帮助")
         thread = await hasty.driver.mention_bot(LI, GENERAL, "帮助")
@@ -94,7 +94,7 @@ async def test_what_nobody_heard_is_answered_once_and_in_order(hasty: Office, re
 async def test_an_app_that_may_not_list_conversations_looks_through_those_on_record(
     hasty: Office, redis: Redis
 ) -> None:
-    """It was installed before it asked for the scope `im:read`."""
+    """The app was installed before it asked for the scope `im:read`."""
     await write_while_nobody_hears(hasty, redis)
     before = len(hasty.finals(hasty.dm(ZHANG)))
     hasty.driver.fail_next_call("users.conversations", "missing_scope", 3)

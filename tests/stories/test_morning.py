@@ -1,4 +1,4 @@
-"""The morning list: one message a working day, in everybody's own time zone, rewritten while it changes, never two."""
+"""The morning list: one message per working day, in each person's time zone, updated while it changes, never two."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MORNING = {"morning_list": "09:30"}
 
 
 def lists(desk: Office, person: str) -> list[dict[str, Any]]:
-    """Morning lists of a person, oldest first."""
+    """List the morning lists of a person, oldest first."""
     return [m for m in desk.posts(desk.dm(person)) if is_list(m)]
 
 

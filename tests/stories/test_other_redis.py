@@ -1,4 +1,4 @@
-"""The same story where Redis is a cluster, and where it is a master that dies in the middle of it."""
+"""One story on a Redis cluster, and on a master that dies in the middle of it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TWO_DAYS = "明天起请假2天，去看父母，审批人李四"
 
 @pytest.fixture
 async def clustered(ring: str, redis_cluster: Redis) -> AsyncIterator[Office]:
-    """The outside world, with the bot at work in it, on a cluster that was emptied."""
+    """The outside world, with the bot at work in it, on an emptied cluster."""
     async with office(ring) as opened, opened.opened(steps="replies"):
         yield opened
 
 
 async def told(desk: Office, folder: Path, *arguments: str) -> str:
-    """What a command prints."""
+    """Return the output of a command."""
     env = {
         "REDIS_URL": desk.redis_url,
         "SLACK_BOT_TOKEN": BOT_TOKEN,
@@ -95,7 +95,8 @@ async def test_a_conversation_goes_on_when_the_master_dies_in_the_middle_of_it(t
 
 @pytest.mark.slow
 async def test_a_decision_that_no_replica_had_when_the_master_died_is_asked_for_again(tmp_path: Path) -> None:
-    """The engine and the card are of before; Li Si sees a card without buttons, until the bot has noticed."""
+    """The engine and the card have their earlier state; Li Si sees a card without buttons, until the bot has
+    noticed."""
     async with watched(tmp_path / "redis") as redis, office(redis.url) as desk, desk.opened() as bot:
         await desk.request_leave(ZHANG, TWO_DAYS)
         await desk.card(desk.dm(LI), "L-0001")
@@ -119,7 +120,7 @@ async def test_a_decision_that_no_replica_had_when_the_master_died_is_asked_for_
 
 
 async def writable(desk: Office) -> None:
-    """Returns when the new master takes writes; the client itself waits longer and longer."""
+    """Return when the new master takes writes; the client itself would wait ever longer."""
     assert desk.bot is not None
     for _ in range(10):
         with contextlib.suppress(StoreUnavailableError):

@@ -1,4 +1,4 @@
-"""Outages: what is away is named, what was said is kept, and each thing happens once when it is back."""
+"""Outages: the bot names the unreachable system, keeps all messages, and does each thing once afterwards."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ MODEL_UNFIT = "语言模型现在用不了"
 
 
 def told_down(office: Office, channel: str, words: str = MODEL_DOWN) -> int:
-    """How often people were told that the model is away, in such words."""
+    """Count the messages that tell people in these words that the model is unreachable."""
     return len([one for one in office.posts(channel) if words in read_message_text(one)])
 
 
 def refused(end: Ended, *words: str) -> None:
-    """One clear line, no traceback, exit code 1."""
+    """Check for one clear line, no traceback and exit code 1."""
     assert end.code == 1, end
     assert "Traceback" not in end.all and end.err.startswith("countersign: "), end
     assert len(end.err.strip().splitlines()) == 1, end.err
@@ -47,7 +47,7 @@ def refused(end: Ended, *words: str) -> None:
 
 
 async def killed(url: str) -> None:
-    """SIGKILL to the server."""
+    """Send SIGKILL to the server."""
     client = await connect_redis(url)
     server = int((await client.info("server"))["process_id"])
     await client.aclose()
@@ -55,7 +55,7 @@ async def killed(url: str) -> None:
 
 
 async def test_redis_gone_for_a_while_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    """One message is being worked on when Redis dies, one is written, and brought twice, while it is away."""
+    """One message is being handled when Redis dies; one is written, and delivered twice, while it is down."""
     redis = EmbeddedRedis(tmp_path)
     at_work, go_on = asyncio.Event(), asyncio.Event()
 
@@ -86,7 +86,7 @@ async def test_redis_gone_for_a_while_loses_and_doubles_nothing(tmp_path: Path) 
 async def test_a_press_while_redis_stands_still_is_said_to_be_taken_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slack shows an error by then. It is carried out when Redis goes on, and whoever pressed knows it."""
+    """Slack shows an error by then. The press is carried out when Redis continues, and the presser is told."""
     monkeypatch.setattr(listeners, "ACK_S", 0.3)
     redis = EmbeddedRedis(tmp_path)
     try:
@@ -116,7 +116,7 @@ async def test_a_press_while_redis_stands_still_is_said_to_be_taken_late(
 
 
 async def asked(office: Office) -> str:
-    """Zhang San has pressed Send; the channel it happened in."""
+    """Let Zhang San press Send; return the channel."""
     await office.says(ZHANG, "给李四发邮件")
     here = office.dm(ZHANG)
     await office.press(ZHANG, await office.card(here, MAIL["subject"]), "send")
@@ -164,14 +164,14 @@ UNFIT = {
         {"error": {"message": "The requested model 'm' does not exist.", "code": "model_not_found"}}, 400
     ),
 }
-"""What only administrators can mend."""
+"""Errors that only administrators can fix."""
 
 
 @pytest.mark.parametrize(("words", "others"), [(MODEL_DOWN, MODEL_UNFIT), (MODEL_UNFIT, MODEL_DOWN)])
 async def test_messages_are_kept_while_the_model_is_away_and_answered_in_order(
     empty: Office, model: Endpoint, words: str, others: str, subtests: pytest.Subtests
 ) -> None:
-    """One outage after another: told once each, not at every try."""
+    """One outage after another: people are told once per outage, not at every try."""
     here = empty.dm(ZHANG)
     async with empty.opened():
         for times, (name, trouble) in enumerate((TROUBLES if words == MODEL_DOWN else UNFIT).items(), 1):

@@ -1,4 +1,4 @@
-"""Pictures that a model sees: what it reads is proposed and marked; what else stands in them has no effect."""
+"""Pictures that a model sees: the values it reads are proposed and marked; any other text in them has no effect."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_model_is_shown_pictures_only_where_it_sees_any(empty: Office, s
 
 @pytest.mark.parametrize("budget", [None, 110])
 async def test_a_used_up_budget_stops_the_reading_of_pictures_and_says_so(empty: Office, budget: int | None) -> None:
-    """Without a budget both are read: the control."""
+    """Control: without a budget both are read."""
     model = SeeingModel(json.dumps(READ), lambda messages: DONE, tokens=100)
     async with empty.opened(model=model, openai_vision="on", budget_tokens_per_day=budget):
         for name in ("first.png", "second.png"):
@@ -94,7 +94,7 @@ def obey(messages: Messages) -> ModelReply:
 
 @pytest.mark.parametrize("text", HOSTILE)
 async def test_a_hostile_receipt_has_no_effect(empty: Office, redis: Redis, text: str) -> None:
-    """Even a model that obeys it only brings a card, and the card waits for its person."""
+    """Even a model that obeys the receipt only requests a card, and the card waits for its person."""
     reading = json.dumps({"amount": "99999", "merchant": text, "tool": "send_email", "approve": True})
     async with empty.opened(model=SeeingModel(reading, obey), openai_vision="on"):
         await empty.says(ZHANG, "报销这张", files=[empty.driver.upload_file(ZHANG, "r.png", png(text))])

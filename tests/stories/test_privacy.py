@@ -1,4 +1,4 @@
-"""Who can read it, over the real protocols: channels, guests, Slack Connect, settings, and who stops what."""
+"""Readers of content, over the real protocols: channels, guests, Slack Connect, settings, and who stops what."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_who_runs_the_workspace_reads_nobodys_request(company: Office) -> 
 
 
 async def thinking(desk: Office) -> str:
-    """A thread in which the bot is at work for Zhang."""
+    """Start work for Zhang in a thread, and return the thread."""
     desk.answering.clear()
     thread = await desk.driver.mention_bot(ZHANG, GENERAL, "我能申请什么？")
     await desk.until(lambda: len(desk.driver.acks) >= 2)

@@ -1,4 +1,4 @@
-"""The one message that shows a run: what its title and its steps say, while it works, waits, has ended, was killed."""
+"""The one message that shows a run: its title and its steps, while the run works, waits, has ended, or was killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPINNING = ("in_progress",)
 
 
 def plans(desk: Office, person: str = ZHANG) -> list[dict[str, Any]]:
-    """The plans that this person sees in their DM."""
+    """List the plans that this person sees in their DM."""
     return [block for m in desk.posts(desk.dm(person)) for block in m.get("blocks", []) if block["type"] == "plan"]
 
 
@@ -82,7 +82,7 @@ async def test_what_goes_wrong_ends_as_an_error_and_says_what_was_done_and_what_
 
 @pytest.mark.slow
 async def test_killed_in_the_middle_nothing_is_left_at_work(empty: Office) -> None:
-    """Killed when the message has just appeared, and the person says stop to the next process."""
+    """The process is killed when the message has just appeared, and the person says stop to the next process."""
     async with empty.spawned() as bot:
         empty.driver.delay_answers(3.2, "users.info")  # so slow that steps are shown while it works
         empty.killing(bot, lambda: plans(empty))
@@ -99,7 +99,7 @@ async def test_killed_in_the_middle_nothing_is_left_at_work(empty: Office) -> No
 
 @pytest.mark.slow
 async def test_what_is_given_up_ends_as_an_error(empty: Office) -> None:
-    """The answer cannot be posted however often it is tried."""
+    """The answer cannot be posted, however often it is tried."""
     async with empty.opened(model=ScriptedModel([LOOK, mail(), DONE, DONE]), tuned={"backoff_ms": 1}):
         here = empty.dm(ZHANG)
         await empty.says(ZHANG, "给李四发邮件")

@@ -1,5 +1,5 @@
-"""The drill: a backup at work, a mail sent and a leave approved after it, all of it lost, and the backup restored. What
-the journal kept elsewhere knows is not done a second time."""
+"""The drill: a backup during work, then a mail sent and a leave approved, all of it lost, and the backup restored. Work
+known from a journal kept elsewhere is not repeated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def succeed(desk: Office, folder: Path, *arguments: str) -> str:
 
 
 async def live_until_the_loss(desk: Office, folder: Path) -> dict[str, Any]:
-    """A mail is confirmed while the backup is made, and goes out after it; then the leave is approved. Answers the
+    """Confirm a mail while the backup is made, so that the mail goes out after it, then approve the leave. Returns the
     approver's card as it was on the screen."""
     async with desk.opened() as bot:
         await desk.request_leave(ZHANG, TWO_DAYS)
@@ -103,7 +103,7 @@ async def test_what_the_journal_knows_is_neither_sent_nor_decided_again(empty: O
 async def test_without_the_journal_a_press_that_waits_is_not_carried_out_and_its_person_is_told(
     empty: Office, tmp_path: Path
 ) -> None:
-    """The mail has gone out since the copy; the copy has the press on *Send* waiting."""
+    """The mail has gone out since the copy; in the copy, the press on *Send* still waits."""
     await live_until_the_loss(empty, tmp_path)
     end = await run_command(empty, tmp_path, "restore", "copy", "--replace", "--yes")
     assert end.code == 0 and "No --journal was given" in end.err
@@ -136,7 +136,8 @@ async def test_if_nobody_took_it_back_the_press_would_send_again(empty: Office, 
 async def test_what_was_written_while_work_was_held_is_answered_after_the_restore(
     empty: Office, tmp_path: Path
 ) -> None:
-    """Also when the first restore breaks off half-way: until one is whole, nobody works and nothing is accepted."""
+    """This holds also if the first restore is interrupted: until one is complete, nobody works and nothing is
+    accepted."""
     async with empty.opened() as bot:
         await empty.request_leave(ZHANG, TWO_DAYS)
         await empty.quiet()
@@ -163,7 +164,7 @@ async def test_what_was_written_while_work_was_held_is_answered_after_the_restor
 
 
 def break_in_the_middle(whole: Path, broken: Path) -> None:
-    """A copy with a hash of its own, one of whose values no Redis takes."""
+    """Write a copy with its own hash, one of whose values no Redis accepts."""
     head, *lines = whole.read_bytes().splitlines(keepends=True)[:-1]
     middle = json.loads(lines[len(lines) // 2])
     lines[len(lines) // 2] = json.dumps({**middle, "d": "AAAA"}).encode() + b"\n"
@@ -190,7 +191,7 @@ async def test_a_backup_that_is_stopped_lets_work_go_on_and_leaves_no_file(desk:
     env = {"REDIS_URL": desk.redis_url}
     desk.answering.clear()
     await desk.says(ZHANG, TWO_DAYS)
-    await desk.until(lambda: desk.driver.ws.state.sessions)  # it is at work on this, so the backup waits
+    await desk.until(lambda: desk.driver.ws.state.sessions)  # the bot is working on this, so the backup waits
     async with started("backup", "copy", cwd=tmp_path, env=env) as child:
         await desk.until(lambda: watch.reason is PauseReason.BACKUP)
         ctrl_c(child)
@@ -219,11 +220,11 @@ async def test_a_store_with_data_is_not_touched_without_a_word(desk: Office, tmp
     assert await list_held_partitions(ScriptRunner.from_redis(desk.bot.redis, desk.bot.watch.keys)) == []
 
 
-# Redis is emptied or restored under a bot at work
+# Redis is emptied or restored during the bot's work
 
 
 async def empty_store(desk: Office) -> ScriptRunner:
-    """All of it is gone, and the bot has noticed."""
+    """Empty the store, and wait until the bot has noticed."""
     assert desk.bot is not None
     watch = desk.bot.watch
     await desk.bot.redis.flushall()

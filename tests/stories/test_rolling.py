@@ -1,4 +1,4 @@
-"""A rolling restart under load: one process is asked to end, the others go on; nobody who writes notices."""
+"""A rolling restart under load: one process is asked to end, the others continue; no writer notices."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ LEAVE = "我肚子疼，从明天起请10天假"
 
 @dataclass
 class Watched:
-    """What was seen of the lanes while somebody looked."""
+    """Observations of the lanes during a test."""
 
     most_tries: int = 0
     errors: Counter[str] = field(default_factory=Counter)
-    """Why items came again, by how often it was seen; not because the workspace takes only so many calls a minute."""
+    """Reasons for retries, by number of observations; without the workspace's rate limit."""
 
 
 @contextlib.asynccontextmanager
 async def watching(redis: Redis) -> AsyncIterator[Watched]:
-    """Looks at the tries of every lane whenever anything changes in the store."""
+    """Look at the tries of every lane whenever anything changes in the store."""
     seen = Watched()
 
     async def look() -> bool:
@@ -54,8 +54,8 @@ async def watching(redis: Redis) -> AsyncIterator[Watched]:
 
 
 async def writes(office: Office, enough: asyncio.Event) -> int:
-    """Everybody in their DM, and in a thread of their own in the channel, again and again, each time after an event of
-    theirs was acknowledged; how many messages."""
+    """Let everybody write in their DM, and in their own thread in the channel, again and again, each time after an
+    acknowledged event of theirs; return the number of messages."""
     written = 0
     while not enough.is_set():
         for person in PEOPLE:
@@ -72,7 +72,7 @@ def answers(office: Office) -> int:
 
 
 async def finished(redis: Redis, count: int) -> list[str]:
-    """Runs that have ended, once there are so many."""
+    """Return the runs that have ended, once there are that many."""
     found = [one.run async for one in Journal(redis, Keys()).stream_records(kinds=["run.finished"])]
     return found if len(found) >= count else []
 
@@ -102,7 +102,7 @@ async def test_a_rolling_restart_under_load_loses_nothing_and_redoes_nothing(emp
 
 
 async def asked_to_end_at_work(office: Office, leaving: Process) -> None:
-    """Zhang San's request has its first step, and nothing new comes to this process any more."""
+    """Ask a process to end while Zhang San's request has its first step; it gets nothing new any more."""
     office.thinking_from_the_first_step_on(ZHANG)
     await office.says(ZHANG, LEAVE)
     await office.until(lambda: office.steps(office.dm(ZHANG)))

@@ -1,5 +1,5 @@
-"""The same thing twice: a call that waits already gets no second card, an identical start is asked about once more,
-and an approver is told of identical claims."""
+"""Repetitions: a call that already waits gets no second card, an identical start is asked about once more, and an
+approver is told of identical claims."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.stories.script import DONE, expense
 
 
 def observed(messages: Messages) -> str:
-    """The last result that the model was shown."""
+    """Return the last result that the model was shown."""
     return str(next(one["content"] for one in reversed(messages) if one["role"] == "tool"))
 
 
-# A call that waits already
+# A call that already waits
 
 
 async def test_asking_for_the_same_again_makes_no_second_card(empty: Office) -> None:
@@ -45,7 +45,7 @@ async def test_asking_for_the_same_again_makes_no_second_card(empty: Office) -> 
 async def test_without_the_check_two_cards_stand_and_two_expenses_come_to_be(
     empty: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: what the two checks keep from happening."""
+    """Negative control: the effects that the two checks prevent."""
 
     async def nothing(*_: object) -> None: ...
 
@@ -53,7 +53,7 @@ async def test_without_the_check_two_cards_stand_and_two_expenses_come_to_be(
     monkeypatch.setattr("tools.workflow.engine.embedded.reject_repeated_start", nothing)
     monkeypatch.setattr(
         "tools.workflow.engine.embedded.reject_unseen_form", lambda *_: None
-    )  # the sums on the second card
+    )  # the totals on the second card
     async with empty.opened(model=ScriptedModel([expense(), expense(), DONE, DONE])):
         here = empty.dm(ZHANG)
         await empty.says(ZHANG, "报销")

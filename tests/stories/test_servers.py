@@ -68,7 +68,7 @@ async def test_a_question_is_answered_by_a_tool_that_only_reads(redis: Redis, wi
 async def test_killed_anywhere_in_a_press_it_is_written_once_or_said_to_be_unknown(
     redis: Redis, wiki: McpToolset, world: World
 ) -> None:
-    """The process ends between any two things that can be told from outside; another one takes over."""
+    """The process ends between any two actions visible from outside; another one takes over."""
     seen: set[tuple[EffectState, int]] = set()
 
     async def play(edges: Edges) -> None:
@@ -96,7 +96,7 @@ ARGS: list[dict[str, Any]] = [
 
 @pytest.mark.slow
 async def test_a_hostile_server_and_a_hostile_model_do_nothing_without_a_button(redis: Redis, world: World) -> None:
-    """The model obeys what the server's description says, and calls anything with anything, in any order."""
+    """The model obeys the server's description, and calls anything with anything, in any order."""
     dice = random.Random(7)
     async with world.fleet(world.server("hostile")) as hostile:
         assert hostile["hostile__book"].gate is Gate.CONFIRM
@@ -190,7 +190,7 @@ async def test_doctor_lists_tools_and_gates_and_what_is_wrong(world: World, valk
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 async def test_a_server_that_says_it_failed_may_have_done_half_of_it(redis: Redis, world: World, language: str) -> None:
-    """So the receipt does not say that nothing was changed."""
+    """Therefore the receipt does not say that nothing was changed."""
     async with world.fleet(world.server("wiki", tools={"fail": "confirm"})) as wiki:
         here = open_bot(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), ModelReply(text="没有办成。"))
         person = "U1" if language == "zh" else "U3"
@@ -207,7 +207,7 @@ async def test_a_server_that_says_it_failed_may_have_done_half_of_it(redis: Redi
 
 
 async def test_negative_control_a_call_that_no_tool_took_changed_nothing(redis: Redis, world: World) -> None:
-    """A server that is away has surely done nothing."""
+    """An unreachable server has certainly done nothing."""
     async with world.fleet(world.server("wiki", timeout=2, tools={"fail": "confirm"})) as wiki:
         here = open_bot(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), DONE)
         await here.put_message("改一下")

@@ -1,5 +1,5 @@
-"""Many requests at once: one message with a box each. A press on it is a press on every ticked card, and nothing else:
-the same checks, one decision each, and its outcome in place."""
+"""Many requests at once: one message with a box for each. A press on it is a press on every ticked card, and nothing
+else: with the same checks, one decision each, and its outcome in place."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ async def test_approve_four_of_five_then_reject_the_fifth_with_a_reason(desk: Of
 
 
 def single(desk: Office, number: str) -> dict[str, Any]:
-    """The card of one request."""
+    """Return the card of one request."""
     found = [m for m in desk.cards(desk.dm(LI)) if not boxes(m) and number in read_message_text(m)]
     return found[-1]

@@ -1,4 +1,4 @@
-"""Whoever writes sees at once that the bot is at work, for as long as it is, and no longer."""
+"""A writer sees at once that the bot is at work, for as long as it is, and no longer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_in_a_channel_it_stands_in_the_thread_and_in_the_writers_language(
 
 
 async def test_an_answer_beside_the_message_removes_it_too(desk: Office) -> None:
-    """Slack removes a status with a message in its thread; what is said beside it does not."""
+    """Slack removes a status with a message in its thread; an answer beside the thread does not remove it."""
     for text in ("帮助", "你好", "帮助"):
         before = len(desk.posts(desk.dm(ZHANG)))
         await desk.says(ZHANG, text)

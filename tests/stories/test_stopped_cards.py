@@ -1,4 +1,4 @@
-"""A stop also stops what waits for a button: the cards of that run become a record, and can never be pressed again."""
+"""A stop also stops cards that wait for a button: those of that run become records, and can never be pressed again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_a_stop_in_words_cancels_the_card_and_says_so(desk: Office) -> Non
 
 @pytest.mark.parametrize("is_stopped", [True, False])
 async def test_before_and_after_a_restart_it_is_never_pressed_again(empty: Office, is_stopped: bool) -> None:
-    """With its control: the same press on the same card, with no stop before it, starts the request."""
+    """With its control: the same press on the same card, without a stop before it, starts the request."""
     async with empty.opened():
         card = await propose_leave(empty)
     async with empty.opened():

@@ -1,4 +1,4 @@
-"""Time, told as people live it: reminded, expired, asked again, taken back."""
+"""Time as people experience it: reminded, expired, asked again, cancelled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 
 
 async def count_hours_to_reminder(desk: Office) -> float:
-    """It depends on the day: working hours count."""
+    """Count the hours to the reminder, which depend on the day: working hours count."""
     assert desk.bot is not None
     keys, redis = Keys(), desk.bot.redis
     for partition in range(keys.partitions):
@@ -53,7 +53,7 @@ async def test_an_approver_is_reminded_at_half_time_and_only_once(desk: Office) 
     assert len([m for m in desk.posts(there) if m["text"].startswith("提醒：")]) == 1
     reminder = next(m for m in desk.posts(there) if m["text"].startswith("提醒："))
     assert reminder["thread_ts"] == card["ts"], "it stands under the card"
-    await desk.press(LI, card, "approve")  # a reminded card is as good as new
+    await desk.press(LI, card, "approve")  # a reminded card works like a new one
     await desk.until(lambda: "您的请假申请 L-0001 已通过" in desk.said(desk.dm(ZHANG)))
 
 

@@ -1,4 +1,5 @@
-"""Requests that a model starts by the tool of their process: cards, presses and records are as of `start_process`."""
+"""Requests that a model starts by the tool of their process: cards, presses and records are like those of
+`start_process`."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tools.workflow.process.definition import compile_process, load_shipped_proc
 
 
 class Told(ScriptedModel):
-    """Keeps the names of the tools that it is given."""
+    """A model that keeps the names of the tools that it is given."""
 
     def __init__(self, script: Sequence[Scripted]) -> None:
         super().__init__(list(script))
@@ -50,7 +51,7 @@ async def test_a_process_that_is_deployed_meanwhile_has_a_tool(empty: Office, mo
 
 @pytest.mark.parametrize("style", ["native", "text"])
 async def test_the_first_request_is_short(empty: Office, style: str) -> None:
-    """Rules, tools, the company's table, who speaks, and what they said: in the tokens of OpenAI's models."""
+    """Count rules, tools, the company's table, the speaker and their words, in the tokens of OpenAI's models."""
     encoding = pytest.importorskip("bpe_openai").get_encoding("o200k_base")
     model = Told([DONE if style == "native" else ModelReply(text="Thought: 好\nFinal Answer: 好的。")])
     async with empty.opened(model=model, react_style=style):

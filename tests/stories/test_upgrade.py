@@ -1,5 +1,6 @@
-"""The version before and this one on one store: what one has begun the other brings to its end, in both directions, and
-both beside each other. `tests/former_version` names the commit of the version before; a release sets it to its own."""
+"""The previous version and this one on one store: each finishes the work that the other has begun, in both directions,
+and both run beside each other. `tests/former_version` names the commit of the previous version; a release sets it to
+its own."""
 
 from __future__ import annotations
 
@@ -25,12 +26,13 @@ FORMER = (ROOT / "tests" / "former_version").read_text().strip()
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 OPINION = {"opinion": "请改到下周"}
 SHARED_WAIT_S = 75.0
-"""What only this version can read, the version before may take several times, and hands back for 5 s and longer."""
+"""Time (s) for work that only this version can read: the previous version may take it several times, and hands it back
+for 5 s and longer."""
 
 
 @pytest.fixture(scope="session")
 def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source of the version before."""
+    """The source of the previous version."""
     archive = subprocess.run(["git", "archive", FORMER, "bot", "tools"], cwd=ROOT, capture_output=True)
     if archive.returncode:
         pytest.skip(f"this checkout has no commit {FORMER[:12]}: the version before cannot be run")
@@ -42,7 +44,7 @@ def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @asynccontextmanager
 async def run_version(office: Office, folder: Path) -> AsyncIterator[Process]:
-    """A process of this source."""
+    """Run a process of this source."""
     async with office.spawned("from bot.cli import main\nmain()", PYTHONPATH=str(folder)) as process:
         yield process
 
@@ -92,7 +94,7 @@ async def test_beside_each_other_everything_is_done_once(empty: Office, redis: R
 async def test_a_version_that_reads_nothing_of_the_other_would_be_noticed(
     empty: Office, redis: Redis, former: Path, tmp_path: Path
 ) -> None:
-    """Negative control: the version before with another name for one field of every approval."""
+    """Negative control: the previous version with another name for one field of every approval."""
     odd = tmp_path / "odd"
     subprocess.run(["cp", "-r", str(former), str(odd)], check=True)
     store = odd / "bot" / "storage" / "approvals.py"

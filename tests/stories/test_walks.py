@@ -1,4 +1,4 @@
-"""The lists *one message through* and *one click through* of `bot/README.md`, held against what runs."""
+"""The lists *one message through* and *one click through* of `bot/README.md`, compared with the files that run."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ ROOT = Path(__file__).parents[2]
 HOUSE = (ROOT / "bot" / "README.md").read_text(encoding="utf-8")
 MOST_FILES, MOST_CLIMBS = 25, 10
 NEAR = 8
-"""The house tells how many files run in all; so many more or fewer are no reason to tell it anew."""
+"""Tolerance of the number of files in the README: a smaller difference needs no update."""
 OUTSIDE = ("bot/local/", "bot/evaluation/", "tests/")
 
 
 def list_walk(heading: str) -> list[str]:
-    """The files of a list, in its order."""
+    """Return the files of a list, in its order."""
     section = HOUSE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return re.findall(r"^\| \d+ \| \[`([^`]+)`\]", section, re.M)
 
 
 def list_claims(heading: str) -> tuple[int, ...]:
-    """Files in all, those of the bot, those of the tools."""
+    """Return the number of all files, of those of the bot, and of those of the tools."""
     section = HOUSE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     found = re.search(r"(\d+) files run in all.*?: (\d+) of `bot` and (\d+) of\s+`tools`", section, re.S)
     assert found, heading
@@ -37,7 +37,7 @@ def list_claims(heading: str) -> tuple[int, ...]:
 
 @contextmanager
 def recording(ran: set[str]) -> Iterator[None]:
-    """Notes every file of the project, the stand-ins apart, of which anything is called."""
+    """Record every file of the project, except the stand-ins, of which anything is called."""
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(f"{ROOT}/"):
@@ -62,7 +62,7 @@ def hold_against(heading: str, ran: set[str]) -> None:
 
 
 async def test_the_files_of_the_lists_are_those_that_run(desk: Office) -> None:
-    await desk.answer(ZHANG, "谁姓李？")  # what is loaded once is loaded
+    await desk.answer(ZHANG, "谁姓李？")  # loads modules that are loaded once
     await desk.quiet()
     message, click = set[str](), set[str]()
     with recording(message):

@@ -1,4 +1,4 @@
-"""What stands in a thread is for the person who asked: no slips of the model, no receipt under a greeting."""
+"""A thread shows content for the person who asked: no slips of the model, no receipt under a greeting."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_under_a_greeting_stands_no_receipt(redis: Redis, text: str) -> No
     assert [one.post.receipt for one in here.chat.posts] == [""]
 
 
-# One who types, a model that copies, an approver who answers
+# A person who types, a model that copies, an approver who answers
 
 
 HIDDEN = "\u200b\u2028\u061c\U000e0041"
@@ -68,11 +68,12 @@ async def test_an_opinion_loses_them_and_the_decided_card_says_so(redis: Redis) 
     assert shown is not None and "有 4 个看不见的字符，已去掉" in shown.lead
 
 
-# What the rules tell a model to do when a person wants something else than what waits
+# The model's rules for a wish that differs from the waiting card
 
 
 async def test_of_a_withdrawal_and_a_new_start_in_one_reply_the_start_is_told_to_wait(redis: Redis) -> None:
-    """So the rules say: after its result. Then it is one run, and no further message."""
+    """The rules say the same: the start comes after the withdrawal's result. Both are then one run, without a further
+    message."""
     bot = Bot(redis)
     started = await bot.engine.start_request("leave", SICK, "U1", "key", TODAY)
     withdraw = ("withdraw_request", {"request_id": started.request, "because": "改日期"})

@@ -22,13 +22,13 @@ _NOTHING = re.compile(
 )
 _FENCE = re.compile(r"\s*(?:```|~~~)[\w-]*+[ \t]*+\n?+(.*?)(?:```|~~~)[ \t]*+", re.DOTALL)
 _EMPHASIS = re.compile(r"\A[*_]{1,3}+[ \t]++(?=[{\[`~])")
-"""Leftover emphasis marks of a label, before the payload."""
+"""Emphasis marks of a label, left over before the payload."""
 _OPENING = re.compile(r"(?:```|~~~)[\w-]*+[ \t]*+\n")
 _KEYWORD = re.compile(
     r"""(?P<text>"(?:\\.|[^"\\])*+(?:"|\\?\Z)|'(?:\\.|[^'\\])*+(?:'|\\?\Z))|(?P<name>\b[A-Za-z_]\w*+)\s*+=(?!=)""",
     re.DOTALL,
 )
-"""A string up to its end or the end of the text, or a name with an equals sign."""
+"""A string that ends with its quote or with the text, or a name with an equals sign."""
 _LABELLED = re.compile(r"\w++\s*+[:：]")
 _JOINTS = re.compile(r"[\s_-]+")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "「": "」"}
@@ -36,23 +36,21 @@ _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’", "「": "」
 
 @dataclass(frozen=True, slots=True)
 class ParsedArguments:
-    """Parsed arguments."""
-
     args: dict[str, Any]
     repaired: bool = False
 
     def mark_as_guess(self, doubt: bool = True) -> ParsedArguments:
-        """The same, as a guess if there is a doubt."""
+        """Return these arguments, marked as a guess if there is a doubt."""
         return ParsedArguments(self.args, self.repaired or doubt)
 
 
 def is_none_word(text: str) -> bool:
-    """True for a tool name or an input that means "none"."""
+    """Return whether a tool name or an input means "none"."""
     return _NOTHING.fullmatch(text.strip()) is not None
 
 
 def find_spelled_tool(tools: Sequence[Tool], name: str) -> tuple[Tool | None, bool]:
-    """The tool of this name, and whether the name was spelled differently."""
+    """Return the tool of this name, and whether the name was spelled differently."""
     exact = next((tool for tool in tools if tool.name == name), None)
     spelling = normalize_tool_name(name)
     alike = [tool for tool in tools if normalize_tool_name(tool.name) == spelling]
@@ -60,13 +58,13 @@ def find_spelled_tool(tools: Sequence[Tool], name: str) -> tuple[Tool | None, bo
 
 
 def normalize_tool_name(name: str) -> str:
-    """A tool's name without what models change in it: case, blanks, dashes and underscores."""
+    """Return a tool's name without what models change in it: case, blanks, dashes and underscores."""
     return _JOINTS.sub("", name).casefold()
 
 
 def parse_arguments(tool: Tool | None, text: str) -> ParsedArguments:
-    """The arguments in an input: an object, `name="value"` pairs, or one value for the tool's only or first required
-    argument. Raises `PayloadError`."""
+    """Parse an input: an object, `name="value"` pairs, or one value for the tool's only or first required argument.
+    Raises `PayloadError`."""
     body, around = strip_fence(text)
     if not body or is_none_word(body):
         return ParsedArguments({}, repaired=body != "")
@@ -83,7 +81,7 @@ def parse_arguments(tool: Tool | None, text: str) -> ParsedArguments:
 
 
 def strip_fence(text: str) -> tuple[str, bool]:
-    """The content of a fence or of backticks, and whether there was anything else."""
+    """Return the content of a fence or of backticks, and whether text follows the fence."""
     text = text.strip()
     if (found := _FENCE.match(text)) is not None:
         return found[1].strip(), bool(_strip_closing_marks(text[found.end() :]))
@@ -94,7 +92,7 @@ def strip_fence(text: str) -> tuple[str, bool]:
 
 
 def _strip_half_fence(text: str) -> str:
-    """Removes a fence with only one end. Content that ends with a fence keeps it if that fence also begins inside."""
+    """Remove a fence with only one end. Content that ends with a fence keeps it if that fence also begins inside."""
     if (opening := _OPENING.match(text)) is not None:
         text = text[opening.end() :].strip()
     if text.count("```") % 2 == 0 and text.count("~~~") % 2 == 0:
@@ -104,12 +102,12 @@ def _strip_half_fence(text: str) -> str:
 
 
 def _strip_closing_marks(text: str) -> str:
-    """The text after a payload, without the end of a fence or of emphasis."""
+    """Return the text after a payload, without the end of a fence or of emphasis."""
     return text.strip(" \t\n\r`*~")
 
 
 def _rewrite_pairs_as_json(body: str) -> str:
-    """`a="x", b=2` as a JSON object; empty for anything else."""
+    """Rewrite `a="x", b=2` as a JSON object. Return an empty text for anything else."""
     first = _KEYWORD.match(body)
     if first is None or not first["name"]:
         return ""
@@ -119,7 +117,7 @@ def _rewrite_pairs_as_json(body: str) -> str:
 def build_call_request(
     number: int, name: str, tools: Sequence[Tool], arguments: ParsedArguments, reason: str
 ) -> ToolCallRequest:
-    """A call. If its tool takes no note, a note among the arguments becomes the reason."""
+    """Build the request of one call. If its tool takes no note, a note among the arguments becomes the reason."""
     tool, is_misspelled = find_spelled_tool(tools, name)
     args = dict(arguments.args)
     if tool is not None:
@@ -132,18 +130,19 @@ def build_call_request(
 
 
 NOTE_NAMES = ("note", "reason")
-"""What models call the note of a call. Runs that began in an earlier version use the second name."""
+"""Names that models give to the note of a call. Runs that began in an earlier version use the second name."""
 
 
 def take_note(args: dict[str, Any], tool: Tool | None) -> str:
-    """Takes the note out of the arguments, unless the tool has an argument of that name."""
+    """Remove the note from the arguments and return it, unless the tool has an argument of that name."""
     own = get_argument_schemas(tool) if tool is not None else {}
     said = [str(args.pop(name)).strip() for name in NOTE_NAMES if name in args and name not in own]
     return next(filter(None, said), "")
 
 
 def fit_value_to_tool(tool: Tool | None, value: Any, is_repaired: bool) -> ParsedArguments:
-    """Wraps an array for a tool whose argument is a list, or unwraps the one object in it."""
+    """Wrap an array for a tool whose argument is a list, or unwrap the one object in an array. Raises `PayloadError`
+    for any other value that is no object."""
     if isinstance(value, dict):
         return ParsedArguments(value, is_repaired)
     if isinstance(value, list):
@@ -156,19 +155,19 @@ def fit_value_to_tool(tool: Tool | None, value: Any, is_repaired: bool) -> Parse
 
 
 def _parse_lone_value(tool: Tool | None, body: str, around: bool) -> ParsedArguments:
-    """One value without a name. It is a guess unless the tool has, or requires, exactly one argument."""
+    """Parse one value without a name. The result is a guess unless the tool has, or requires, exactly one argument."""
     plain, (name, sole) = strip_quotes(body), _find_lone_argument(tool)
     if not plain or (tool is not None and not get_argument_schemas(tool)):
         return ParsedArguments({}, repaired=True)
     if plain == body and body[0] in "\"'" and body[-1] == body[0] and "," in body:
         return fit_value_to_tool(tool, parse_payload(f"[{body}]").value, is_repaired=True)
-    if plain.count('"') == 1:  # the other quote was forgotten or cut off
+    if plain.count('"') == 1:  # the other quote is missing or cut off
         plain, around = plain.strip('" '), True
     return ParsedArguments({name: plain}, around or not sole or "\n" in plain)
 
 
 def strip_quotes(text: str) -> str:
-    """The text without quotes around all of it."""
+    """Return the text without the quotes around it."""
     text = text.strip()
     if len(text) < 2 or _QUOTES.get(text[0]) != text[-1] or text[0] in text[1:-1].replace("\\" + text[0], ""):
         return text
@@ -179,7 +178,7 @@ def strip_quotes(text: str) -> str:
 
 
 def _find_lone_argument(tool: Tool | None) -> tuple[str, bool]:
-    """The argument for a lone value, and whether it is certain."""
+    """Return the argument that a lone value belongs to, and whether that is certain."""
     if tool is None:
         return "input", False
     known, needed = get_argument_schemas(tool), tool.schema.get("required", ())
@@ -187,7 +186,6 @@ def _find_lone_argument(tool: Tool | None) -> tuple[str, bool]:
 
 
 def get_argument_schemas(tool: Tool) -> Mapping[str, Any]:
-    """The tool's arguments with their schemas."""
     found: Mapping[str, Any] = tool.schema.get("properties", {})
     return found
 

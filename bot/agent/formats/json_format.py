@@ -1,4 +1,4 @@
-"""ReAct with each reply as one JSON object, for models that write JSON better than anything else."""
+"""ReAct with one JSON object per reply, for models that write JSON better than anything else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.tool import Tool
 
 _BEGIN = re.compile(r"^[ \t]*(?:(?:```|~~~)[\w-]*[ \t]*)?(?=[{\[])", re.MULTILINE)
 MAX_OBJECTS = 50
-"""Most objects of one reply that are read."""
+"""Most objects in one reply. A reply with more is refused."""
 MANUAL = """\
 You have no other way to call a tool than this. Reply with exactly one JSON object and nothing around it, either
 
@@ -44,13 +44,13 @@ SEVERAL = (
     "One call in a reply; only calls that just read and do not need one another may go together, as an array of such\n"
     "objects."
 )
-"""An endpoint that guarantees an object accepts no array."""
+"""Left out if the endpoint guarantees an object, because it then accepts no array."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """Implements `ReplyFormat` for any model that can write an object. `mode`: the endpoint can be asked to guarantee
-    one."""
+    """Implements `ReplyFormat` for any model that can write an object. `mode` says that the endpoint can be asked to
+    guarantee an object."""
 
     mode: bool = False
     name: str = "json"
@@ -77,7 +77,7 @@ class JsonFormat:
             decision = check_answer(_choose_first_decision(payloads, tools, most), tools, most)
         except PayloadError as error:
             decision = MalformedReply(f"Your reply cannot be used: {error}. {FORM}")
-            if not payloads and text[begin.end()] == "{":  # in this form, with an error
+            if not payloads and text[begin.end()] == "{":  # an object in this format, with an error
                 return decision
         calls = decision.calls if isinstance(decision, ToolCalls) else ()
         if isinstance(decision, FinalAnswer) or any(find_spelled_tool(tools, call.tool)[0] for call in calls):
@@ -105,8 +105,8 @@ class JsonFormat:
 
 
 def _read_payloads(text: str) -> Iterator[JsonPayload]:
-    """The objects and arrays that begin a line. With text after it, one may be an example, so its request is uncertain.
-    Raises `PayloadError`."""
+    """Yield the objects and arrays that begin a line. One with text after it may be an example, so it is marked as
+    repaired. Raises `PayloadError`."""
     at, last, room = 0, len(text.rstrip("`~,. \n\t")), MAX_OBJECTS
     while (match := _BEGIN.search(text, at)) is not None:
         length = measure_brackets(text, match.end())
@@ -126,7 +126,7 @@ def _refuse_words(text: str) -> MalformedReply:
 
 
 def _choose_first_decision(payloads: Sequence[JsonPayload], tools: Sequence[Tool], most: int) -> Decision:
-    """The first call counts. An answer beside a call is ignored."""
+    """Choose the first call. An answer beside a call is ignored."""
     decisions = [parse_decision(one.value, tools, most=most, is_repaired=one.repaired) for one in payloads]
     if len(decisions) == 1:
         return decisions[0]

@@ -1,5 +1,5 @@
-"""The labels of ReAct as text, in English and Chinese, with the decorations that models add, at the beginning of a
-line."""
+"""The labels of ReAct as text, in English and Chinese, at the beginning of a line, with the decorations that models
+add."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ _MARKS = r"[*_`]*+"
 _BEGIN, _END = rf"^[ \t]*+(?P<mark>#++[ \t]*+{_MARKS}|[*_`]++)?+", rf"{_NUMBER}[ \t]*+(?:[*_`]++[ \t]*+)?"
 _WORD = "|".join(f"(?P<{kind}>{words})" for kind, words in WORDS.items())
 LABEL = re.compile(rf"{_BEGIN}(?:{_WORD}){_END}(?:[:：]{_MARKS}|(?(mark)$|(?!)))", re.MULTILINE | re.IGNORECASE)
-"""With a colon; or alone on its line, as a heading or emphasized."""
+"""A label with a colon, or a label alone on its line as a heading or emphasized."""
 OBSERVATION_START = re.compile(
     rf"{_BEGIN}(?:{WORDS['observation']}){_END}(?:[:：]|$|(?=[=→{{\[]|[-–—][ \t]))", re.MULTILINE | re.IGNORECASE
 )
-"""The start of an observation that the model invented; without a colon only if a result follows at once. A line that
-begins with the word and continues as a sentence does not count."""
+"""The start of an observation that the model invented. Without a colon it counts only if a result follows at once. A
+line that begins with the word and continues as a sentence does not count."""
 
 
 MAX_PARTS = 200
-"""Most parts of a reply; a model writes a handful. The last one takes the rest."""
+"""Most parts of a reply. A model writes a handful. The last part takes the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPart:
-    """The text between two labels. `label`, `start`: where label and text begin in the reply (characters)."""
+    """The text between two labels. `label` and `start` are the offsets of the label and of the text in the reply
+    (characters)."""
 
     kind: str
     text: str
@@ -44,8 +45,9 @@ class LabelledPart:
 
 
 def split_by_labels(text: str, skip: Callable[[str, int], int]) -> list[LabelledPart]:
-    """Splits a reply by its labels; text before the first one is a thought. `skip`: how many characters from an offset
-    on (after the label of an action or its input) certainly belong to it, whatever its lines begin with."""
+    """Split a reply by its labels. Text before the first label is a thought. `skip` returns how many characters from an
+    offset on (after the label of an action or of its input) certainly belong to that part, whatever its lines begin
+    with."""
     marks, at = [("thought", 0, 0)], 0
     while len(marks) < MAX_PARTS and (label := LABEL.search(text, at)) is not None:
         kind = next(name for name in WORDS if label[name])

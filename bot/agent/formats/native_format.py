@@ -1,4 +1,4 @@
-"""ReAct by native tool calls: every action has a `note`, the thought that people see."""
+"""ReAct by native tool calls. Every action has a `note`, which is the thought that people see."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from bot.agent.model import ModelReply, RawToolCall
 from tools.tool import Tool
 
 NOTE = "note"
-"""The argument that every tool gets: why this call, now. The system message explains it."""
+"""The argument added to every tool: why this call, now. The system message explains it."""
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Tool names that endpoints accept when the conversation is sent back."""
+"""Tool names that endpoints accept when the conversation is sent back to them."""
 ID_MAX = 64
-"""Longest call id that endpoints take back, in characters."""
+"""Longest call id that endpoints accept, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class NativeFormat:
-    """Implements `ReplyFormat`: the endpoint gets the tools, and the model calls them."""
+    """Implements `ReplyFormat`. The endpoint gets the tools, and the model calls them."""
 
     name: str = "native"
 
@@ -54,7 +54,7 @@ class NativeFormat:
         return check_answer(FinalAnswer(find_object_answer(plain) or reply.text), tools, most)
 
     def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
-        """The assistant message of an action, as it goes back to the model."""
+        """Build the assistant message of an action, as it is sent back to the model."""
         calls = [
             {
                 "id": call.model_id,
@@ -69,7 +69,6 @@ class NativeFormat:
         return {"role": "assistant", "content": "", "tool_calls": calls}
 
     def build_tool_message(self, model_id: str, observation: str) -> dict[str, Any]:
-        """The message of an observation."""
         return {"role": "tool", "tool_call_id": model_id, "content": observation}
 
     def format_history_message(self, message: str) -> str:
@@ -77,7 +76,7 @@ class NativeFormat:
 
 
 def build_function_schema(tool: Tool) -> dict[str, Any]:
-    """The tool card as a function schema for the endpoint."""
+    """Convert a tool to a function schema for the endpoint."""
     parameters = dict(tool.schema)
     parameters["properties"] = {NOTE: {"type": "string"}, **parameters.get("properties", {})}
     parameters["required"] = [NOTE, *parameters.get("required", [])]
@@ -113,7 +112,7 @@ def _parse_tool_calls(calls: Sequence[RawToolCall], tools: Sequence[Tool]) -> De
 
 
 def _parse_argument_object(text: str) -> JsonPayload:
-    """An object; some servers write it as JSON inside a string. Raises `PayloadError`."""
+    """Parse an object. Some servers write the object as JSON inside a string. Raises `PayloadError`."""
     payload = parse_payload(text.strip() or "{}")
     if isinstance(payload.value, str):
         payload = parse_payload(payload.value.strip() or "{}")
@@ -123,6 +122,6 @@ def _parse_argument_object(text: str) -> JsonPayload:
 
 
 def _choose_call_id(written: str, index: int, taken: Collection[str]) -> str:
-    """The model's id of a call, or a replacement: ids within a reply are unique."""
+    """Return the model's id of a call, or a replacement. Ids within a reply are unique."""
     known = written.strip()[:ID_MAX] or f"call_{index}"
     return f"{known[: ID_MAX - 8]}_{index}" if known in taken else known

@@ -1,10 +1,10 @@
 """Parses JSON as models write it: single quotes, trailing commas, comments, Python's True and None, line breaks in
 strings.
 
-This is safe only if nothing is invented. So an unfinished payload is refused, never completed. A repaired value must
-consist of exactly the words and strings in the text: a repair may change only what is around them. A payload that
-Python's own reader rejects counts as `repaired`, and nothing with consequences is done by it. Line breaks and tabs in
-strings are the exception, because they can mean nothing else."""
+Parsing is safe only if nothing is invented. An unfinished payload is therefore refused, never completed. A repaired
+value must consist of exactly the words and strings in the text: a repair may change only what is around them. A payload
+that Python's own parser rejects counts as `repaired`, and nothing with consequences is done by it. Line breaks and tabs
+in strings are the exception, because they can mean nothing else."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from typing import Any
 import json_repair
 
 DEPTH, REPAIRABLE = 32, 8_000
-"""Deepest nesting of brackets, and longest payload (characters) that is repaired."""
+"""Deepest nesting of brackets, and longest payload that is repaired (characters)."""
 MAX_GUESSES = 50
-"""Most strings of a repaired payload that are not strings in the text: each one is searched for in all of it."""
+"""Most strings of a repaired payload that are not quoted or bare words in the text. Each one is searched for in the
+whole text."""
 _MARK = re.compile(
     r"(?P<bracket>[{}\[\]()])|(?P<quote>[\"'])|(?P<line>//|#)|(?P<block>/\*)|(?P<wide>[：，])"
     r"|(?P<never>\b(?:NaN|Infinity)\b)"
 )
-"""The start of anything that is not read character by character."""
+"""The start of everything that needs more than plain copying: brackets, strings, comments, wide punctuation, impossible
+numbers."""
 _REST = {
     '"': re.compile(r'(?:[^"\\]++|\\.)*+"', re.DOTALL),
     "'": re.compile(r"(?:[^'\\]++|\\.)*+'", re.DOTALL),
@@ -34,19 +36,19 @@ _REST = {
 """The text after an opening quote or comment, up to its end."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([bfnrt])|(.))", re.DOTALL)
 _ONLY_BREAKS = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*+")
-"""No control characters except line breaks and tabs."""
+"""Text without control characters, except line breaks and tabs."""
 _RUN = re.compile(r"\w+")
 _WORD = re.compile(r"-?\d+\.\d+|-?\w+")
 _BLANKS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _PYTHON_ESCAPES = "UNx01234567"
-"""Start escapes that JSON does not have, and that are not supported here."""
+"""Characters that start escapes which JSON does not have, and which are not supported here."""
 _PAIRS = {"}": "{", "]": "[", ")": "("}
 _JSON_WORDS = {"none": "null"}
-"""Python's word for it, and JSON's."""
+"""Python's word for null, and JSON's word."""
 
 
 class PayloadError(ValueError):
-    """What is wrong with a payload, in words for the model."""
+    """The error in a payload, in words for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class JsonPayload:
 
 
 def parse_payload(text: str) -> JsonPayload:
-    """The one JSON value in `text`. Raises `PayloadError`."""
+    """Parse the one JSON value in `text`. Raises `PayloadError`."""
     if text[:1] in "{[" and text and measure_brackets(text) is None:
         raise PayloadError("it is cut off, or a bracket or a quote in it is not closed")
     try:
@@ -84,8 +86,8 @@ class _JsonToken:
 
 
 def _scan_tokens(text: str, at: int = 0) -> Iterator[_JsonToken]:
-    """The tokens of `text` from `at` on. Linear: after one unclosed quote no later quote of its kind can be closed,
-    because all of them are escaped. The same holds for comments."""
+    """Yield the tokens of `text` from `at` on, in linear time. After one unclosed quote, no later quote of its kind can
+    be closed, because all of them are escaped. An unclosed comment behaves likewise."""
     never_closed = set[str]()
     while (mark := _MARK.search(text, at)) is not None:
         kind, opening, at = str(mark.lastgroup), mark[0], mark.end()
@@ -105,7 +107,7 @@ def _scan_tokens(text: str, at: int = 0) -> Iterator[_JsonToken]:
 
 
 def measure_brackets(text: str, start: int = 0) -> int | None:
-    """Length of the brackets that open at `start`; None if they are not closed, or too deep to be meant."""
+    """Return the length of the brackets that open at `start`, or None if they are not closed or are nested too deep."""
     stack: list[str] = []
     for token in _scan_tokens(text, start):
         if token.kind == "open":
@@ -138,7 +140,7 @@ def _reject_constant(name: str) -> Any:
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """Replaces halves of surrogate pairs: escapes can spell them, and no wire or store carries them."""
+    """Replace halves of surrogate pairs. Escapes can spell them, but no wire or store carries them."""
     try:
         written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -147,7 +149,7 @@ def _replace_surrogates(value: Any) -> Any:
 
 
 def _parse_with_line_breaks(text: str) -> Any:
-    """The value, if line breaks and tabs in strings are the only errors; otherwise None."""
+    """Return the value if line breaks and tabs in strings are the only errors, otherwise None."""
     if not _ONLY_BREAKS.fullmatch(text):
         return None
     try:
@@ -159,7 +161,7 @@ def _parse_with_line_breaks(text: str) -> Any:
 
 
 def _repair_payload(text: str) -> Any:
-    """The most likely meaning."""
+    """Return the most likely meaning of an invalid payload. Raises `PayloadError`."""
     if len(text) > REPAIRABLE:
         raise PayloadError("it is not valid JSON")
     plain = _replace_tokens(text, _normalize_token).strip()
@@ -175,7 +177,8 @@ def _repair_payload(text: str) -> Any:
 
 
 def _is_faithful(value: Any, text: str) -> bool:
-    """True if the value's words are those of the text, in their order, and its strings occur there unchanged."""
+    """Return whether the value's words are those of the text, in their order, and its strings occur in the text
+    unchanged."""
     if any(plain and plain in _PYTHON_ESCAPES for _, _, plain in _ESCAPE.findall(text)):
         return False
     unescaped = _ESCAPE.sub(_unescape_match, text)
@@ -201,7 +204,7 @@ def _is_faithful(value: Any, text: str) -> bool:
 
 
 def _is_bare_string(string: str, bare: str) -> bool:
-    """True if the string stands there without quotes."""
+    """Return whether the string stands in the text without quotes."""
     return bool(string.strip()) and re.search(rf"(?<!\w){re.escape(string)}(?!\w)", bare) is not None
 
 
@@ -222,7 +225,7 @@ def _walk_strings(value: Any) -> Iterator[str]:
 
 
 def _replace_tokens(text: str, replacement: Callable[[str, str], str]) -> str:
-    """The text with a replacement for each string, comment, wide character and impossible number."""
+    """Replace each string, comment, wide character and impossible number in the text."""
     end, pieces = 0, list[str]()
     for token in _scan_tokens(text):
         if token.kind not in ("bracket", "open"):
@@ -232,7 +235,7 @@ def _replace_tokens(text: str, replacement: Callable[[str, str], str]) -> str:
 
 
 def _normalize_token(kind: str, text: str) -> str:
-    """Removes comments, and uses JSON's punctuation outside strings."""
+    """Replace comments by a blank, and Chinese punctuation outside strings by JSON's."""
     if kind == "never":
         _reject_constant(text)
     if kind == "wide":

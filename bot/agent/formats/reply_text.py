@@ -1,5 +1,4 @@
-"""What every reply format does before it reads a reply: checks that it is complete, and removes what is not for the
-reader."""
+"""Checks that a reply is complete and removes what is not for the reader, before any reply format parses it."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ from bot.agent.decision import ContentFiltered, Decision, FinalAnswer, Malformed
 from bot.agent.model import ModelReply
 
 MAX_SENTENCE = 280
-"""Longest reason, in characters."""
+"""Longest reason of a call, in characters."""
 MAX_REPLY_LENGTH = 100_000
-"""Characters of a reply that are read: several times what a person may be told, or an email may hold."""
+"""Longest reply that is read, in characters: several times the longest answer or email."""
 ANSWER_START = '{"role": "assistant"'
 """The beginning of a model's message, as JSON."""
 _NAMES = (
@@ -31,12 +30,12 @@ THINKING_MARKS = (
     (r"<\|channel>thought\b", r"<channel\|>"),
     (r"<\|open\|>think<\|sep\|>", r"<\|close\|>think<\|sep\|>"),
 )
-"""How models mark the beginning and the end of their thinking. Any end closes any beginning: models mix them up."""
+"""The marks by which models begin and end their thinking. Any end closes any beginning, because models mix them up."""
 ANSWER_MARKS = (
     r"^<(?:final_)?answer>|^<response>|<\|START_RESPONSE\|>|<\|begin_of_solution\|>|<\|open\|>response<\|sep\|>",
     r"</(?:final_)?answer>|</response>|<\|END_RESPONSE\|>|<\|end_of_solution\|>|<\|close\|>response\b",
 )
-"""How models mark the answer after it."""
+"""The marks by which models begin and end the answer after their thinking."""
 _OPENED, _CLOSING = (re.compile("|".join(marks), re.IGNORECASE) for marks in zip(*THINKING_MARKS, strict=True))
 _ANSWER, _ANSWERED = re.compile(ANSWER_MARKS[0], re.MULTILINE), re.compile(ANSWER_MARKS[1])
 _UNKNOWN = re.compile(
@@ -44,10 +43,11 @@ _UNKNOWN = re.compile(
     r"([A-Za-z]\w*+)>[ \t]*+\n",
     re.IGNORECASE,
 )
-"""A tag that stands at the beginning of a reply on a line of its own, and is neither a call nor HTML: a thought in the
-tag of an unknown family."""
+"""A tag on a line of its own at the beginning of a reply that is neither a call nor HTML. Such a tag marks a thought of
+an unknown model family."""
 _CLEAR = re.compile(r"(?:[^{\[\"\n]|\[THINK\])*+")
-"""After a bracket or a quote, a tag may be part of a payload, which stays intact."""
+"""Text at the start of a line before any bracket or quote. After these, a tag may be part of a payload, which stays
+intact."""
 _CHANNEL = re.compile(
     r"\s*+(?:<\|start\|>\s*+)?(?:assistant)?[^<\n]{0,80}<\|channel\|>|(?:analysis|commentary)(?=[^\W_a-z]| to=|[{<\n])"
     r"|\s*+Here(?: is|'s) my thought process:"
@@ -57,19 +57,20 @@ _HEADER = re.compile(
     r"|assistant(?P<joined>analysis|commentary|final)|\A(?P<first>analysis|commentary)"
     r"|Here(?: is|'s) my (?P<spoken>thought process|response):"
 )
-"""How gpt-oss begins a part of its reply: with tokens, or joined to the words before if a server has removed them; and
-how Granite does."""
+"""Headers of the parts of a reply. gpt-oss writes them as tokens, or joined to the words before if a server has removed
+the tokens. Granite writes them as words."""
 MAX_HEADER = 200
-"""Characters in which a header names the recipient of a call."""
+"""Characters of a header in which the recipient of a call is looked for."""
 _LAST = re.compile(r"(?:\s*+(?:>[|｜][\w▁-]++[|｜]<|>s/<|>(?:nrut_fo_dne|soe)<))++\s*+")
-"""Tokens that end a model's turn and that its server left there; read from the end."""
+"""End-of-turn tokens that a server left in the reply, matched in the reversed text."""
 _END = re.compile(r"(?<=[。！？!?])|(?<=\.)\s|\n")
 EMPTY = MalformedReply("Your reply was empty.")
 UNCLOSED = MalformedReply("Your thinking was not closed. Answer again, without it.")
 
 
 def check_unusable_reply(reply: ModelReply) -> Decision | None:
-    """The decision for a reply that need not be read: filtered, refused, or cut off. Nothing in it is executed."""
+    """Return the decision for a reply that need not be read: filtered, refused or cut off. Nothing in such a reply is
+    executed. Return None for any other reply."""
     if reply.finish == "content_filter":
         return ContentFiltered()
     if reply.refusal.strip():
@@ -84,8 +85,8 @@ def check_unusable_reply(reply: ModelReply) -> Decision | None:
 
 
 def strip_thinking(text: str, ends: re.Pattern[str] | None = None) -> str | None:
-    """The reply without thinking; None if nobody can say where that ends. Nothing is read from `ends` on: whether that
-    part is thinking is clear only if the marks are both opened and closed."""
+    """Return the reply without its thinking, or None if the end of the thinking cannot be found. Text from `ends` on is
+    dropped. A closing mark after `ends` leaves unclear what is thinking, so that gives None too."""
     channel = _choose_channel(text)
     if channel is None:
         return None
@@ -100,7 +101,8 @@ def strip_thinking(text: str, ends: re.Pattern[str] | None = None) -> str | None
 
 
 def _choose_channel(text: str) -> str | None:
-    """The last part of a reply in channels: a call with its header, or the answer without it. None for thinking."""
+    """Return the last part of a reply in channels: a call with its header, or the answer without its header. Return
+    None for thinking."""
     if not _CHANNEL.match(text):
         return text
     *_, header = _HEADER.finditer(text)
@@ -112,7 +114,8 @@ def _choose_channel(text: str) -> str | None:
 
 
 def _unwrap_answer(text: str) -> str:
-    """The part that is marked as the answer, or that stands behind a tag which begins the text."""
+    """Return the part marked as the answer, or the part after the closing tag of an unknown tag that begins the
+    text."""
     if (opened := _ANSWER.search(text)) is not None:
         closed = _ANSWERED.search(text, opened.end())
         return text[opened.end() : closed.start() if closed else len(text)]
@@ -122,7 +125,8 @@ def _unwrap_answer(text: str) -> str:
 
 
 def _strip_thinking_marks(text: str) -> str:
-    """Removes the text between a mark and the next closing one, for the last such pair that begins in a line."""
+    """Remove the text between an opening mark and the next closing mark. In each line, only the last such pair that
+    begins there counts."""
     closings = [(match.start(), match.end()) for match in _CLOSING.finditer(text)]
     pieces, kept_until, line = list[str](), 0, 0
     while closings and line <= closings[-1][0]:
@@ -139,7 +143,7 @@ def _strip_thinking_marks(text: str) -> str:
 
 
 def read_reply_text(reply: ModelReply, ends: re.Pattern[str]) -> str | Decision:
-    """The readable text of a text reply, otherwise the decision for it."""
+    """Return the readable text of a text reply, or the decision if there is none."""
     if (decision := check_unusable_reply(reply)) is not None:
         return decision
     text = strip_thinking(reply.text, ends)
@@ -149,13 +153,13 @@ def read_reply_text(reply: ModelReply, ends: re.Pattern[str]) -> str | Decision:
 
 
 def cut_first_sentence(text: str) -> str:
-    """The first sentence, on one line."""
+    """Return the first sentence, on one line."""
     first = next((one for one in _END.split(text) if one.strip()), "")
     return " ".join(first.split())[:MAX_SENTENCE]
 
 
 def rewrite_answer_message(message: str, write: Callable[[str], str]) -> str:
-    """A message as JSON; an answer in the form that `write` gives it."""
+    """Return a message (JSON) with an answer rewritten by `write`. Other messages are returned unchanged."""
     if not message.startswith(ANSWER_START):
         return message
     known = json.loads(message)

@@ -1,7 +1,7 @@
-"""ReAct as text: Thought, Action, Action Input, Observation … Final Answer, for models without tool calls.
+"""ReAct as text (Thought, Action, Action Input, Observation … Final Answer), for models without tool calls.
 
-A call is read only where a label at the beginning of a line asks for it. The first action counts. Nothing is read after
-an observation that the model invented, and an answer beside an action is ignored."""
+A call is read only where a label at the beginning of a line asks for it. The first action counts. Text after an
+observation that the model invented is ignored, and so is an answer beside an action."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from bot.agent.model import ModelReply
 from tools.tool import Tool
 
 STOP_SEQUENCES = ["\nObservation", "\n观察", "\n**Observation", "\nobservation"]
-"""Stop sequences: after one, the model has said enough. Endpoints take at most four."""
+"""Stop sequences that the endpoint gets. Endpoints take at most four."""
 _BRACKETS = re.compile(r"\s*+(?:[*_]{1,3}+[ \t]++)?(?:(?:```|~~~)[\w-]*+\s*+)?(?=[{\[])")
 _CALL = re.compile(r"""["'`*]*(?P<name>[^\W\d][\w-]*)[`*]*(?P<gap>[ \t]*)(?P<bracket>[\[(（])""")
 _FINISH = re.compile(r"finish|final[ _-]?answer|完成|结束", re.IGNORECASE)
@@ -42,7 +42,7 @@ _BESIDE = re.compile(
 )
 """A name directly followed by its input."""
 _QUOTED = re.compile(r"\s*+(?:[{\[\"']|\w++\s*+=)")
-"""The start of an input that is an object, a list, a text, or pairs."""
+"""The start of an input that is an object, a list, a text or pairs."""
 _CLOSES = {"[": "]", "(": ")", "（": "）"}
 NO_LABEL = MalformedReply("There was neither an Action nor a Final Answer in it. Begin your lines with these labels.")
 NO_TOOL = MalformedReply(
@@ -106,7 +106,7 @@ class TextFormat:
         return check_answer(decision, tools, most=1)
 
     def build_assistant_message(self, act: ToolCalls) -> dict[str, Any]:
-        """The canonical form of an action, on three lines. The rest of the reply is dropped."""
+        """Build the canonical form of an action, on three lines. The rest of the reply is dropped."""
         [call] = act.calls
         lines = (
             f"Thought: {_join_lines(call.reason)}",
@@ -123,7 +123,7 @@ class TextFormat:
 
 
 def rewrite_native_messages(messages: Iterable[str]) -> list[str]:
-    """Messages as JSON; native calls and their results in this format, each result after its call."""
+    """Rewrite native calls and their results in this format, each result after its call. Messages are JSON."""
     style, calls, rewritten = TextFormat(), dict[str, ToolCallRequest](), list[str]()
     for text in messages:
         message = json.loads(text) if '"tool_call' in text else {}
@@ -143,7 +143,7 @@ def rewrite_native_messages(messages: Iterable[str]) -> list[str]:
 
 
 def _cut_stop_sequence(text: str) -> str:
-    """Removes the beginning of a stop sequence that an endpoint left: a last line like `Obs`."""
+    """Remove the beginning of a stop sequence that an endpoint left, such as a last line `Obs`."""
     before, newline, last = text.rpartition("\n")
     word = last.strip(" \t*").casefold()
     is_stop = (len(word) >= 3 and "observation".startswith(word)) or word == "观"
@@ -151,7 +151,7 @@ def _cut_stop_sequence(text: str) -> str:
 
 
 def _strip_whole_fence(text: str) -> str:
-    """A reply that is entirely inside a fence, without it."""
+    """Return the content of a reply that is entirely inside a fence, and any other reply unchanged."""
     inner, around = strip_fence(text)
     return inner if text.startswith(("```", "~~~")) and not around and LABEL.search(inner) else text
 
@@ -161,7 +161,7 @@ def _join_lines(text: str) -> str:
 
 
 def _measure_bracketed_input(text: str, start: int) -> int:
-    """Length of the brackets that open at `start`, fenced or not; 0 without any."""
+    """Return the length of the brackets that open at `start`, fenced or not. Return 0 if there are none."""
     opening = _BRACKETS.match(text, start)
     length = measure_brackets(text, opening.end()) if opening else None
     return opening.end() - start + length if opening and length else 0
@@ -188,15 +188,15 @@ def _parse_labelled_reply(text: str, tools: Sequence[Tool]) -> Decision:
 
 
 def _has_known_tool(part: LabelledPart, tools: Sequence[Tool]) -> bool:
-    """True if an action names a known tool, in any form. Without one, nothing can be done, and the answer after it is
-    the reply."""
+    """Return whether an action names a known tool, in any form. An action without one cannot be done, so the answer
+    after it is the reply."""
     call = _CALL.match(part.text)
     name = call["name"] if call else _split_name(part.text.strip())[0]
     return part.text.lstrip("`~").startswith(("{", "[", "json")) or find_spelled_tool(tools, name)[0] is not None
 
 
 def _mark_calls_as_guesses(decision: Decision) -> Decision:
-    """The same as a guess: a call in a fence after text may be an example. It may look something up."""
+    """Mark the calls as guesses: a call in a fence after text may be an example. A guess may look something up."""
     if not isinstance(decision, ToolCalls):
         return decision
     return ToolCalls(tuple(replace(call, is_guess=True) for call in decision.calls))
@@ -207,14 +207,14 @@ def _is_none_action(part: LabelledPart) -> bool:
 
 
 def _parse_final_answer(text: str, found: Sequence[LabelledPart]) -> Decision:
-    """From the label to the end, or to the next invented step."""
+    """Return the answer from its label to the end, or to the next invented step."""
     ends = next((part.label for part in found if part.kind not in ("final", "question")), len(text))
     answer = text[found[0].start : ends].strip().removeprefix("**").strip()
     return FinalAnswer(answer) if answer else NO_ANSWER
 
 
 def _parse_unlabelled_reply(text: str, only: LabelledPart, tools: Sequence[Tool]) -> Decision:
-    """Text alone, `Finish[…]` alone, or an object that is clearly a call."""
+    """Parse text alone, `Finish[…]` alone, or an object that is clearly a call."""
     call = _CALL.match(text)
     if call is not None and _FINISH.fullmatch(call["name"]):
         return _parse_finish_call(text, call)
@@ -230,7 +230,7 @@ def _parse_finish_call(text: str, call: re.Match[str]) -> Decision:
 
 
 def _parse_quoted_answer(text: str) -> Decision:
-    """An answer without its quotes, or out of an object with nothing else. Raises `PayloadError`."""
+    """Return an answer without its quotes, or the only text of an object. Raises `PayloadError`."""
     inner = strip_quotes(strip_fence(text)[0])
     if inner[:1] == "{" and measure_brackets(inner) == len(inner):
         value = parse_payload(inner).value
@@ -240,7 +240,7 @@ def _parse_quoted_answer(text: str) -> Decision:
 
 
 def _parse_action(parts: Sequence[LabelledPart], tools: Sequence[Tool]) -> Decision:
-    """The first action; its input comes only from the very next label. Raises `PayloadError`."""
+    """Parse the first action. Its input comes only from the very next label. Raises `PayloadError`."""
     at = next(n for n, part in enumerate(parts) if part.kind == "action" and not _is_none_action(part))
     thoughts = [part.text for part in parts[:at] if part.kind == "thought"]
     thought = cut_first_sentence(thoughts[-1].strip("*_ ")) if thoughts else ""
@@ -249,7 +249,7 @@ def _parse_action(parts: Sequence[LabelledPart], tools: Sequence[Tool]) -> Decis
 
 
 def _parse_action_call(written: str, given: str | None, thought: str, tools: Sequence[Tool]) -> Decision:
-    """`tool`, `tool[input]`, `tool(name="value")`, or an object with name and input."""
+    """Parse `tool`, `tool[input]`, `tool(name="value")`, or an object with name and input."""
     inner, around = strip_fence(written)
     if inner.startswith(("{", "[{")):
         return _parse_action_object(inner, around, thought, tools)
@@ -269,16 +269,17 @@ def _parse_action_call(written: str, given: str | None, thought: str, tools: Seq
 
 
 def _parse_action_object(text: str, around: bool, thought: str, tools: Sequence[Tool]) -> Decision:
-    """The first object, if there are several."""
+    """Parse the first object, if there are several."""
     payload = parse_payload(text[: measure_brackets(text)])
     several = isinstance(payload.value, list) and bool(payload.value)
     value = payload.value[0] if several else payload.value
-    value = {"type": "tool_call", **value} if isinstance(value, dict) else value  # the label Action says so
+    value = {"type": "tool_call", **value} if isinstance(value, dict) else value  # the label Action makes it a call
     return parse_decision(value, tools, is_repaired=payload.repaired or around or several, reason=thought)
 
 
 def _parse_double_input(name: str, inside: str, given: str, thought: str, tools: Sequence[Tool]) -> Decision:
-    """Brackets and an Action Input: an object in the latter wins over `tool(names of arguments)`."""
+    """Parse a call with both brackets and an Action Input. An object in the Action Input wins over `tool(names of
+    arguments)`. Raises `PayloadError` for any other pair."""
     if inside.strip() and not strip_fence(given)[0].startswith("{"):
         raise PayloadError("there are two of them")
     found = parse_arguments(find_spelled_tool(tools, name)[0], given)
@@ -305,7 +306,8 @@ def _parse_named_action(written: str, given: str | None, thought: str, tools: Se
 
 
 def _unwrap_repeated_call(tools: Sequence[Tool], name: str, text: str) -> str:
-    """An input that repeats the call around it: `name({…})`. Raises `PayloadError` if it names another tool."""
+    """Unwrap an input that repeats the call around it: `name({…})`. Raises `PayloadError` if the input calls another
+    tool."""
     inner, around = strip_fence(text)
     call = _CALL.match(inner)
     if call is None or around or call["bracket"] == "[":
@@ -319,19 +321,20 @@ def _unwrap_repeated_call(tools: Sequence[Tool], name: str, text: str) -> str:
 
 
 def _split_name(text: str) -> tuple[str, str]:
-    """The name, and the text with it."""
+    """Return the tool's name, and the text after it."""
     beside = _BESIDE.match(text)
     line = beside[0] if beside else text.partition("\n")[0]
     return _strip_name_marks(line), text[len(line) :].lstrip(":： \t\n")
 
 
 def _strip_name_marks(written: str) -> str:
-    """The name without quotes, brackets and marks around it."""
+    """Return the name without the quotes, brackets and marks around it."""
     return written.strip("*_`\"'[]<>「」.。:： \n\t")
 
 
 def _split_brackets(text: str, call: re.Match[str]) -> tuple[str, str]:
-    """The content of the brackets after a tool's name, and the text after them. Raises `PayloadError`."""
+    """Return the content of the brackets after a tool's name, and the text after the brackets. Raises
+    `PayloadError`."""
     start, opens, depth = call.end(), call["bracket"], 1
     quoted = _QUOTED.match(text, start) is not None
     if quoted and opens != "（" and (length := measure_brackets(text, start - 1)) is not None:

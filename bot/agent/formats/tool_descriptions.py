@@ -10,8 +10,7 @@ from tools.tool import Tool
 
 
 def fill_instructions(form: str, tools: Sequence[Tool]) -> str:
-    """The instructions for replies, with the first example of a tool (in place of `NAME` and `INPUT`), and the
-    tools."""
+    """Fill the first tool example into the instructions (in place of `NAME` and `INPUT`), and append the tools."""
     name, example = next(((tool.name, tool.example) for tool in tools if tool.example), ("…", {}))
     told = form.replace("NAME", name).replace("INPUT", json.dumps(dict(example), ensure_ascii=False))
     return f"{told}{OPTIONAL}\n{describe_tools(tools)}\n"
@@ -25,7 +24,7 @@ def describe_tools(tools: Sequence[Tool]) -> str:
 
 
 def _describe_tool(tool: Tool) -> str:
-    """A tool on one line, its arguments on another."""
+    """Describe a tool on one line, and its arguments on the next."""
     defs, needed = tool.schema.get("$defs", {}), tool.schema.get("required", ())
     fields = tool.schema.get("properties", {}).items()
     told = [f"{name}{'' if name in needed else '?'}: {_describe_argument(field, defs)}" for name, field in fields]
@@ -33,14 +32,14 @@ def _describe_tool(tool: Tool) -> str:
 
 
 def _describe_argument(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """The type, unless it is obvious, and the description of an argument."""
+    """Return an argument's type, unless it is obvious, and its description."""
     shape = describe_type(field, defs)
     said = str(field.get("description", "")).rstrip(".")
     return ", ".join(filter(None, ("" if shape == "string" and said else shape, said)))
 
 
 def describe_type(field: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """The type of an argument, in a word or two. `defs`: the shapes that a schema refers to."""
+    """Return the type of an argument, in a word or two. `defs` are the shapes that a schema refers to."""
     match field:
         case {"$ref": str(ref)}:
             return describe_type(defs[ref.rpartition("/")[2]], defs)

@@ -1,8 +1,8 @@
-"""Calls in a model's text, for every reply format: objects, and calls in the syntaxes of other programs.
+"""Finds calls in a model's text, for every reply format: JSON objects, and calls in the syntaxes of other programs.
 
-Models write calls as text in some hundred syntaxes. Without its marks each of them is an object with a name and
-arguments, or a name before arguments in an object, in brackets or in tags. A call that is certain is taken, as a guess,
-if its tool only reads. Everything else with such marks is refused, so that nobody is shown it."""
+Models write calls as text in some hundred syntaxes. Without its marks, each is an object with a name and arguments, or
+a name before arguments in an object, in brackets or in tags. A call that is certain is taken as a guess if its tool
+only reads. Everything else with such marks is refused, so that nobody is shown it."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _FINISH = re.compile(r"finish|final[ _-]?answer", re.IGNORECASE)
 FORM = "Reply with exactly one JSON object, of the form you were shown."
 EITHER = "It was both a tool call and a final answer. " + FORM
 MAX_CALLS = 50
-"""Most starts of calls in one reply that are read."""
+"""Most possible starts of calls that are tried in one reply."""
 MAX_UNFINISHED_LENGTH = 2_000
 """Characters of an unfinished object that are searched."""
 _DSML = re.compile(r"(</?+)\s*+[|｜‖]{1,2}\s*+DSML\s*+[|｜‖]{1,2}\s*+")
 _NAMED = re.compile(r"<(?:tool_)?name>\s*+([\w.-]++)\s*+</(?:tool_)?name>(?=\s*+<(?:arguments|parameters)>)")
 SPELLINGS = {"]<]minimax[>[": "", "<|open|>": "<", "<|close|>": "</", "<|sep|>": ">", '<|"|>': '"', "<escape>": '"'}
-"""Parts of tags and quotes as some families write them, and plainly."""
+"""Parts of tags and quotes as some model families write them → their plain form."""
 _TAGS = (
     r"(?:tool|function)(?:_?calls?|_sep|_use|_code|_response)?|invoke|call|tools|arguments|parameters"
     r"|(?:start|end)_function_call|bot_end|end_code"
@@ -61,9 +61,9 @@ MARKS = re.compile(
     r"|```tool_code\n|default_api\.|assistant(?:analysis|commentary|final)",
     re.MULTILINE,
 )
-"""What stands around calls and their parts in the syntaxes of other programs, and the tokens of any family."""
+"""Marks around calls and their parts in the syntaxes of other programs, and the tokens of any model family."""
 _TAG_LINE = re.compile(r"^[ \t]*+</?[A-Za-z][\w:]*+>", re.MULTILINE)
-"""A tag at the beginning of a line: people are answered without, so it is a mark of an unknown family."""
+"""A tag at the beginning of a line. Answers to people contain no tags, so it is a mark of an unknown model family."""
 _FIRST = re.compile(r"[\s*_`\"']*+([A-Za-z_][\w-]*+)")
 _OWN_TAG = re.compile(r"<(/?+)([A-Za-z][\w-]*+)>")
 _ARGUMENT = re.compile(
@@ -91,7 +91,7 @@ WRITTEN = MalformedReply(
 
 
 def check_answer(decision: Decision, tools: Sequence[Tool], most: int) -> Decision:
-    """The decision; an answer with a call or a thought in it, or with the name of a tool, is none."""
+    """Check the words of a decision. Words with a call, a thought or the name of a tool in them are no answer."""
     if isinstance(decision, MalformedReply) and decision.prose:
         plain = strip_thinking(decision.prose)
     elif isinstance(decision, FinalAnswer):
@@ -110,18 +110,19 @@ def check_answer(decision: Decision, tools: Sequence[Tool], most: int) -> Decisi
 
 
 def _find_named_tool(text: str, tools: Sequence[Tool]) -> str | None:
-    """The first tool named in a text. Names that are ordinary words do not count."""
+    """Return the first tool named in a text. Names that are ordinary words do not count."""
     names = {tool.name for tool in tools}
     return next((found[0] for found in _JOINED.finditer(text) if found[0] in names), None)
 
 
 def has_marks(text: str) -> bool:
-    """True for a mark of another program, or a tag at the beginning of a line."""
+    """Return whether the text has a mark of another program, or a tag at the beginning of a line."""
     return any(marks.search(_spell_plainly(text)) for marks in (MARKS, _TAG_LINE))
 
 
 def read_written_calls(text: str, tools: Sequence[Tool], most: int) -> Decision | None:
-    """The calls in a text as guesses, or a refusal if one is not certain. None for a text without."""
+    """Return the calls in a text as guesses, or a refusal if one of them is not certain. Return None for a text without
+    calls and marks."""
     plain, is_marked = _replace_marks(text, tools)
     try:
         calls = list(_read_calls(plain, tools, is_marked))
@@ -139,7 +140,8 @@ def _spell_plainly(text: str) -> str:
 
 
 def _replace_marks(text: str, tools: Sequence[Tool]) -> tuple[str, bool]:
-    """The text with a line break for each mark, and each name in a mark on its own line; and whether there were any."""
+    """Put each mark, and each name in a mark, on a line of its own. Return the text, and whether it had marks, a label
+    for an input, or a tool's name after the label Action."""
     observation = OBSERVATION_START.search(text)
     text = _spell_plainly(text[: observation.start()] if observation else text)
     text, marks = MARKS.subn(lambda mark: f"\n{mark['name'] or ''}\n", text)
@@ -158,7 +160,7 @@ def _find_tool_after(text: str, at: int, tools: Sequence[Tool]) -> Tool | None:
 
 
 def _read_calls(text: str, tools: Sequence[Tool], is_marked: bool) -> Iterator[ToolCallRequest]:
-    """The calls in a text without marks. Raises `PayloadError` for one that is not certain."""
+    """Yield the calls in a text without marks. Raises `PayloadError` for a call that is not certain."""
     names, at, tries = {tool.name: tool for tool in tools}, 0, 0
     while tries < MAX_CALLS and (start := _START.search(text, at)) is not None:
         tool, kind = names.get(start["name"] or ""), start["kind"]
@@ -179,7 +181,7 @@ def _read_calls(text: str, tools: Sequence[Tool], is_marked: bool) -> Iterator[T
 
 
 def _require_certain_read(call: ToolCallRequest, tools: Sequence[Tool]) -> None:
-    """Raises `PayloadError` for a tool with a gate, and if the tool or an argument does not exist or is missing."""
+    """Raise `PayloadError` for a tool with a gate, or if the tool or an argument is unknown or missing."""
     tool, _ = find_spelled_tool(tools, call.tool)
     known = get_argument_schemas(tool) if tool else {}
     if tool is None or tool.gate is not Gate.NONE or call.args.keys() - known.keys():
@@ -189,7 +191,7 @@ def _require_certain_read(call: ToolCallRequest, tools: Sequence[Tool]) -> None:
 
 
 def _read_arguments(text: str, start: re.Match[str], tool: Tool) -> tuple[int, dict[str, Any]]:
-    """Where the call after a tool's name ends, and its arguments. Raises `PayloadError`."""
+    """Return where the call after a tool's name ends, and its arguments. Raises `PayloadError`."""
     at, kind = start.end(), start["kind"]
     if kind.startswith("<"):
         return _read_tagged_arguments(text, at, tool)
@@ -201,7 +203,7 @@ def _read_arguments(text: str, start: re.Match[str], tool: Tool) -> tuple[int, d
 
 
 def _read_tagged_arguments(text: str, at: int, tool: Tool) -> tuple[int, dict[str, Any]]:
-    """Where the tags end, and the arguments in them. Raises `PayloadError`."""
+    """Return where the tags end, and the arguments in them. Raises `PayloadError`."""
     arguments, key = dict[str, Any](), ""
     while (found := _ARGUMENT.match(text, at)) is not None:
         tag, value, at = found["tag"], found["value"].strip(), found.end()
@@ -221,7 +223,7 @@ def _read_tagged_arguments(text: str, at: int, tool: Tool) -> tuple[int, dict[st
 
 
 def _read_objects(text: str, at: int, tools: Sequence[Tool]) -> tuple[int, list[ToolCallRequest]]:
-    """Where the object or the array ends that begins there, and the calls in it. Raises `PayloadError` for an
+    """Return where the object or array that begins at `at` ends, and the calls in it. Raises `PayloadError` for an
     unfinished call."""
     length = measure_brackets(text, at)
     if length is None:
@@ -238,7 +240,7 @@ def _read_objects(text: str, at: int, tools: Sequence[Tool]) -> tuple[int, list[
 
 
 def _find_call_objects(value: Any, tools: Sequence[Tool]) -> Iterator[Mapping[str, Any]]:
-    """The objects with a name and arguments, in the forms of all APIs."""
+    """Yield the objects with a name and arguments, in the forms of all APIs."""
     if isinstance(value, list):
         found = [list(_find_call_objects(one, tools)) for one in value]
         yield from chain(*found) if all(found) else ()
@@ -254,7 +256,7 @@ def _find_call_objects(value: Any, tools: Sequence[Tool]) -> Iterator[Mapping[st
 
 
 def find_object_answer(text: str) -> str:
-    """The answer inside an object that is the whole reply, as in the JSON format; otherwise empty."""
+    """Return the answer inside an object that is the whole reply, as in the JSON format; otherwise an empty text."""
     inner, around = strip_fence(text)
     if around or not inner.startswith("{") or measure_brackets(inner) != len(inner):
         return ""
@@ -269,7 +271,8 @@ def find_object_answer(text: str) -> str:
 def parse_decision(
     value: Any, tools: Sequence[Tool], *, most: int = 1, is_repaired: bool = False, reason: str = ""
 ) -> Decision:
-    """The decision in one object, or in an array of calls. `reason`: the text before it. Raises `PayloadError`."""
+    """Parse the decision in one object, or in an array of calls. `reason` is the text before it. Raises
+    `PayloadError`."""
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         return _parse_call_array(value, tools, most, is_repaired)
     if not isinstance(value, dict):
@@ -342,5 +345,5 @@ def _find_answer_text(value: Mapping[str, Any]) -> str:
 
 
 def _find_first_text(value: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The first of these members that is a text."""
+    """Return the first of these members that is a text."""
     return next((text.strip() for name in names if isinstance(text := value.get(name), str) and text.strip()), "")

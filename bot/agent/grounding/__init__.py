@@ -1,1 +1,1 @@
-"""What an answer says is held against what was seen and done, before anybody reads it."""
+"""Checks an answer against what was seen and done, before anybody reads it."""

@@ -1,11 +1,14 @@
 """Finds the claims in an answer and checks them against what was seen. Pure.
 
-Claims are numbers of requests and tasks, mail addresses, amounts, balances, days and names of people in the directory,
-each in its usual Chinese and English spellings, normalized to one form. A claim is supported if a source has it in any
-spelling, or if it follows from the sources: an amount as a sum, a difference or a product within one currency, a day by
-a duration. A sentence about one request is checked against what is known of that request. A date with a wrong weekday
-is never supported. If it is unclear whether something is a claim, it is none: a false alarm costs more trust than a
-miss, because everything with consequences is on a card that code has written."""
+Claims are numbers of requests and tasks, mail addresses, amounts, balances, days and names of people in the directory.
+Each is found in its usual Chinese and English spellings and normalized to one form.
+
+A claim is supported if a source has it in any spelling, or if it follows from the sources. An amount follows as a sum,
+a difference or a product within one currency, a day by a duration. A sentence about one request is checked against what
+is known of that request. A date with a wrong weekday is never supported.
+
+Words that may not be a claim are not treated as one. A false alarm costs more trust than a miss, because everything
+with consequences is on a card that code has written."""
 
 from __future__ import annotations
 
@@ -40,18 +43,18 @@ _OPEN = re.compile(
     re.I,
 )
 MAX_CLAIMS = 200
-"""Most claims of one kind that are checked: nobody reads an answer with more."""
+"""Most claims of one kind that are checked. Nobody reads an answer with more."""
 MAX_REQUESTS = 20
-"""Most requests whose sentences are looked at one by one."""
+"""Most requests whose sentences are checked separately."""
 MAX_OPERANDS, MAX_SUMMANDS, MAX_DAYS, MAX_DURATIONS = 60, 13, 60, 40
-"""What is used from the sources in calculations: amounts, neighbours in a sum, days, durations."""
+"""Most values from the sources used in calculations: amounts, neighbours in a sum, days, durations."""
 MIN_OPERAND = 20
-"""A smaller amount is no operand: small numbers are everywhere, and could produce any figure."""
+"""Smallest amount used in calculations. Smaller numbers are everywhere and could produce any figure."""
 
 
 class ClaimKind(Enum):
     NAMED = "named"
-    """A request number, an address, a person: it is there or not."""
+    """A request number, an address or a person, which a source must contain."""
     AMOUNT = "amount"
     BALANCE = "balance"
     DAY = "day"
@@ -64,55 +67,55 @@ class Claim:
 
     text: str
     values: frozenset[str]
-    """Its normalized form; several if the words are ambiguous, and any of them is enough."""
+    """The claim's normalized forms. Ambiguous words have several, and support for any of them is enough."""
     kind: ClaimKind = ClaimKind.NAMED
     is_about: bool = False
-    """An amount that is said to be rounded."""
+    """Whether the answer says that the amount is rounded."""
     currencies: frozenset[str] = frozenset()
-    """The currencies that an amount may be in; empty if its words name none."""
+    """The currencies that an amount may be in. Empty if its words name none."""
     request: str = ""
-    """The one request that its sentence is about, if any."""
+    """Number of the one request that the claim's sentence is about, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimSource:
-    """Something that may support an answer."""
+    """A text that may support an answer."""
 
     text: str
     is_wish: bool = False
-    """The person's own words, or a call's arguments. A wish supports no balance."""
+    """Whether the text is the person's own words or a call's arguments. A wish supports no balance."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimCheckResult:
-    """The result of checking an answer's claims."""
-
     claim_count: int = 0
     unsupported: tuple[str, ...] = ()
-    """In the answer's words and order."""
+    """The unsupported claims, in the answer's words and order."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SourceValues:
-    """All values in the sources."""
+    """All values found in the sources."""
 
     values: set[str] = field(default_factory=set)
     is_complete: bool = False
-    """They are all that is known of a request: if its amount has a currency, it is in that one."""
+    """Whether the values are all that is known of one request. If its amount has a currency, it counts in that currency
+    only."""
     currencies: dict[int, set[str]] = field(default_factory=dict)
-    """Amount in hundredths → the currencies that sources give it in; an empty text where one names none."""
+    """Amount in hundredths → the currencies that sources give it in. An empty text stands for a source that names
+    none."""
     rows: dict[str, list[int]] = field(default_factory=dict)
-    """Currency → amounts in hundredths, in order; an empty text for those without one."""
+    """Currency → amounts in hundredths, in their order. An empty text stands for amounts without a currency."""
     factors: dict[int, None] = field(default_factory=dict)
     days: dict[str, None] = field(default_factory=dict)
     lengths: dict[Decimal, None] = field(default_factory=dict)
-    """In days."""
+    """Durations, in days."""
     balances: set[Decimal] = field(default_factory=set)
-    """What sources say is left of an allowance (days); no wishes."""
+    """Balances of an allowance that sources state (days), wishes excluded."""
 
 
 Records = Mapping[str, Sequence[str]]
-"""Number of a request → what results say of it."""
+"""Number of a request → what results say of that request."""
 
 
 def check_claims(
@@ -122,9 +125,9 @@ def check_claims(
     people: Sequence[Spellings] = (),
     records: Records | None = None,
 ) -> ClaimCheckResult:
-    """The unsupported claims of `answer`. `today`: relative days are counted from it; `people`: those of the directory.
-    `sources` is not read if there are no claims. `records`: what alone supports amounts and days in a sentence about
-    one of these requests."""
+    """Return the unsupported claims of `answer`. Relative days are counted from `today`. `people` are those of the
+    directory. `sources` is not read if there are no claims. In a sentence about a request in `records`, only its
+    records support amounts and days, if they have any."""
     calendar = DayParser(today)
     claims = list(_find_claims(answer, calendar, people))
     if not claims:
@@ -151,12 +154,12 @@ def check_claims(
 
 
 def _says_anything_of(values: SourceValues, kind: ClaimKind) -> bool:
-    """True if what is known of a request has figures of this kind."""
+    """Return whether the values known of a request include amounts or days, whichever this kind is."""
     return (kind is ClaimKind.AMOUNT and bool(values.currencies)) or (kind is ClaimKind.DAY and len(values.days) > 1)
 
 
 def list_claims(answer: str, today: date, people: Sequence[Spellings] = (), *, whole: bool = False) -> Iterator[Claim]:
-    """The claims of an answer, each once. `whole`: also in questions and examples."""
+    """Yield the claims of an answer, each once. With `whole`, questions and examples are searched too."""
     return _find_claims(answer, DayParser(today), people, whole=whole)
 
 
@@ -185,7 +188,7 @@ def _find_claims(
 
 
 def _split_by_request(facts: str) -> dict[str, str]:
-    """The sentences about one request each, by its number; all others by an empty text."""
+    """Return the sentences by the number of the one request that they are about. All others are under an empty text."""
     parts = defaultdict[str, list[str]](list)
     for sentence in split_sentences(facts):
         requests = find_requests(sentence)
@@ -194,38 +197,40 @@ def _split_by_request(facts: str) -> dict[str, str]:
 
 
 def collect_source_values(source: str, today: date, people: Sequence[Spellings] = ()) -> set[str]:
-    """Everything in a source that can support a claim: also numbers without a currency, ambiguous days, and short names
-    of people."""
+    """Return everything in a source that can support a claim, including numbers without a currency, ambiguous days and
+    short names of people."""
     known = SourceValues()
     _add_source(known, ClaimSource(source), DayParser(today), people, frozenset(ClaimKind))
     return known.values | {today.isoformat()}
 
 
 def is_open_ended(clause: str) -> bool:
-    """True for a question, a condition, advice, a refusal or a plan: it states no day as a fact."""
+    """Return whether the clause is a question, a condition, advice, a refusal or a plan. Such a clause states no day as
+    a fact."""
     return _OPEN.search(clause) is not None
 
 
 def find_full_names(text: str, people: Sequence[Spellings]) -> list[Spellings]:
-    """People whose full name is in the text: two Chinese characters, or two words of a Latin name. A single Latin word
-    may be any word."""
+    """Return the people whose full name is in the text: two Chinese characters, or two words of a Latin name. A single
+    Latin word may be any word."""
     flat = " ".join(text.split()).casefold()
     return [names for names in index_names(people).list_candidates(flat) if _find_full_name(names, flat)]
 
 
 def list_people_meant(values: Iterable[str], people: Sequence[Spellings]) -> list[Spellings]:
-    """The people whom claims with these values are about."""
+    """Return the people that claims with these values are about."""
     by_value = index_names(people).by_value
     return [by_value[value] for value in values if value in by_value]
 
 
 def mentions_person(text: str, names: Spellings) -> bool:
-    """True if the text has any name of the person, short ones too. `text` is dense (`compact_text`)."""
+    """Return whether the text has any name of the person, short ones included. `text` has no blanks
+    (`compact_text`)."""
     return any(len(name) > 1 and compact_text(normalize_text(name)) in text for name in names)
 
 
 def compact_text(text: str) -> str:
-    """The text without blanks and in lower case."""
+    """Return the text without blanks and in lower case."""
     return "".join(text.split()).casefold()
 
 
@@ -236,7 +241,7 @@ def _add_source(
     people: Sequence[Spellings],
     kinds: Iterable[ClaimKind],
 ) -> None:
-    """Adds what could support claims of these kinds."""
+    """Add the values of a source that could support claims of these kinds."""
     text = normalize_text(source.text)
     plain_text, exact = _extract_identifiers(text)
     ids = {value for one in exact for value in one.values}
@@ -296,7 +301,7 @@ def _is_supported(values: SourceValues, claim: Claim) -> bool:
 
 
 def _is_supported_amount(values: SourceValues, cents: Decimal, claim: Claim) -> bool:
-    """True for an amount that a source has, or that follows from amounts of sources, in this currency or without
+    """Return whether a source has the amount, or it follows from amounts of sources, in the claim's currency or without
     one."""
     if cents != int(cents):
         return False
@@ -315,8 +320,8 @@ def _is_supported_amount(values: SourceValues, cents: Decimal, claim: Claim) -> 
 
 
 def _is_computable(cents: int, amounts: Sequence[int], factors: Sequence[int], *, is_about: bool) -> bool:
-    """True for a sum of neighbours, the sum or the difference of two, a product or a share; for a rounded amount, also
-    near one of them."""
+    """Return whether the amount is a sum of neighbours, the sum or difference of two, a product or a share. A rounded
+    amount may also be within 5 % of one of them."""
     return (
         any(cents in accumulate(amounts[start : start + MAX_SUMMANDS]) for start in range(len(amounts)))
         or any(cents in (one + other, abs(one - other)) for one, other in combinations(amounts, 2))
@@ -326,12 +331,12 @@ def _is_computable(cents: int, amounts: Sequence[int], factors: Sequence[int], *
 
 
 def _is_supported_balance(values: SourceValues, value: Decimal) -> bool:
-    """True for a balance that was seen, or the sum of two."""
+    """Return whether the balance was seen, or is the sum of two that were."""
     return value in values.balances or any(value - one in values.balances for one in values.balances)
 
 
 def _extract_identifiers(text: str) -> tuple[str, list[Claim]]:
-    """Numbers of requests and tasks, and mail addresses; and the text without them."""
+    """Return the text without numbers of requests and tasks and mail addresses, and these as claims."""
     claims = list[Claim]()
     for pattern in (_MAIL, IDENTIFIER):
         values = dict.fromkeys(one[0] for one in pattern.finditer(text))
@@ -341,7 +346,7 @@ def _extract_identifiers(text: str) -> tuple[str, list[Claim]]:
 
 
 def _find_figure_claims(text: str) -> Iterator[Claim]:
-    """Amounts and balances."""
+    """Yield amounts and balances."""
     for mention in numbers.find_amounts(text):
         is_about = _ABOUT.search(text[max(0, mention.start - 16) : mention.start]) is not None
         currencies = frozenset(numbers.find_currencies(mention.text))
@@ -356,7 +361,6 @@ def _build_number_values(number: numbers.NumberMention) -> frozenset[str]:
 
 
 def _find_date_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
-    """Days given as dates."""
     known = set[str]()
     for day in calendar.find_dates(text):
         if day.text not in known:
@@ -372,7 +376,7 @@ def _find_misdated_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
 
 
 def _find_relative_day_claims(text: str, calendar: DayParser) -> Iterator[Claim]:
-    """Days given relative to today, in clauses that state facts."""
+    """Yield days given relative to today, in clauses that state facts."""
     for clause in split_clauses(text):
         for day, found in calendar.find_relative_days(clause.text) if not is_open_ended(clause.text) else ():
             if is_definite_day(found):
@@ -380,7 +384,8 @@ def _find_relative_day_claims(text: str, calendar: DayParser) -> Iterator[Claim]
 
 
 def _list_agreeing_days(answer: str, calendar: DayParser) -> set[str]:
-    """Days that the answer gives both as a date and relative to today, in agreement: the calendar supports them."""
+    """Return days that the answer gives both as a date and relative to today, in agreement, and holidays by name. The
+    calendar supports these."""
     text, _ = _extract_identifiers(blank_unstated(blank_examples(normalize_text(answer))))
     days: list[DayMention] = [
         one for one in islice(calendar.find_dates(text), MAX_CLAIMS) if calendar.matches_relative_day(text, one)
@@ -400,7 +405,7 @@ def _find_full_name(names: Spellings, flat: str) -> str:
 
 
 def _has_whole_name(name: str, text: str) -> bool:
-    """As separate words, in scripts that separate words."""
+    """Find a name as separate words, in scripts that separate words."""
     if not name.isascii() or name not in text:
         return name in text
     return re.search(rf"(?<![a-z]){re.escape(name)}(?![a-z])", text) is not None

@@ -1,5 +1,5 @@
-"""The short request in which a model corrects its answer: it contains that answer, its errors, and what was done; no
-history and no tools."""
+"""The short request in which a model corrects its answer. The request contains that answer, its errors and what was
+done, but no history and no tools."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ word CALL: you are then asked again with your tools. The text between the marks 
 """
 _CALL = re.compile(r"\W*call\b\W*", re.I)
 MAX_PARTS, MAX_PART_LENGTH = 8, 60
-"""How many unsupported parts are listed, and how many characters of each."""
+"""Most unsupported parts that are listed, and characters of each."""
 UNCALLED = "No tool was called for it: nothing was done, and nothing was looked up."
 
 
 def shorten_findings(found: Sequence[str]) -> list[str]:
-    """The bounded list for the request."""
+    """Return the listed parts, bounded in number and length."""
     return [" ".join(one.split())[:MAX_PART_LENGTH] for one in found[:MAX_PARTS]]
 
 
 def needs_call(asked: str, answer: str, state: RunState) -> bool:
-    """True if the person asks no question, the answer asks none either, and nothing was called: whatever the person
-    wants, it was not done."""
+    """Return whether the person asks no question, the answer asks none either, and nothing was called. In that case,
+    whatever the person wants was not done."""
     return not (state.calls or is_greeting(asked) or _has_question(asked) or _has_question(answer))
 
 
 def _has_question(text: str) -> bool:
-    """Also without its mark, which many leave out."""
+    """Return whether the text asks, even without a question mark, which many leave out."""
     clauses = split_clauses(normalize_text(text))
     return any(one.is_question or ASKS.search(one.text) for one in clauses)
 
 
 def describe_findings(found: GroundingFindings) -> str:
-    """What is wrong with an answer, for its model."""
+    """Describe what is wrong with an answer, for its model."""
     if not found.unsupported:
         return UNCALLED
     return f"Not supported: {'; '.join(shorten_findings(found.unsupported))}"
 
 
 def build_correction_request(answer: str, found: GroundingFindings) -> list[str]:
-    """The messages of the request, as JSON."""
+    """Build the messages of the request, as JSON."""
     known = prompt.escape_tags("\n".join(found.records) or "nothing")
     wrong = prompt.escape_tags(describe_findings(found))
     told = f"{prompt.quote_answer(answer)}\n{wrong}\nKnown of the requests in it:\n<facts>\n{known}\n</facts>"
@@ -62,17 +62,17 @@ def build_correction_request(answer: str, found: GroundingFindings) -> list[str]
 
 
 def is_uncalled(messages: Sequence[str]) -> bool:
-    """True for a request that says only that nothing was called."""
+    """Return whether the request says only that nothing was called."""
     return bool(messages) and UNCALLED in messages[-1] and RULES[:60] in messages[0]
 
 
 def is_call_request(text: str) -> bool:
-    """True for this one word, whatever surrounds it."""
+    """Return whether the text is the one word CALL, whatever marks surround it."""
     return len(text) < 40 and _CALL.fullmatch(text) is not None
 
 
 def read_correction(decision: Decision) -> str:
-    """The corrected answer, even if it is not in the reply format; empty if there is none."""
+    """Return the corrected answer, even if it is not in the reply format. Return an empty text if there is none."""
     if isinstance(decision, FinalAnswer):
         return decision.text
     return decision.prose if isinstance(decision, MalformedReply) else ""

@@ -67,7 +67,7 @@ _BEFORE = re.compile(
     re.I,
 )
 _SEVERAL = re.compile(r"(?:[、,和至到~-]|\b(?:and|to|through))\s?下?$", re.I)
-"""Several weekdays in a row, with their dates in a row after them."""
+"""A joining mark or word between weekdays in a row. Their dates follow in a row too."""
 _IS = re.compile(r"\s?(?:是|即|就是|为|=|\(|is|falls on|:)\s?(?:an?\s)?$", re.I)
 _IS_BEHIND = re.compile(r"\s?(?:\(|是|就是|即|is\s)")
 _FEASTS = (
@@ -80,7 +80,7 @@ _FEASTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayMention:
-    """A day in a text: its words, and the days it may mean (ISO)."""
+    """A day in a text: its words, and the days that it may mean (ISO)."""
 
     text: str
     dates: frozenset[str]
@@ -89,7 +89,7 @@ class DayMention:
 
 
 class DayParser:
-    """Parses days relative to one day; caches what it has read."""
+    """Parses days relative to one day, and caches what it has parsed."""
 
     def __init__(self, today: date) -> None:
         self.today = today
@@ -97,7 +97,7 @@ class DayParser:
         self._near: dict[str, frozenset[str]] = {}
 
     def find_dates(self, text: str) -> Iterator[DayMention]:
-        """Days given as dates. Without a year, any near one may be meant."""
+        """Yield days given as dates. Without a year, any near year may be meant."""
         for match in DAY.finditer(text):
             words = match[0].strip()
             if words not in self._dates:
@@ -106,7 +106,7 @@ class DayParser:
                 yield DayMention(text=words, dates=means, start=match.start(), end=match.end())
 
     def find_relative_days(self, text: str, start: int = 0) -> Iterator[tuple[DayMention, re.Match[str]]]:
-        """Days given relative to today."""
+        """Yield days given relative to today, each with its match. `start` is added to the offsets."""
         for match in _NEAR.finditer(text):
             words = match[0].strip()
             key = words.lower()
@@ -118,7 +118,7 @@ class DayParser:
             )
 
     def find_shortened_days(self, text: str) -> set[str]:
-        """Days that a short form may mean."""
+        """Return the days that a short form may mean."""
         days, seen = set[str](), set[tuple[str, ...]]()
         for match in _LOOSE.finditer(text):
             month, day = match["m"], match["d"] or match["day"] or match["until"] or match["since"]
@@ -136,7 +136,7 @@ class DayParser:
         return days
 
     def find_holidays(self, text: str) -> set[str]:
-        """Holidays known by name."""
+        """Return the holidays that the text names."""
         named = [day for pattern, day in _FEASTS if pattern.search(text)]
         return {value for month, day in named for value in self._list_days_by_year(month, day)}
 
@@ -145,7 +145,7 @@ class DayParser:
         return {value for year in years if (value := _format_iso_date(year, month, day))}
 
     def _list_days_by_month(self, day: int) -> set[str]:
-        """In this month, the one before, the one after."""
+        """Return this day of the month in the last, this and the next month."""
         here = self.today.year * 12 + self.today.month - 1
         return {value for n in (here - 1, here, here + 1) if (value := _format_iso_date(n // 12, n % 12 + 1, day))}
 
@@ -185,7 +185,7 @@ class DayParser:
             return frozenset()
 
     def find_misdated(self, text: str, days: Iterable[DayMention]) -> Iterator[str]:
-        """Dates with a wrong weekday, and dates that are not the relative day they are said to be."""
+        """Yield dates with a wrong weekday, and dates that are not the relative day that the text says."""
         for day in days:
             before = text[max(0, day.start - 24) : day.start]
             wrong = self._has_other_weekday(text, day, before)
@@ -202,14 +202,14 @@ class DayParser:
         return min(said, 6) not in {date.fromisoformat(one).weekday() for one in self._choose_likely_days(day.dates)}
 
     def _choose_likely_days(self, means: frozenset[str]) -> list[str]:
-        """The likely years of a day without one: some months back, or the year ahead."""
+        """Return the likely years of a day without a year: 150 days back to 330 days ahead."""
         first, last = (self.today.toordinal() + n for n in (-150, 330))
         near = [one for one in means if first <= date.fromisoformat(one).toordinal() <= last]
         return near or list(means)
 
     def matches_relative_day(self, text: str, day: DayMention) -> bool | None:
-        """True if a date is the relative day it is said to be (*tomorrow is 24 November*); None if the text says
-        nothing like that."""
+        """Return whether a date is the relative day that the text says (*tomorrow is 24 November*), or None if the text
+        says no such thing."""
         prefix = text[max(0, day.start - 32) : day.start]
         if link := _IS.search(prefix):
             near = [
@@ -233,12 +233,13 @@ class DayParser:
 
 
 def list_relative_days(text: str) -> list[str]:
-    """Relative days in the text (*tomorrow*, 下周一), which mean something else when read on another day."""
+    """Return the relative days in the text (*tomorrow*, 下周一), which mean something else when read on another day."""
     return [one[0].strip() for one in _NEAR.finditer(text) if one["day"] or one["zh"] or one["en"]]
 
 
 def is_definite_day(found: re.Match[str], today_too: bool = False) -> bool:
-    """False for a weekday alone, which fits a date or every week, and for *today*, which everybody knows."""
+    """Return whether the words mean one day. A weekday alone fits a date or every week. *Today* counts only with
+    `today_too`, because everybody knows it."""
     day = found["day"]
     return bool(found["zh"] or found["en"] or (day and (today_too or _RELATIVE[day.lower()])))
 
@@ -248,8 +249,8 @@ def _is_definite_or_today(found: re.Match[str]) -> bool:
 
 
 def is_derived_day(value: str, known_days: Collection[str], lengths: Collection[Decimal]) -> bool:
-    """True for a day whose distance from a known day is a known duration, with the first day counted or not, with
-    weekends or without."""
+    """Return whether the distance of a day from a known day is a known duration, with the first day counted or not,
+    with weekends or without."""
     day, distances = date.fromisoformat(value), {int(n) for n in lengths if 0 < n <= 400 and n == int(n)}
     distances |= {int(n) + 1 for n in lengths if 0 < n <= 400 and n != int(n)}
     for other in known_days:
@@ -262,7 +263,7 @@ def is_derived_day(value: str, known_days: Collection[str], lengths: Collection[
 
 
 def _count_working_days(first: date, last: date) -> int:
-    """Weekdays from one day to another, both included."""
+    """Count the weekdays from one day to another, both included."""
     whole, rest = divmod((last - first).days + 1, 7)
     return whole * 5 + sum((first.weekday() + n) % 7 < 5 for n in range(rest))
 

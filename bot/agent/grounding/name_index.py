@@ -1,4 +1,4 @@
-"""Finds those of many people whose name may be in a text, in time that the text takes and not the directory."""
+"""Finds the people whose name may be in a text. The time depends on the text, not on the size of the directory."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _START = 2
 
 @dataclass(frozen=True, slots=True)
 class NameIndex:
-    """All people of a directory."""
+    """An index of all people of a directory."""
 
     people: Sequence[Spellings]
     places: Mapping[str, Sequence[int]]
-    """Full name, in lower case → where in `people` it stands."""
+    """Full name, in lower case → its people's places in `people`."""
     lengths: Mapping[str, Sequence[int]]
-    """The first characters of full names → how long those are."""
+    """The first characters of full names → the lengths of these names."""
     by_value: Mapping[str, Spellings]
     """The normalized form of a claim about a person → that person."""
 
     def list_candidates(self, text: str) -> list[Spellings]:
-        """Those with a full name in the text, in the order of the directory; whether it is part of another word is not
-        looked at. `text` is in lower case."""
+        """Return the people with a full name in the text, in the order of the directory. The name may be part of
+        another word. `text` is in lower case."""
         return [self.people[place] for place in sorted(set(self._find_places(text)))]
 
     def _find_places(self, text: str) -> Iterator[int]:
@@ -37,7 +37,7 @@ class NameIndex:
 
 
 class NameRoll(tuple[Spellings, ...]):
-    """The names of all people; their index is made once."""
+    """The names of all people. Their index is built once."""
 
     @cached_property
     def name_index(self) -> NameIndex:
@@ -61,10 +61,11 @@ def _build_index(people: Sequence[Spellings]) -> NameIndex:
 
 
 def is_full_name(name: str) -> bool:
-    """Two Chinese characters, or two words of a Latin name: a single Latin word may be any word."""
+    """Return whether a name is two Chinese characters, or two words of a Latin name. A single Latin word may be any
+    word."""
     return " " in name.strip() if name.isascii() else len(name) > 1
 
 
 def format_person_value(names: Spellings) -> str:
-    """The normalized form of a claim about a person."""
+    """Return the normalized form of a claim about a person."""
     return "@" + "/".join(names)

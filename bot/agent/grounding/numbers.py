@@ -61,7 +61,6 @@ _SPELLED = {
 
 
 def _build_small_number_pattern(name: str = "n") -> str:
-    """A small number."""
     spelled = "|".join(_SPELLED)
     figure = r"(?<![0-9.])[0-9]{1,4}+(?:\.[0-9]{1,2}+)?+(?![0-9])"
     return rf"(?P<{name}>{figure}|[{HAN}]{{1,5}}+|(?<![a-z])(?:{spelled})(?![a-z]))"
@@ -78,7 +77,7 @@ BALANCE = re.compile(
     r"(?<![a-z])(?:[a-z]{1,16}_)?(?:left|remaining|balance|available|unused)[\s:=]{1,3}(?P<n5>[0-9]{1,4}(?:\.[0-9]{1,2})?)(?![0-9.])",
     re.I,
 )
-"""What is left of an allowance; also as a result has it: *left 5*."""
+"""The rest of an allowance, also as a result states it: *left 5*."""
 _KEYS = (
     r"left|allowance|(?:[a-z]{1,10}_)?days?|hours|used|balance|remaining|taken|carried[a-z_]{0,10}|entitle[a-z]{0,6}|"
     r"annual|sick|"
@@ -105,7 +104,7 @@ class NumberMention:
 
 
 def parse_han_number(text: str) -> Decimal:
-    """A number in Chinese words: 一千二百 = 1200, 三万 = 30000, 十五 = 15, 三千五 = 3500, 一万二 = 12000."""
+    """Parse a number in Chinese words: 一千二百 = 1200, 三万 = 30000, 十五 = 15, 三千五 = 3500, 一万二 = 12000."""
     if not any(c in _UNITS for c in text):
         return Decimal("".join(str(_DIGITS[c]) for c in text) or "0")
     whole = part = digit = last = 0
@@ -120,7 +119,7 @@ def parse_han_number(text: str) -> Decimal:
 
 
 def parse_number_match(found: re.Match[str]) -> Decimal:
-    """The value of a match of `AMOUNT` or `NUMBER`."""
+    """Return the value of a match of `AMOUNT` or `NUMBER`."""
     groups = found.groupdict()
     if groups["han"]:
         return parse_han_number(groups["han"])
@@ -146,7 +145,7 @@ def _get_first_group(found: re.Match[str]) -> str:
 def _find_matching_numbers(
     pattern: re.Pattern[str], text: str, read: Callable[[re.Match[str]], Decimal]
 ) -> Iterator[NumberMention]:
-    """Each value, once for each spelling of it."""
+    """Yield each value, once for each spelling."""
     known = set[str]()
     for found in pattern.finditer(text):
         if found[0] not in known:
@@ -155,17 +154,16 @@ def _find_matching_numbers(
 
 
 def find_amounts(text: str) -> Iterator[NumberMention]:
-    """Money."""
     return _find_matching_numbers(AMOUNT, text, parse_number_match)
 
 
 def find_numbers(text: str) -> Iterator[NumberMention]:
-    """All numbers except times of day."""
+    """Yield all numbers except times of day."""
     return _find_matching_numbers(NUMBER, _TIME.sub(" ", text), parse_number_match)
 
 
 def find_currencies(text: str) -> set[str]:
-    """The currencies that the words of an amount may mean; empty if they name none (块)."""
+    """Return the currencies that the words of an amount may mean. Return an empty set if the words name none (块)."""
     return {code for word in _CURRENCY.findall(text.lower()) for code in _CURRENCIES[word]}
 
 
@@ -174,7 +172,7 @@ def find_balances(text: str) -> Iterator[NumberMention]:
 
 
 def find_durations(text: str) -> Iterator[NumberMention]:
-    """Durations in days or hours, and rests or allowances of them; weeks also count as days."""
+    """Yield durations in days or hours, and rests or allowances of days. Weeks count as days too."""
     return _find_matching_numbers(_SPAN, text, _parse_duration_match)
 
 
@@ -187,5 +185,5 @@ def _parse_duration_match(found: re.Match[str]) -> Decimal:
 
 
 def format_number(number: Decimal) -> str:
-    """The normalized form of a number: no separators, no meaningless zeros."""
+    """Return the normalized form of a number: no separators, no meaningless zeros."""
     return f"{number.normalize():f}"

@@ -1,6 +1,6 @@
-"""What results say of each request, and answers that give a request another state than it has. Pure.
+"""Collects what results say of each request, and finds clauses that give a request a state it does not have. Pure.
 
-No tool is known here by name: an object in a result is about the request whose number is one of its values."""
+No tool is known here by name. An object in a result is about the request whose number is one of its values."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from bot.agent.grounding.sentences import (
 )
 
 MAX_DEPTH = 12
-"""How deep nested values are searched."""
+"""Deepest nesting of values that is searched."""
 MAX_SENTENCE = 400
 """Characters of a sentence in which its request is looked for."""
 MAX_NUMBER = 40
-"""Characters that no number of a request reaches."""
+"""Length in characters that no request number reaches."""
 _WORDS = {
     "approved": ("通过|批准|同意|批了", "approved"),
     "rejected": ("驳回|拒绝", "rejected|declined|denied"),
@@ -41,7 +41,7 @@ _SEEN = {
     "withdrawn": re.compile(r"撤回|撤销|withdr|revok", re.I),
     "returned": re.compile(r"退回|return|revise", re.I),
 }
-"""The words by which a result tells of them."""
+"""The words by which a result tells of these states."""
 _STATE_OF = {word: state for state, words in _WORDS.items() for some in words for word in some.split("|")}
 _ZH, _EN = ("|".join(words[language] for words in _WORDS.values()) for language in (0, 1))
 _SAID = re.compile(
@@ -54,17 +54,18 @@ _NOTHING = re.compile(r"\b(?:nothing|nobody|none|any|who|which|by whom)\b|谁", 
 
 @dataclass
 class RequestRecords:
-    """What is known of requests, by their numbers."""
+    """Everything known of requests, by their numbers."""
 
     lines: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """What results say, one text for each object; the newest last."""
+    """Number of a request → what results say of it, one text for each object, the newest last."""
     seen: dict[tuple[str, str], bool] = field(default_factory=dict)
-    """Whether a result tells of a state of a request, as far as that was asked."""
+    """Cache of whether a result tells of a state of a request."""
     changed: dict[str, None] = field(default_factory=dict)
-    """Those that calls of this run have changed."""
+    """The requests that calls of this run have changed."""
 
     def add_result(self, result: Any, args: Mapping[str, Any] | None = None) -> None:
-        """Adds the objects of a result. `args`: of a call that a person has confirmed; they are about its request."""
+        """Add the objects of a result. `args` are those of a call that a person has confirmed, and count for the
+        result's request."""
         for value in _list_objects(result):
             if owner := _find_owner(value):
                 self.lines[owner].append(flatten_value(value))
@@ -73,22 +74,22 @@ class RequestRecords:
             self.changed[owner] = None
 
     def add_line(self, line: str) -> None:
-        """Adds a recorded line about one request."""
+        """Add a recorded line about one request."""
         requests = find_requests(line)
         if len(requests) == 1:
             self.lines[requests[0]].append(line)
 
     def add_statements(self, text: str) -> None:
-        """Adds what a checked text states of requests; not what it asks, wishes or plans."""
+        """Add what a checked text states of requests, but not its questions, wishes and plans."""
         for clause in split_clauses(normalize_text(text)):
             for _, requests in _list_stated(clause, ()):
                 for request in requests:
                     self.lines[request].append(clause.text)
 
     def find_wrong_states(self, answer: str, *, is_complete: bool = False) -> tuple[str, ...]:
-        """The clauses that say of a request what no result says of it, each once. Without a number in its sentence, a
-        clause is about the one request that this run has changed. `is_complete`: a request without records has no
-        state."""
+        """Return the clauses that give a request a state which no result tells of, each once. If its sentence has no
+        request number, a clause is about the one request that this run has changed. With `is_complete`, a request
+        without records has no state."""
         only = list(self.changed) if len(self.changed) == 1 else []
         clauses = split_clauses(blank_examples(normalize_text(answer)))
         wrong = (one.text.strip(" \t\r\n,.;。!?") for one in clauses if self._has_wrong_state(one, only, is_complete))
@@ -103,15 +104,16 @@ class RequestRecords:
         )
 
     def _has_seen(self, state: str, request: str) -> bool:
-        """True if a result tells of this state of a request. Nothing is searched twice."""
+        """Return whether a result tells of this state of a request. Nothing is searched twice."""
         if (state, request) not in self.seen:
             self.seen[state, request] = any(_SEEN[state].search(line) for line in self.lines.get(request, ()))
         return self.seen[state, request]
 
 
 def _list_stated(clause: Clause, only: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Each state that a clause gives as a fact, with the requests that it is said of: those before it in the clause,
-    else after it, else the only one of the sentence. Most clauses have none, which is found out first."""
+    """Yield each state that a clause gives as a fact, with the requests that it is about: those before it in the
+    clause, else those after it, else the only one of the sentence. Most clauses state nothing, so that is checked
+    first."""
     if _SAID.search(clause.text) is None or clause.is_question or clause.is_conditional:
         return
     if is_open_ended(clause.text) or _NOTHING.search(clause.text):
@@ -136,15 +138,15 @@ def _list_objects(value: Any, depth: int = MAX_DEPTH) -> Iterator[dict[str, Any]
 
 
 def _find_owner(value: Mapping[str, Any]) -> str:
-    """The request that an object is about; empty if its values name none or several."""
+    """Return the request that an object is about, or an empty text if its values name none or several."""
     own = (one.strip() for one in value.values() if isinstance(one, str) and len(one) < MAX_NUMBER)
     requests = {request for one in own if IDENTIFIER.fullmatch(one) for request in find_requests(one)}
     return requests.pop() if len(requests) == 1 else ""
 
 
 def flatten_value(value: Any, depth: int = MAX_DEPTH) -> str:
-    """The words and numbers in a JSON value, one line each with its end, so that a word joins no other; also inside
-    texts that are JSON themselves."""
+    """Return the words and numbers in a JSON value, also inside texts that are JSON themselves. Each is on a line that
+    ends with a mark, so that it does not join the next."""
     if depth and isinstance(value, dict):
         unit = f" {value['currency']}" if isinstance(value.get("currency"), str) else ""
         texts = ((name, flatten_value(one, depth - 1)) for name, one in value.items())
@@ -158,16 +160,16 @@ def flatten_value(value: Any, depth: int = MAX_DEPTH) -> str:
 
 
 def parse_json_or_text(text: str) -> Any:
-    """The value of a JSON text, otherwise the text."""
+    """Return the value of a JSON text, otherwise the text."""
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):  # it was cut, or something follows it
+    except (ValueError, RecursionError):  # the JSON is cut off, or other text follows
         return text.replace("\\n", "\n").replace('\\"', '"')
 
 
 def collect_records(results: Iterable[tuple[Any, Mapping[str, Any] | None]], lines: Iterable[str]) -> RequestRecords:
-    """The records of these results, each with the arguments of its call if a person has confirmed that; and of recorded
-    lines."""
+    """Collect the records of these results and recorded lines. A result comes with the arguments of its call if a
+    person has confirmed the call."""
     records = RequestRecords()
     for line in lines:
         records.add_line(line)

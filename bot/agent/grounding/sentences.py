@@ -1,4 +1,4 @@
-"""Splits a text into clauses, and finds those that state something: a question, an example or a quotation does not.
+"""Splits a text into clauses, and finds those that state something. Questions, examples and quotations state nothing.
 Pure."""
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ IDENTIFIER = re.compile(
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−"), "-")
 _SENTENCE = re.compile(r"(?<=[。;!?\n])|(?<=\.)(?=\s)")
 _PART = re.compile(r"(?<=,)(?!(?<=[0-9],)\s?[0-9])")
-"""After a comma, unless it is inside a number or a date."""
+"""The place after a comma, unless the comma is inside a number or a date."""
 _BLANK = re.compile(r"[^\n]")
 _QUOTED = re.compile(r"[“\"「『][^“”\"「」『』\n]{12,400}[”\"」』]")
-"""Words that somebody could say, or that are written somewhere. Shorter quotations are names or figures."""
+"""A quotation of words that somebody could say, or that are written somewhere. Shorter quotations are names or
+figures."""
 _EXAMPLE = re.compile(
     r"例如|比如|譬如|这样说|这样写|示例|例子|\bfor example\b|\bfor instance\b|\be\.g\.|\bsuch as\b|\byou (?:can|"
     r"could) (?:say|write)\b|"
@@ -71,7 +72,7 @@ GREETING = re.compile(
     r"|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f])*+",
     re.IGNORECASE,
 )
-"""A greeting: a message that asks for nothing."""
+"""A message that asks for nothing."""
 MAX_GREETING = 40
 """Longest greeting, in characters."""
 
@@ -83,9 +84,9 @@ class Clause:
     text: str
     sentence: str
     is_question: bool
-    """It asks, or belongs to a question."""
+    """Whether the clause asks, or belongs to a question."""
     is_conditional: bool
-    """This clause, or an earlier one in its sentence, sets a condition."""
+    """Whether this clause, or an earlier one in its sentence, sets a condition."""
 
 
 def is_greeting(text: str) -> bool:
@@ -93,24 +94,23 @@ def is_greeting(text: str) -> bool:
 
 
 def normalize_text(text: str) -> str:
-    """Removes full-width forms, invisible characters, unusual dashes and emphasis marks."""
+    """Remove full-width forms, invisible characters, unusual dashes and emphasis marks."""
     normal = unicodedata.normalize("NFKC", text)
     shown = "".join(c for c in normal if unicodedata.category(c) != "Cf").translate(_DASHES)
     return shown.replace("**", "").replace("`", "")
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences and lines of a normalized text, each with its end."""
+    """Return the sentences and lines of a normalized text, each with its end."""
     return _SENTENCE.split(text)
 
 
 def find_requests(text: str) -> list[str]:
-    """The numbers of the requests in a text, each once; a task counts as its request."""
+    """Return the numbers of the requests in a text, each once. A task counts as its request."""
     return list(dict.fromkeys("-".join(one[0].upper().split("-")[:2]) for one in IDENTIFIER.finditer(text)))
 
 
 def split_clauses(text: str) -> list[Clause]:
-    """The clauses of a normalized text."""
     clauses = list[Clause]()
     for sentence in split_sentences(text):
         parts = _PART.split(sentence)
@@ -124,7 +124,7 @@ def split_clauses(text: str) -> list[Clause]:
 
 
 def _find_question_start(parts: Sequence[str]) -> int:
-    """Index of the first part that belongs to a question; the number of parts if there is none."""
+    """Return the index of the first part that belongs to a question, or the number of parts if there is none."""
     end = parts[-1].rstrip(" \t\r\n)」”\"'。!.")
     if not end.endswith(("?", "吗", "呢", "么")):
         return len(parts)
@@ -134,7 +134,7 @@ def _find_question_start(parts: Sequence[str]) -> int:
 
 
 def blank_examples(text: str) -> str:
-    """Blanks examples and quotations in a normalized text. An example ends with its paragraph."""
+    """Blank the examples and quotations in a normalized text. An example ends with its paragraph."""
     text = _QUOTED.sub(";", text)
     paragraphs = list[str]()
     for paragraph in text.split("\n\n"):
@@ -144,7 +144,8 @@ def blank_examples(text: str) -> str:
 
 
 def blank_unstated(text: str) -> str:
-    """Blanks questions, conditions and whatever is read back for confirmation in a normalized text without examples."""
+    """Blank the questions, the conditions and everything read back for confirmation in a normalized text without
+    examples."""
     kept = "".join(
         _BLANK.sub(" ", one.text) if one.is_question or one.is_conditional else one.text for one in split_clauses(text)
     )
@@ -152,7 +153,7 @@ def blank_unstated(text: str) -> str:
 
 
 def _blank_read_back(blanked_lines: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
-    """A list between *please confirm:* and *is this correct?* is a question, unless it is a card to confirm."""
+    """Blank a list between *please confirm:* and *is this correct?*, which is a question unless it tells of a card."""
     asks_below = any(_is_read_back(line) for line in lines[-3:])
     below = False
     for one, line in zip(blanked_lines, lines, strict=True):

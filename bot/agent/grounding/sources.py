@@ -1,6 +1,8 @@
-"""The sources that may support an answer: this run's observations and the arguments of its reads, the conversation's
-history, the system's facts, the person's message, and what the engine says now of the requests that the answer names.
-What a model said in this run never counts, and neither do marked answers in the history."""
+"""Checks an answer against the sources that may support it.
+
+Sources are this run's observations and the arguments of its reads, the conversation's history, the system's facts, the
+person's message, and what the engine says now of the requests that the answer names. The model's own words in this run
+never count, and neither do marked answers in the history."""
 
 from __future__ import annotations
 
@@ -40,11 +42,11 @@ from tools.spec import Person
 UNVERIFIED_PREFIX = "[unverified: "
 """Prefix of the unsupported parts in an answer that an earlier version stored."""
 RECEIPT_PREFIXES = ("系统记录：", "On record: ")
-"""The start of a receipt, in either language."""
+"""The start of a receipt, in each language."""
 THINK = "think"
 """The tool that takes any text of a model and looks nothing up."""
 MAX_RECORDS, MAX_RECORD = 12, 300
-"""How many records are shown to a model that corrects its answer, and how many characters of each."""
+"""Most records shown to a model that corrects its answer, and characters of each."""
 _WRITTEN = re.compile(r"\A<message [^>\n]{0,200}>\n")
 
 
@@ -58,7 +60,6 @@ async def load_no_requests(numbers: Sequence[str]) -> Sequence[Mapping[str, Any]
 
 @remember_by_list
 def list_spellings(people: Sequence[Person]) -> NameRoll:
-    """The names of people."""
     return NameRoll(tuple(name for name in (one.name, *one.names) if name) for one in people)
 
 
@@ -69,43 +70,43 @@ class GroundingFindings:
     unsupported: tuple[str, ...] = ()
     claim_count: int = 0
     records: Sequence[str] = ()
-    """What is known of the requests in it."""
+    """The known lines about the requests in the answer."""
 
 
 @dataclass(frozen=True)
 class EarlierMessage:
-    """A message of an earlier run. Each form of it is made once, and only if it is asked for: a conversation has many
-    messages, and most answers need none of them."""
+    """A message of an earlier run. Each form of its text is computed once, when it is first needed. A conversation has
+    many messages, and most answers need none of them."""
 
     role: str
     content: str
 
     @cached_property
     def value(self) -> Any:
-        """Its content; if it is JSON, the value of that."""
+        """The message's content, parsed if it is JSON."""
         return _parse_json_value(cut_observation_prefix(self.content))
 
     @cached_property
     def text(self) -> str:
-        """Its text; for JSON, the words and numbers in it."""
+        """The message's text. For JSON, the words and numbers in it."""
         return flatten_value(self.value)
 
 
 @dataclass(frozen=True)
 class GroundingSources:
     facts: Sequence[str] = ()
-    """What the system itself told the model: the person, open cards, who approves what."""
+    """Texts that the system told the model: the person, open cards, who approves what."""
     history: Sequence[HistoryMessage] = ()
-    """Messages of earlier runs, and their calls."""
+    """Messages of earlier runs, with their calls."""
     people: Callable[[], Awaitable[Sequence[Person]]] = field(default=list_nobody)
-    """The people in the directory."""
+    """Loads the people in the directory."""
     requests: Callable[[Sequence[str]], Awaitable[Sequence[Mapping[str, Any]]]] = field(default=load_no_requests)
-    """What the engine says now of requests, by their numbers."""
+    """Loads what the engine says now of requests, by their numbers."""
     days: str = ""
     """The days off by name in the prompt's calendar."""
 
     async def check_answer(self, answer: str, state: RunState, today: date) -> GroundingFindings:
-        """The parts of the answer that nothing supports. `today`: the caller's."""
+        """Find the parts of the answer that nothing supports. `today` is the caller's."""
         numbers = find_requests(normalize_text(answer))
         people, current = await self._load_names(), await self.requests(numbers)
         records = self.collect_records(state, current)
@@ -121,13 +122,14 @@ class GroundingSources:
         )
 
     async def _load_names(self) -> Sequence[Spellings]:
-        """None while the platform cannot be reached: an answer does not wait for it."""
+        """Load the names of the directory's people. Return none while the platform cannot be reached, because an answer
+        does not wait for it."""
         with suppress(ChatError):
             return list_spellings(await self.people())
         return ()
 
     def collect_records(self, state: RunState, current: Sequence[Mapping[str, Any]] = ()) -> RequestRecords:
-        """What is known of each request: from earlier messages, from this run, and now."""
+        """Collect what is known of each request: from earlier messages, from this run, and now."""
         lines = [line for one in self._earlier_messages for line in _list_recorded_lines(one)]
         calls = [call for one in self.history for call in one.calls or () if call.status != CallStatus.AWAITING]
         results: list[tuple[Any, dict[str, Any] | None]] = [(_parse_json_value(call.result), None) for call in calls]
@@ -137,7 +139,8 @@ class GroundingSources:
         return collect_records([*results, *((dict(one), None) for one in current)], lines)
 
     def _list_claim_sources(self, state: RunState) -> Iterator[ClaimSource]:
-        """What cards showed counts too: code has checked it, and a person has seen it."""
+        """Yield the sources of claims. The fields that cards showed count too, because code has checked them and a
+        person has seen them."""
         yield from map(ClaimSource, self.facts)
         for message, behind in zip_longest(self._earlier_messages, self._earlier_messages[1:]):
             if message.role != "assistant":
@@ -149,7 +152,7 @@ class GroundingSources:
         for call in state.calls:
             if call.approval or (call.status is CallStatus.SUCCEEDED and call.tool != THINK):
                 yield ClaimSource(flatten_value(call.args), is_wish=True)
-        yield ClaimSource(self.days)  # last: only a limited number of days is used
+        yield ClaimSource(self.days)  # last, because only a limited number of days is used
 
     @cached_property
     def _earlier_messages(self) -> Sequence[EarlierMessage]:
@@ -157,26 +160,27 @@ class GroundingSources:
 
 
 def _list_recorded_lines(message: EarlierMessage) -> Sequence[str]:
-    """The lines that code has written into a message."""
+    """Return the lines that code has written into a message."""
     if message.role == "assistant":
         return [extract_receipt(message.text)]
     return parse_event_lines(message.text) if message.text.startswith(CALLED) else parse_own_words(message.text)
 
 
 def extract_receipt(answer: str) -> str:
-    """The receipt under an answer that an earlier version stored with it; empty if there is none. A model that writes
-    such a line has it removed (`bot.agent.imitations`)."""
+    """Return the receipt under an answer that an earlier version stored with it, or an empty text. If a model writes
+    such a line, `bot.agent.imitations` removes it."""
     last = answer.rpartition("\n[")[2]
     return last if last.startswith(RECEIPT_PREFIXES) else ""
 
 
 def is_doubtful(answer: str, behind: str) -> bool:
-    """True if a stored answer was marked, in itself or by the event after it: then it supports nothing."""
+    """Return whether a stored answer was marked as unverified, in itself or by the event after it. Such an answer
+    supports nothing."""
     return UNVERIFIED_PREFIX in answer or is_marked_unverified(behind)
 
 
 def read_question(state: RunState) -> str:
-    """What the person wrote."""
+    """Return the person's own words that began the run."""
     if not state.messages:
         return ""
     text = flatten_value(_read_message_value(json.loads(state.messages[0])))
@@ -184,7 +188,7 @@ def read_question(state: RunState) -> str:
 
 
 def _list_observed_values(state: RunState) -> Iterator[Any]:
-    """What tools returned in this run, as values if it is JSON."""
+    """Yield the results of tools in this run, parsed if they are JSON."""
     for message in map(json.loads, state.messages[1:]):
         if message.get("role") not in ("assistant", "system"):
             yield _read_message_value(message)

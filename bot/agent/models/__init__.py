@@ -1,2 +1,2 @@
-"""Any OpenAI-compatible endpoint: two transports (chat completions, Responses) behind the one port of
-`bot.agent.model`, what an endpoint has taught about itself, and what its errors mean."""
+"""Models at any OpenAI-compatible endpoint: two transports (chat completions, Responses) behind the interface of
+`bot.agent.model`, lessons from an endpoint's refusals, and the meaning of its errors."""

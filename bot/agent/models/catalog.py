@@ -1,4 +1,4 @@
-"""The models at an address (`GET /v1/models`): when one is shut down, and which names are similar."""
+"""The models listed at an address (`GET /v1/models`): when one is shut down, and which names are similar."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from bot.agent.models.fields import parse_json, read_field, read_list, read_stri
 
 ASKED_S = 5.0
 MAX_SIMILAR, MAX_NAME_LENGTH, MAX_MODELS = 3, 100, 5_000
-"""How many similar names are told; longest name; most models read from a list."""
+"""Most similar names that are told, longest name in characters, and most models read from a list."""
 
 
 async def find_similar_models(client: AsyncOpenAI, name: str) -> Sequence[str]:
-    """Existing names most similar to this one; none if the endpoint has no list."""
+    """Return the existing names most similar to this one. Return none if the endpoint has no list."""
     some = [read_string(read_field(one, "id"))[:MAX_NAME_LENGTH] for one in await _fetch_models(client)]
     return get_close_matches(name, [one for one in some if one.isprintable()], MAX_SIMILAR, 0.4)
 
 
 async def find_shutdown_date(client: AsyncOpenAI, name: str) -> date | None:
-    """When a model is shut down, if its endpoint says so."""
+    """Return when a model is shut down, or None if its endpoint does not say."""
     for one in await _fetch_models(client):
         if read_field(one, "id") == name:
             try:

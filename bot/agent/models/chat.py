@@ -1,5 +1,5 @@
-"""Chat completions. The body is built from existing JSON: the SDK's work on each message costs more CPU than all the
-rest of a step."""
+"""Chat completions. The body is built from existing JSON, because the SDK's work on each message costs more CPU than
+all the rest of a step."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from bot.agent.models.transport import ModelRequest, adapt_roles, format_json, p
 from bot.agent.provider_details import DETAILS_START, detach_details, dump_provider_details
 
 MISSING_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""Replaces a missing signature (of an earlier message, or of another model): the value that Google defines for calls
-that its model did not write itself (Gemini API, thought signatures)."""
+"""Replaces a missing signature (of an earlier message, or of another model). Google defines this value for calls that
+its model did not write itself (Gemini API, thought signatures)."""
 MAX_CALLS = 128
 """Most tool calls in a stream."""
 FINISHES = {
@@ -35,9 +35,9 @@ FINISHES = {
     **dict.fromkeys(("tool_calls", "function_call"), "tool_calls"),
     **dict.fromkeys(("content_filter", "safety", "prohibited_content", "blocklist", "recitation"), "content_filter"),
 }
-"""Why a reply ended, in the words of endpoints → in ours. It was cut off by any other reason."""
+"""Reasons why a reply ended, in the words of endpoints → in ours. Any other reason means that the reply was cut off."""
 FAILURES = frozenset({"error", "failed", "abort", "aborted", "cancelled", "timeout", "insufficient_system_resource"})
-"""Reasons to ask again: the endpoint could not finish."""
+"""Reasons after which the request is sent again, because the endpoint could not finish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ChatCompletionsTransport:
             refusal=read_string(read_field(message, "refusal")),
             tokens_in=read_count(read_field(usage, "prompt_tokens")),
             tokens_cached=read_count(read_field(usage, "prompt_tokens_details", "cached_tokens"))
-            or read_count(read_field(usage, "prompt_cache_hit_tokens")),  # DeepSeek's
+            or read_count(read_field(usage, "prompt_cache_hit_tokens")),  # DeepSeek's name
             tokens_out=read_count(read_field(usage, "completion_tokens")),
             tokens_reasoning=read_count(read_field(usage, "completion_tokens_details", "reasoning_tokens")),
             model=model,
@@ -84,7 +84,7 @@ class ChatCompletionsTransport:
         )
 
     def join_events(self, events: Sequence[Any], *, has_said_end: bool) -> Any:
-        """One completion from its pieces, which may be one; None if none of them ends it."""
+        """Join the pieces of one completion, which may be a single piece. Return None if no piece ends it."""
         message, is_over = _StreamedMessage(), False
         for event in map(_unwrap_answer, events):
             if find_embedded_error(event) is not None or read_field(_read_choice(event), "message") is not None:
@@ -94,18 +94,18 @@ class ChatCompletionsTransport:
 
 
 class _StreamedMessage:
-    """A message, piece by piece."""
+    """A message that is built piece by piece."""
 
     def __init__(self) -> None:
         self.texts: dict[str, list[str]] = {}
         self.calls: list[dict[str, Any]] = []
         self.numbered: dict[int, dict[str, Any]] = {}
-        """The latest call with each number."""
+        """Number → the latest call with this number."""
         self.finish: Any = None
         self.usage: Any = None
 
     def add_event(self, event: Any) -> bool:
-        """Adds a piece. True once the message has ended."""
+        """Add a piece. Return whether the message has ended."""
         if isinstance(usage := read_field(event, "usage"), dict):
             self.usage = usage
         choice = _read_choice(event)
@@ -119,15 +119,16 @@ class _StreamedMessage:
         return self.finish is not None
 
     def _add_call(self, piece: Any) -> None:
-        """A piece belongs to the latest call with its number; without a number, to the latest call. Some servers give
-        all calls one number, or none: another id, another name, or a name behind whole arguments begins a call."""
+        """Add a piece to the latest call with its number or, without a number, to the latest call. Some servers give
+        all calls one number, or none. A new call then begins with another id, another name, or a name after whole
+        arguments."""
         number, id = read_field(piece, "index"), read_string(read_field(piece, "id"))
         name, text = (read_field(piece, "function", one) for one in ("name", "arguments"))
         name, text = read_string(name), read_arguments(text)
         is_numbered = isinstance(number, int)
         call = self.numbered.get(number) if is_numbered else self.calls[-1] if self.calls else None
         if call is not None and name and call["is_whole"] and text.lstrip().startswith("{") and id == call["id"] != "":
-            call["arguments"] = []  # it comes once more, whole
+            call["arguments"] = []  # the arguments come once more, whole
         if call is None or _begins_another(call, id, name):
             if len(self.calls) == MAX_CALLS:
                 return
@@ -158,7 +159,7 @@ def _begins_another(call: Mapping[str, Any], id: str, name: str) -> bool:
 
 
 def _build_request_messages(request: ModelRequest) -> Sequence[str]:
-    """The messages in this endpoint's form; most have it already."""
+    """Return the messages in this endpoint's form. Most already have it."""
     messages, returned = adapt_roles(request.messages, request.profile), request.profile.returned
     if returned or any(DETAILS_START in one for one in messages):
         return [_add_returned_members(one, request.owner, returned) for one in messages]
@@ -167,7 +168,7 @@ def _build_request_messages(request: ModelRequest) -> Sequence[str]:
 
 @lru_cache(maxsize=512)
 def _add_returned_members(text: str, owner: str, returned: frozenset[str]) -> str:
-    """Messages with the details that must come back in them, and no others."""
+    """Return messages with only those details that this endpoint wants back."""
     bare, kept = detach_details(text)
     if not returned or '"tool_calls"' not in bare:
         return bare
@@ -183,7 +184,7 @@ def _add_returned_members(text: str, owner: str, returned: frozenset[str]) -> st
 def _fill_returned_members(
     message: dict[str, Any], calls: Sequence[Any], parts: dict[str, Any], returned: frozenset[str]
 ) -> None:
-    if "reasoning_content" in returned:  # an empty one is accepted where the real one is unknown
+    if "reasoning_content" in returned:  # an empty text is accepted where the real one is unknown
         message["reasoning_content"] = read_string(parts.get("reasoning_content"))
     if "extra_content" in returned:
         known = read_list(parts.get("extra_content")) or [MISSING_SIGNATURE] * len(calls)
@@ -192,7 +193,7 @@ def _fill_returned_members(
 
 
 def _build_provider_details(message: Any, calls: Sequence[Any], owner: str) -> str:
-    """The details that may have to come back with these calls."""
+    """Collect the details that may have to be sent back with these calls."""
     thought, extra_details = (
         read_string(read_field(message, RETURNED_MEMBERS[0])),
         [read_field(one, RETURNED_MEMBERS[1]) for one in calls],
@@ -204,12 +205,12 @@ def _build_provider_details(message: Any, calls: Sequence[Any], owner: str) -> s
 
 @lru_cache(maxsize=64)
 def _drop_members(extra: str, names: frozenset[str]) -> str:
-    """The request's members without these."""
+    """Return the request's members without these names."""
     return format_json({name: value for name, value in parse_members(extra).items() if name not in names})[1:-1]
 
 
 def _unwrap_answer(answer: Any) -> Any:
-    """The completion in an answer; some relays put it into another object."""
+    """Return the completion in an answer. Some relays put it into another object."""
     if not isinstance(answer, dict) or "choices" in answer or answer.get("error"):
         return answer
     return next((one for one in answer.values() if isinstance(one, dict) and "choices" in one), answer)
@@ -220,7 +221,8 @@ def _read_choice(answer: Any) -> Any:
 
 
 def _read_text(message: Any) -> str:
-    """The words of a message. Those of an answer that came as the words of another one; its calls are not taken."""
+    """Return the words of a message. If the words are a whole answer as JSON, return the words in that answer, and
+    ignore its calls."""
     text = read_content(read_field(message, "content"))
     if text.startswith("{") and '"choices"' in text:
         with suppress(ValueError):
@@ -230,14 +232,14 @@ def _read_text(message: Any) -> str:
 
 
 def _read_calls(message: Any) -> list[Any]:
-    """The calls of a message, or the one in the older form."""
+    """Return the calls of a message, or the one in the older form."""
     older = read_field(message, "function_call")
     return read_list(read_field(message, "tool_calls")) or ([{"function": older}] if older else [])
 
 
 def _read_tool_call(call: Any) -> RawToolCall:
-    """One tool call. Missing members are empty, and refused where they are needed. Some servers begin with `{}`, and
-    write the arguments behind it."""
+    """Parse one tool call. Missing members become empty, and are refused where they are needed. Some servers begin with
+    `{}` and write the arguments after it."""
     arguments = read_arguments(read_field(call, "function", "arguments"))
     return RawToolCall(
         read_string(read_field(call, "id")),

@@ -1,5 +1,6 @@
-"""The way to an endpoint: the public client of the `openai` SDK, for requests that are bytes already (what the SDK does
-for each typed message costs more CPU than all the rest of a step). Every answer is bounded before it is parsed."""
+"""The client for an endpoint: the public client of the `openai` SDK, for requests that are already bytes. The SDK's
+work on each typed message would cost more CPU than all the rest of a step. Every answer is bounded before it is
+parsed."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from bot.agent.models.error_responses import ErrorResponse, parse_error_response
 MAX_BYTES = 8 * 1024 * 1024
 """Most bytes of one answer: far more than any reply that is read (`bot.agent.formats.reply_text.MAX_REPLY_LENGTH`)."""
 CONNECTION_ERRORS = (APIConnectionError, HTTPError, ClientError)
-"""What the SDK, and the two libraries under it, raise for a connection that fails."""
+"""Exceptions that the SDK and the two libraries under it raise for a connection that fails."""
 ENDS = (b"\ndata: [DONE]", b"\ndata:[DONE]")
-"""How a stream says its end. Some servers keep the connection open after it."""
+"""Marks of the end of a stream. Some servers keep the connection open after it."""
 
 MACHINE_HEADERS = {
     f"X-Stainless-{name}": Omit()
@@ -36,11 +37,11 @@ ASKED: dict[str, Any] = {
     "stream_cls": AsyncStream[object],
     "options": {"headers": MACHINE_HEADERS},
 }
-"""The SDK hands out the response itself, before it reads the body."""
+"""Arguments by which the SDK returns the response before it reads the body."""
 
 
 class RefusalError(Exception):
-    """The endpoint answers with an error."""
+    """The endpoint answered with an error."""
 
     def __init__(self, refusal: ErrorResponse) -> None:
         super().__init__(refusal.reason)
@@ -49,14 +50,15 @@ class RefusalError(Exception):
 
 @cache
 def load_certificates() -> SSLContext:
-    """The certificates that the SDK trusts, read once for each process: it takes 30 ms."""
+    """Load the certificates that the SDK trusts, once for each process, because loading takes 30 ms."""
     return create_ssl_context()
 
 
 @asynccontextmanager
 async def open_client(url: str, key: str) -> AsyncIterator[AsyncOpenAI]:
-    """A client for an address; empty: OpenAI's. An address with `api-version` is one of Azure's older ones. A user and
-    password in an address go before the key. A redirect is an error: the prompt goes to no other address."""
+    """Open a client for an address. An empty address is OpenAI's. An address with `api-version` is one of Azure's older
+    ones. A user and password in the address go before the key. A redirect is an error, so that the prompt goes to no
+    other address."""
     http = DefaultAioHttpClient(
         verify=load_certificates(),
         follow_redirects=False,
@@ -74,22 +76,22 @@ async def open_client(url: str, key: str) -> AsyncIterator[AsyncOpenAI]:
 
 
 def _ignore_progress() -> None:
-    """For a reply that has one time limit."""
+    """Do nothing, for a reply that has one time limit."""
 
 
 async def send_request(
     client: AsyncOpenAI, path: str, body: bytes = b"", on_progress: Callable[[], None] = _ignore_progress
 ) -> bytes:
-    """The answer's body. `on_progress` is called for every part of a stream. Raises RefusalError, ValueError and
-    `CONNECTION_ERRORS`."""
+    """Return the answer's body. `on_progress` is called for every part of a stream. Raises `RefusalError`, `ValueError`
+    and `CONNECTION_ERRORS`."""
     response = await (client.post(path, content=body, **ASKED) if body else client.get(path, **ASKED))
     async with aclosing(response):
         return await _read_body(response, on_progress)
 
 
 async def _read_body(response: Response, on_progress: Callable[[], None] = _ignore_progress) -> bytes:
-    """A bounded body, up to the end of the stream in it. A comment keeps a connection open and is no progress. Raises
-    ValueError."""
+    """Read a bounded body, up to the end of the stream in it. A comment keeps a connection open and is no progress.
+    Raises `ValueError`."""
     body = bytearray()
     async for part in response.aiter_bytes():
         body += part
@@ -103,6 +105,6 @@ async def _read_body(response: Response, on_progress: Callable[[], None] = _igno
 
 
 async def _raise_refusal(response: Response) -> None:
-    """The SDK would read an error without a bound."""
+    """Raise `RefusalError` with a bounded error. The SDK would read the error without a bound."""
     if response.status_code != 200:
         raise RefusalError(parse_error_response(response.status_code, response.headers, await _read_body(response)))

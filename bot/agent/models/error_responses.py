@@ -18,11 +18,11 @@ from bot.core import logs
 from bot.core.errors import ModelFailureCause, ModelRejectedError, ModelUnavailableError
 
 MAX_REASON, MAX_READ = 200, 4_000
-"""Characters of an error that administrators see, and that are read."""
+"""Characters of an error that administrators see, and characters that are read."""
 RETRYABLE_STATUSES = frozenset({408, 409, 429})
-"""Statuses that a retry may fix, besides any 5xx: the SDK's own rule."""
+"""Statuses for which a retry may help, besides any 5xx. The SDK has the same rule."""
 UNSTATED_STATUS = 502
-"""The status of an error inside a 200 that has none."""
+"""The status of an error inside a 200 that states none."""
 CONTENT_FILTER_CODES = frozenset(
     {"content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed", "1301"}
 )
@@ -36,7 +36,7 @@ QUOTA_CODES = frozenset(
 """Codes and types for a used-up quota: OpenAI, Kimi, GLM."""
 UNKNOWN = frozenset({"model_not_found", "model_not_exist", "deploymentnotfound"})
 TOOL_PLACE = re.compile(r"\btools[.\[]\d+\]?[.\w\[\]]{0,60}\.(?:name|parameters|input_schema)\b|function_?declaration")
-"""A part of a tool, in a refusal."""
+"""A part of a tool, named in a refusal."""
 TOO_LONG = (
     *("maximum context length", "exceeds the context window", "context length exceeded", "prompt is too long"),
     *("exceeds the available context", "input is too long", "request too large for", "exceed_context_size"),
@@ -45,33 +45,33 @@ TOO_LONG = (
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """An endpoint's error; missing parts are empty."""
+    """An endpoint's error. Missing parts are empty."""
 
     status: int
     text: str = ""
     code: str = ""
     kind: str = ""
-    """Its `type`, or Google's `status`."""
+    """The error's `type`, or Google's `status`."""
     param: str = ""
     inner: str = ""
     """Azure's reason inside the error."""
     headers: Mapping[str, str] = field(default_factory=dict)
     json: bool = True
-    """It was JSON: not from a proxy, and not from a server without such a path."""
+    """Whether the body was JSON. A proxy's error is not, and neither is that of a server without such a path."""
 
     @property
     def lowered_text(self) -> str:
-        """All searchable text in it, in lower case."""
+        """The error's text in lower case, for searching."""
         return self.text.casefold()
 
     @property
     def reason(self) -> str:
-        """A line for administrators."""
+        """The error on one line, for administrators."""
         return f"HTTP {self.status} {logs.redact_text(self.text)[:MAX_REASON]}".strip()
 
     @property
     def is_about_tools(self) -> bool:
-        """A tool's schema or name is refused: not the conversation, not a call, not the form of the reply."""
+        """Whether a tool's schema or name is refused: not the conversation, a call, or the form of the reply."""
         text = f"{self.param} {self.lowered_text}"
         is_other = any(
             one in text for one in ("tool call", "tool_call", "response_format", "json_schema", "text.format")
@@ -83,13 +83,13 @@ class ErrorResponse:
 
     @property
     def is_content_filtered(self) -> bool:
-        """A content filter withheld the conversation."""
+        """Whether a content filter withheld the conversation."""
         flagged = self.status == 403 and ("moderation" in self.lowered_text or "flagged" in self.lowered_text)
         return flagged or self.code in CONTENT_FILTER_CODES or self.inner == "ResponsibleAIPolicyViolation"
 
 
 def parse_error_response(status: int, headers: Mapping[str, str], body: bytes) -> ErrorResponse:
-    """The error in an answer other than 200."""
+    """Parse the error in an answer other than 200."""
     try:
         return replace(parse_error_body(status, parse_json(body)), headers=headers)
     except ValueError:
@@ -97,7 +97,7 @@ def parse_error_response(status: int, headers: Mapping[str, str], body: bytes) -
 
 
 def parse_error_body(status: int, answer: Any) -> ErrorResponse:
-    """An error in JSON, whatever its shape."""
+    """Parse an error in JSON, whatever its shape."""
     whole = answer[0] if isinstance(answer, list) and answer else answer
     error = read_field(whole, "error")
     if isinstance(error, str):
@@ -119,14 +119,15 @@ def parse_error_body(status: int, answer: Any) -> ErrorResponse:
 
 
 def _parse_validation_error(status: int, detail: Any) -> ErrorResponse:
-    """FastAPI's first finding: the place in the body, and the problem."""
+    """Parse FastAPI's first finding: the place in the body, and the problem."""
     place = ".".join(str(one) for one in read_list(read_field(detail, "loc")) if isinstance(one, int | str))
     text = _collapse_whitespace(read_string(read_field(detail, "msg")))
     return ErrorResponse(status, text, param=read_string(place[:MAX_READ].removeprefix("body.")))
 
 
 def find_embedded_error(answer: Any) -> ErrorResponse | None:
-    """The error inside an answer with status 200, if there is one: relays begin to answer before they know."""
+    """Return the error inside an answer with status 200, or None. Relays begin to answer before they know of an
+    error."""
     if isinstance(answer, list):
         return parse_error_body(UNSTATED_STATUS, answer)
     first = next(iter(read_list(read_field(answer, "choices"))), None)
@@ -138,7 +139,7 @@ def find_embedded_error(answer: Any) -> ErrorResponse | None:
 
 
 def build_model_error(refusal: ErrorResponse, wait_s: float = 0.0) -> ModelUnavailableError | ModelRejectedError:
-    """What it means: it may work later, or elsewhere, or never."""
+    """Build the exception for a refusal: the request may work later, elsewhere, or never."""
     cause = classify_error(refusal)
     match cause:
         case ModelFailureCause.CONTEXT | ModelFailureCause.REQUEST:
@@ -154,7 +155,7 @@ def build_model_error(refusal: ErrorResponse, wait_s: float = 0.0) -> ModelUnava
 
 
 def classify_error(refusal: ErrorResponse) -> ModelFailureCause:
-    """Why an endpoint refuses: by status, then codes, then words."""
+    """Classify why an endpoint refuses: by status, then by codes, then by words."""
     status = refusal.status
     if status == 402 or (status in (403, 429) and _is_quota_exceeded(refusal)):
         return ModelFailureCause.QUOTA
@@ -172,7 +173,7 @@ def classify_error(refusal: ErrorResponse) -> ModelFailureCause:
 
 
 def is_unknown_model(refusal: ErrorResponse) -> bool:
-    """True if there is no model of that name."""
+    """Return whether the endpoint has no model of that name."""
     if refusal.code.casefold() in UNKNOWN:
         return True
     missing = any(words in refusal.lowered_text for words in ("not exist", "not found", "no such"))
@@ -180,7 +181,7 @@ def is_unknown_model(refusal: ErrorResponse) -> bool:
 
 
 def can_retry_request(refusal: ErrorResponse) -> bool:
-    """True if a retry may help. An endpoint's own word comes first."""
+    """Return whether a retry may help. The endpoint's own `x-should-retry: false` has precedence."""
     return classify_error(refusal) is ModelFailureCause.BUSY and refusal.headers.get("x-should-retry") != "false"
 
 
@@ -196,8 +197,8 @@ def _is_context_too_long(refusal: ErrorResponse) -> bool:
 
 
 def parse_retry_after_s(headers: Mapping[str, str], now: float) -> float:
-    """How long the endpoint asks us to wait (s): `Retry-After-Ms`, or `Retry-After` in seconds or as an HTTP date. 0 if
-    it does not say, or not readably."""
+    """Return how long the endpoint asks us to wait (s): `Retry-After-Ms`, or `Retry-After` in seconds or as an HTTP
+    date. Return 0 if these headers are missing or unreadable."""
     retry_after, found_s = headers.get("retry-after", ""), 0.0
     with suppress(ValueError, TypeError, OverflowError):
         found_s = parsedate_to_datetime(retry_after).timestamp() - now
@@ -212,7 +213,7 @@ def _collapse_whitespace(text: str) -> str:
 
 
 def _read_code(value: Any) -> str:
-    """A code, written as text or as a number."""
+    """Return a code, written as text or as a number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return read_string(value)[:MAX_READ]

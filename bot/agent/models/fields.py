@@ -8,11 +8,12 @@ from typing import Any
 
 DECODER = json.JSONDecoder()
 MAX_TOKENS = 100_000_000
-"""No reply has more: a larger figure would only spoil the totals."""
+"""Limit of a token count. No reply has more, and a larger figure would only spoil the totals."""
 
 
 def parse_json(body: bytes) -> Any:
-    """The first value of a body, whatever follows it. Raises ValueError, also if it is nested too deep."""
+    """Parse the first value of a body, whatever follows it. Raises `ValueError`, also for a value that is nested too
+    deep."""
     try:
         return DECODER.raw_decode(body.decode("utf-8-sig", "replace").lstrip())[0]
     except RecursionError as error:
@@ -20,8 +21,8 @@ def parse_json(body: bytes) -> Any:
 
 
 def parse_events(body: bytes) -> tuple[list[Any], bool]:
-    """The events of a stream, and whether it says its end. An object without a label is an event, too; other lines are
-    skipped."""
+    """Return the events of a stream, and whether it marks its end. An object without a label is an event too. Other
+    lines are skipped."""
     events, data = list[Any](), list[bytes]()
     for line in (*body.splitlines(), b""):
         if line.startswith((b"data:", b"{")):
@@ -36,7 +37,7 @@ def parse_events(body: bytes) -> tuple[list[Any], bool]:
 
 
 def read_field(value: Any, *path: str) -> Any:
-    """A member of an object, or of one inside it; None if missing."""
+    """Return a member of an object, or of an object inside it. Return None if it is missing."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -47,17 +48,17 @@ def read_list(value: Any) -> list[Any]:
 
 
 def read_string(value: Any) -> str:
-    """A text without halves of characters, which could not be stored."""
+    """Return a text without halves of surrogate pairs, which could not be stored."""
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else ""
 
 
 def read_count(value: Any) -> int:
-    """A count from the endpoint, limited to plausible values."""
+    """Return a count from the endpoint, limited to plausible values."""
     return min(max(value, 0), MAX_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def read_content(value: Any) -> str:
-    """The words of a message: a text, or the text parts of a list."""
+    """Return the words of a message: a text, or the text parts of a list."""
     if not isinstance(value, list):
         return read_string(value)
     words = [one for one in value if read_field(one, "type") in ("text", "output_text", None)]
@@ -65,7 +66,7 @@ def read_content(value: Any) -> str:
 
 
 def read_arguments(value: Any) -> str:
-    """Arguments as text. Some servers send an object where the protocol says string."""
+    """Return arguments as text. Some servers send an object where the protocol says string."""
     if isinstance(value, str) or value is None:
         return value or ""
     return json.dumps(value, ensure_ascii=False)

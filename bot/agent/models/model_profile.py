@@ -1,7 +1,8 @@
-"""What an endpoint supports, learned from its own refusals: tables of names and models get old, its own words do not.
+"""Learns what an endpoint supports from its own refusals. Tables of names and models get outdated, the endpoint's own
+words do not.
 
-Only 400, 404 and 422 teach anything: 401, 403, 429 and 5xx are about a key, an account or a moment. Chat templates are
-the exception: llama.cpp and LM Studio report with a 500 what theirs do not support."""
+Only 400, 404 and 422 teach anything, because 401, 403, 429 and 5xx are about a key, an account or a moment. Chat
+templates are the exception: llama.cpp and LM Studio report with a 500 what theirs do not support."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ ApiWish = Literal["auto", "chat", "responses"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "auto"]
 TEACHING_STATUSES = frozenset({400, 404, 422})
 WEEK_MS = 7 * 24 * 3_600_000
-"""How long a lesson is kept."""
+"""How long a lesson is kept (ms)."""
 Changes = Iterator[dict[str, Any]]
 EFFORT = "reasoning_effort"
 RETURNED_MEMBERS = ("reasoning_content", "extra_content")
@@ -46,41 +47,41 @@ OPTIONAL_MEMBERS: dict[Api, dict[str, tuple[str, ...]]] = {
         "stream": ("stream",),
     },
 }
-"""Optional members of a request, and what refusals call them."""
+"""Optional members of a request → their names in refusals."""
 UNWANTED = (
     *("support", "unknown", "unrecognized", "unexpected", "not permitted", "not allowed", "only 1 is allowed"),
     *("extra inputs", "no such", "must be omitted", "invalid temperature"),
 )
-"""Words of a refusal of a member itself, or of a value that we may choose."""
+"""Words by which an endpoint refuses a member itself, or a value that we may choose."""
 NO_STREAM = ("stream mode", "non-streaming", "only support stream", "stream must be set to true", "streaming only")
 ONE_SYSTEM = (
     *("system message must be at the beginning", "only one system message", "multiple system messages"),
     *("assistant roles are supported", "and tool roles are supported", "unexpected role 'system'"),
     "for serving but got system",
 )
-"""How chat templates and relays refuse a system message that is not the first: Qwen's, Mistral's."""
+"""Words by which chat templates and relays refuse a system message that is not the first: Qwen's, Mistral's."""
 ALTERNATING = ("roles must alternate", "must alternate user", "role 'user' after", "consecutive user messages")
-"""How they refuse two messages of one side in a row: Mistral's, Gemma's."""
+"""Words by which chat templates refuse two messages of one side in a row: Mistral's, Gemma's."""
 SILENT_MODELS = ("gpt-oss", "gpt_oss")
 """Models whose chat template silently drops later system messages, so that no refusal teaches it."""
 STORED_NAMES = {"missing_apis": "absent", "unsupported": "drop", "streams": "stream"}
-"""Members of a profile that a record calls otherwise."""
+"""Members of a profile → their names in a stored record, where these differ."""
 RECORD_CONFIG = ConfigDict(validate_by_name=True, alias_generator=lambda name: STORED_NAMES.get(name, name))
 NO_SYSTEM = (
     *("system role not supported", "system role is not supported", "developer instruction is not enabled"),
     "messages[0].role' does not support 'system'",
 )
-"""How they refuse every system message: Gemma's."""
+"""Words by which chat templates refuse every system message: Gemma's."""
 
 TOOL_NUMBER = re.compile(r"\btools[.\[](\d{1,4})\b\]?(?:\.function_?[dD]eclarations\[(\d{1,4})\])?")
 TOOL_NAME = re.compile(r"(?i)(?:\bfunction|\btool|[`'\"])[ :]?[`'\"]?([A-Za-z0-9_-]{1,64})")
-"""How a refusal says which tool it means: OpenAI, Anthropic, Groq, vLLM by number, Gemini by another one; all by name,
-too."""
+"""Patterns for the tool that a refusal means. OpenAI, Anthropic, Groq and vLLM give its number, Gemini gives another
+number, and all of them may give its name."""
 
 
 @dataclass(frozen=True, slots=True, config=RECORD_CONFIG)
 class ModelProfile:
-    """How one model at one address is asked. What a later version adds to a record is passed over."""
+    """How one model at one address is asked. Members that a later version adds to a stored record are ignored."""
 
     api: Api = "chat"
     missing_apis: frozenset[Api] = frozenset()
@@ -88,23 +89,23 @@ class ModelProfile:
     unsupported: frozenset[str] = frozenset()
     """Members of `OPTIONAL_MEMBERS` that are left out."""
     effort: Literal["", "none"] = ""
-    """What `reasoning_effort` must be; empty: as the setting says."""
+    """The value that `reasoning_effort` must have. Empty means the setting's value."""
     returned: frozenset[str] = frozenset()
     """Members of `RETURNED_MEMBERS` that are sent back."""
     streams: bool = False
-    """It answers only in streams."""
+    """Whether the model answers only in streams."""
     one_system: bool = False
-    """It takes one system message, the first. Later ones are sent as the user's, with a mark."""
+    """Whether the model takes one system message only, the first. Later ones are sent as the user's, with a mark."""
     no_system: bool = False
-    """It takes no system message: the first is sent as the user's, too."""
+    """Whether the model takes no system message. The first is then sent as the user's too."""
     alternates: bool = False
-    """It takes no two messages of one side in a row."""
+    """Whether the model takes no two messages of one side in a row."""
     refused_tools: frozenset[str] = frozenset()
-    """Tools that are left out, because it refuses their schemas."""
+    """Tools that are left out, because the model's endpoint refuses their schemas."""
 
     @property
     def summary_lines(self) -> list[str]:
-        """In words, for `doctor` and the log."""
+        """The profile in words, for `doctor` and the log."""
         some = {
             "left out": self.unsupported,
             "reasoning effort": {self.effort} - {""},
@@ -122,20 +123,20 @@ PROFILE_RECORD = TypeAdapter(ModelProfile)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RefusedRequest:
-    """A refused request: enough of it to learn from."""
+    """The parts of a refused request that are needed to learn from the refusal."""
 
     members: frozenset[str]
-    """Members of `OPTIONAL_MEMBERS` that were in it."""
+    """Members of `OPTIONAL_MEMBERS` that were in the request."""
     streamed: bool = False
     api_setting: ApiWish = "auto"
-    """The setting; only `auto` changes the API."""
+    """The API setting. Only `auto` lets the API change."""
     tools: Sequence[str] = ()
-    """The names of its tools, in order."""
+    """The names of the request's tools, in order."""
 
 
 def choose_initial_profile(url: str, wish: ApiWish, model: str = "") -> ModelProfile:
-    """Before anything is known: OpenAI and Azure are asked by Responses, which takes the tools of all their models; all
-    others by chat completions, which all others have."""
+    """Choose the profile before anything is known. OpenAI and Azure are asked by Responses, which takes the tools of
+    all their models. All others are asked by chat completions, which all others have."""
     one_system = any(name in model.casefold() for name in SILENT_MODELS)
     if wish in get_args(Api):
         return ModelProfile("chat" if wish == "chat" else "responses", one_system=one_system)
@@ -145,7 +146,7 @@ def choose_initial_profile(url: str, wish: ApiWish, model: str = "") -> ModelPro
 
 
 def can_learn_from(refusal: ErrorResponse) -> bool:
-    """True for a refusal about the request, not about the moment."""
+    """Return whether a refusal is about the request, not about the moment."""
     return refusal.status in TEACHING_STATUSES or (
         refusal.status == 500 and _mentions_any(refusal, *ONE_SYSTEM, *ALTERNATING, *NO_SYSTEM)
     )
@@ -156,7 +157,8 @@ def _mentions_any(refusal: ErrorResponse, *words: str) -> bool:
 
 
 def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> ModelProfile | None:
-    """The profile that a refusal teaches: the first change that makes it another one. None without any."""
+    """Return the profile that a refusal teaches: the first change that makes it different. Return None if there is
+    none."""
     if not can_learn_from(refusal):
         return None
     changes = (change for rule in RULES for change in rule(profile, refusal, request))
@@ -164,7 +166,8 @@ def learn_from_error(profile: ModelProfile, refusal: ErrorResponse, request: Ref
 
 
 def _leave_out_tools(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
-    """Tools whose schemas it does not take: those with the numbers in it, or the first one that it names."""
+    """Leave out tools whose schemas are refused: those whose numbers the refusal has, or the first one that it
+    names."""
     if refusal.is_about_tools:
         text = f"{refusal.param} {refusal.text}"
         numbers = [int(inner or outer) for outer, inner in TOOL_NUMBER.findall(text)]
@@ -174,7 +177,8 @@ def _leave_out_tools(profile: ModelProfile, refusal: ErrorResponse, request: Ref
 
 
 def _change_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
-    """Tools or the model need Responses, or no reasoning although none was requested; or there is no such path."""
+    """Change to Responses if tools or the model need it, to no reasoning effort if tools need that, or to chat
+    completions if the address has no Responses."""
     text, can_change = refusal.lowered_text, request.api_setting == "auto"
     is_missing = refusal.status == 404 and not is_unknown_model(refusal) and "tool use" not in text
     if profile.api == "chat" and "v1/responses" in text and can_change and "responses" not in profile.missing_apis:
@@ -186,7 +190,7 @@ def _change_api(profile: ModelProfile, refusal: ErrorResponse, request: RefusedR
 
 
 def _send_back_or_stream(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
-    """The model's thoughts must come back with the calls that followed them; or it answers in streams only."""
+    """Send the model's thoughts back with the calls that followed them, or ask for streams."""
     if _mentions_any(refusal, "thought_signature"):
         yield {"returned": profile.returned | {"extra_content"}}
     if _mentions_any(refusal, "reasoning_content") and _mentions_any(
@@ -198,8 +202,9 @@ def _send_back_or_stream(profile: ModelProfile, refusal: ErrorResponse, request:
 
 
 def _change_roles(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
-    """The roles that its chat template takes. If it uses these words although the request already complied, it takes no
-    system message at all; for other words about roles, one change is tried after the other."""
+    """Change the roles to those that the chat template takes. If the refusal is about roles that the request already
+    respected, the template takes no system message at all. After any other refusal about roles, one change is tried
+    after the other."""
     alternates, is_one_system = _mentions_any(refusal, *ALTERNATING), _mentions_any(refusal, *ONE_SYSTEM)
     if (
         _mentions_any(refusal, *NO_SYSTEM)
@@ -215,7 +220,7 @@ def _change_roles(profile: ModelProfile, refusal: ErrorResponse, request: Refuse
 
 
 def _leave_out_member(profile: ModelProfile, refusal: ErrorResponse, request: RefusedRequest) -> Changes:
-    """An optional member. OpenAI names it in `param`; relays only repeat its words."""
+    """Leave out an optional member. OpenAI names it in `param`. Relays only repeat OpenAI's words."""
     is_unwanted = _mentions_any(refusal, *UNWANTED)
     for name, spellings in OPTIONAL_MEMBERS[profile.api].items():
         if any(_is_named_in_param(one, refusal.param) for one in spellings):
@@ -229,12 +234,13 @@ def _leave_out_member(profile: ModelProfile, refusal: ErrorResponse, request: Re
 
 
 def _is_named_in_param(name: str, param: str) -> bool:
-    """`tools[0].strict` is about `strict`, `text.format.type` about `text.format`; `tools` is about neither."""
+    """Return whether `param` means a member. `tools[0].strict` means `strict`, `text.format.type` means `text.format`,
+    and `tools` means neither."""
     return param == name or param.startswith((f"{name}.", f"{name}[")) or param.endswith(f".{name}")
 
 
 def _is_named_in_text(name: str, words: str) -> bool:
-    """In quotes or, if unambiguous, as a separate word."""
+    """Return whether a member is named in quotes or, if unambiguous, as a separate word."""
     return any(f"{quote}{name}{quote}" in words for quote in "'\"`") or (
         name in ("temperature", EFFORT, "response_format", "stream_options", "encrypted content")
         and f" {name} " in f" {words.replace(':', ' ')} "
@@ -248,11 +254,12 @@ UNREPLAYABLE = (
     *("required following item", "required 'reasoning' item", "items are not persisted", "no tool output found for"),
     *("no tool call found for function call output", "could not be verified", "encrypted_content", "encrypted content"),
 )
-"""Words of a refusal of details that were sent back unchanged: a pair is broken, or another key encrypted them."""
+"""Words by which an endpoint refuses details that were sent back unchanged: a pair is broken, or another key encrypted
+them."""
 
 
 def is_unreplayable(refusal: ErrorResponse) -> bool:
-    """The endpoint does not take its own details back: the conversation also works without them."""
+    """Return whether the endpoint does not take its own details back. The conversation also works without them."""
     if refusal.status not in TEACHING_STATUSES or refusal.param == "include":
         return False
     return refusal.code == "invalid_encrypted_content" or _mentions_any(refusal, *UNREPLAYABLE)
@@ -260,7 +267,7 @@ def is_unreplayable(refusal: ErrorResponse) -> bool:
 
 @dataclasses.dataclass(slots=True)
 class ProfileState:
-    """This process's lessons, and when they were last loaded."""
+    """The lessons of this process, and when they were last loaded."""
 
     profile: ModelProfile
     refreshed_s: float = field(default=float("-inf"))

@@ -1,5 +1,5 @@
-"""A model at an OpenAI-compatible endpoint. It is asked as by the `openai` SDK, with retries where they may help, and
-differently where the endpoint says so."""
+"""A model at an OpenAI-compatible endpoint. Requests are those of the `openai` SDK, with retries where they may help,
+and changed where the endpoint demands it."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ from bot.core.errors import (
 log = logs.get_logger(__name__)
 
 PAUSE_S, PAUSE_MAX_S = 0.5, 8.0
-"""The first wait between two tries is at most the first value; each further one at most twice as long, up to the second
-(s)."""
+"""Waits between two tries (s). The first wait is at most the first value. Each further wait is at most twice as long,
+up to the second value."""
 MAX_RETRY_AFTER_S = 60.0
-"""An endpoint that demands a longer pause than this is down, as for the SDK (s)."""
+"""Longest pause that an endpoint may demand (s). With a longer one, the endpoint counts as down, as for the SDK."""
 MAX_LESSONS = 4
-"""Most lessons from one request."""
+"""Most lessons learned from one request."""
 PROFILE_REFRESH_S = 3600.0
-"""How often lessons are loaded: other processes learn too, and lessons expire after a week (s)."""
+"""Time between two loads of the lessons (s). Other processes learn too, and lessons expire after a week."""
 MAX_STREAM_FACTOR = 10
-"""A reply that keeps coming may take this many times the time limit of its start."""
+"""Factor by which a reply that keeps coming may exceed the time limit of its start."""
 MAX_REJECTED_DETAILS = 256
-"""How many rejected details are remembered."""
+"""Most rejected details that are remembered."""
 ReportRefusedTools = Callable[[Sequence[str], str], Awaitable[None]]
 TRANSPORTS: Mapping[Api, Transport] = {"chat": ChatCompletionsTransport(), "responses": ResponsesTransport()}
 
@@ -83,8 +83,8 @@ async def open_model(
     memory: TextStore | None = None,
     report_refused_tools: ReportRefusedTools | None = None,
 ) -> AsyncIterator[OpenAIModel]:
-    """A model with one client for the whole process: making a client costs more than a whole step. `url` empty:
-    OpenAI's. Without a `memory` it learns only for itself."""
+    """Open a model with one client for the whole process, because making a client costs more than a whole step. An
+    empty `url` is OpenAI's. Without a `memory`, the model's lessons stay in this process."""
     async with open_client(url, key) as client:
         base = str(client.base_url)
         yield OpenAIModel(
@@ -112,7 +112,7 @@ class FailedRequest:
 class OpenAIModel:
     """Implements `Model`.
 
-    The SDK's retry rules are kept, with two changes: waits use full jitter, so that many runs do not come back at once,
+    The SDK's retry rules are kept, with two changes. Waits use full jitter, so that many runs do not come back at once,
     and all tries share one time limit."""
 
     client: AsyncOpenAI
@@ -127,26 +127,26 @@ class OpenAIModel:
     """Tells administrators about the tools that the endpoint has just refused, and why."""
     profile_state: ProfileState = field(default_factory=lambda: ProfileState(ModelProfile()))
     owner: str = ""
-    """Names address, model and key: output of this endpoint goes back to no other."""
+    """Names address, model and key. Output of this endpoint goes back to no other."""
     slow: bool = False
-    """A reply ran out of time. Replies are streamed, because a slow stream still shows progress, until one fails."""
+    """Whether a reply ran out of time. Replies are then streamed until a stream fails, because a slow stream still
+    shows progress."""
     last_failure: ModelFailureCause | None = None
-    """The failure that administrators were last told of; None once the model answers."""
+    """The failure that administrators were last told of. None once the model answers."""
     rejected_details: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_REJECTED_DETAILS))
     """Stored details that the endpoint did not take back."""
     draw_jitter: Callable[[float, float], float] = random.uniform
-    """A random number between two."""
+    """Returns a random number between two numbers."""
     now: Callable[[], float] = time.time
-    """Seconds since the epoch, for dates in Retry-After."""
+    """Returns seconds since the epoch, for dates in Retry-After."""
 
     @property
     def profile(self) -> ModelProfile:
-        """The current profile."""
         return self.profile_state.profile
 
     @property
     def url(self) -> str:
-        """Its address, without a login."""
+        """The model's address, without a login."""
         return str(self.client.base_url)
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
@@ -161,8 +161,8 @@ class OpenAIModel:
             raise ModelUnavailableError(text, timeout_s, ModelFailureCause.TIMEOUT) from error
 
     async def _request_with_retries(self, messages: Sequence[str], extra: str, deadline: _ReplyDeadline) -> ModelReply:
-        """Retries while that may help and the wait fits into the time left. Raises ModelUnavailableError and
-        ModelRejectedError."""
+        """Retry while a retry may help and the wait fits into the time left. Raises `ModelUnavailableError` and
+        `ModelRejectedError`."""
         for attempt in range(self.retries + 1):
             answer = await self._try_request(messages, extra, deadline)
             if isinstance(answer, ModelReply):
@@ -181,7 +181,7 @@ class OpenAIModel:
     async def _try_request(
         self, messages: Sequence[str], extra: str, deadline: _ReplyDeadline
     ) -> ModelReply | FailedRequest:
-        """One answer. A lesson from a refusal applies at once, and from then on."""
+        """Request one answer. A lesson from a refusal applies at once, and to all later requests."""
         is_stripped = False
         for learning in range(MAX_LESSONS + 1):
             request = self._build_request(messages, extra)
@@ -229,11 +229,12 @@ class OpenAIModel:
 
     @property
     def _owner_tag(self) -> str:
-        """Whose details are sent back: of this address, model and key, over this API."""
+        """Names whose details are sent back: those of this address, model and key, over this API."""
         return f"{self.owner}/{self.profile.api}"
 
     def _parse_answer(self, transport: Transport, body: bytes) -> ModelReply | ErrorResponse:
-        """The body tells whether it is a stream, not its label. Raises ValueError for an invalid answer."""
+        """Parse an answer. The body shows whether it is a stream, not its content type. Raises `ValueError` for an
+        invalid answer."""
         if body.lstrip().startswith((b"{", b"[")):
             whole = parse_json(body)
         else:
@@ -244,7 +245,7 @@ class OpenAIModel:
         return transport.parse_response(whole, self.name, self._owner_tag)
 
     def _drop_provider_details(self, messages: Sequence[str]) -> bool:
-        """Stops sending back the details in these messages. True if there were any."""
+        """Stop sending back the details in these messages. Return whether there were any."""
         details = [one for one in (detach_details(text)[1] for text in messages) if one]
         details = [one for one in details if one not in self.rejected_details]
         self.rejected_details.extend(details)
@@ -253,7 +254,8 @@ class OpenAIModel:
         return bool(details)
 
     async def _update_profile(self, refusal: ErrorResponse, request: RefusedRequest) -> bool:
-        """True if requests change from now on: as another process has learned, or as this refusal says."""
+        """Change later requests, as another process has learned or as this refusal says. Return whether anything
+        changed."""
         if not can_learn_from(refusal):
             return False
         known = await self._load_profile() or self.profile
@@ -274,7 +276,7 @@ class OpenAIModel:
         return True
 
     async def _refresh_profile(self) -> None:
-        """Loads other processes' lessons once in a while."""
+        """Load other processes' lessons once in a while."""
         clock = asyncio.get_running_loop().time()
         if self.memory is None or clock - self.profile_state.refreshed_s < PROFILE_REFRESH_S:
             return
@@ -283,17 +285,18 @@ class OpenAIModel:
         self.profile_state.profile = await self._load_profile() or initial
 
     async def _load_profile(self) -> ModelProfile | None:
-        """The stored profile of this model at this address. None without one, and while the store is away."""
+        """Load the stored profile of this model at this address. Return None if there is none, or if it is unreadable
+        or the store cannot be reached."""
         if self.memory is None:
             return None
-        with suppress(CountersignError, ValueError):  # an unreadable record: its lessons are learned again
+        with suppress(CountersignError, ValueError):  # the lessons of an unreadable record are learned again
             text = await self.memory.load_text(self._record_name)
             return PROFILE_RECORD.validate_json(text) if text is not None else None
         return None
 
     @property
     def _record_name(self) -> str:
-        """The name of its record. Lessons of a fixed API apply to that API only."""
+        """Name of the stored record. Lessons of a fixed API apply to that API only."""
         return f"lessons {self.api_setting} {self.url} {self.name}"
 
     def _build_failure(self, refusal: ErrorResponse) -> ModelReply | FailedRequest:
@@ -305,7 +308,7 @@ class OpenAIModel:
     async def _report_to_administrators(
         self, error: ModelUnavailableError | ModelRejectedError
     ) -> ModelUnavailableError | ModelRejectedError:
-        """Reports a lasting failure to administrators, once for as long as it lasts."""
+        """Report a lasting failure to administrators, once for as long as it lasts."""
         if error.cause not in NEEDS_ADMINISTRATOR or error.cause is self.last_failure:
             return error
         self.last_failure = error.cause
@@ -329,7 +332,7 @@ class _ReplyDeadline:
     first: float
     """The original time limit, by the loop's clock (s)."""
     is_streamed: bool = False
-    """The reply that is waited for is a stream."""
+    """Whether the awaited reply is a stream."""
 
     @property
     def remaining_s(self) -> float:

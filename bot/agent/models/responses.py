@@ -1,5 +1,6 @@
-"""The Responses API, stateless: nothing is stored there, the whole conversation is sent each time, and the model's own
-output of this run goes back unchanged. Messages stay those of chat completions and are converted to items here."""
+"""The Responses API, used without state: nothing is stored at the endpoint, and the whole conversation is sent each
+time. The model's own output of this run is sent back unchanged. Messages stay those of chat completions and are
+converted to items here."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ from bot.agent.provider_details import detach_details, dump_provider_details
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 UNFINISHED = ("incomplete", "in_progress")
 STATUSES = {"rate_limit_exceeded": 429, "insufficient_quota": 429, "server_error": 500}
-"""The status that corresponds to the code of a failed response."""
+"""Code of a failed response → the corresponding status."""
 MOVED_MEMBERS = frozenset({"tools", "response_format", "stop", "seed", "tool_choice", "stream", "stream_options"})
-"""Members of a chat completion that have another place here, or none."""
+"""Members of a chat completion that have another place in Responses, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,12 @@ class ResponsesTransport:
         )
 
     def join_events(self, events: Sequence[Any], *, has_said_end: bool) -> Any:
-        """The last event's response. Its items are the finished ones, if it does not repeat them."""
+        """Return the last event's response. If it does not repeat its items, the finished items of the stream are
+        added."""
         items = [read_field(one, "item") for one in events if read_field(one, "type") == "response.output_item.done"]
         for event in events:
             if read_field(event, "output") is not None:
-                return event  # a whole answer that poses as a stream
+                return event  # a whole answer in the form of a stream
             kind = read_string(read_field(event, "type"))
             if kind == "error":
                 return {"status": "failed", "error": event}
@@ -96,7 +98,7 @@ class ResponsesTransport:
 
 
 def _parse_failed_response(answer: Any) -> ErrorResponse:
-    """A response that its endpoint could not finish."""
+    """Parse a response that the endpoint could not finish."""
     error = read_field(answer, "error")
     code = read_string(read_field(error, "code"))
     status = 400 if code in CONTENT_FILTER_CODES or code.startswith("invalid_") else STATUSES.get(code, UNSTATED_STATUS)
@@ -106,7 +108,8 @@ def _parse_failed_response(answer: Any) -> ErrorResponse:
 
 
 def _choose_finish_reason(answer: Any, output: Sequence[Any], status: str) -> str:
-    """In the words of chat completions. Cut-off output is never executed, whatever cut it off."""
+    """Choose the finish reason, in the words of chat completions. Cut-off output is never executed, whatever cut it
+    off."""
     if status not in ("", "completed") or any(read_field(one, "status") in UNFINISHED for one in output):
         why = read_field(answer, "incomplete_details", "reason")
         return "content_filter" if why == "content_filter" else "length"
@@ -125,7 +128,7 @@ def _read_function_call(item: Any) -> RawToolCall:
 
 @lru_cache(maxsize=64)
 def _find_instructions(text: str) -> str:
-    """The rules, as JSON, if a text is one system message."""
+    """Return the rules as JSON if the text is one system message, otherwise an empty text."""
     some = json.loads(f"[{text}]")
     if len(some) != 1 or some[0].get("role") != "system" or not isinstance(some[0].get("content"), str):
         return ""
@@ -133,7 +136,7 @@ def _find_instructions(text: str) -> str:
 
 
 def _format_items(text: str, owner: str, unwanted: Collection[str]) -> str:
-    """Messages as items. The endpoint's own output goes back unchanged if its calls are the message's."""
+    """Format messages as items. The endpoint's own output goes back unchanged if its calls are those of the message."""
     bare, kept = detach_details(text)
     if kept and kept not in unwanted and (verbatim := _replay_items(bare, kept, owner)):
         return verbatim
@@ -156,7 +159,6 @@ def _convert_messages(text: str) -> str:
 
 
 def _convert_message(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The items of one message."""
     content = message.get("content")
     if message["role"] == "tool":
         return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": _convert_parts(content)}]
@@ -175,7 +177,7 @@ def _convert_message(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _convert_parts(content: Any) -> Any:
-    """The content of a message: a text unchanged, parts under their names here."""
+    """Convert the content of a message: a text stays unchanged, parts get their names in Responses."""
     return [_convert_part(one) for one in content] if isinstance(content, list) else content or ""
 
 
@@ -194,7 +196,7 @@ def _convert_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=64)
 def _format_members(extra: str, dropped: frozenset[str]) -> str:
-    """Further members under their names here."""
+    """Format further members under their names in Responses."""
     members = parse_members(extra)
     some = {name: value for name, value in members.items() if name not in MOVED_MEMBERS}
     if tools := members.get("tools"):

@@ -1,4 +1,4 @@
-"""What both APIs share: a request before it is encoded, and the port that each implements."""
+"""Types that both APIs share: a request before it is encoded, and the interface that each API implements."""
 
 from __future__ import annotations
 
@@ -19,25 +19,23 @@ SYSTEM_MARK = "[system]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """A request for one reply."""
-
     model: str
     messages: Sequence[str]
-    """Of chat completions, as JSON; each text holds one message or several (separated by commas)."""
+    """Messages of chat completions, as JSON. Each text holds one message or several (separated by commas)."""
     extra: str
-    """Further members of a chat completion as JSON."""
+    """Further members of a chat completion, as JSON."""
     profile: ModelProfile
     temperature: float = 0.3
     effort: Effort = "auto"
     owner: str = ""
-    """Whose stored details are sent back (`bot.agent.provider_details`); empty: nobody's."""
+    """The owner whose stored details are sent back (`bot.agent.provider_details`). If empty, none are."""
     streamed: bool = False
     rejected_details: Collection[str] = field(default_factory=frozenset)
     """Stored details that the endpoint does not take back."""
 
     @property
     def reasoning_effort(self) -> str:
-        """The requested reasoning effort; empty: the endpoint's default."""
+        """The requested reasoning effort. Empty means the endpoint's default."""
         if EFFORT in self.profile.unsupported:
             return ""
         return self.profile.effort or ("" if self.effort == "auto" else self.effort)
@@ -48,7 +46,7 @@ class ModelRequest:
 
     @property
     def optional_members(self) -> frozenset[str]:
-        """Its optional members."""
+        """The optional members that the request has."""
         has = {"temperature", "include", "store", *parse_members(self.extra)}
         has |= {EFFORT} if self.reasoning_effort else set()
         has |= {"strict"} if "tools" in has else set()
@@ -67,21 +65,20 @@ class Transport(Protocol):
     def encode_request(self, request: ModelRequest) -> bytes: ...
 
     def parse_response(self, answer: Any, model: str, owner: str) -> ModelReply | ErrorResponse:
-        """The used parts of an answer; an error if it is one in spite of its status."""
+        """Parse the used parts of an answer. Return an error if the answer is one in spite of its status."""
 
     def join_events(self, events: Sequence[Any], *, has_said_end: bool) -> Any:
-        """The answer from a stream's events; None if they stop before its end."""
+        """Join a stream's events into the answer. Return None if they stop before its end."""
 
 
 @lru_cache(maxsize=64)
 def parse_members(extra: str) -> Mapping[str, Any]:
-    """Members of a request by name."""
     return dict(json.loads(f"{{{extra}}}"))
 
 
 @lru_cache(maxsize=64)
 def leave_out_tools(extra: str, refused: frozenset[str]) -> str:
-    """Members of a request without these tools."""
+    """Return the members of a request without these tools."""
     members = parse_members(extra)
     kept = [one for one in members.get("tools", ()) if one["function"]["name"] not in refused]
     others = {name: value for name, value in members.items() if name != "tools"}
@@ -93,7 +90,7 @@ def format_json(value: Any) -> str:
 
 
 def adapt_roles(messages: Sequence[str], profile: ModelProfile) -> Sequence[str]:
-    """Messages in the roles that the endpoint's chat template takes; most are already."""
+    """Convert messages to the roles that the endpoint's chat template takes. Most already have them."""
     if profile.alternates or profile.no_system:
         return _merge_neighbours(messages, profile)
     if profile.one_system:
@@ -103,7 +100,7 @@ def adapt_roles(messages: Sequence[str], profile: ModelProfile) -> Sequence[str]
 
 @lru_cache(maxsize=256)
 def _rename_system_messages(text: str) -> str:
-    """System messages as the user's, with a mark that no other message begins with."""
+    """Rename system messages to the user's, with a mark that no other message begins with."""
     if '"system"' not in text and '"developer"' not in text:
         return text
     bare, kept = detach_details(text)
@@ -117,7 +114,7 @@ def _rename_system_role(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merge_neighbours(messages: Sequence[str], profile: ModelProfile) -> list[str]:
-    """Merges neighbours of one side: the user's text after a result goes into that result. A call stays unchanged."""
+    """Merge neighbours of one side. The user's text after a result goes into that result. Calls stay unchanged."""
     messages_with_details = list[tuple[dict[str, Any], str]]()
     for n, text in enumerate(messages):
         bare, details = detach_details(text)
@@ -135,7 +132,7 @@ def _merge_neighbours(messages: Sequence[str], profile: ModelProfile) -> list[st
 
 
 def _can_merge(previous: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
-    """True for a message that may not follow this one and goes into it."""
+    """Return whether a message may not follow the previous one and can be merged into it."""
     if "tool_calls" in previous or "tool_calls" in message:
         return False
     pair = previous.get("role"), message.get("role")
@@ -143,7 +140,7 @@ def _can_merge(previous: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
 
 
 def _merge_contents(previous: Any, content: Any) -> Any:
-    """Joins two contents, each a text or a list of parts."""
+    """Join two contents, each a text or a list of parts."""
     if isinstance(previous, str) and isinstance(content, str):
         return f"{previous}\n\n{content}"
     parts = ([{"type": "text", "text": one}] if isinstance(one, str) else one or [] for one in (previous, content))

@@ -1,5 +1,5 @@
-"""What Slack shows for apps that are declared as agents: the status of a session, with its *Stop*, and suggested
-prompts. Nobody relies on it: where Slack refuses it, the bot is a plain one."""
+"""Features that Slack shows for apps declared as agents: the status of a session, with its *Stop*, and suggested
+prompts. Nothing relies on them. Where Slack refuses them, the bot works without."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from bot.core.errors import ChatError, ChatUnavailableError, PlaceClosedError
 log = logs.get_logger(__name__)
 
 UNAVAILABLE_S = 600.0
-"""How long a feature is left alone after Slack has refused it."""
+"""How long a feature is not used after Slack has refused it (s)."""
 PROMPTS, PROMPT_TITLE, SESSION_TITLE = 4, 75, 200
-"""Most suggested prompts; UTF-16 units of a prompt's title and of a session's."""
+"""Most suggested prompts, and UTF-16 units of a prompt's title and of a session's title."""
 CALL_MS, CALL_BURST = 1_200, 10
-"""`agents.sessions.setStatus` and `assistant.threads.setSuggestedPrompts` are tier 3: 50 per minute and workspace."""
+"""Rate of `agents.sessions.setStatus` and `assistant.threads.setSuggestedPrompts`, which are tier 3: 50 per minute and
+workspace."""
 WAIT_S = 5.0
-"""How long the end of a run waits for its session at most."""
+"""How long the end of a run waits for its session at most (s)."""
 PLACE_ERRORS = frozenset(
     {"channel_not_found", "invalid_thread_ts", "message_not_found", "thread_not_found", "user_not_in_channel"}
 )
-"""Errors that say nothing about the app: the feature stays."""
+"""Errors that say nothing about the app, so that the feature stays in use."""
 
 
 class OptionalFeature:
-    """Something that Slack has for some installations only. After a refusal it is left alone for a while, and the log
+    """A feature that Slack has for some installations only. After a refusal it is not used for a while, and the log
     says so once."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,21 +53,22 @@ class OptionalFeature:
 
 
 class AgentView:
-    """Calls of a session follow each other, so that none overtakes another, and what is outdated is not sent."""
+    """Sends sessions and prompts to Slack. Calls of a session follow each other, so that none overtakes another.
+    Outdated statuses are not sent."""
 
     def __init__(self, client: AsyncWebClient) -> None:
         self._client = client
         self._sessions, self._prompts = OptionalFeature("sessions"), OptionalFeature("suggested prompts")
         self._wanted: dict[tuple[str, str], dict[str, str]] = {}
-        """By channel and thread; what is not sent yet."""
+        """(channel, thread) → the status that is not sent yet."""
         self._skipped = set[tuple[str, str]]()
-        """By channel and thread; at work, and Slack does not know."""
+        """(channel, thread) of sessions at work of which Slack was not told."""
         self._sending: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._calls = LocalRateLimiter(CALL_MS, CALL_BURST)
 
     def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
-        """Sets the status of the session in this thread, soon. `person` and `title` count when it begins. While Slack
-        takes no more, nothing new is said to be at work: then nothing has to be taken back either."""
+        """Set the status of the session in this thread, soon. `person` and `title` count when the session begins. While
+        Slack takes few more calls, no new session is shown as at work, so that nothing has to be taken back later."""
         if not place.thread or not self._sessions.is_available:
             return
         key = (place.channel, place.thread)
@@ -83,12 +85,12 @@ class AgentView:
             self._sending[key] = asyncio.get_running_loop().create_task(self._send_statuses(*key))
 
     async def wait_for_session(self, place: Place) -> None:
-        """Waits until what was wanted for this thread is sent, if that is soon."""
+        """Wait until the wanted status of this thread is sent, for `WAIT_S` at most."""
         if task := self._sending.get((place.channel, place.thread or "")):
             await asyncio.wait({task}, timeout=WAIT_S)
 
     async def _send_statuses(self, channel: str, thread: str) -> None:
-        """Leaves `_sending` in the same step in which nothing more is wanted."""
+        """Send the wanted statuses. The task leaves `_sending` in the same step in which nothing more is wanted."""
         try:
             while (wanted := self._wanted.pop((channel, thread), None)) is not None and self._sessions.is_available:
                 session = {"channel_id": channel, "thread_ts": thread, **wanted}
@@ -97,7 +99,7 @@ class AgentView:
             self._sending.pop((channel, thread), None)
 
     async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
-        """Shows prompts in a DM. Without `thread_ts`: with it, the call does nothing for an agent."""
+        """Show prompts in a DM. The call has no `thread_ts`, because with it the call does nothing for an agent."""
         if not self._prompts.is_available or not prompts or not self._calls.count_free_slots():
             return
         rows = [{"title": truncate_text(one.title, PROMPT_TITLE), "message": one.message} for one in prompts[:PROMPTS]]
@@ -105,7 +107,7 @@ class AgentView:
         await self._call_feature(self._prompts, method, {"channel_id": place.channel, "prompts": rows})
 
     async def _call_feature(self, feature: OptionalFeature, method: Method, arguments: Mapping[str, Any]) -> None:
-        """Raises nothing."""
+        """Call a method of Slack. Raises nothing."""
         try:
             await self._calls.wait_for_slot()
             await call_slack(method, arguments, on_rate_limit=self._calls.apply_penalty)
@@ -116,7 +118,7 @@ class AgentView:
                 feature.record_refusal(refused.code)
 
     async def close(self) -> None:
-        """At the end of the process: what is not on its way yet is not sent."""
+        """End the sending at the end of the process. Statuses that are not on their way yet are not sent."""
         for task in list(self._sending.values()):
             task.cancel()
         await asyncio.gather(*self._sending.values(), return_exceptions=True)

@@ -39,13 +39,13 @@ _log = logging.getLogger(__name__)
 PATH = "/slack/events"
 COMMAND = "/countersign"
 DRAIN_S = 3.0
-"""How long Slack waits for an acknowledgement before it sends the event again. A shutdown need not wait longer."""
+"""How long Slack waits for an acknowledgement before it sends the event again (s). A shutdown need not wait longer."""
 ACK_CHECK_S = 0.01
-"""How often to check that everything is acknowledged."""
+"""Time between two checks whether everything is acknowledged (s)."""
 PING_S: float = 10
-"""How often a connection is looked at, and a new one tried."""
+"""Time between two checks of a connection, and between two attempts at a new one (s)."""
 LINK_DISABLED = "link_disabled"
-"""Why Slack ends a connection for good."""
+"""Reason by which Slack ends a connection for good."""
 SWITCHED_OFF = (
     "Slack has switched Socket Mode off for this app (link_disabled): nothing arrives any more. Switch it on at "
     "api.slack.com/apps → your app → Socket Mode, or set SLACK_MODE=http. Connecting is tried again by itself."
@@ -66,11 +66,12 @@ def build_bolt_app(
     note_changed_person: Callable[[str], None] = lambda person: None,
     note_activity: Callable[[Place, str], None] = lambda place, at: None,
 ) -> AsyncApp:
-    """The app with everything registered. `signing_secret` is needed in HTTP mode only. `note_changed_person` and
-    `note_activity`: as for `SlackListeners`."""
+    """Build the app with all listeners. `signing_secret` is needed in HTTP mode only. `note_changed_person` and
+    `note_activity` are those of `SlackListeners`."""
 
     async def build_authorize_result() -> AuthorizeResult:
-        """Known since the start. Bolt's own look-up acknowledges, and so loses, events when it fails."""
+        """Return the identity known since the start. Bolt's own look-up acknowledges events when it fails, and so loses
+        them."""
         return AuthorizeResult(
             enterprise_id=None, team_id=me.team, bot_id=me.bot, bot_user_id=me.user, bot_token=client.token
         )
@@ -100,7 +101,7 @@ def build_bolt_app(
 
 
 class ListenerTasks(AsyncListenerStartHandler):
-    """Bolt's tasks at work: it starts one for each event and forgets it."""
+    """The running tasks of Bolt, which starts one for each event and forgets it."""
 
     def __init__(self) -> None:
         self.at_work = set[asyncio.Task[Any]]()
@@ -111,15 +112,15 @@ class ListenerTasks(AsyncListenerStartHandler):
             task.add_done_callback(self.at_work.discard)
 
     async def finish(self) -> None:
-        """Waits for them as long as a shutdown may take; what is not done by then is ended, and uses nothing that is
-        closed."""
+        """Wait for the tasks as long as a shutdown may take. Tasks that are not done by then are cancelled, so that
+        they use nothing that is closed."""
         if tasks := tuple(self.at_work):
             await asyncio.wait(tasks, timeout=DRAIN_S)
             await cancel_and_wait(tasks)
 
 
 async def finish_listeners(app: AsyncApp) -> None:
-    """Once no more events come."""
+    """Finish the listeners once no more events come."""
     tasks = app.listener_runner.listener_start_handler
     assert isinstance(tasks, ListenerTasks)
     await tasks.finish()
@@ -127,7 +128,7 @@ async def finish_listeners(app: AsyncApp) -> None:
 
 @contextmanager
 def _hide_bolt_environment() -> Iterator[None]:
-    """Bolt switches to OAuth or another token if the environment has one; so it must find none."""
+    """Hide variables of the environment by which Bolt would switch to OAuth or to another token."""
     variables = {name: os.environ.pop(name) for name in _BOLT_READS if name in os.environ}
     try:
         yield
@@ -136,12 +137,12 @@ def _hide_bolt_environment() -> Iterator[None]:
 
 
 class TrackingSocketModeClient(SocketModeClient):
-    """Counts the frames it has received and not handled yet: handled ones are acknowledged, or left for Slack to send
-    again."""
+    """Counts the frames that were received and not handled yet. A handled frame is acknowledged, or left for Slack to
+    send again."""
 
     ingress_gate: IngressGate
     acknowledged: dict[str, bool]
-    """Envelopes that were answered, until their handling ends."""
+    """Envelope ids that were answered, until their handling ends."""
 
     async def send_socket_mode_response(self, response: dict[str, Any] | SocketModeResponse) -> None:
         await super().send_socket_mode_response(response)
@@ -156,7 +157,7 @@ class TrackingSocketModeClient(SocketModeClient):
         try:
             connections = message.get("num_connections")
             if message.get("type") == "hello" and isinstance(connections, int) and not self.ingress_gate.connections:
-                self.ingress_gate.connections = connections  # later ones count the connection that they replace
+                self.ingress_gate.connections = connections  # later values count the connection that they replace
             if message.get("type") == "disconnect" and message.get("reason") == LINK_DISABLED:
                 _log.error(SWITCHED_OFF)
             if not isinstance(message.get("payload", {}), dict):
@@ -168,12 +169,12 @@ class TrackingSocketModeClient(SocketModeClient):
             self.ingress_gate.end_event()
 
     async def acknowledge_malformed(self, kind: str, envelope: str) -> None:
-        """Acknowledges a payload without Slack's shape, which Slack would only send again."""
+        """Acknowledge a payload without Slack's shape, because Slack would only send it again."""
         _log.warning("a payload of an odd shape is dropped: %.60s", kind)
         await self.send_socket_mode_response(SocketModeResponse(envelope_id=envelope))
 
     async def wait_until_acknowledged(self) -> None:
-        """Waits until everything received is handled and nothing new came meanwhile."""
+        """Wait until everything received is handled and nothing new came meanwhile."""
         while True:
             quiet = not self.ingress_gate.coming
             await asyncio.sleep(0 if quiet else ACK_CHECK_S)
@@ -182,7 +183,7 @@ class TrackingSocketModeClient(SocketModeClient):
 
 
 class TrackingSocketModeHandler(AsyncSocketModeHandler):
-    """Bolt's own handler with a client that knows of missing acknowledgements."""
+    """Bolt's own handler, with a client that knows of missing acknowledgements."""
 
     client: TrackingSocketModeClient
 
@@ -195,7 +196,7 @@ class TrackingSocketModeHandler(AsyncSocketModeHandler):
         self.client.socket_mode_request_listeners.append(self.handle)  # type: ignore[arg-type]  # as Bolt does
 
     async def handle(self, client: TrackingSocketModeClient, request: SocketModeRequest) -> None:  # type: ignore[override]
-        """Keeps payloads away from Bolt that would break it."""
+        """Keep payloads away from Bolt that would break it."""
         kind = request.type if request.type in _EVENT_KINDS else metrics.OTHER
         with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="failed", kind=kind) as ended:
             if has_slack_shape(request.payload):
@@ -210,10 +211,12 @@ class TrackingSocketModeHandler(AsyncSocketModeHandler):
 async def open_socket_mode(
     app: AsyncApp, app_token: str, door: IngressGate
 ) -> AsyncIterator[TrackingSocketModeHandler]:
-    """Connects over Socket Mode while the context is open; reconnects by itself. At the end it first acknowledges
-    everything received; from then on Slack uses other connections. (Slack cannot be told beforehand: events on the wire
-    at that moment stay unacknowledged, and Slack sends them again.) Raises SettingsError for a token that Slack
-    refuses, ChatUnavailableError when Slack cannot be reached at the start."""
+    """Connect over Socket Mode while the context is open, and reconnect automatically. At the end, everything received
+    is acknowledged first. Slack then uses other connections.
+
+    Slack cannot be told beforehand. Events on the wire at that moment stay unacknowledged, and Slack sends them again.
+    Raises `SettingsError` for a token that Slack refuses, `ChatUnavailableError` when Slack cannot be reached at the
+    start."""
     handler = TrackingSocketModeHandler(app, app_token, door)
     try:
         handler.client.wss_uri = await request_socket_url(app.client, app_token)
@@ -227,7 +230,8 @@ async def open_socket_mode(
 
 
 async def request_socket_url(client: AsyncWebClient, app_token: str) -> str:
-    """Where to connect. The SDK would retry a refused token for ever. Raises SettingsError, ChatUnavailableError."""
+    """Return the address to connect to. The SDK would retry a refused token for ever. Raises `SettingsError`,
+    `ChatUnavailableError`."""
     try:
         return str((await call_slack(client.apps_connections_open, {"app_token": app_token}))["url"])
     except ChatError as failed:
@@ -240,14 +244,15 @@ async def request_socket_url(client: AsyncWebClient, app_token: str) -> str:
 
 
 def build_http_runner(app: AsyncApp, signing_secret: str, door: IngressGate) -> web.AppRunner:
-    """HTTP mode, ready to listen. A connection that does not send its headers in time is closed, and nothing more is
-    read from a refused one."""
+    """Build the runner of HTTP mode, ready to listen. A connection that does not send its headers in time is closed,
+    and nothing more is read from a refused one."""
     application = build_web_app(app, signing_secret, door)
     return web.AppRunner(application, shutdown_timeout=DRAIN_S, keepalive_timeout=HEADERS_S, lingering_time=0)
 
 
 def build_web_app(app: AsyncApp, signing_secret: str, door: IngressGate) -> web.Application:
-    """HTTP mode: `/slack/events` for events, presses and commands. A request without Slack's signature gets 401."""
+    """Build the web application of HTTP mode: `/slack/events` for events, presses and commands. A request without
+    Slack's signature gets 401."""
     if not signing_secret:
         raise SettingsError("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it.")
     application = app.web_app(path=PATH)

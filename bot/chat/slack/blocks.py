@@ -1,9 +1,10 @@
 """Renders posts as Block Kit.
 
-A card is shown in full: long text is split over several blocks, and further messages before the one with the buttons
-take what does not fit. Nothing is ever cut off a card, because what is shown is what will be executed. Limits:
-docs.slack.dev, Block Kit reference. The sum of a message's text has an undocumented limit (`msg_blocks_too_long`, seen
-at 13,200), kept here by counting bytes."""
+A card is shown in full. Long text is split over several blocks, and text that does not fit goes into further messages
+before the one with the buttons. Nothing is ever cut off a card, because what is shown is what will be executed.
+
+Limits: docs.slack.dev, Block Kit reference. The sum of a message's text has an undocumented limit
+(`msg_blocks_too_long`, seen at 13,200), kept here by counting bytes."""
 
 from __future__ import annotations
 
@@ -54,14 +55,14 @@ MAX_MESSAGE_BYTES = 12_000
 SECTION, FIELD, CONTEXT, PROSE = 2_900, 200, 1_900, 10_000
 """Bytes of text in a section, in one of two columns, in a context line, in a `markdown` block."""
 HEADER, LABEL, NOTICE, BUTTONS, BOXES = 150, 75, 1_000, 25, 10
-"""UTF-16 units of a header, of a button or a box, of a notification (`chat.update` takes 4,000 bytes); buttons in a
-row, boxes in a group."""
+"""UTF-16 units of a header, of a button or a box, and of a notification (`chat.update` takes 4,000 bytes); most buttons
+in a row, most boxes in a group."""
 SEAL_MARK = "~"
-"""Stands before the part of the seal at the end of a block's id."""
+"""Mark before the part of the seal at the end of a block's id."""
 DATE_FORMAT = "{date_short_pretty} {time}"
-"""Slack's words for a point in time: *Nov 23, 2026 10:00 AM*, or *today*, in the reader's language and zone."""
+"""Slack's format of a point in time: *Nov 23, 2026 10:00 AM*, or *today*, in the reader's language and zone."""
 TASKS, TASK_TITLE, TASK_DETAILS = 50, 250, 250
-"""Tasks of a plan, and UTF-16 units of what a task says (Slack takes 256 in a chunk)."""
+"""Most tasks of a plan, and UTF-16 units of a task's title and of its details (Slack takes 256 in a chunk)."""
 NAME, ADDRESS = 100, 320
 """UTF-16 units of a person's name (Slack takes 80) and of an e-mail address (RFC 5321 allows 254)."""
 
@@ -75,7 +76,7 @@ class RenderedMessage:
 
 
 def render_post(post: Post) -> tuple[RenderedMessage, ...]:
-    """The messages that show this post, in order; the last one carries the buttons."""
+    """Render the messages that show this post, in order. The last one carries the buttons."""
     if post.steps is not None:
         return (
             RenderedMessage(truncate_text(escape_text(post.steps.title), NOTICE) or "…", (_render_steps(post.steps),)),
@@ -124,12 +125,12 @@ def _paginate_blocks(pieces: list[Block], room: int, count: int) -> Iterator[lis
 
 
 def count_json_bytes(blocks: Iterable[Block]) -> int:
-    """Size of the blocks' JSON in bytes."""
+    """Return the size of the blocks' JSON in bytes."""
     return sum(len(json.dumps(block, ensure_ascii=False).encode()) for block in blocks)
 
 
 def render_heading(title: str, number: int = 1, total: int = 1) -> list[Block]:
-    """The first line of a card; with `(2/3)` when it continues."""
+    """Render the first line of a card, with `(2/3)` when the card continues."""
     if not format_plain_label(title, HEADER):
         return []
     count = f" ({number}/{total})" if total > 1 else ""
@@ -138,17 +139,17 @@ def render_heading(title: str, number: int = 1, total: int = 1) -> list[Block]:
 
 
 def _render_full_title(title: str) -> Iterator[Block]:
-    """The full title, if the header could not show it as it is."""
+    """Render the full title, if the header could not show it unchanged."""
     return iter(()) if format_plain_label(title, HEADER - 10) == title else render_literal(title)
 
 
 def render_card_title(title: str) -> list[Block]:
-    """A title inside a page with several cards."""
+    """Render a title inside a page with several cards."""
     return list(render_literal(title)) if has_formatting(title) else [render_section(format_bold(title))]
 
 
 def render_card_content(card: Card) -> Iterator[Block]:
-    """Everything on a card between its title and its buttons."""
+    """Render everything on a card between its title and its buttons."""
     if card.when is not None:
         yield render_section(_format_piece(card.when))
     yield from _render_plain_text(card.lead)
@@ -158,8 +159,9 @@ def render_card_content(card: Card) -> Iterator[Block]:
 
 
 def _render_struck_fields(facts: tuple[LabelledValue, ...]) -> Iterator[Block]:
-    """One below the other, struck through. Whom they name stands there in words: nobody is mentioned for what is over.
-    In a `rich_text` block nothing in them is formatting. What is too long for it stands as on every other card."""
+    """Render fields one below the other, struck through. People in them are named in words, because nobody is mentioned
+    for what is over. A `rich_text` block contains no formatting. Fields that are too long for it are rendered as on
+    every other card."""
     lines = [f"{show_invisible(label)} · {show_invisible(_read_value(value))}" for label, value in facts]
     if not lines or len("\n".join(lines).encode()) > SECTION:
         yield from _render_fields(facts)
@@ -213,7 +215,7 @@ def _render_long_field(label: str, value: str | NamedPeople) -> Iterator[Block]:
 
 
 def _render_people(people: tuple[NamedPerson, ...], heading: str) -> Iterator[Block]:
-    """One below the other, in as many sections as needed."""
+    """Render people one below the other, in as many sections as needed."""
     text = heading
     for one in people:
         line = _format_person(one)
@@ -226,8 +228,8 @@ def _render_people(people: tuple[NamedPerson, ...], heading: str) -> Iterator[Bl
 
 
 def _format_person(person: NamedPerson) -> str:
-    """Name and mention, then data that people cannot choose themselves, then why they may be mistaken for somebody
-    else. The mention is made here, from the id alone; everything else is quoted."""
+    """Format a person: name and mention, then data that people cannot choose themselves, then why they may be mistaken
+    for somebody else. The mention is made here, from the id alone. Everything else is quoted."""
     name, email = quote_inline(truncate_text(person.name, NAME)), quote_inline(truncate_text(person.email, ADDRESS))
     named, more = " ".join(filter(None, (name, format_mention(person.id)))), map(quote_inline, person.more)
     lines = [named, email, *more, *(f"⚠ {escape_text(mark)}" for mark in person.marks)]
@@ -235,7 +237,8 @@ def _format_person(person: NamedPerson) -> str:
 
 
 def _render_columns(fields: list[Block]) -> Iterator[Block]:
-    """Two columns; the last of an odd number has a line of its own, so that no column ends before the other."""
+    """Render two columns. The last of an odd number of fields has a line of its own, so that no column ends before the
+    other."""
     paired = len(fields) - len(fields) % 2
     for start in range(0, paired, 10):
         yield {"type": "section", "fields": fields[start : min(start + 10, paired)]}
@@ -249,8 +252,8 @@ def format_bold(label: str) -> str:
 
 
 def render_literal(text: str, prefix: str = "", *, always: bool = False) -> Iterator[Block]:
-    """A person's text exactly as it is, in full. Preformatted with `always`, or if it is long or contains anything like
-    formatting."""
+    """Render a person's text unchanged and in full. Text is preformatted with `always`, or if it is long or contains
+    anything like formatting."""
     pieces = list(split_into_chunks(show_invisible(text), SECTION - len(prefix.encode())))
     quoted = always or len(pieces) > 1 or has_formatting(show_invisible(text))
     for number, piece in enumerate(pieces):
@@ -258,7 +261,7 @@ def render_literal(text: str, prefix: str = "", *, always: bool = False) -> Iter
 
 
 def render_section(text: str) -> Block:
-    """mrkdwn that Slack never folds behind *see more*."""
+    """Render mrkdwn that Slack never folds behind *see more*."""
     return {"type": "section", "text": build_mrkdwn(text), "expand": True}
 
 
@@ -267,7 +270,7 @@ def build_mrkdwn(text: str) -> Block:
 
 
 def render_context(text: str | RichText) -> Iterator[Block]:
-    """Small print, in full."""
+    """Render small print, in full."""
     if not isinstance(text, str):
         formatted = "".join(map(_format_piece, text))
         if len(formatted.encode()) <= CONTEXT:
@@ -280,7 +283,7 @@ def render_context(text: str | RichText) -> Iterator[Block]:
 
 
 def _format_piece(piece: str | NamedPerson | Moment) -> str:
-    """A piece of a sentence as mrkdwn. A point in time is shown in its reader's own way (docs.slack.dev, *Date
+    """Format a piece of a sentence as mrkdwn. A point in time is shown in its reader's own way (docs.slack.dev, *Date
     formatting*)."""
     match piece:
         case Moment():
@@ -305,8 +308,8 @@ def _read_piece(piece: str | NamedPerson | Moment) -> str:
 
 
 def _render_rich_text(pieces: RichText) -> Block:
-    """A sentence with people and points in time. Nothing in a `rich_text` block is formatting, so words stay as they
-    are."""
+    """Render a sentence with people and points in time. A `rich_text` block contains no formatting, so words stay
+    unchanged."""
     elements = [_render_element(piece) for piece in pieces if piece not in ("", NamedPerson("", ""))]
     return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": elements}]}
 
@@ -340,8 +343,8 @@ def _render_markdown(text: str) -> Iterator[Block]:
 
 
 def _render_steps(steps: StepList) -> Block:
-    """A `plan` block (docs.slack.dev/reference/block-kit/blocks/plan-block): at most 50 tasks; the latest, where all of
-    them would be too long."""
+    """Render a `plan` block (docs.slack.dev/reference/block-kit/blocks/plan-block), which takes at most 50 tasks. If
+    all of them would be too long, the latest are kept."""
     tasks: list[Block] = []
     for number, step in reversed(list(enumerate(steps.steps, 1))):
         task = _render_step(number, step)
@@ -369,7 +372,7 @@ def _render_step(number: int, step: StepLine) -> Block:
 
 
 def render_tick_list(ticks: TickList) -> Iterator[Block]:
-    """Boxes, ten in a group. What does not fit into a box stands above its group, in full."""
+    """Render boxes, ten in a group. A text that does not fit into a box is shown above its group, in full."""
     for start in range(0, len(ticks.options), BOXES):
         group = ticks.options[start : start + BOXES]
         for option in group:
@@ -392,7 +395,7 @@ def render_tick_list(ticks: TickList) -> Iterator[Block]:
 
 
 def build_tick_prefix(approval: str, version: int) -> str:
-    """How the block ids of a card's boxes begin."""
+    """Return the prefix of the block ids of a card's boxes."""
     return f"cs:{approval}.{version}:ticks:"
 
 
@@ -410,7 +413,7 @@ def _build_box(option: TickOption) -> Block:
 
 
 def _render_feedback(feedback: FeedbackButtons | None) -> Iterator[Block]:
-    """docs.slack.dev/reference/block-kit/block-elements/feedback-buttons-element"""
+    """Render feedback buttons (docs.slack.dev/reference/block-kit/block-elements/feedback-buttons-element)."""
     if feedback is None:
         return
     faces = {"positive": ("👍", "good", feedback.good), "negative": ("👎", "bad", feedback.bad)}
@@ -427,8 +430,8 @@ def _render_feedback(feedback: FeedbackButtons | None) -> Iterator[Block]:
 
 
 def render_actions(buttons: tuple[Button, ...], where: str = "", *, picker: PersonPicker | None = None) -> list[Block]:
-    """Rows of buttons, with a picker behind the last one. `where` keeps block ids distinct when several cards share a
-    page."""
+    """Render rows of buttons, with a picker behind the last one. `where` keeps block ids distinct when several cards
+    share a page."""
     rows = [buttons[start : start + BUTTONS] for start in range(0, len(buttons), BUTTONS)]
     shown: list[Block] = [
         {
@@ -447,13 +450,13 @@ def render_actions(buttons: tuple[Button, ...], where: str = "", *, picker: Pers
 
 
 def _format_seal(seal: str) -> str:
-    """What a card shows, for the end of the block's id. Not in the value of the button: a process of the version before
-    reads a card and a number there, and would not understand the press."""
+    """Return the seal for the end of the block's id. The value of the button cannot hold it, because a process of the
+    version before reads a card and a number there, and would not understand the press."""
     return f"{SEAL_MARK}{seal}" if seal else ""
 
 
 def _render_picker(picker: PersonPicker) -> Block:
-    """Slack sends no value with it: the block's id says what it is about."""
+    """Render the picker. Slack sends no value with a picker, so the block's id names the card."""
     placeholder = build_plain_text(format_plain_label(picker.label, LABEL) or "…")
     return {"type": "users_select", "action_id": f"cs:{picker.choice}", "placeholder": placeholder}
 

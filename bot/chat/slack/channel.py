@@ -1,7 +1,7 @@
 """`SlackChannel`: the bot's posts on Slack.
 
-Slack knows no fencing token. So a process asserts right before each post that its lane is still its own; only the time
-that a request takes to the wire remains open."""
+Slack knows no fencing token. A process therefore asserts right before each post that its lane is still its own. The
+check does not cover the time that a request takes to the wire."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ EVENT = "countersign_post"
 PAGES, PAGE = 10, 100
 """How far back a place is searched for a post: pages, and messages per page."""
 MAX_ALT_LENGTH = 3_000
-"""Longest description of a picture, in characters; the rest is cut."""
+"""Longest description of a picture, in characters. The rest is cut."""
 MISSING_THREAD_ERRORS = frozenset({"cannot_reply_to_message", "thread_not_found", "message_not_found"})
-"""Errors that mean: the author has deleted the first message of the thread."""
+"""Errors that mean that the author has deleted the first message of the thread."""
 _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
-"""No previews: fetching what a text links to is not ours to cause."""
+"""No previews, because a preview would fetch a page that a text links to."""
 NO_STATUS_S = 600.0
-"""How long no status is shown after Slack has refused one."""
+"""How long no status is shown after Slack has refused one (s)."""
 UPDATE_MS, UPDATE_BURST = 1_200, 10
-"""chat.update is tier 3: 50 per minute and workspace. Each process keeps this rate for itself. If several together are
-faster, Slack answers 429 with a time, and they wait that long."""
+"""Rate of chat.update, which is tier 3: 50 per minute and workspace. Each process keeps this rate for itself. If
+several processes together are faster, Slack answers 429 with a time, and they wait that long."""
 
 
 class SharedRateLimiter(Protocol):
     """Slots of a rate shared by all processes (`bot.queue.rate_limits.RateLimiter`)."""
 
     async def reserve_slot(self, key: str, spacing_ms: int, burst: int) -> int:
-        """Takes the next slot and returns the ms to wait for it."""
+        """Take the next slot and return the ms to wait for it."""
 
     async def apply_penalty(self, key: str, ms: int) -> None:
-        """Blocks all slots for `ms`, as the platform has demanded."""
+        """Block all slots for `ms`, as the platform has demanded."""
 
 
 class SlackChannel:
@@ -71,15 +71,15 @@ class SlackChannel:
         self._directs: dict[str, str] = {}
         self._setting: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._wanted_statuses: dict[tuple[str, str], str] = {}
-        """By channel and thread; what is not sent yet."""
+        """(channel, thread) → the status that is not sent yet."""
         self._no_status_until = float("-inf")
         self._agent_view = AgentView(client)
 
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
     ) -> MessageRef:
-        """Posts a message; see `Channel.post_message`. If it takes several messages, returns the last: it has the
-        buttons. If the thread is gone, posts beside it."""
+        """Post a message, see `Channel.post_message`. If the post takes several messages, return the last, which has
+        the buttons. If the thread is gone, post outside of it."""
         try:
             return await self._post_missing_parts(place, post, key, again, wait_ms)
         except ChatError as failed:
@@ -103,7 +103,7 @@ class SlackChannel:
     async def _post_part(
         self, place: Place, part: RenderedMessage, key: str, number: int, wait_ms: int | None = None, tries: int = 3
     ) -> str:
-        """Posts one message. If the answer is lost, the message may exist: searches before posting again."""
+        """Post one message. If the answer is lost, the message may exist, so search for it before posting again."""
         for tries_left in range(tries - 1, -1, -1):
             try:
                 return await self._try_post_part(place, part, key, number, wait_ms)
@@ -135,9 +135,9 @@ class SlackChannel:
         return str(answer["ts"])
 
     async def update_message(self, ref: MessageRef, post: Post) -> None:
-        """Updates the message that `post_message` returned. Always sends blocks, because Slack keeps omitted ones. If a
-        post took several messages this is the last; the earlier ones have no buttons and stay. Raises ChatBusyError
-        when Slack takes no more updates now."""
+        """Update the message that `post_message` returned. Blocks are always sent, because Slack keeps omitted ones. If
+        a post took several messages, this one is the last. The earlier ones have no buttons and stay. Raises
+        `ChatBusyError` when Slack takes no more updates now."""
         if wait_ms := self._updates.take_slot(f"{ref.channel}:{ref.ts}"):
             raise ChatBusyError(wait_ms, "chat.update")
         message = {"channel": ref.channel, "ts": ref.ts} | _build_message_content(render_post(post)[-1])
@@ -162,8 +162,9 @@ class SlackChannel:
         return found is None or _list_buttons(found.get("blocks") or ()) == _list_buttons(render_post(post)[-1].blocks)
 
     async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
-        """Posts a message that one person sees: in the place, or in the DM where Slack does not allow it (the thread is
-        deleted, the channel archived, one of us not in it). Nobody who cannot be told at all keeps a lane waiting."""
+        """Post a message that one person sees: in the place, or in the DM where Slack does not allow it (the thread is
+        deleted, the channel archived, the person or the bot not in it). A person who cannot be told at all does not
+        keep a lane waiting."""
         try:
             for part in render_post(Post(text=text)):
                 await self._post_to_one_person(place, person, part)
@@ -182,14 +183,13 @@ class SlackChannel:
             await self._post_part(await self.open_dm(person), part, "", 1)
 
     async def open_dm(self, person: str) -> Place:
-        """The DM with a person."""
         if person not in self._directs:
             answer = await call_slack(self._client.conversations_open, {"users": person})
             self._directs[person] = str(answer["channel"]["id"])
         return Place(team=self._team, channel=self._directs[person], direct=True)
 
     def show_status(self, place: Place, text: str) -> None:
-        """See `Channel.show_status`. `assistant.threads.setStatus` needs no scope but `chat:write`; Slack removes the
+        """See `Channel.show_status`. `assistant.threads.setStatus` needs no scope but `chat:write`. Slack removes the
         status with the next message, or after two minutes."""
         if not place.thread or not self._shows_statuses:
             return
@@ -200,12 +200,12 @@ class SlackChannel:
 
     @property
     def _shows_statuses(self) -> bool:
-        """False for a while after Slack has refused one."""
+        """Whether statuses are shown. No status is shown for a while after Slack has refused one."""
         return time.monotonic() >= self._no_status_until
 
     async def _set_statuses(self, channel: str, thread: str) -> None:
-        """The latest status that is wanted, one after the other, so that none overtakes another. Leaves `_setting` in
-        the same step in which nothing more is wanted."""
+        """Set the wanted statuses of a thread one after the other, so that none overtakes another. The task leaves
+        `_setting` in the same step in which nothing more is wanted."""
         try:
             while (text := self._wanted_statuses.pop((channel, thread), None)) is not None and self._shows_statuses:
                 await self._set_status({"channel_id": channel, "thread_ts": thread, "status": text})
@@ -234,7 +234,7 @@ class SlackChannel:
         await self._agent_view.suggest_prompts(place, prompts)
 
     async def stop_statuses(self) -> None:
-        """At the end of the process: what is not on its way yet is not sent."""
+        """End the sending at the end of the process. Statuses that are not on their way yet are not sent."""
         await self._agent_view.close()
         for task in list(self._setting.values()):
             task.cancel()
@@ -243,9 +243,9 @@ class SlackChannel:
     async def upload_picture(
         self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
     ) -> None:
-        """Posts a PNG; see `Channel.upload_picture`. `alt` is posted above it, not as `alt_txt`: a file with one may
-        never appear (slackapi/python-slack-sdk#1818). Slack shows a file some seconds later; a crash in these seconds
-        may show it twice."""
+        """Post a PNG, see `Channel.upload_picture`. `alt` is posted above the picture, not as `alt_txt`, because a file
+        with one may never appear (slackapi/python-slack-sdk#1818). Slack shows a file some seconds later. A crash in
+        these seconds may show the picture twice."""
         name = _build_file_name(name, key)
         if again and await self._has_posted_file(place, name):
             return
@@ -274,7 +274,7 @@ class SlackChannel:
         await self._complete_upload(place, about, names[0])
 
     async def _complete_upload(self, place: Place, about: dict[str, Any], name: str) -> None:
-        """The last step shows the file. If its answer is lost, the file may be there: then searches for it."""
+        """Complete an upload, which shows the file. If Slack's answer is lost, search for the file."""
         thread, slot = {"thread_ts": place.thread} if place.thread else {}, self.find_rate_slot(place)
         message = {"channel_id": place.channel} | thread | about
         await asyncio.sleep(await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst) / 1000)
@@ -288,7 +288,7 @@ class SlackChannel:
                 raise
 
     def find_rate_slot(self, place: Place) -> RateSlot:
-        """The rate limit of a channel's posts: Slack says about one per second, with short bursts."""
+        """Return the rate limit of a channel's posts. Slack says about one per second, with short bursts."""
         return RateSlot(f"slack:{self._team}:{place.channel}", self._spacing_ms, self._burst)
 
     def _build_penalty(self, key: str) -> Penalty:
@@ -298,7 +298,7 @@ class SlackChannel:
         return apply_slot_penalty
 
     async def _find_posted_parts(self, place: Place, key: str) -> dict[int, str]:
-        """part → ts of our messages with this key."""
+        """Find our messages with this key: part → ts."""
         timestamps: dict[int, str] = {}
         async for message in self._stream_own_messages(place):
             if (part := _read_part_number(message, key)) is not None:
@@ -306,14 +306,14 @@ class SlackChannel:
         return timestamps
 
     async def _has_posted_file(self, place: Place, name: str) -> bool:
-        """True if a message of ours has a file of this name."""
+        """Return whether a message of ours has a file of this name."""
         async for message in self._stream_own_messages(place):
             if any(file.get("name") == name for file in message.get("files") or ()):
                 return True
         return False
 
     async def _stream_own_messages(self, place: Place) -> AsyncIterator[Mapping[str, Any]]:
-        """Our own messages in a place: those of others prove nothing."""
+        """Yield our own messages in a place. Messages of others prove nothing."""
         where: dict[str, Any] = {"channel": place.channel, "limit": PAGE, "include_all_metadata": True}
         method: Method = self._client.conversations_history
         if place.thread:
@@ -325,7 +325,7 @@ class SlackChannel:
 
 
 def _read_part_number(message: Mapping[str, Any], key: str) -> int | None:
-    """The part number of a message of ours, if it has this key."""
+    """Return the part number of a message of ours, if the message has this key."""
     about = message.get("metadata") or {}
     payload = about.get("event_payload") or {}
     ours = about.get("event_type") == EVENT and key and payload.get("key") == key
@@ -338,7 +338,7 @@ def _list_buttons(blocks: Iterable[Mapping[str, Any]]) -> list[tuple[object, obj
 
 
 def _build_file_name(name: str, key: str) -> str:
-    """A file name that identifies the upload: files carry no metadata."""
+    """Build a file name that identifies the upload, because files carry no metadata."""
     stem, dot, kind = name.rpartition(".")
     return f"{stem}-{hashlib.sha256(key.encode()).hexdigest()[:8]}{dot}{kind}"
 

@@ -17,9 +17,9 @@ from bot.core.errors import ChatError, ChatUnavailableError
 log = logs.get_logger(__name__)
 
 CACHE_S, FAILURE_CACHE_S = 300.0, 30.0
-"""How long an answer is cached; and how long a failure, before Slack is asked again."""
+"""How long an answer is cached, and how long a failure is cached before Slack is asked again (s)."""
 PAGE, PAGES = 200, 10
-"""Members per page, as Slack recommends; and most pages. A channel with more is not searched."""
+"""Members per page, as Slack recommends, and most pages. A channel with more members is not searched further."""
 SHARED_FLAGS = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_shared")
 """Slack's fields for a conversation that people of other workspaces read, or are invited to
 (https://docs.slack.dev/reference/objects/conversation-object)."""
@@ -33,7 +33,7 @@ class CachedReaders:
 
 class SlackReaderClassifier:
     """Implements `bot.chat.messages.ReaderClassifier`. An unknown answer (a missing scope, too many members, a failed
-    call) counts as outside: the bot then only points to DMs. Needs `channels:read` and `groups:read`."""
+    call) counts as outside, and the bot then only points to DMs. Needs `channels:read` and `groups:read`."""
 
     def __init__(
         self, client: AsyncWebClient, directory: ChatDirectory, *, clock: Callable[[], float] = time.monotonic
@@ -66,7 +66,7 @@ class SlackReaderClassifier:
         return CachedReaders(surroundings, self._clock() + CACHE_S)
 
     async def _has_only_insiders(self, channel: str) -> bool:
-        """True if every member certainly belongs to the company. Raises ChatError."""
+        """Return whether every member certainly belongs to the company. Raises `ChatError`."""
         answer = await call_slack(self._client.conversations_info, {"channel": channel})
         about = answer.get("channel") or {}
         if not about or any(about.get(sign) for sign in SHARED_FLAGS):
@@ -75,7 +75,7 @@ class SlackReaderClassifier:
         return bool(members) and all([bool(one) and await self._directory.is_inside(one) for one in members])
 
     async def _stream_channel_members(self, channel: str) -> AsyncIterator[str]:
-        """Ids of its members. An empty id stands for members beyond the last page that is read."""
+        """Yield the ids of a channel's members. An empty id stands for members beyond the last page that is read."""
         is_whole = False
         where = {"channel": channel, "limit": PAGE}
         async for answer in stream_pages(self._client.conversations_members, where, PAGES):

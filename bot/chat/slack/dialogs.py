@@ -1,7 +1,7 @@
 """Converts dialogs to Slack views, and submitted views to form values.
 
-A value longer than one input may hold is spread over several inputs and joined again, so editing a long email never
-shortens it."""
+A value longer than one input may hold is spread over several inputs and joined again, so that editing a long email
+never shortens it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from tools.spec import DialogField
 CALLBACK = "cs:dialog"
 INPUT, MORE, BUTTON_ROW = "cs:input", "cs:dialog:more", "cs:form:buttons"
 TITLE, LABEL, OPTION, VALUE, LONGEST, OPTIONS = 24, 150, 75, 150, 3000, 100
-"""Characters in a title, a label (Slack takes 2,000), an option, its value, an input; options of a choice."""
+"""Characters of a title, a label (Slack takes 2,000), an option, its value and an input, and most options of a
+choice."""
 MAX_FILES = 10
-"""Files of one input: as many as Slack takes."""
+"""Most files of one input, as many as Slack takes."""
 VALUE_MAX = 60_000
-"""Longest value that is read, in characters. No field takes nearly as much, so a longer one is refused as too long."""
+"""Longest value that is read, in characters. No field takes nearly as much, so a longer value is refused as too
+long."""
 
 PAGE, PAGES = 6, 3
-"""Inputs of a page, and pages: Slack stacks so many views."""
+"""Inputs of a page, and most pages: as many views as Slack stacks."""
 METADATA, HINT = 3_000, 150
-"""Characters that a view may carry, and of a hint."""
+"""Characters of metadata that a view may carry, and of a hint."""
 
 _PERSON = re.compile(r"[UW][A-Z0-9]+")
 NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,10})?", re.ASCII)
@@ -40,8 +42,8 @@ View = dict[str, Any]
 
 
 def render_modal(dialog: Dialog, page: int = 0, values: Mapping[str, str] | None = None) -> View:
-    """The modal of a dialog: what it decides on, then at most `PAGE` inputs. `page`: from 0; `values`: what was filled
-    in on the pages before. Only the pages that were opened are submitted; everything else stays as it is."""
+    """Render the modal of a dialog: the subject of the decision, then at most `PAGE` inputs. `page` counts from 0.
+    `values` is the input of the pages before. Only opened pages are submitted. All other fields keep their values."""
     rows = list(_pair_fields_with_labels(dialog))
     shown, inputs = [r for r in rows if r.field.kind == "shown"], [r for r in rows if r.field.kind != "shown"]
     here = inputs[page * PAGE : (page + 1) * PAGE]
@@ -87,7 +89,7 @@ def _pair_fields_with_labels(dialog: Dialog) -> Iterator[_FieldRow]:
 
 
 def _render_matter(dialog: Dialog) -> Iterator[View]:
-    """What was objected to first, then what is decided on."""
+    """Render the objection first, then the subject of the decision."""
     if dialog.lead:
         yield from render_literal(dialog.lead)
     if dialog.matter or dialog.about:
@@ -98,7 +100,7 @@ def _render_matter(dialog: Dialog) -> Iterator[View]:
 
 
 def _render_shown_text(row: _FieldRow) -> Iterator[View]:
-    """A text to read is shown in full, in as many blocks as needed, without an input."""
+    """Render a text to read in full, in as many blocks as needed, without an input."""
     return render_literal(row.field.value, format_bold(row.label) + "\n", always=True)
 
 
@@ -130,8 +132,8 @@ def render_inputs(field: DialogField, label: str, options: tuple[tuple[str, str]
 
 
 def _render_file_inputs(field: DialogField, label: str, options: tuple[tuple[str, str], ...]) -> Iterator[View]:
-    """Files to choose; and those that are there already, all on, each of which can be left out. The two are one value,
-    as several inputs of a long text are."""
+    """Render an input for files, and boxes for the files that are there already. All boxes are ticked, and each file
+    can be left out. Both inputs form one value, as several inputs of a long text do."""
     chosen = {"type": "file_input", "action_id": INPUT, "max_files": MAX_FILES}
     yield {
         "type": "input",
@@ -153,7 +155,7 @@ def _render_file_inputs(field: DialogField, label: str, options: tuple[tuple[str
 
 
 def _split_for_inputs(text: str) -> Iterator[str]:
-    """Pieces that fit one input. Cuts are inside a word, because an input may lose outer white space."""
+    """Yield pieces that fit one input. Cuts are inside a word, because an input may lose outer white space."""
     half = LONGEST // 2
     while count_utf16_units(text) > LONGEST:
         inside = (i for i in range(half, 0, -1) if not any(map(str.isspace, text[i - 1 : i + 1])))
@@ -210,7 +212,7 @@ def _is_user_id(value: str) -> bool:
 
 
 def parse_submission(body: Mapping[str, Any]) -> Click | None:
-    """The click of a submitted view. None if the view is not ours."""
+    """Parse the click of a submitted view. Return None if the view is not ours."""
     try:
         view = body["view"]
         about = json.loads(view.get("private_metadata") or "null")
@@ -236,7 +238,7 @@ def _read_kept_values(about: Mapping[str, Any]) -> dict[str, str]:
 
 
 def parse_view_state(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, str]:
-    """Field → value. Inputs that share one field are joined in their order."""
+    """Return field → value. Inputs that share one field are joined in their order."""
     form: dict[str, str] = {}
     for block in sorted(state, key=lambda name: int(name.partition("~")[2] or 1)):
         name = block.partition("~")[0]
@@ -246,7 +248,7 @@ def parse_view_state(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> di
 
 
 def list_chosen_files(state: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> tuple[SentFile, ...]:
-    """What was chosen in the file inputs of a view."""
+    """Return the files that were chosen in the file inputs of a view."""
     rows = [element.get("files") for block in state.values() for element in block.values()]
     return tuple(file for row in rows for file in parse_sent_files(row))
 
@@ -263,7 +265,7 @@ def _read_input_value(element: Mapping[str, Any]) -> str:
 
 
 def parse_dialog_page(view: Mapping[str, Any]) -> int:
-    """Which page of a dialog of ours this view is, from 0."""
+    """Return the page of a dialog of ours that this view shows, from 0."""
     try:
         page = json.loads(view.get("private_metadata") or "null").get("page", 0)
     except (AttributeError, ValueError, RecursionError):
@@ -272,14 +274,15 @@ def parse_dialog_page(view: Mapping[str, Any]) -> int:
 
 
 def list_input_blocks(view: Mapping[str, Any]) -> list[str]:
-    """Block ids of a view's inputs; of one without any, which Slack does not send, an empty name."""
+    """Return the block ids of a view's inputs. For a view without any, which Slack does not send, return an empty
+    name."""
     blocks = view.get("blocks")
     shown = [one for one in blocks if isinstance(one, Mapping)] if isinstance(blocks, list) else []
     return [str(one.get("block_id")) for one in shown if one.get("type") == "input"] or [""]
 
 
 def assign_errors_to_inputs(problems: Mapping[str, str], view: Mapping[str, Any]) -> dict[str, str]:
-    """Problems by input. A problem of no field in this view goes under the first input."""
+    """Assign problems to inputs. A problem of no field in this view goes under the first input."""
     shown = list_input_blocks(view)
     errors: dict[str, str] = {}
     for field, sentence in problems.items():

@@ -35,23 +35,23 @@ log = logs.get_logger(__name__)
 FRESH_S = 30
 """The maximum age (s) of a person's data when their authority decides something."""
 MISS_S = 60
-"""How long an id that Slack does not know is not asked for again."""
+"""How long an id that Slack does not know is not asked for again (s)."""
 UPKEEP_S = 2.0
-"""How often what other processes have learned is taken over."""
+"""How often changes of other processes are loaded (s)."""
 CHANGED_MAX, CHANGED_AT_ONCE = 1_000, 20
-"""Ids that Slack has told of and that are not asked for yet; more come with the next list. So many are asked for at one
-go, which leaves most of what `users.info` allows (100 a minute) to presses."""
+"""Most ids that Slack has reported as changed and that are not asked for yet (more come with the next list), and ids
+asked for at a time. The latter leaves most of what `users.info` allows (100 a minute) to presses."""
 LIST_AGAIN_S = 30.0
-"""When a list that Slack has refused is asked for again."""
+"""Time after which a list that Slack has refused is asked for again (s)."""
 BUILT_AT_ONCE = 200
-"""Persons built at one go: presses are acknowledged in between."""
+"""Persons built at a time. Presses are acknowledged in between."""
 LOCALES = {"zh": "zh-CN", "en": "en-US"}
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
 class SlackDirectory:
-    """Implements `bot.chat.messages.ChatDirectory`. Who is known is answered for at once, from what Slack has said
-    before; `keep_up_to_date` reads on in the background. For decisions single people are asked for again
+    """Implements `bot.chat.messages.ChatDirectory`. Known people are returned at once, from what Slack has said before.
+    `keep_up_to_date` reads further data in the background. For decisions, single people are asked for again
     (`users.info`, Tier 4: 100 a minute and more), each once in `fresh_s` seconds."""
 
     def __init__(
@@ -66,9 +66,9 @@ class SlackDirectory:
         fresh_s: float = FRESH_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`facts`: a file that is read again when it changes, or what is known for good. `store`: where all processes
-        keep what Slack has said; None: this one keeps it for itself. `languages`: what people have chosen for
-        themselves; None: as Slack says."""
+        """`facts` is a file that is read again when it changes, or fixed data. `store` is where all processes keep what
+        Slack has said. With None, this process keeps the data for itself. `languages` are people's own choices. With
+        None, Slack's language is used."""
         self._languages = languages
         self._team, self._clock, self._fresh_s = team, clock, fresh_s
         self._file = facts if isinstance(facts, DirectoryFile) else None
@@ -84,35 +84,36 @@ class SlackDirectory:
         """The records that `_people` was built from."""
         self._people: dict[str, Person] = {}
         self._active_people: tuple[Person, ...] | None = None
-        """Of `_people`; the same tuple until one of them changes. None: to be made anew."""
+        """The active ones of `_people`. The tuple stays the same until one of them changes. None if it has to be built
+        again."""
         self._ids_by_email: dict[str, str] = {}
-        """Of full members, to find managers."""
+        """E-mail → id of full members, to find managers."""
         self._asking: dict[str, asyncio.Lock] = {}
         self._missing: dict[str, float] = {}
         self._changed: dict[str, None] = {}
         self._building = asyncio.Lock()
         self._list_again_at = float("-inf")
 
-    # What is known
+    # Known people
 
     def find_known_person(self, person: str) -> Person | None:
-        """What is known of somebody, without asking anybody."""
+        """Return what is known of a person, without asking anybody."""
         return self._apply_language(self._people.get(person))
 
     async def find_person(self, person: str) -> Person | None:
-        """Anybody human, also guests and the deactivated (`active` is false). Slack is asked about this one person if
-        nothing is known of them. Raises ChatError."""
+        """Return any human, guests and deactivated people included (`active` is false). If nothing is known of the
+        person, Slack is asked. Raises `ChatError`."""
         await self._reload_file()
         return self._apply_language(self._people.get(person) or await self._find_new_person(person))
 
     def _apply_language(self, person: Person | None) -> Person | None:
-        """They read what they have chosen, whatever Slack says."""
+        """Set the language that the person has chosen, whatever Slack says."""
         chosen = self._languages.get_language(person.id) if person and self._languages else ""
         return person.model_copy(update={"locale": LOCALES[chosen]}) if person and chosen in LOCALES else person
 
     async def list_people(self) -> tuple[Person, ...]:
-        """Members of the workspace who can be asked to do something: all of them, so that a name is never taken for
-        somebody's while a namesake is not known yet. Raises ChatError."""
+        """Return the members of the workspace who can be asked to do something. The list is complete, so that no name
+        is taken for one person's while a namesake is not known yet. Raises `ChatError`."""
         await self._reload_file()
         await self._cache.complete()
         await self._build_changed_people()
@@ -121,24 +122,25 @@ class SlackDirectory:
         return self._active_people
 
     async def find_caller(self, person: str) -> Caller | None:
-        """The only place where a `Caller` is made. Raises ChatError."""
+        """Return the caller, or None if the person is not active. No other code makes a `Caller`. Raises
+        `ChatError`."""
         found = await self.find_person(person)
         return Caller(found) if found and found.active else None
 
     async def is_inside(self, person: str) -> bool:
-        """True for full members and for bots of the workspace; False for guests and whoever is not known. Raises
-        ChatError."""
+        """Return True for full members and for bots of the workspace, False for guests and unknown people. Raises
+        `ChatError`."""
         found = await self.find_person(person)
         if found:
             return found.active
         record = self._cache.records.get(person)
         return record is not None and is_own_bot(record.member, self._team)
 
-    # What is asked again
+    # Fresh data for decisions
 
     async def refresh_people(self, people: Iterable[str]) -> None:
-        """From here on, data about these persons is at most `fresh_s` seconds old, and the file is read as it is now.
-        Raises ChatError."""
+        """Refresh data about these persons, so that it is at most `fresh_s` seconds old, and check the file. Raises
+        `ChatError`."""
         await self._reload_file(at_once=True)
         wanted = dict.fromkeys(person for person in people if _ID.fullmatch(person))
         await asyncio.gather(*(self._refresh_person(person) for person in wanted))
@@ -147,14 +149,14 @@ class SlackDirectory:
         return self._clock() < self._cache.read_at.get(person, float("-inf")) + self._fresh_s
 
     async def _refresh_person(self, person: str) -> None:
-        """Asks Slack about one person. Concurrent callers wait for the same answer."""
+        """Ask Slack about one person. Concurrent callers wait for the same answer."""
         async with self._asking.setdefault(person, asyncio.Lock()):
             if not self._is_fresh(person):
                 await self._look_up(person, strict=True)
         self._asking.pop(person, None)
 
     async def _find_new_person(self, person: str) -> Person | None:
-        """Somebody of whom nothing is known: the list is not read yet, or they joined since."""
+        """Find a person of whom nothing is known, because the list is not read yet or they joined since."""
         if not _ID.fullmatch(person):
             return None
         async with self._asking.setdefault(person, asyncio.Lock()):
@@ -171,7 +173,7 @@ class SlackDirectory:
         return self._people.get(person)
 
     async def _look_up(self, person: str, *, strict: bool) -> None:
-        """Asks Slack about one person, and about their manager if nothing is known of that one."""
+        """Ask Slack about one person, and about their manager if nothing is known of the manager."""
         record = await self._cache.look_up(person)
         if record is None or is_bot(record.member):
             self._missing[person] = self._clock() + MISS_S
@@ -183,7 +185,7 @@ class SlackDirectory:
         self._add_person(person, record)
 
     async def _look_up_manager(self, record: MemberRecord) -> None:
-        """While not everybody is known, the one manager is asked for by themselves."""
+        """Ask for the one manager, while not everybody is known."""
         if self._cache.is_complete or not is_full_member(record.member, self._team):
             return
         named = self._get_facts(record.member).manager or (record.profile or UserProfile()).manager
@@ -196,15 +198,15 @@ class SlackDirectory:
     async def _look_up_id(self, id: str) -> MemberRecord | None:
         return await self._cache.look_up(id) if _ID.fullmatch(id) else None
 
-    # In the background
+    # Background updates
 
     def note_changed_person(self, person: str) -> None:
-        """Slack says that this person's record has changed, or that they have joined."""
+        """Note that, as Slack says, this person's record has changed or they have joined."""
         if _ID.fullmatch(person) and len(self._changed) < CHANGED_MAX:
             self._changed[person] = None
 
     async def keep_up_to_date(self) -> None:
-        """For as long as the process lives."""
+        """Catch up again and again, for as long as the process lives."""
         while True:
             try:
                 await self.catch_up()
@@ -213,8 +215,8 @@ class SlackDirectory:
             await asyncio.sleep(UPKEEP_S)
 
     async def catch_up(self) -> None:
-        """Takes over what other processes have learned, and does what is due: the list, profiles, changed people.
-        Raises ChatError, StoreUnavailableError."""
+        """Load changes of other processes, and do what is due: the list, profiles, changed people. Raises `ChatError`,
+        `StoreUnavailableError`."""
         await self._reload_file()
         if self._languages is not None:
             await self._languages.reload_if_changed()
@@ -227,7 +229,7 @@ class SlackDirectory:
         await self._build_changed_people()
 
     async def _list_if_due(self) -> None:
-        """What keeps the list from being read does not keep the rest from being done."""
+        """Read the list if it is due. A refused list does not keep other work from being done."""
         if self._clock() < self._list_again_at:
             return
         try:
@@ -237,17 +239,17 @@ class SlackDirectory:
             log.warning("the list of people is not read", code=failed.code)
 
     async def _reload_file(self, *, at_once: bool = False) -> None:
-        """Applies a changed file at once to all known people."""
+        """Apply a changed file at once to all known people."""
         if self._file is None or not await self._file.reload_if_changed(at_once=at_once):
             return
         self._facts, self._built = self._file.entries, {}
         await self._build_changed_people()
 
-    # Persons of records
+    # Building persons from records
 
     async def _build_changed_people(self) -> None:
-        """Persons are as the records say: those that have changed, and everybody if an address has, because managers
-        are found by theirs."""
+        """Build persons from the records that have changed. Build everybody if an address has changed, because managers
+        are found by address."""
         async with self._building:
             records = self._cache.records
             if records is self._built:
@@ -269,7 +271,7 @@ class SlackDirectory:
             self._built = records
 
     def _add_person(self, id: str, record: MemberRecord) -> None:
-        """Nobody for a bot."""
+        """Add a person, unless the record is a bot's."""
         if not is_bot(record.member):
             self._note_email(id, record.member)
             self._people[id] = self._build_person(record)
@@ -293,8 +295,8 @@ class SlackDirectory:
         self._active_people = None
 
     def _build_person(self, record: MemberRecord) -> Person:
-        """The manager is found by an address or an id: by nothing that people can call themselves. Facts are authority:
-        full members only; those of the file go before Slack's."""
+        """Build a person. The manager is found by an address or an id, never by a name that people can choose. Facts
+        give authority, so only full members have them. Facts of the file have precedence over Slack's."""
         member = record.member
         active = is_full_member(member, self._team)
         facts = self._get_facts(member) if active else EMPTY_ENTRY
@@ -322,7 +324,7 @@ class SlackDirectory:
         return self._facts.get(get_email(member).lower(), EMPTY_ENTRY) if get_email(member) else EMPTY_ENTRY
 
     def _find_manager_id(self, named: str) -> str | None:
-        """The person id that an e-mail address, or an id, of a full member stands for."""
+        """Return the person id of the full member with this e-mail address or id."""
         if "@" in named:
             return self._ids_by_email.get(named.lower())
         record = self._cache.records.get(named)
@@ -330,14 +332,14 @@ class SlackDirectory:
         return named if is_person else None
 
     def _needs_profile(self, record: MemberRecord) -> bool:
-        """True for somebody of whom the file does not say everything that a profile may."""
+        """Return whether the file leaves out anything about a person that a profile may say."""
         facts, member = self._get_facts(record.member), record.member
         return is_full_member(member, self._team) and not is_bot(member) and not (facts.manager and facts.department)
 
 
 @cache
 def _parse_timezone(name: str | None) -> str:
-    """UTC if Slack's list of time zones is newer than this machine's."""
+    """Return a time zone's name, or UTC if Slack's list of time zones is newer than this machine's."""
     try:
         return ZoneInfo(name or "UTC").key
     except (ZoneInfoNotFoundError, ValueError, OSError):

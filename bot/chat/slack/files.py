@@ -1,8 +1,8 @@
 """Files on Slack: those of a payload, those of a message, and their bytes.
 
 The bot's token goes to nobody but Slack: over https to Slack's own hosts, or to the very server that is set as the
-API's address. A redirect is followed only as far as that holds, and what Slack answers in place of a file (a page to
-sign in on, with status 200) is not taken for one."""
+API's address. A redirect is followed only as far as that holds. Slack may answer with a sign-in page (status 200) in
+place of a file, and such a page is not taken for one."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ log = logs.get_logger(__name__)
 MAX_LISTED = 500
 """Most files of one payload. Slack's clients send 10 with a message."""
 HOSTS = ("slack.com", "slack-gov.com")
-"""Slack's own: these and the hosts under them."""
+"""Slack's own hosts. Hosts under them count too."""
 REDIRECTS = 3
 FETCH_S = 120.0
-"""How long one file may take."""
+"""Time limit for one file (s)."""
 CHUNK = 64 * 1024
 GONE = frozenset({"tombstone", "hidden_by_limit"})
-"""Modes of a file that Slack shows no more."""
+"""Modes of a file that Slack no longer shows."""
 SCOPE_ERRORS = frozenset({"missing_scope", "no_permission", "not_allowed_token_type"})
 
 
 def parse_sent_files(value: object) -> tuple[SentFile, ...]:
-    """The files that a payload lists. One without an id is kept by its name, so that it can be said."""
+    """Parse the files that a payload lists. A file without an id is kept by its name, so that it can be named."""
     rows = value[:MAX_LISTED] if isinstance(value, list) else []
     return tuple(_parse_sent_file(row) for row in rows if isinstance(row, Mapping))
 
@@ -58,7 +58,7 @@ class SlackFileSource:
         self._api = urlsplit(client.base_url)
 
     async def list_message_files(self, place: Place, at: str) -> tuple[SentFile, ...]:
-        """`app_mention` carries no files: the message itself is looked up."""
+        """Look up the message for its files, because `app_mention` carries none."""
         where: dict[str, Any] = {"channel": place.channel, "latest": at, "oldest": at, "inclusive": True, "limit": 1}
         method: Method = self._client.conversations_history
         if place.thread and place.thread != at:
@@ -70,7 +70,7 @@ class SlackFileSource:
         return next((parse_sent_files(one.get("files")) for one in rows if one.get("ts") == at), ())
 
     async def fetch_file(self, file: SentFile, max_bytes: int, only_from: str = "") -> FetchedFile:
-        """Looked up first: an event may name a file that Slack shows only on request (Slack Connect)."""
+        """Look up a file, then fetch it. An event may name a file that Slack shows only on request (Slack Connect)."""
         about = await self._look_up_file(file)
         uploader = about.get("user")
         if only_from and uploader != only_from:
@@ -135,7 +135,7 @@ class SlackFileSource:
         return self._client.session
 
     def _may_have_token(self, url: str) -> bool:
-        """True for Slack's hosts over https, and for the server of the API itself."""
+        """Return whether the address is one of Slack's hosts over https, or the server of the API itself."""
         try:
             at = urlsplit(url)
             port, api_port = at.port, self._api.port
@@ -150,7 +150,7 @@ class SlackFileSource:
 
 
 def _join_address(url: str, location: str) -> str:
-    """Where a redirect leads; empty if it leads nowhere."""
+    """Return the target of a redirect, or an empty text if it is invalid."""
     try:
         return urljoin(url, location[:4_000])
     except ValueError:
@@ -162,7 +162,7 @@ def _is_loopback(at: SplitResult) -> bool:
 
 
 async def _read_answer(answer: ClientResponse, max_bytes: int) -> bytes:
-    """Never more than one chunk over the limit, whatever the server says of the length."""
+    """Read an answer, never more than one chunk over the limit, whatever length the server states."""
     if answer.status == 429 or answer.status >= 500:
         raise ChatUnavailableError(UNREACHABLE, f"download ({answer.status})")
     if answer.status != 200:

@@ -1,7 +1,7 @@
-"""Forms on Slack: slash commands, shortcuts and buttons that open one, what is changed in it, and its submission.
+"""Forms on Slack: slash commands, shortcuts and buttons that open a form, changes in it, and its submission.
 
-Opening and changing a form has nothing to lose: it is acknowledged first. A submission is durable before it is.
-"""
+Opening and changing a form has nothing to lose, so both are acknowledged first. A submission is made durable before it
+is acknowledged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 Body: TypeAlias = Mapping[str, Any]
 SHORTCUT = "cs:request"
-"""Callback id of the shortcut that opens a form; with `:expense` behind it, that of this process."""
+"""Callback id of the shortcut that opens a form. With a suffix like `:expense`, it opens the form of that process."""
 
 
 _ANY_COMMAND, _SHORTCUTS, _ACTIONS = re.compile(r"^/"), re.compile(r"^cs:request(:|$)"), re.compile(r"^cs:form:")
@@ -52,17 +52,17 @@ class FormListeners:
         self._views = WeakValueDictionary[str, asyncio.Lock]()
 
     def register_listeners(self, app: AsyncApp) -> None:
-        """After those of `SlackListeners`: every other slash command opens the form of the process that it is called
-        after."""
+        """Register the listeners, after those of `SlackListeners`. Every other slash command opens the form of the
+        process with the command's name."""
         app.command(_ANY_COMMAND)(self.handle_command)
         app.shortcut(_SHORTCUTS)(self.handle_shortcut)
         app.action(_ACTIONS)(self.handle_action)
         app.view(forms.CALLBACK)(self.handle_submission)
 
-    # What opens a form
+    # Opening and changing a form
 
     async def handle_command(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """`/leave`: what is written behind it stands in the form."""
+        """Handle a slash command such as `/leave`. The text after the command is filled into the form."""
         person, trigger, command = body.get("user_id"), body.get("trigger_id"), body.get("command")
         channel = body.get("channel_id")
         if not all(map(is_short_text, (person, trigger, command, channel))):
@@ -76,7 +76,8 @@ class FormListeners:
         await self._open_form(str(trigger), form, place)
 
     async def handle_shortcut(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """From the menu of the composer: any process. From a message: the form is about what that says."""
+        """Handle a shortcut. From the menu of the composer, the form is for any process. From a message, the form is
+        about that message."""
         user, message = body.get("user"), body.get("message") or {}
         person = user.get("id") if isinstance(user, Mapping) else None
         trigger, callback = body.get("trigger_id"), body.get("callback_id")
@@ -98,7 +99,6 @@ class FormListeners:
         await self._open_form(str(trigger), form)
 
     async def handle_action(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """A button or a changed field."""
         if not is_button_press(body):
             await acknowledge_malformed(ack, "a press")
             return
@@ -115,7 +115,8 @@ class FormListeners:
             await self._update_form(body["view"]["id"], filled, forms.parse_chosen_process(action), action["action_id"])
 
     async def _open_form(self, trigger: str, form: FormSubmission, place: Place | None = None) -> None:
-        """Within the trigger's three seconds; too late is said, not swallowed. `place`: where it was asked for."""
+        """Open a form within the trigger's three seconds. If it is too late, the person is told. `place` is where the
+        form was asked for."""
 
         async def open_view(view: forms.View) -> None:
             await call_slack(self._client.views_open, {"trigger_id": trigger, "view": view}, tries=1)
@@ -123,8 +124,6 @@ class FormListeners:
         await self._show_form(form, open_view, place)
 
     async def _push_page(self, body: Body, form: FormSubmission) -> None:
-        """The page behind this one."""
-
         async def push_view(view: forms.View) -> None:
             await call_slack(self._client.views_push, {"trigger_id": body["trigger_id"], "view": view}, tries=1)
 
@@ -149,7 +148,7 @@ class FormListeners:
             await self._tell(form.person, await self._translate(form.person, "form.late"), place)
 
     async def _update_form(self, view_id: str, form: FormSubmission, chosen: str, action: str) -> None:
-        """What depends on the changed field; or another process. One change of a view after the other."""
+        """Update what depends on the changed field, or show another process. Changes of a view follow one another."""
         if action == forms.PROCESS:
             form = form.model_copy(update={"process": chosen, "values": {}})
         async with self._views.setdefault(view_id, asyncio.Lock()):
@@ -160,10 +159,11 @@ class FormListeners:
             except (StoreUnavailableError, ChatError) as failed:
                 _log.warning("form not updated: %s", failed)
 
-    # What comes of it
+    # Submission
 
     async def handle_submission(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """Refused with its problems under the fields, or followed by the next page, or durable and then closed."""
+        """Handle a submission: refuse it with its problems under the fields, show the next page, or make it durable and
+        close it."""
         form = forms.parse_form(body)
         if form is None:
             await acknowledge_malformed(ack, "a form")
@@ -186,10 +186,10 @@ class FormListeners:
             text = await self._translate(form.person, "form.too_much")
             await ack(response_action="errors", errors={dialogs.list_input_blocks(body["view"])[0]: text})
 
-    # Saying things of our own
+    # Notices to people
 
     def _read_text(self, raw: object) -> str:
-        """What somebody wrote, bounded before it is read."""
+        """Parse a person's text, bounded before it is parsed."""
         return parse_message_text(raw, self._me.user) if isinstance(raw, str) and len(raw) <= RAW_MAX else ""
 
     async def _tell(self, person: str, text: str, place: Place | None) -> None:
@@ -199,6 +199,6 @@ class FormListeners:
             _log.warning("could not tell %s: %s", person, failed)
 
     async def _translate(self, person: str, key: str) -> str:
-        """In the language of somebody who is known already; nobody is asked."""
+        """Translate a sentence into the language of a known person. Nobody is asked."""
         found = self._directory.find_known_person(person)
         return translate(key, found.language if found else "en")

@@ -1,8 +1,7 @@
-"""The form of a process as Slack views, and what people do in them as a `FormSubmission`.
+"""Renders the form of a process as Slack views, and parses people's input in them as a `FormSubmission`.
 
-A view names the process, the page, and what was filled in on the pages before. All of it is checked again when it comes
-back; who submits it is whom the verified payload names.
-"""
+A view names the process, the page, and the input of the pages before. All of it is checked again when it comes back.
+The submitter is the person that the verified payload names."""
 
 from __future__ import annotations
 
@@ -31,18 +30,18 @@ from bot.chat.slack.text import count_utf16_units
 CALLBACK = "cs:form"
 OPEN, MORE, PROCESS, INPUT = "cs:form:open", "cs:form:more", "cs:form:process", "cs:form:input"
 NOTES, CHOICE = "cs:form:notes", "cs:form:choice"
-"""Block ids of what has no name of a field."""
+"""Block ids that are not the name of a field."""
 NOTE, NOTES_MAX = 300, 10
-"""Characters of a note, notes of a view."""
+"""Characters of a note, and notes of a view."""
 CHOICES = 100
 PAGES = 3
-"""Slack stacks so many views."""
+"""Most pages, because Slack stacks no more views."""
 
 View = dict[str, Any]
 
 
 def render_form(dialog: FormDialog) -> View | None:
-    """The view of a page; None where it would have to carry more than Slack takes."""
+    """Render the view of a page. Return None if it would have to carry more than Slack takes."""
     about: dict[str, Any] = {"form": dialog.process, "page": dialog.page, "choice": bool(dialog.choices)}
     about |= {"kept": dialog.kept} if dialog.kept else {}
     metadata = json.dumps({**about, "values": dict(dialog.values)}, ensure_ascii=False)
@@ -65,12 +64,11 @@ def render_form(dialog: FormDialog) -> View | None:
 
 
 def render_open_button(label: str) -> list[View]:
-    """The button that opens a form; nothing without a label."""
+    """Render the button that opens a form. Return nothing without a label."""
     return [build_button_row(label, OPEN)] if label else []
 
 
 def _render_choice(dialog: FormDialog) -> Iterator[View]:
-    """Which process it is."""
     options = {
         key: {"text": build_short_text(name, OPTION), "value": key}
         for key, name in dialog.choices[:CHOICES]
@@ -87,7 +85,8 @@ def _render_choice(dialog: FormDialog) -> Iterator[View]:
 
 
 def _render_input(one: FormInput, process: str) -> Iterator[View]:
-    """Slack keeps what was typed where block and action stay the same: so the action names the process."""
+    """Render an input. Its action names the process, because Slack keeps typed text while block and action stay the
+    same."""
     for block in render_inputs(one.field, one.label, one.options):
         block["element"]["action_id"] = f"{INPUT}:{process}"
         hint = {"hint": build_short_text(one.hint, HINT)} if one.hint else {}
@@ -106,7 +105,7 @@ def _render_more(dialog: FormDialog) -> Iterator[View]:
 
 
 def parse_form(body: Mapping[str, Any]) -> FormSubmission | None:
-    """What somebody has filled in so far, from a payload with a view of ours; None when it is none."""
+    """Parse a person's input so far, from a payload with a view of ours. Return None for any other payload."""
     try:
         view = body["view"]
         about = json.loads(view.get("private_metadata") or "null")
@@ -130,14 +129,14 @@ def parse_form(body: Mapping[str, Any]) -> FormSubmission | None:
 
 
 def parse_chosen_process(action: Mapping[str, Any]) -> str:
-    """The process that somebody changes to; empty where the payload names none."""
+    """Return the process that a person changes to, or an empty text if the payload names none."""
     chosen = action.get("selected_option")
     value = chosen.get("value") if isinstance(chosen, Mapping) else ""
     return value if is_short_text(value) else ""
 
 
 def assign_problems(problems: tuple[FormProblem, ...], view: Mapping[str, Any]) -> dict[str, str]:
-    """Problems under their inputs; what belongs to an input of another page stands under the first, with its label."""
+    """Assign problems to inputs. A problem of an input on another page goes under the first input, with its label."""
     shown = list_input_blocks(view)
     placed: dict[str, str] = {}
     for one in problems:

@@ -1,7 +1,7 @@
-"""A person's Home tab, and the dialogs that it opens, as Slack views.
+"""Renders a person's Home tab, and the dialogs that it opens, as Slack views.
 
-A view carries where its cards belong and what its dialog has shown; all of it is checked again when it comes back, and
-who presses is whom the verified payload names."""
+A view carries the channel that its cards belong to and what its dialog has shown. All of it is checked again when it
+comes back. The presser is the person that the verified payload names."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from bot.core.i18n import translate
 
 CALLBACK = "cs:home"
 ACTION = "cs:home:"
-"""In front of the names of the buttons."""
+"""Prefix of the names of the buttons."""
 MAX_BLOCKS = 100
 """Most blocks of a view."""
 MAX_BYTES = 60_000
-"""Most bytes, well below Slack's limit for a view (about 250 kB)."""
+"""Most bytes of a view, well below Slack's limit (about 250 kB)."""
 
 View = dict[str, Any]
 
 
 def render_home_view(home: HomeView, language: str, dm: str = "") -> View:
-    """The Home tab. `dm`: the channel that its cards belong to; it comes back with every press. What stands in a
-    section is shown whole or, when the page is full, counted and left out: buttons never stand under half of what they
-    do."""
+    """Render the Home tab. `dm` is the channel that its cards belong to, which comes back with every press. An entry of
+    a section is shown whole or, when the page is full, counted and left out, so that buttons never stand under a part
+    of their card."""
     blocks = [*render_heading(home.title), *render_context(home.freshness), *render_open_button(home.request)]
     blocks += render_context(home.start)
     frames = [_render_frame(section, number) for number, section in enumerate(home.sections)]
@@ -72,7 +72,7 @@ def render_home_view(home: HomeView, language: str, dm: str = "") -> View:
 
 
 def _render_frame(section: HomeSection, number: int) -> tuple[list[Block], list[Block]]:
-    """What stands above the entries of a section, and what stands below."""
+    """Render the blocks above the entries of a section, and those below."""
     head = [{"type": "divider"}, *render_heading(section.title)]
     head += [] if section.entries else list(render_context(section.empty))
     return head, [*render_context(section.note), *_render_buttons(section.buttons, f"{number}.section")]
@@ -104,7 +104,7 @@ def _build_button(button: HomeButton) -> Block:
 
 
 def parse_home_dm(metadata: object) -> str:
-    """The channel that a view of Home names; empty where it names none."""
+    """Return the channel that a view of Home names, or an empty text."""
     try:
         named = json.loads(metadata).get("dm") if isinstance(metadata, str) else ""
     except (AttributeError, ValueError, RecursionError):
@@ -113,7 +113,7 @@ def parse_home_dm(metadata: object) -> str:
 
 
 def parse_home_press(body: Mapping[str, Any]) -> HomePress:
-    """The press of a button of Home, in a payload that `is_button_press` has seen."""
+    """Parse the press of a button of Home, in a payload that `is_button_press` has checked."""
     action = body["actions"][0]
     return HomePress(
         id=body["trigger_id"],
@@ -127,7 +127,7 @@ def parse_home_press(body: Mapping[str, Any]) -> HomePress:
 
 
 def render_home_dialog(dialog: HomeDialog, language: str, dm: str = "") -> View:
-    """The modal. A card that is too long for one is not pressed here: it is in the DM, whole."""
+    """Render the modal. A card that is too long for a modal is not pressed here, because it is in the DM as a whole."""
     about = {"home": dialog.action, "value": dialog.value, "form": dict(dialog.form), "seal": dialog.seal, "dm": dm}
     blocks = [*render_context(dialog.notice), *_render_about(dialog, language)]
     for one in dialog.inputs:
@@ -156,7 +156,7 @@ def _render_about(dialog: HomeDialog, language: str) -> list[Block]:
 
 
 def render_notice_modal(title: str, text: str, close: str) -> View:
-    """In place of a dialog whose button was pressed."""
+    """Render a modal in place of a dialog whose button was pressed."""
     return {
         "type": "modal",
         "callback_id": CALLBACK,
@@ -167,7 +167,7 @@ def render_notice_modal(title: str, text: str, close: str) -> View:
 
 
 def parse_home_submission(body: Mapping[str, Any], team: str) -> HomeSubmission | None:
-    """A submitted dialog of Home; None if the view is none of these."""
+    """Parse a submitted dialog of Home. Return None if the view is none."""
     try:
         view = body["view"]
         about = json.loads(view.get("private_metadata") or "null")
@@ -186,7 +186,7 @@ def parse_home_submission(body: Mapping[str, Any], team: str) -> HomeSubmission 
 
 
 def assign_home_problems(problems: tuple[FormProblem, ...], view: Mapping[str, Any]) -> dict[str, str]:
-    """Problems under their inputs; what belongs to none stands under the first."""
+    """Assign problems to inputs. A problem of no input goes under the first."""
     shown, placed = list_input_blocks(view), dict[str, str]()
     for one in problems:
         name = one.field if one.field in shown else shown[0]

@@ -25,13 +25,11 @@ _BUTTONS = re.compile(f"^{home.ACTION}")
 
 
 class SlackHome:
-    """Shows Home pages."""
-
     def __init__(self, client: AsyncWebClient, channel: Channel, directory: ChatDirectory) -> None:
         self._client, self._channel, self._directory = client, channel, directory
 
     async def publish_home(self, person: str, page: HomeView) -> None:
-        """Raises ChatError, StoreUnavailableError."""
+        """Publish a person's Home page. Raises `ChatError`, `StoreUnavailableError`."""
         dm = await self._channel.open_dm(person)
         view = home.render_home_view(page, await self.find_language(person), dm.channel)
         await call_slack(self._client.views_publish, {"user_id": person, "view": view})
@@ -63,7 +61,7 @@ class HomeListeners:
         app.view(home.CALLBACK)(self.handle_submission)
 
     async def handle_opened(self, event: dict[str, Any]) -> None:
-        """The Home tab, built again whenever a person opens it; or their DM with the bot."""
+        """Build the Home tab again whenever a person opens it, or welcome a person who opens their DM with the bot."""
         person, channel = event.get("user"), event.get("channel")
         if event.get("tab") == "home" and is_short_text(person):
             await self._publish(person, is_opened=True)
@@ -71,7 +69,7 @@ class HomeListeners:
             await self._welcome(person, Place(team=self._me.team, channel=channel, direct=True))
 
     async def _welcome(self, person: str, place: Place) -> None:
-        """Whoever opens their DM sees what they could write, and the first time a welcome."""
+        """Show a person who opens their DM what they could write, and the first time a welcome."""
         try:
             await self._intake.welcome_person(person, place)
             await self._channel.suggest_prompts(place, await self._intake.list_prompts(person))
@@ -86,7 +84,8 @@ class HomeListeners:
             _log.warning("Home tab not shown: %s", failed)
 
     async def handle_press(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """Acknowledged at once: nothing is decided by it. What it opens, Slack takes for three seconds."""
+        """Acknowledge a press at once, because nothing is decided by it, and show what it opens. Slack takes a dialog
+        for three seconds."""
         if not is_button_press(body):
             await acknowledge_malformed(ack, "a press")
             return
@@ -103,7 +102,7 @@ class HomeListeners:
             await self._tell(press.person, "slack.press_again")
 
     async def _show_dialog(self, body: Mapping[str, Any], press: HomePress, dialog: HomeDialog) -> None:
-        """Over the page; or, pressed in a dialog, in its place."""
+        """Show a dialog over the page or, if it was pressed in a dialog, in place of that one."""
         dm, language = await self._channel.open_dm(press.person), await self._pages.find_language(press.person)
         shown, view = home.render_home_dialog(dialog, language, dm.channel), body.get("view") or {}
         if view.get("type") == "modal":
@@ -112,7 +111,8 @@ class HomeListeners:
             await call_slack(self._client.views_open, {"trigger_id": body["trigger_id"], "view": shown}, tries=1)
 
     async def handle_submission(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """Refused with its problems under the fields, or followed by what is to be confirmed, or durable and closed."""
+        """Handle a submission: refuse it with its problems under the fields, show what has to be confirmed, or make it
+        durable and close it."""
         submission = home.parse_home_submission(body, self._me.team)
         if submission is None:
             await acknowledge_malformed(ack, "a dialog of Home")
@@ -125,7 +125,7 @@ class HomeListeners:
         if answer.problems:
             await ack(response_action="errors", errors=home.assign_home_problems(answer.problems, body["view"]))
         elif answer.dialog is not None:
-            known = self._directory.find_known_person(submission.person)  # nobody is asked: the platform waits
+            known = self._directory.find_known_person(submission.person)  # nobody is asked, because the platform waits
             language = known.language if known else "en"
             view = home.render_home_dialog(answer.dialog, language, submission.place.channel)
             await ack(response_action="update" if submission.seal else "push", view=view)

@@ -1,8 +1,8 @@
 """Turns verified Slack payloads into `Message` and `Click` for the `Ingress`.
 
-Bolt acknowledges an event before its listener runs. So a middleware takes messages: an exception there leaves the event
-unacknowledged, and Slack sends it again. Interactions are never sent again: they are acknowledged once they are
-durable; if that fails, the person is told."""
+Bolt acknowledges an event before its listener runs. A middleware therefore takes messages: an exception there leaves
+the event unacknowledged, and Slack sends it again. Slack never sends interactions again. An interaction is acknowledged
+once it is durable, and if that fails, the person is told."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _log = logging.getLogger(__name__)
 
 Body: TypeAlias = Mapping[str, Any]
 RECHECK_S, RECHECK_INTERVAL_S = 0.75, 0.25
-"""For how long and how often to check whether a thread is ours: far less than the three seconds in which Slack wants an
+"""How long and how often to check whether a thread is ours (s): far less than the three seconds in which Slack wants an
 acknowledgement."""
 ACK_S = 3.0
-"""How long Slack waits for an acknowledgement of a press, a dialog or a command; then it shows an error, whatever comes
-later."""
+"""How long Slack waits for an acknowledgement of a press, a dialog or a command (s). After that, Slack shows an error,
+whatever comes later."""
 RAW_MAX = 60_000
 """Characters of a message, as Slack sends it, that are read: five for each of the 12,000 that a message may have (an
 `&` arrives as `&amp;`). Slack itself takes at most 40,000 from people."""
@@ -64,10 +64,11 @@ NOT_ACCEPTED = {
 }
 _ANYTHING, _BUTTONS = re.compile(".*", re.DOTALL), re.compile(r"^cs:(?!form:|home:)")
 CLOCK_MARGIN_S = 60.0
-"""A press has no moment of Slack's; by ours, it was this much earlier at least than what is written after it."""
+"""Margin by which a press is dated earlier than our clock (s). Slack gives no time of a press, and a press has to be
+older than what is written after it."""
 SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
-"""Message events that somebody wrote just now: also with a file, by `/me`, and a reply that is *also sent to the
-channel*. Every other subtype is an edit, a notice or a robot."""
+"""Message events that somebody wrote just now, including files, `/me`, and a reply that is *also sent to the channel*.
+Every other subtype is an edit, a notice or a robot."""
 
 
 class AckFunction(Protocol):
@@ -91,9 +92,9 @@ class RawMessage:
     raw: str
     ts: str
     is_reply: bool = False
-    """It is in a thread that began earlier."""
+    """Whether the message is in a thread that began earlier."""
     quotes: str = ""
-    """What was forwarded with it, and tables, as text."""
+    """Forwarded messages and tables of this message, as text."""
     files: tuple[SentFile, ...] = ()
     has_unlisted_files: bool = False
 
@@ -110,15 +111,16 @@ class SlackListeners:
         note_changed_person: Callable[[str], None] = lambda person: None,
         note_activity: Callable[[Place, str], None] = lambda place, at: None,
     ) -> None:
-        """`note_changed_person` takes the ids of people whose record has changed; `note_activity` where and when a
-        message or a press was accepted."""
+        """`note_changed_person` takes the ids of people whose record has changed. `note_activity` takes where and when
+        a message or a press was accepted."""
         self._note_changed_person, self._note_activity = note_changed_person, note_activity
         self._client, self._me, self._intake = client, me, intake
         self._channel, self._directory, self._clock = channel, directory, clock
         self._threads = WeakValueDictionary[str, asyncio.Lock]()
 
     def register_listeners(self, app: AsyncApp, command: str) -> None:
-        """What is said and pressed. Forms and Home have listeners of their own; Bolt takes the first that fits."""
+        """Register the listeners for messages and presses. Forms and Home have listeners of their own. Bolt takes the
+        first that fits."""
         app.middleware(self.handle_event)
         for event in ("user_change", "team_join"):
             app.event(event)(self.handle_changed_person)
@@ -132,8 +134,8 @@ class SlackListeners:
     # Messages
 
     async def handle_event(self, body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> BoltResponse | None:
-        """Bolt middleware: a message is durable before anything acknowledges it. What is for another workspace that has
-        the same app is acknowledged and dropped."""
+        """Make a message durable before anything acknowledges it (Bolt middleware). A payload for another workspace
+        with the same app is acknowledged and dropped."""
         if foreign := find_foreign_team(body, self._me.team):
             _log.error("a payload for workspace %.60a is dropped: this installation serves %s", foreign, self._me.team)
             return BoltResponse(status=200)
@@ -148,8 +150,8 @@ class SlackListeners:
         return None
 
     def _parse_message_event(self, body: Body) -> RawMessage | None:
-        """A person's message, not parsed yet. None for everything else that looks like one, and for payloads without
-        the shape of Slack's events."""
+        """Return a person's message, not parsed yet. Return None for everything else that looks like one, and for
+        payloads without the shape of Slack's events."""
         event = body.get("event")
         if body.get("type") != "event_callback" or not isinstance(event, Mapping):
             return None
@@ -180,7 +182,7 @@ class SlackListeners:
         )
 
     def _to_message(self, raw_message: RawMessage, *, command: bool = False) -> Message:
-        """Parses only messages to the bot, and only a bounded part of each."""
+        """Parse a message to the bot, and only a bounded part of it."""
         unread = len(raw_message.raw) if len(raw_message.raw) > RAW_MAX else 0
         own = "" if unread else parse_message_text(raw_message.raw, self._me.user)
         return Message(
@@ -196,9 +198,9 @@ class SlackListeners:
         )
 
     async def _accept_follow_up(self, message: RawMessage) -> None:
-        """A thread with the bot needs no mention. Events overtake each other: a reply right after a mention may arrive
-        before the mention is durable, so it checks again for a moment. Within a thread, replies are handled in
-        order."""
+        """Accept a reply without a mention in a thread with the bot. Events overtake each other: a reply right after a
+        mention may arrive before the mention is durable, so the check is repeated for a moment. Within a thread,
+        replies are handled in order."""
         loop, name = asyncio.get_running_loop(), message.place.conversation
         until, turn = loop.time() + RECHECK_S, self._threads.setdefault(name, asyncio.Lock())
         async with turn:
@@ -209,19 +211,19 @@ class SlackListeners:
             await self._submit_message(self._to_message(message), aliases=_build_event_aliases(message))
 
     async def _submit_message(self, message: Message, aliases: tuple[str, ...] = ()) -> None:
-        """*Stop* acts at once; then it is accepted like any message, so that it gets an answer."""
+        """Submit a message. *Stop* acts at once, and is then accepted like any message, so that it gets an answer."""
         if self._intake.is_stop_word(message.text):
             await self._intake.stop_conversation(message.place, message.person, message.at)
         await self._intake.accept_message(message, aliases=aliases)
         if not message.command:
             self._note_activity(message.place, message.at)
         known = self._directory.find_known_person(message.person)
-        if known and not message.command:  # whoever is new sees it when they have been looked up
+        if known and not message.command:  # new people see the status when they have been looked up
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))
 
     async def _accept_change(self, body: Body) -> None:
-        """Its writer has changed or deleted a message, says the verified payload. Slack also sends a change when it
-        unfurls a link, and when a bot rewrites what it has posted."""
+        """Accept that a message was changed or deleted by its writer, whom the verified payload names. Slack also sends
+        a change when it unfurls a link, and when a bot rewrites its own post."""
         event = body.get("event")
         if body.get("type") != "event_callback" or not isinstance(event, Mapping):
             return
@@ -238,8 +240,8 @@ class SlackListeners:
             await self._intake.accept_change(self._to_message(message), is_deleted=is_deleted)
 
     async def _accept_session_stop(self, body: Body) -> None:
-        """Slack's own *Stop* button: who pressed it says the verified payload, and what they may stop is decided as for
-        the word."""
+        """Accept a press of Slack's own *Stop* button. The verified payload names the presser, who may stop the same as
+        with the word."""
         event = body.get("event")
         if body.get("type") != "event_callback" or not isinstance(event, Mapping):
             return
@@ -253,7 +255,8 @@ class SlackListeners:
         await self._intake.stop_session(self._build_place(channel, thread), person, id_, at)
 
     def _choose_thread(self, channel: str, ts: str | None, kind: str | None = None) -> str | None:
-        """Where the answer to a message outside of threads goes: in a DM beside it, elsewhere under it."""
+        """Choose where the answer to a message outside of threads goes: beside the message in a DM, under it
+        elsewhere."""
         return None if self._build_place(channel, None, kind).direct else ts
 
     def _build_place(self, channel: str, thread: str | None, kind: str | None = None, *, shared: bool = False) -> Place:
@@ -261,7 +264,7 @@ class SlackListeners:
         return Place(team=self._me.team, channel=channel, thread=thread, direct=direct, shared=shared)
 
     async def handle_command(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """The slash command: answered in the DM, wherever it was typed."""
+        """Handle the slash command. The answer goes to the DM, wherever the command was typed."""
         person, trigger, raw = body.get("user_id"), body.get("trigger_id"), body.get("text") or ""
         if not (is_short_text(person) and is_short_text(trigger) and isinstance(raw, str)):
             await acknowledge_malformed(ack, "a slash command")
@@ -288,9 +291,9 @@ class SlackListeners:
     # Presses and dialogs
 
     async def handle_action(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """A button of ours: durable before the acknowledgement, which waits for nothing but the store. A press that
-        opens a dialog has nothing to lose: it is acknowledged first, and Slack then takes the dialog for three
-        seconds."""
+        """Handle a press on a button of ours. The press is durable before the acknowledgement, which waits for nothing
+        but the store. A press that opens a dialog has nothing to lose, so it is acknowledged first. Slack then takes
+        the dialog for three seconds."""
         if not is_button_press(body):
             await acknowledge_malformed(ack, "a press")
             return
@@ -315,7 +318,7 @@ class SlackListeners:
             await self._close_pressed_dialog(body, click)
 
     async def _close_pressed_dialog(self, body: Body, click: Click) -> None:
-        """In place of the card that was pressed in a dialog of Home: no button stays that has done its work."""
+        """Replace the card that was pressed in a dialog of Home, so that no button stays that has done its work."""
         language, choice = await self._find_language(click.person), f"choice.{click.choice}"
         known = translate(choice, language) if choice in load_sentences() else click.choice
         text, close = translate("home.pressed", language, choice=known), translate("card.close", language)
@@ -326,7 +329,7 @@ class SlackListeners:
             _log.warning("dialog not closed: %s", failed)
 
     async def _open_dialog(self, body: Body, click: Click) -> None:
-        """The dialog of a press; one that may not open any goes the way of every click, which says why."""
+        """Open the dialog of a press. A press that may not open one is accepted as a click, whose answer says why."""
         try:
             if dialog := await self._intake.build_dialog(click):
                 await self._open_modal(body, dialog, click)
@@ -336,7 +339,7 @@ class SlackListeners:
             await self._notify_press_not_accepted(body, click, failed)
 
     async def parse_click(self, body: Body) -> Click | None:
-        """The click in a `block_actions` payload. None if it is malformed."""
+        """Parse the click in a `block_actions` payload. Return None if it is malformed."""
         action = body["actions"][0]
         choice, approval = str(action["action_id"]).removeprefix("cs:"), read_pressed_value(action)
         if action.get("type") == "feedback_buttons":  # both buttons have one action, and values of their own
@@ -360,7 +363,7 @@ class SlackListeners:
         )
 
     async def _find_press_place(self, body: Body, person: str) -> Place:
-        """Where the pressed card stands; a card of the Home tab belongs to the DM, which the page names."""
+        """Return the place of the pressed card. A card of the Home tab belongs to the DM, which the page names."""
         box, message = body.get("container") or {}, body.get("message") or {}
         channel = box.get("channel_id") or (body.get("channel") or {}).get("id")
         if not channel:
@@ -372,7 +375,7 @@ class SlackListeners:
         )
 
     async def _open_modal(self, body: Body, dialog: Dialog, click: Click) -> None:
-        """Opens a dialog within the trigger's three seconds; over another one if that has the button. If it is too
+        """Open a dialog within the trigger's three seconds, over another dialog if that has the button. If it is too
         late, the person is told."""
         show = self._client.views_push if _is_in_dialog(body) else self._client.views_open
         try:
@@ -382,7 +385,7 @@ class SlackListeners:
             await self._post_ephemeral_notice(click.place, click.person, "slack.press_again")
 
     async def handle_more(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """The next page of a dialog, with what stands on this one."""
+        """Open the next page of a dialog, with the input of this one."""
         click = dialogs.parse_submission(body) if is_button_press(body) else None
         if click is None:
             await acknowledge_malformed(ack, "a press")
@@ -402,7 +405,7 @@ class SlackListeners:
             await self._post_ephemeral_notice(click.place, click.person, "slack.press_again")
 
     async def handle_view_submission(self, ack: AckFunction, body: dict[str, Any]) -> None:
-        """A dialog of ours: refused with its problems under the fields, or durable and then closed."""
+        """Handle a dialog of ours: refuse it with its problems under the fields, or make it durable and close it."""
         click = dialogs.parse_submission(body)
         if click is None:
             await acknowledge_malformed(ack, "a dialog")
@@ -421,16 +424,16 @@ class SlackListeners:
     # People
 
     async def handle_changed_person(self, event: dict[str, Any]) -> None:
-        """Whose record has changed is looked up again: what the event says of them is not relied on."""
+        """Look up a person whose record has changed. The event's own data about them is not relied on."""
         user = event.get("user")
         person = user.get("id") if isinstance(user, Mapping) else user
         if is_short_text(person):
             self._note_changed_person(person)
 
-    # Saying things of our own
+    # Notices to people
 
     async def _notify_press_not_accepted(self, body: Body, click: Click | None, failed: Exception) -> None:
-        """Says what became of the press: its acceptance failed, or only the answer to it was lost."""
+        """Tell the presser what became of a press whose acceptance failed, or of which only the answer was lost."""
         _log.warning("press not taken: %s", failed)
         withdrawn = await self._intake.withdraw_click(click, failed) if click else Acceptance.NOT_TAKEN
         await self._notify_presser(body, NOT_ACCEPTED[withdrawn])
@@ -462,8 +465,9 @@ class SlackListeners:
 
 @asynccontextmanager
 async def watch_acknowledgement(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[Callable[[], bool]]:
-    """Around what must be durable before Slack is answered. As soon as Slack shows an error, the person is told that
-    nobody knows yet. Yields whether it is that late: then no acknowledgement arrives, and what was accepted is said."""
+    """Watch work that must be durable before Slack is answered. When Slack shows an error, the person is told that the
+    outcome is not known yet. Yields a function that returns whether that time has passed. No acknowledgement arrives
+    then, and the caller has to tell the person what was accepted."""
     loop = asyncio.get_running_loop()
     began = loop.time()
 
@@ -479,13 +483,13 @@ async def watch_acknowledgement(tell: Callable[[str], Awaitable[None]]) -> Async
 
 
 def _build_event_aliases(message: RawMessage) -> tuple[str, ...]:
-    """The names that the two events of one mention share."""
+    """Return the name that the two events of one mention share."""
     return (f"{message.place.channel}:{message.ts}",)
 
 
 def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
-    """The pressed message, if it has that very button. A view has no message, and a message that was updated meanwhile
-    needs nothing."""
+    """Return the pressed message, if it has that very button. A view has no message, and a message that was updated
+    meanwhile needs no update."""
     box, message = body.get("container") or {}, body.get("message") or {}
     shown = [button for block in message.get("blocks") or () for button in block.get("elements") or ()]
     here = [
@@ -496,21 +500,21 @@ def _find_pressed_message(body: Body, action: Body) -> MessageRef | None:
 
 
 def _is_in_dialog(body: Body) -> bool:
-    """True for a press inside a dialog of ours."""
+    """Return whether a press is inside a dialog of ours."""
     view = body.get("view")
     return isinstance(view, Mapping) and view.get("type") == "modal" and is_short_text(view.get("id"))
 
 
 def _read_choice(body: Body, action: Body, approval: str, version: int) -> dict[str, str] | None:
-    """What comes with a press: the person who was picked, or what is ticked."""
+    """Return the data of a press: the person who was picked, or what is ticked."""
     if is_short_text(action.get("selected_user")):
         return {"person": action["selected_user"]}
     return read_ticks(body, approval, version)
 
 
 def find_foreign_team(body: Body, own: str) -> str:
-    """The workspace for which Slack sends this, if it is not ours: of an event, a command or a submitted dialog. A
-    press names the workspace of whoever presses, also in a channel shared with others; who they are is checked."""
+    """Return the workspace for which Slack sends an event, a command or a submitted dialog, if it is not ours. A press
+    names the presser's workspace, also in a channel shared with others. The presser's identity is checked elsewhere."""
     view = body.get("view") or {}
     installed = body.get("authorizations") or [body]
     if view.get("app_installed_team_id"):
@@ -523,7 +527,7 @@ def find_foreign_team(body: Body, own: str) -> str:
 
 
 def is_button_press(body: Body) -> bool:
-    """True for the press of one button by a person."""
+    """Return whether the payload is the press of one button by a person."""
     actions, user = body.get("actions"), body.get("user")
     action = actions[0] if isinstance(actions, list) and actions else None
     if not (isinstance(action, Mapping) and isinstance(user, Mapping)):
@@ -533,22 +537,22 @@ def is_button_press(body: Body) -> bool:
 
 
 async def acknowledge_malformed(ack: AckFunction, what: str) -> None:
-    """Acknowledged, because Slack would only send it again."""
+    """Acknowledge a malformed payload, because Slack would only send it again."""
     _log.warning("%s of an odd shape is dropped", what)
     await ack()
 
 
 def register_sinks(app: AsyncApp) -> None:
-    """Everything else that Slack may send is answered: the last listeners."""
+    """Register the last listeners, which answer everything else that Slack may send."""
     for kind in (app.event, app.action, app.view, app.view_closed, app.command, app.shortcut, app.options):
         kind(_ANYTHING)(acknowledge_unhandled)
 
 
 async def log_removal(event: dict[str, Any]) -> None:
-    """Somebody has removed the app, or its token: from now on Slack takes nothing from it."""
+    """Log that somebody has removed the app or its token. Slack takes nothing from the app any more."""
     _log.error("Slack says %.60s: the app has to be installed again, and its new token set", event.get("type"))
 
 
 async def acknowledge_unhandled(ack: AckFunction) -> None:
-    """Not ours: acknowledged, so that Slack neither repeats it nor shows an error."""
+    """Acknowledge a payload that is not ours, so that Slack neither repeats it nor shows an error."""
     await ack()

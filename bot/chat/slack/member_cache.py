@@ -1,6 +1,6 @@
-"""The members of a workspace in this process: a copy of what all processes keep together, and the only place that asks
-Slack about people. The whole list is read in the background, about once an hour by one process of all; nothing that is
-known waits for it."""
+"""The members of a workspace in this process: a copy of what all processes keep together. No other code asks Slack
+about people. One process of all reads the whole list in the background, about once an hour. Known people are available
+without waiting for it."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableErr
 log = logs.get_logger(__name__)
 
 PAGE = 1_000
-"""Members a page: the most that `users.list` gives. It may be called 20 times a minute (Tier 2)."""
+"""Members per page, the most that `users.list` gives. The method may be called 20 times a minute (Tier 2)."""
 LISTED_S = 3_600.0
-"""How often the whole list is read; `user_change` and `team_join` tell what happens in between."""
+"""How often the whole list is read (s). `user_change` and `team_join` report changes in between."""
 COMPLETE_S = 20.0
-"""How long a caller waits for a list that was never read whole."""
+"""How long a caller waits for a list that was never read whole (s)."""
 EXTENDED_S = 3.0
-"""How often the process that reads the list shows that it lives."""
+"""How often the process that reads the list shows that it is alive (s)."""
 LOOK_S = 0.1
-"""How often such a caller looks whether another process has read it."""
+"""How often a waiting caller checks whether another process has read the list (s)."""
 PROFILES_S = 60.0
-"""How often `BATCH_SIZE` profiles are read: Slack allows about 100 a minute."""
+"""How often `BATCH_SIZE` profiles are read (s). Slack allows about 100 a minute."""
 NO_PROFILES_S = 3_600.0
-"""How long Slack is not asked for profiles again after it has refused them."""
+"""How long Slack is not asked for profiles again after it has refused them (s)."""
 
 
 class MemberCache:
-    """Every call that may ask Slack raises `ChatError`, and `StoreUnavailableError` while the store is away."""
+    """A copy of the members. Every call that may ask Slack raises `ChatError`, and `StoreUnavailableError` while the
+    store cannot be reached."""
 
     def __init__(
         self,
@@ -50,22 +51,22 @@ class MemberCache:
         listed_s: float = LISTED_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`needs_profile`: False for whom the profile would tell nothing that is not known better."""
+        """`needs_profile` returns False for a member whose profile would tell nothing new."""
         self._client, self._store, self._clock, self._needs_profile = client, store, clock, needs_profile
         self._listed_s, self._holder = listed_s, secrets.token_hex(8)
         self._position, self._no_profiles_until = "", float("-inf")
         self._profiles_at = float("-inf")
-        """When this process looks again at whose profile is lacking: that goes through everybody."""
+        """When this process next searches for missing profiles, which goes through everybody."""
         self._pulling, self._completing = asyncio.Lock(), asyncio.Lock()
         self.records: Mapping[str, MemberRecord] = {}
-        """Everybody who is known, by id; replaced, never changed."""
+        """All known members, by id. The mapping is replaced, never changed."""
         self.read_at: dict[str, float] = {}
-        """When this process has asked Slack for each person last."""
+        """When this process last asked Slack for each person."""
         self.is_complete = False
-        """The whole list was read at least once, by whichever process."""
+        """Whether any process has read the whole list at least once."""
 
     async def pull_changes(self) -> None:
-        """Take over what other processes have learned."""
+        """Load the changes of other processes."""
         async with self._pulling:
             changes = await self._store.load_changes(self._position)
             self._position, self.is_complete = changes.position, changes.is_complete or self.is_complete
@@ -93,8 +94,8 @@ class MemberCache:
                     await self.pull_changes()
 
     async def list_if_due(self) -> bool:
-        """Read the whole list, or the rest of it, if it is time and nobody else does. True if it was read to its
-        end."""
+        """Read the whole list, or the rest of it, if it is due and no other process reads it. Return whether it was
+        read to its end."""
         cursor = await self._store.claim_listing(self._holder, self._listed_s)
         if cursor is None:
             return False
@@ -110,14 +111,14 @@ class MemberCache:
         return is_ended
 
     async def _extend_listing(self) -> None:
-        """As long as this process reads the list, also while Slack makes it wait."""
+        """Extend the claim as long as this process reads the list, also while Slack makes it wait."""
         while True:
             await asyncio.sleep(EXTENDED_S)
             with suppress(StoreUnavailableError):
                 await self._store.extend_listing(self._holder)
 
     async def _list_pages(self, cursor: str) -> bool:
-        """False: another process goes on."""
+        """Read the pages from `cursor` on. Return False if another process continues."""
         while True:
             at, answer = self._clock(), await self._load_page(cursor)
             members = {str(one["id"]): one for one in answer.get("members") or ()}
@@ -129,7 +130,7 @@ class MemberCache:
                 return True
 
     async def _load_page(self, cursor: str) -> dict[str, Any]:
-        """A page; the first one where Slack does not know the cursor any more."""
+        """Load a page, or the first page if Slack no longer knows the cursor."""
         first = {"limit": PAGE, "include_locale": True}
         try:
             return await call_slack(self._client.users_list, first | ({"cursor": cursor} if cursor else {}))
@@ -139,7 +140,7 @@ class MemberCache:
             return await call_slack(self._client.users_list, first)
 
     async def look_up(self, person: str) -> MemberRecord | None:
-        """Ask Slack about one person, now; None for whom it does not know."""
+        """Ask Slack about one person now. Return None if Slack does not know them."""
         at, member = self._clock(), await self._find_member({"user": person})
         if member is None:
             self.read_at[person] = at
@@ -150,8 +151,8 @@ class MemberCache:
         return self.records.get(person, MemberRecord(member=cut_down_member(member)))
 
     async def look_up_email(self, email: str) -> MemberRecord | None:
-        """The active member with this address, as Slack says. That answer has no language, so they are asked for once
-        more by their id."""
+        """Look up the active member with this address. Slack's answer has no language, so the member is then looked up
+        by id."""
         member = await self._find_member({"email": email})
         return await self.look_up(str(member["id"])) if member else None
 
@@ -167,8 +168,8 @@ class MemberCache:
         return dict(answer["user"])
 
     async def load_profiles(self, people: Iterable[str], *, strict: bool = False) -> None:
-        """Read the profile fields of these people, where they are lacking. What Slack does not tell stays unknown.
-        `strict`: raises `ChatUnavailableError` when Slack is away."""
+        """Read the missing profile fields of these people. Fields that Slack does not tell stay unknown. With `strict`,
+        raises `ChatUnavailableError` when Slack cannot be reached."""
         wanted = self._list_lacking_profiles(people)
         if not wanted or self._clock() < self._no_profiles_until:
             return
@@ -190,7 +191,7 @@ class MemberCache:
         )
 
     async def load_some_profiles(self) -> None:
-        """Some of those that are lacking, if it is this process's turn."""
+        """Read some of the missing profiles, if it is this process's turn."""
         if self._clock() < self._profiles_at:
             return
         self._profiles_at = self._clock() + PROFILES_S
@@ -199,12 +200,12 @@ class MemberCache:
             await self.load_profiles(lacking[:BATCH_SIZE])
 
     def _list_lacking_profiles(self, people: Iterable[str]) -> list[str]:
-        """Those of them whose profile is needed and was never read, or who have changed since."""
+        """Return the people whose profile is needed and was never read, or who have changed since."""
         records = ((id, self.records.get(id)) for id in people)
         return [id for id, record in records if record and _lacks_profile(record) and self._needs_profile(record)]
 
     async def _save_members(self, members: Mapping[str, Mapping[str, Any]], at: float) -> None:
-        """Keep what Slack has just said; only what differs is written."""
+        """Store Slack's latest answer. Only records that differ are written."""
         self.read_at.update(dict.fromkeys(members, at))
         fresh = dict[str, MemberRecord]()
         for id, member in members.items():
@@ -223,5 +224,5 @@ class MemberCache:
 
 
 def _lacks_profile(record: MemberRecord) -> bool:
-    """Its profile was never read, or Slack has changed the record since."""
+    """Return whether a profile was never read, or Slack has changed the record since."""
     return record.profile is None or record.profile_mark != get_update_mark(record.member)

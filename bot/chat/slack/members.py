@@ -1,4 +1,4 @@
-"""What is read from Slack's user objects (https://docs.slack.dev/reference/objects/user-object)."""
+"""Reads Slack's user objects (https://docs.slack.dev/reference/objects/user-object)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from bot.chat.slack.text import replace_surrogates
 from tools.characters import remove_invisible
 
 ADMIN_FLAGS = ("is_admin", "is_owner", "is_primary_owner")
-"""What Slack says of those who run the workspace."""
+"""Flags of people who run the workspace."""
 BARRED = ("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user")
-"""What Slack says of those who are no full members."""
+"""Flags of people who are not full members."""
 _USED = (
     *("id", "team_id", "name", "real_name", "locale", "tz", "updated", "is_bot", "is_workflow_bot"),
     *BARRED,
@@ -24,7 +24,7 @@ Member = Mapping[str, Any]
 
 
 def cut_down_member(user: Member) -> dict[str, Any]:
-    """What is kept of a user object."""
+    """Return the parts of a user object that are kept."""
     kept = {name: user[name] for name in _USED if user.get(name) not in (None, "", False)}
     profile, enterprise = user.get("profile"), user.get("enterprise_user")
     given = profile if isinstance(profile, Mapping) else {}
@@ -38,13 +38,13 @@ def is_bot(member: Member) -> bool:
 
 
 def is_of_team(member: Member, team: str) -> bool:
-    """A member of this workspace. On Enterprise Grid `team_id` is only somebody's first workspace; all of them stand in
-    `enterprise_user.teams`."""
+    """Return whether somebody is a member of this workspace. On Enterprise Grid `team_id` is only their first
+    workspace. `enterprise_user.teams` lists all of them."""
     return team in (member.get("teams") or ()) or member.get("team_id", team) == team
 
 
 def is_full_member(member: Member, team: str) -> bool:
-    """A full, active member of this workspace."""
+    """Return whether somebody is a full, active member of this workspace."""
     return is_of_team(member, team) and not any(member.get(why) for why in BARRED)
 
 
@@ -58,12 +58,12 @@ def get_email(member: Member) -> str:
 
 
 def get_update_mark(member: Member) -> float:
-    """When Slack has changed the record last (epoch s)."""
+    """Return when Slack last changed the record (epoch s)."""
     return float(member.get("updated") or 0)
 
 
 def list_member_names(member: Member) -> list[str]:
-    """The name people use first, then every other they answer to."""
+    """Return a person's names: the one people use first, then all others."""
     profile = member.get("profile") or {}
     profile_names = (
         profile.get("real_name") or member.get("real_name"),
@@ -76,5 +76,5 @@ def list_member_names(member: Member) -> list[str]:
 
 
 def clean_member_text(text: str) -> str:
-    """The names that people chose, without invisible characters: names that look alike become equal."""
+    """Remove invisible characters from text that people chose, so that names which look alike become equal."""
     return remove_invisible(replace_surrogates(text), keep_joiners=False)

@@ -1,7 +1,7 @@
-"""Finds what was written while nobody heard Slack.
+"""Finds messages that were written while the bot did not hear Slack.
 
-Slack gives up an event after about five minutes. So after a longer gap the conversations that were active are looked
-through, and what is found takes the way of every event: known messages are dropped there, by channel and moment."""
+Slack gives up an event after about five minutes. After a longer gap, the active conversations are therefore searched,
+and found messages are handled like events. Known messages are dropped there, by channel and time."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ from bot.core.errors import ChatError, ChatUnavailableError, StoreUnavailableErr
 log = logs.get_logger(__name__)
 
 GAP_MS = 60_000
-"""The longest time without Slack after which nothing is looked through: it sends those events again."""
+"""Longest time without Slack after which nothing is searched (ms), because Slack sends those events again."""
 PAUSE_S = 3.0
-"""How often the connection is looked at, and what was heard is saved."""
+"""How often the connection is checked, and new activity saved (s)."""
 MARGIN_S = 60.0
-"""So much longer ago the look begins: the last look at the connection was before the last event."""
+"""How much earlier the search begins (s), because the last check of the connection was before the last event."""
 MAX_CHANNELS, MAX_PAGES, MAX_MESSAGES = 700, 5, 200
-"""Channels and DMs that are looked through, pages of each of their conversations, and messages of a page."""
+"""Most channels and DMs that are searched, pages of each conversation, and messages of a page."""
 KINDS = ("im", "public_channel,private_channel", "mpim")
-"""What is listed besides the conversations on record. In a DM everything is for the bot, so DMs come first."""
+"""Kinds of conversations that are listed besides those on record. In a DM everything is for the bot, so DMs come
+first."""
 MAX_LISTED = 999
 """Conversations of a page of a list: the most that Slack gives."""
 CALL_MS, CALL_BURST = 1_300, 20
-"""conversations.history and conversations.replies are tier 3: 50 per minute."""
+"""Rate of conversations.history and conversations.replies, which are tier 3: 50 per minute."""
 
 
 class LastSeen(Protocol):
-    """When the bot last heard Slack, and where (`bot.storage.last_seen.LastSeenStore`)."""
+    """Storage of when and where the bot last heard Slack (`bot.storage.last_seen.LastSeenStore`)."""
 
     async def save_places(self, places: Mapping[str, float]) -> None: ...
 
@@ -59,22 +60,22 @@ class LastSeen(Protocol):
 
 
 class MissedMessages:
-    """`listeners` take what is found."""
+    """Searches for missed messages after a gap. `listeners` take the messages that are found."""
 
     def __init__(self, client: AsyncWebClient, listeners: SlackListeners, store: LastSeen, clock: Clock) -> None:
         self._client, self._listeners, self._store, self._clock = client, listeners, store, clock
         self._calls, self._process = LocalRateLimiter(CALL_MS, CALL_BURST), secrets.token_hex(4)
         self._seen: dict[str, float] = {}
-        """Not saved yet."""
+        """Activity that is not saved yet: place → time (epoch s)."""
 
     def note_activity(self, place: Place, at: str) -> None:
-        """A message or a press was accepted."""
+        """Note that a message or a press was accepted."""
         for thread in {"", place.thread or ""}:
             self._seen[f"{place.channel}|{thread}|{'shared' if place.shared else ''}"] = float(at)
 
     @asynccontextmanager
     async def watched(self, is_connected: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
-        """While the context is open, gaps are noticed and looked through."""
+        """Notice gaps and search them while the context is open."""
         watching = asyncio.create_task(self._watch(is_connected), name="missed messages")
         try:
             yield
@@ -107,14 +108,15 @@ class MissedMessages:
             await self._store.save_places(seen)
 
     async def _look_through(self, gap_s: float) -> None:
-        """Everything that was missed, in the order of each channel; the channel that was active last comes first."""
+        """Search for everything that was missed, in the order of each channel. The channel that was active last comes
+        first."""
         count, places_by_channel = 0, await self._list_places()
         looked_through = list(places_by_channel.items())[:MAX_CHANNELS]
         for channel, places in looked_through:
             found = dict[str, dict[str, Any]]()
             for thread, shared, last_s in places:
                 since_s = gap_s - MARGIN_S
-                oldest_s = max(since_s, last_s) if last_s <= gap_s else since_s  # somebody may have written since
+                oldest_s = max(since_s, last_s) if last_s <= gap_s else since_s  # messages may have been written since
                 for message in await self._read_place(channel, thread, oldest_s):
                     event = {**message, "type": "message", "channel": channel}
                     body = {"type": "event_callback", "event": event, "is_ext_shared_channel": shared}
@@ -132,8 +134,9 @@ class MissedMessages:
         )
 
     async def _list_places(self) -> dict[str, list[tuple[str, bool, float]]]:
-        """Channel → its conversations as thread, whether another company reads it, and when somebody last wrote there:
-        those on record, then the DMs and channels of the bot in which nobody has written to it, the newest DM first."""
+        """Return channel → its conversations, each as thread, whether another company reads it, and when somebody last
+        wrote there (epoch s). Those on record come first. The bot's DMs and channels without messages to it follow, the
+        newest DM first."""
         places: dict[str, list[tuple[str, bool, float]]] = {}
         for place, last_s in await self._store.list_places():
             channel, thread, shared = place.split("|")
@@ -145,7 +148,7 @@ class MissedMessages:
         return places
 
     async def _list_conversations(self, kind: str) -> list[Mapping[str, Any]]:
-        """Those of this kind in which the bot is; none if the app may not see them."""
+        """Return the conversations of this kind that the bot is in. Return none if the app may not see them."""
         where = {"types": kind, "exclude_archived": True, "limit": MAX_LISTED}
         listed = list[Mapping[str, Any]]()
         try:
@@ -160,7 +163,8 @@ class MissedMessages:
         return listed
 
     async def _read_place(self, channel: str, thread: str, oldest_s: float) -> list[Mapping[str, Any]]:
-        """What was written there since; with the replies to it. Nothing of a place that is closed to us."""
+        """Return the messages written in a place since, with replies to them. Return none for a place that is closed to
+        us."""
         try:
             messages = await self._read_messages(channel, thread, oldest_s)
             for root in [] if thread else [one for one in messages if one.get("reply_count")]:
@@ -186,7 +190,7 @@ class MissedMessages:
         return [one for one in later if not thread or one.get("thread_ts") == thread]
 
     async def _prepare_call(self) -> None:
-        """Waits for its turn; meanwhile no other process begins to look."""
+        """Wait for a slot. Keep the gap, so that no other process begins to search meanwhile."""
         await self._store.keep_gap()
         await self._calls.wait_for_slot()
 
@@ -197,4 +201,4 @@ def _get_created_s(conversation: Mapping[str, Any]) -> int:
 
 
 async def _do_nothing() -> None:
-    """What was missed ends with the listeners."""
+    """End the handling of a missed message after the listeners."""

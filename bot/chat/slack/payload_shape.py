@@ -1,6 +1,6 @@
 """Checks that a payload has the shape of Slack's, as far as this program or Bolt reads it.
 
-Any other payload is logged, acknowledged and dropped: Slack would only send it again."""
+Any other payload is logged, acknowledged and dropped, because Slack would only send it again."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _TEXTS = ("type", "token", "team_id", "enterprise_id", "user_id", "channel_id", 
 _OBJECTS = ("container", "message", "view", "state", "enterprise", "assistant_thread", "function_data", "item",
             "previous_message")  # fmt: skip
 _EITHER = ("user", "team", "channel")
-"""An id in an event, an object in an interaction."""
+"""Fields with an id in an event, and an object in an interaction."""
 _LISTS = ("authorizations", "actions", "blocks", "elements", "attachments")
 MAX_DEPTH = 4
-"""How deep nested objects are checked: a button in a block of a message is the third level."""
+"""How deep nested objects are checked. A button in a block of a message is the third level."""
 
 
 def is_short_text(value: object) -> TypeGuard[str]:
@@ -26,7 +26,7 @@ def is_short_text(value: object) -> TypeGuard[str]:
 
 
 def has_slack_shape(body: object, depth: int = 0) -> bool:
-    """True if the well-known fields of an object are missing or have Slack's types."""
+    """Return whether the well-known fields of an object are missing or have Slack's types."""
     if not isinstance(body, Mapping):
         return False
     if depth > MAX_DEPTH:

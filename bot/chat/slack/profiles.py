@@ -1,8 +1,8 @@
-"""Manager and department from a workspace's own profile fields.
+"""Reads manager and department from a workspace's own profile fields.
 
 Slack's rules (docs.slack.dev, `team.profile.get`, `users.profile.get`): labels of the fields are read once, each
-person's values one by one, about 100 per minute; reading labels with the values is heavily limited. Only fields that
-people cannot change themselves are used: a manager decides, and a department determines who does."""
+person's values one by one, about 100 per minute. Reading labels with the values is heavily limited. Only fields that
+people cannot change themselves are used, because a manager decides, and a department determines who does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bot.chat.slack.web_api import call_slack
 from tools.people.names import fold_text
 
 BATCH_SIZE = 100
-"""People whose profiles are read at one go; the others' turn comes with the next."""
+"""People whose profiles are read at a time. The others follow in later batches."""
 AT_ONCE = 5
 LABELS = {
     "manager": "manager",
@@ -32,8 +32,8 @@ LABELS = {
 
 
 async def load_profiles(client: AsyncWebClient, people: Iterable[str]) -> dict[str, UserProfile]:
-    """What the fields of these people say, by id; an empty profile where the workspace has no such field. Raises
-    ChatError."""
+    """Load the profiles of these people, by id. A profile is empty where the workspace has no such field. Raises
+    `ChatError`."""
     wanted = list(people)
     fields = await _load_field_meanings(client)
     if not fields:
@@ -53,7 +53,7 @@ async def load_profiles(client: AsyncWebClient, people: Iterable[str]) -> dict[s
 
 
 async def _load_field_meanings(client: AsyncWebClient) -> dict[str, str]:
-    """Field id → what it says, of those that only administrators fill in."""
+    """Return field id → meaning, for fields that only administrators fill in."""
     answer = await call_slack(client.team_profile_get, {}, tries=1)
     found = (answer.get("profile") or {}).get("fields") or ()
     return {
@@ -67,7 +67,7 @@ def _is_protected(field: Mapping[str, Any]) -> bool:
 
 
 def _parse_profile(profile: Mapping[str, Any], fields: Mapping[str, str]) -> UserProfile:
-    """Slack sends a list instead of an object when there are no values."""
+    """Parse a profile. Slack sends a list instead of an object when there are no values."""
     values = profile.get("fields")
     given = values if isinstance(values, Mapping) else {}
     said = {

@@ -1,7 +1,7 @@
-"""What a message carries besides its own words: forwarded messages and tables. It is quoted, with its author.
+"""Reads what a message carries besides its own words: forwarded messages and tables. Each is quoted, with its author.
 
 Slack sends a forwarded message as an attachment with `is_share`, and a pasted table as a block of type `table`. The
-previews of links are attachments too; nobody wrote them to us, and they are left out."""
+previews of links are attachments too. Nobody wrote them to us, so they are left out."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from bot.core.i18n import translate
 from tools.characters import show_invisible
 
 MAX_QUOTES, MAX_QUOTE, MAX_AUTHOR = 10, 4_000, 80
-"""Most quotes that are read, and most characters of one and of the name of its author."""
+"""Most quotes that are read, and most characters of a quote and of its author's name."""
 MAX_ROWS, MAX_CELLS = 100, 20
-"""Slack's own limits for a table."""
+"""Rows and cells of a table: Slack's own limits."""
 MAX_DEPTH = 4
-"""Of rich text: sections in lists in quotes."""
+"""Deepest nesting of rich text: sections in lists in quotes."""
 
 
 def read_quotes(event: Mapping[str, Any], bot: str, language: str) -> str:
-    """All of it as text, each quote under a line that says what it is; what is not read is named. `bot`: our own id."""
+    """Return all quotes as text, each under a line that says what it is. Quotes beyond the limit are counted. `bot` is
+    our own id."""
     forwarded = _list_forwarded(event)
     quotes = [_quote_forwarded(one, bot, language) for one in forwarded[:MAX_QUOTES]]
     quotes += _quote_tables(event, bot, language)
@@ -54,7 +55,7 @@ def _quote_tables(holder: Mapping[str, Any], bot: str, language: str) -> list[st
 
 
 def _read_table(table: Mapping[str, Any], bot: str) -> str:
-    """A line a row, as far as there is room."""
+    """Read a table with a line for each row, as far as there is room."""
     rows, lines, room = table.get("rows"), list[str](), MAX_QUOTE
     for row in rows[:MAX_ROWS] if isinstance(rows, list) else []:
         cells = row[:MAX_CELLS] if isinstance(row, list) else []
@@ -67,7 +68,7 @@ def _read_table(table: Mapping[str, Any], bot: str) -> str:
 
 
 def _read_cell(cell: object, bot: str, depth: int = 0) -> str:
-    """The text of a cell: raw, or rich text with parts in parts."""
+    """Return the text of a cell: raw text, or rich text with nested parts."""
     if not isinstance(cell, Mapping) or depth > MAX_DEPTH:
         return ""
     own = cell.get("text")
@@ -77,7 +78,7 @@ def _read_cell(cell: object, bot: str, depth: int = 0) -> str:
 
 
 def _read_text(text: object, bot: str) -> str:
-    """Bounded before it is parsed."""
+    """Parse a text, bounded before it is parsed."""
     if not isinstance(text, str):
         return ""
     shown = parse_message_text(text[:MAX_QUOTE], bot)

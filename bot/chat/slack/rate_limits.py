@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 
 FORGET_S = 5.0
-"""How late somebody may ask again before their turn is given away: another process has taken it over."""
+"""How late a caller may ask again before its turn is given away, because another process has taken over its work
+(s)."""
 
 
 class LocalRateLimiter:
@@ -18,23 +19,22 @@ class LocalRateLimiter:
         self._spacing_s, self._clock, self._next = spacing_ms / 1000, clock, float("-inf")
         self._burst, self._slack_s = burst, (burst - 1) * self._spacing_s
         self._waiting: dict[str, float] = {}
-        """Who has found no free slot, and when they may ask again."""
+        """Names of callers that found no free slot → when they may ask again."""
 
     def count_free_slots(self) -> int:
-        """How many could be taken now without waiting."""
+        """Count the slots that could be taken now without waiting."""
         debt_s = max(0.0, self._next - self._clock())
         return max(0, self._burst - math.ceil(debt_s / self._spacing_s))
 
     async def wait_for_slot(self) -> None:
-        """Waits for the next slot."""
         now = self._clock()
         wait_s = self._next - self._slack_s - now
         self._next = max(self._next, now) + self._spacing_s
         await asyncio.sleep(max(0.0, wait_s))
 
     def take_slot(self, name: str) -> int:
-        """Takes a slot if one is free now, and returns 0. Otherwise returns the ms after which `name` may ask again:
-        whoever has asked earlier comes earlier."""
+        """Take a slot if one is free now, and return 0. Otherwise return the ms after which `name` may ask again.
+        Earlier callers come first."""
         now = self._clock()
         place = self._waiting.pop(name, math.inf)
         self._waiting = {one: at_s for one, at_s in self._waiting.items() if at_s > now - FORGET_S}
@@ -47,5 +47,4 @@ class LocalRateLimiter:
         return math.ceil((self._waiting[name] - now) * 1000)
 
     async def apply_penalty(self, ms: int) -> None:
-        """Blocks all slots for `ms`."""
         self._next = max(self._next, self._clock() + ms / 1000 + self._slack_s)

@@ -1,4 +1,5 @@
-"""HTTP mode: no part of a request counts or is parsed before Slack's signature over its raw bytes is verified.
+"""Verifies requests in HTTP mode. No part of a request counts or is parsed before Slack's signature over its raw bytes
+is verified.
 
 Unverified requests cost bounded work and memory, and end by a time-out. A request without a valid signature gets 401.
 Slack's rules: docs.slack.dev, "Verifying requests from Slack"."""
@@ -26,17 +27,17 @@ from bot.core import metrics
 _log = logging.getLogger(__name__)
 
 BODY_S, FIRST_S = 5.0, 1.0
-"""Time limits for a body and for its first segment. Slack sends that with the headers, and waits three seconds for its
-answer."""
+"""Time limits for a body and for its first segment (s). Slack sends the first segment with the headers, and waits three
+seconds for its answer."""
 HEADERS_S = 10.0
-"""Time limit for the headers, of the first request of a connection and of every further one."""
+"""Time limit for the headers of each request of a connection (s)."""
 SKEW_S = 300
 """Most seconds between Slack's clock and ours: Slack's own advice against replayed requests."""
 BODY_MAX, SMALL_MAX = 1_048_576, 65_536
-"""Most bytes of a body, and of a body that needs no place: every connection buffers as much anyway. Slack's events are
-a few kB."""
+"""Most bytes of a body, and of a body that needs no place, because every connection buffers as much anyway. Slack's
+events are a few kB."""
 LARGE_AT_ONCE = 16
-"""Larger bodies read at the same time."""
+"""Most larger bodies that are read at the same time."""
 _TIMESTAMP, _SIGNATURE = re.compile(r"[0-9]{1,12}"), re.compile(r"v0=[0-9a-f]{64}")
 
 
@@ -46,7 +47,7 @@ class RequestVerifier:
     def __init__(self, secret: str, door: IngressGate, clock: Callable[[], float] = time.time) -> None:
         self._secret, self._door, self._clock = secret.encode(), door, clock
         self._large: list[tuple[str | None, asyncio.Timeout]] = []
-        """The peers whose large bodies are read, the oldest first."""
+        """The peers whose large bodies are being read, the oldest first."""
 
     def build_middleware(self) -> Middleware:
         @web.middleware
@@ -66,7 +67,7 @@ class RequestVerifier:
         return verify_http_request
 
     async def _find_refusal(self, request: web.Request) -> web.Response | None:
-        """The answer to a refused request. None for a request of Slack's."""
+        """Return the answer to a refused request, or None for a request of Slack's."""
         stamp, signature = (
             request.headers.get(name, "") for name in ("X-Slack-Request-Timestamp", "X-Slack-Signature")
         )
@@ -88,7 +89,7 @@ class RequestVerifier:
         return f"v0={signed.hexdigest()}"
 
     async def _read_request_body(self, request: web.Request) -> bytes | web.Response:
-        """The raw body, or the refusal if it is too slow or too large."""
+        """Read the raw body. Return a refusal if the body is too slow or too large."""
         try:
             async with self._limit_reading(request):
                 return await request.read()
@@ -101,8 +102,9 @@ class RequestVerifier:
 
     @asynccontextmanager
     async def _limit_reading(self, request: web.Request) -> AsyncIterator[None]:
-        """Raises TimeoutError in the reader that is too slow or loses its place. A large body always gets a place: the
-        peer with most of them loses its oldest. So half-sent bodies keep no place that anybody else needs."""
+        """Raise `TimeoutError` in a reader that is too slow or loses its place. A large body always gets a place: if
+        all are taken, the peer with most of them loses its oldest. Half-sent bodies therefore keep no place that
+        anybody else needs."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(BODY_S) as limit:
 
@@ -127,14 +129,15 @@ class RequestVerifier:
 
 
 def _build_closing_response(status: int) -> web.Response:
-    """A refusal; nothing more is read from this connection."""
+    """Build a refusal. Nothing more is read from its connection."""
     answer = web.Response(status=status)
     answer.force_close()
     return answer
 
 
 def _has_plain_encoding(request: web.Request) -> bool:
-    """Slack sends plain UTF-8. Any other encoding was added by somebody else, because headers are not signed."""
+    """Return whether the request is plain UTF-8, as Slack sends it. Any other encoding was added by somebody else,
+    because headers are not signed."""
     try:
         charset = request.charset or "utf-8"
     except ValueError:
@@ -143,7 +146,8 @@ def _has_plain_encoding(request: web.Request) -> bool:
 
 
 def _is_parsable_payload(body: bytes, content_type: str) -> bool:
-    """False for a signed body that is no payload: acknowledged, because Slack would only send it again."""
+    """Return whether a signed body is a payload. Any other body is acknowledged, because Slack would only send it
+    again."""
     try:
         found = parse_body(body.decode("utf-8"), content_type)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""Text in and out of Slack.
+"""Converts text from Slack and for Slack.
 
-In: Slack's escapes are undone and its references made readable. Out: no person's text can become a mention, a link or
-formatting; it is shown character for character. Slack's rules: docs.slack.dev, "Formatting message text" (only `& < >`
-are special)."""
+Incoming text: Slack's escapes are undone and its references made readable. Outgoing text: no person's text can become a
+mention, a link or formatting, and it is shown character for character. Slack's rules: docs.slack.dev, "Formatting
+message text" (only `& < >` are special)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ _QUOTATION = re.compile(r"^(?:[ ]{0,3}>)+", re.MULTILINE)
 
 
 def replace_surrogates(text: str) -> str:
-    """The text without lone surrogates, which no store or wire can carry."""
+    """Return the text without lone surrogates, which no store or wire can carry."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def parse_message_text(text: str, bot: str) -> str:
-    """What a person typed: without the bot's own mention, people as `<@U…>`, links and channels in words."""
+    """Return what a person typed, without the bot's own mention, with people as `<@U…>`, and links and channels in
+    words."""
     named = _REFERENCE.sub(lambda found: _format_reference(found[1]), _remove_mentions(text, bot))
     return replace_surrogates(unescape_text(named)).strip()
 
 
 def _remove_mentions(text: str, bot: str) -> str:
-    """Removes mentions of one person, with the blanks around them."""
+    """Remove mentions of one person, with the blanks around them."""
     pieces, at = list[str](), 0
     for found in _MENTION.finditer(text):
         if found[1] == bot:
@@ -43,18 +44,17 @@ def _remove_mentions(text: str, bot: str) -> str:
 
 
 def unescape_text(text: str) -> str:
-    """Slack's three escapes undone, once."""
+    """Undo Slack's three escapes, once."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def _format_reference(inside: str) -> str:
-    """One Slack reference `<…>` in words."""
     target, _, name = inside.partition("|")
     if target.startswith("@"):
         return f"<{target}>"
     if target.startswith("#"):
         return f"#{name or target[1:]}"
-    if target.startswith("!subteam^"):  # with its id: a group may be called like a person
+    if target.startswith("!subteam^"):  # with its id, because a group may be called like a person
         group = "group " + target.removeprefix("!subteam^")
         return f"{name} ({group})" if name else f"@{group}"
     if target.startswith("!"):
@@ -64,44 +64,44 @@ def _format_reference(inside: str) -> str:
 
 
 def escape_text(text: str) -> str:
-    """`& < >` escaped: the result cannot mention, link or ping."""
+    """Escape `& < >`, so that the result cannot mention, link or ping."""
     return "".join(_ESCAPES.get(sign, sign) for sign in replace_surrogates(text))
 
 
 def format_mention(id: str) -> str:
-    """A real mention, which Slack shows with its own profile, for an id of Slack's form; empty for any other text. Only
-    for ids from the directory, never for a person's text."""
+    """Return a real mention, which Slack shows with its own profile, for an id of Slack's form. Return an empty text
+    for anything else. Only for ids from the directory, never for a person's text."""
     return f"<@{id}>" if _PERSON.fullmatch(id) else ""
 
 
 def quote_inline(text: str) -> str:
-    """A person's text inside a line of mrkdwn, on one line and unchanged: as code where Slack would format it."""
+    """Quote a person's text inside a line of mrkdwn, on one line and unchanged: as code where Slack would format it."""
     flat = " ".join(show_invisible(text).split())
     return f"`{escape_text(flat.replace('`', '⟨U+0060⟩'))}`" if has_formatting(flat) else escape_text(flat)
 
 
 def has_formatting(text: str) -> bool:
-    """True if Slack's mrkdwn would not show this text as written."""
+    """Return whether Slack's mrkdwn would not show this text as written."""
     return bool(_FORMATTING.search(text))
 
 
 def quote_block(text: str) -> str:
-    """Text as a preformatted block, which Slack shows unchanged. Three backticks in a row would close it, so the third
-    becomes its numeric code: an invisible separator would be copied with the text."""
+    """Quote text as a preformatted block, which Slack shows unchanged. Three backticks in a row would close the block,
+    so the third becomes its numeric code. An invisible separator would be copied with the text."""
     return "```\n" + escape_text(text).replace("```", "``⟨U+0060⟩") + "\n```"
 
 
 def escape_markdown(text: str) -> str:
-    """Markdown for Slack's `markdown` block: formatting stays; mentions and links with a hidden target go. An `&` stays
-    as it is where it begins no entity, because Slack would put `&amp;` into the address of a link; `>` stays where it
-    begins a quotation."""
+    """Escape Markdown for Slack's `markdown` block. Formatting stays. Mentions and links with a hidden target are
+    removed. An `&` that begins no entity stays, because Slack would put `&amp;` into the address of a link. A `>` that
+    begins a quotation stays too."""
     text = _ENTITY.sub("&amp;", replace_surrogates(text)).replace("<", "&lt;")
     quoted = _QUOTATION.sub(lambda found: found[0].replace(">", "\0"), text)
     return _HIDES_TARGET.sub(r"]\\", quoted.replace(">", "&gt;").replace("\0", ">"))
 
 
 def truncate_text(text: str, length: int) -> str:
-    """At most `length` UTF-16 units, with … for the rest: for labels and notifications only."""
+    """Return at most `length` UTF-16 units, with … for the rest. Only for labels and notifications."""
     text = replace_surrogates(text)
     if count_utf16_units(text) <= length:
         return text
@@ -112,22 +112,22 @@ def truncate_text(text: str, length: int) -> str:
 
 
 def count_utf16_units(text: str) -> int:
-    """UTF-16 code units, in which Slack counts lengths."""
+    """Count UTF-16 code units, in which Slack counts lengths."""
     return len(text.encode("utf-16-le")) // 2
 
 
 def format_plain_label(text: str, length: int) -> str:
-    """A plain-text label."""
+    """Format a plain-text label of at most `length` UTF-16 units."""
     return truncate_text(replace_brackets(" ".join(show_invisible(text).split())), length)
 
 
 def replace_brackets(text: str) -> str:
-    """Replaces angle brackets by look-alikes: plain text has no escapes."""
+    """Replace angle brackets by look-alikes, because plain text has no escapes."""
     return text.replace("<", "‹").replace(">", "›")
 
 
 def split_into_chunks(text: str, limit: int) -> Iterator[str]:
-    """Pieces of at most `limit` UTF-8 bytes once escaped; joined, they are the text."""
+    """Yield pieces of at most `limit` UTF-8 bytes once escaped. Joined, the pieces are the text."""
     start, size, newline = 0, 0, 0
     for at, sign in enumerate(text):
         cost = count_escaped_bytes(sign)
@@ -143,8 +143,8 @@ def split_into_chunks(text: str, limit: int) -> Iterator[str]:
 
 
 def count_escaped_bytes(sign: str) -> int:
-    """UTF-8 bytes of one character once escaped: never less than Slack's own count of it. A bracket may get a backslash
-    behind it."""
+    """Count the UTF-8 bytes of one character once escaped. The count is never less than Slack's own. A bracket may get
+    a backslash after it."""
     if sign == "]":
         return 2
     return 5 if sign == "`" else len(_ESCAPES.get(sign, sign).encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Reads what is ticked in a message's boxes from the payload of a press."""
+"""Reads the ticked boxes of a message from the payload of a press."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MAX_TICKS = 100
 
 
 def read_pressed_value(action: Body) -> str:
-    """Which card a button, a box or a picker of people belongs to. The last two say it in the id of their block."""
+    """Return the card that a button, a box or a picker of people belongs to. Boxes and pickers name it in the id of
+    their block."""
     block = str(action.get("block_id") or "")
     if action.get("type") == "users_select":
         return block.removeprefix("cs:").rpartition(":")[0]
@@ -28,13 +29,14 @@ def read_pressed_value(action: Body) -> str:
 
 
 def read_pressed_seal(action: Body) -> str:
-    """Part of the seal of what the pressed card shows; empty on a card of an earlier version, and where none is."""
+    """Return part of the seal of what the pressed card shows. Empty on a card of an earlier version, and on one without
+    a seal."""
     found = _SEAL.search(str(action.get("block_id") or "")[-40:])
     return found[1] if found else ""
 
 
 def read_ticks(body: Body, approval: str, version: int) -> dict[str, str] | None:
-    """What is ticked in the boxes of this card, as the platform says; None where it has no boxes."""
+    """Return what is ticked in the boxes of this card, as the platform says. Return None if the card has no boxes."""
     state = body.get("state") or {}
     groups, prefix = state.get("values"), build_tick_prefix(approval, version)
     if not isinstance(groups, Mapping):

@@ -1,4 +1,4 @@
-"""Calls Slack's Web API: the one place for rate limits, dropped connections and refusals."""
+"""Calls Slack's Web API. All rate limits, dropped connections and refusals are handled here."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Method = Callable[..., Awaitable[AsyncSlackResponse]]
 Penalty = Callable[[int], Awaitable[None]]
 
 UNREACHABLE = "unreachable"
-"""Our code for a call without an answer: it may or may not have taken effect."""
+"""Our code for a call without an answer, which may or may not have taken effect."""
 LIMITED = "ratelimited"
 ACCOUNT = frozenset(
     {"account_inactive", "invalid_auth", "not_authed", "team_access_not_granted", "token_expired", "token_revoked"}
 )
-"""The token or the app is not valid (any more): nothing is wrong with what was to be said."""
+"""Errors of a token or an app that is not valid (any more). Nothing is wrong with the message itself."""
 CLOSED = frozenset(
     {"is_archived", "not_in_channel", "restricted_action", "restricted_action_non_threadable_channel"}
     | {
@@ -32,9 +32,9 @@ CLOSED = frozenset(
         "restricted_action_thread_only_channel",
     }
 )
-"""What `chat.postMessage` says of a channel in which the app may not post."""
+"""Errors of `chat.postMessage` for a channel in which the app may not post."""
 UNCLEAR_ERRORS = frozenset({"internal_error", "fatal_error", "service_unavailable"})
-"""Slack's own mishaps: *some aspect of the operation may have succeeded*, its reference says."""
+"""Slack's own failures. Its reference says that *some aspect of the operation may have succeeded*."""
 _OUTCOMES = {LIMITED: "limited", UNREACHABLE: "unreachable"}
 
 
@@ -49,10 +49,10 @@ async def call_slack(
     before_each_try: Callable[[], Awaitable[None]] | None = None,
     waits_out_limit: bool = True,
 ) -> dict[str, Any]:
-    """Slack's answer. Waits out a 429 (Slack says how long) and reports its ms to `on_rate_limit`; unless
-    `waits_out_limit`, raises ChatBusyError at once. Retries a dropped
-    connection or a server error only if the call is `repeatable`. `before_each_try` runs right before each try; an
-    exception there ends the call. Raises ChatError with Slack's error name; ChatUnavailableError when Slack cannot be
+    """Call a method of Slack and return its answer. The call waits out a 429 (Slack says how long) and reports its ms
+    to `on_rate_limit`. Without `waits_out_limit`, it raises `ChatBusyError` at once. A dropped connection or a server
+    error is retried only if the call is `repeatable`. `before_each_try` runs right before each try, and an exception
+    there ends the call. Raises `ChatError` with Slack's error name, and `ChatUnavailableError` when Slack cannot be
     reached or takes no more."""
     for tries_left in range(tries - 1, -1, -1):
         if before_each_try:
@@ -79,15 +79,15 @@ async def call_slack(
 
 
 def is_outage(failed: ChatError) -> bool:
-    """True if this passes by itself, False if somebody has to mend it first."""
+    """Return whether a failure passes without help, so that nobody has to fix anything."""
     return isinstance(failed, ChatUnavailableError) and not isinstance(failed, ChatAccountError)
 
 
 async def stream_pages(
     method: Method, arguments: Mapping[str, Any], most: int, *, before_each: Callable[[], Awaitable[None]] | None = None
 ) -> AsyncIterator[dict[str, Any]]:
-    """Slack's answers, page after page, at most so many: the last of them has a cursor if there are more. `before_each`
-    runs before each page. Raises what `call_slack` raises."""
+    """Yield Slack's answers page after page, at most `most`. The last of them has a cursor if there are more.
+    `before_each` runs before each page. Raises what `call_slack` raises."""
     cursor = ""
     for _ in range(most):
         if before_each:
@@ -100,15 +100,15 @@ async def stream_pages(
 
 
 def get_next_cursor(answer: Mapping[str, Any]) -> str:
-    """Where the next page of a list begins; empty after the last one."""
+    """Return where the next page of a list begins. Empty after the last page."""
     return str((answer.get("response_metadata") or {}).get("next_cursor") or "")
 
 
 async def upload_content(
     client: AsyncWebClient, url: str, content: bytes, *, tries: int = 3, pause_s: float = 0.3
 ) -> None:
-    """Uploads to an address from Slack. The token does not go there: the address is the secret. Raises
-    ChatError(`upload_refused`); ChatUnavailableError when it cannot be reached."""
+    """Upload to an address from Slack. The token does not go there, because the address is the secret. Raises
+    `ChatError` (`upload_refused`), or `ChatUnavailableError` when the address cannot be reached."""
     for tries_left in range(tries - 1, -1, -1):
         status = await _post_content(client, url, content)
         if status == 200:
@@ -120,7 +120,7 @@ async def upload_content(
 
 
 async def _post_content(client: AsyncWebClient, url: str, content: bytes) -> int:
-    """The status, or 0 without an answer."""
+    """Return the status, or 0 without an answer."""
     try:
         async with _get_session(client).post(url, data=content, proxy=client.proxy, allow_redirects=False) as answer:
             return answer.status
@@ -135,8 +135,8 @@ def _get_session(client: AsyncWebClient) -> ClientSession:
 
 
 def _build_chat_error(code: str, method: str) -> ChatError:
-    """Away is another thing than refused: what is away is tried again later, also when it is the token that has to be
-    mended."""
+    """Build the exception for a failure. An outage differs from a refusal: after an outage the call is tried again
+    later, also when the token has to be fixed."""
     if code in ACCOUNT:
         return ChatAccountError(code, method)
     if code in CLOSED:
@@ -145,13 +145,13 @@ def _build_chat_error(code: str, method: str) -> ChatError:
 
 
 def _parse_slack_error(error: SlackApiError, pause_s: float) -> tuple[str, float]:
-    """(code, seconds to wait) of a refusal; a server error is as unclear as a dropped connection."""
+    """Return (code, seconds to wait) of a refusal. A server error is as unclear as a dropped connection."""
     answer: Any = error.response
     status = int(getattr(answer, "status_code", 0) or getattr(answer, "status", 0))
     if status == 429:
         return LIMITED, _parse_retry_after(answer.headers.get("Retry-After"))
     if not isinstance(answer, AsyncSlackResponse) or status >= 500 or not isinstance(answer.data, dict):
-        return UNREACHABLE, pause_s  # the last line: a gateway's page, not Slack's answer
+        return UNREACHABLE, pause_s  # no dict: a gateway's page, not Slack's answer
     code = str(answer.get("error") or UNREACHABLE)
     return (UNREACHABLE, pause_s) if code in UNCLEAR_ERRORS else (code, 0.0)
 

@@ -1,5 +1,5 @@
-"""A client of Slack's Web API, and who the bot is there. Commands that only look up names need no more than this; Bolt,
-which `app` needs, is slow to import."""
+"""A client of Slack's Web API, and the bot's identity there. Commands that only look up names need no more than this
+module. Bolt, which `app` needs, is slow to import."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class BotIdentity:
 
 @asynccontextmanager
 async def open_web_client(token: str, base_url: str = API_URL) -> AsyncIterator[AsyncWebClient]:
-    """A client with one connection pool. It retries nothing itself: `web_api.call_slack` knows what is safe to
-    retry."""
+    """Open a client with one connection pool. The client retries nothing itself, because `web_api.call_slack` knows
+    what is safe to retry."""
     async with ClientSession(timeout=ClientTimeout(total=TIMEOUT_S)) as session:
         yield build_web_client(token, base_url, session)
 
@@ -44,12 +44,12 @@ def build_web_client(token: str | None, base_url: str, session: ClientSession | 
 
 
 def is_loopback_url(url: str) -> bool:
-    """True for an address on this machine."""
+    """Return whether the address is on this machine."""
     return is_local_host(urlsplit(url).hostname or "")
 
 
 async def identify_bot(client: AsyncWebClient) -> BotIdentity:
-    """The bot's identity. Raises SettingsError for a token that Slack refuses, ChatUnavailableError when Slack cannot
+    """Identify the bot. Raises `SettingsError` for a token that Slack refuses, `ChatUnavailableError` when Slack cannot
     be reached."""
     try:
         answer = await call_slack(client.auth_test, {})

@@ -1,8 +1,8 @@
-"""What the buttons of Home open, and what comes of their dialogs.
+"""Handles the buttons of Home and the dialogs that they open.
 
-What has consequences is proposed by its own tool, shown whole, and confirmed: the card that was shown is opened and
-pressed, by the same code as a card in a conversation. Whoever presses is whom the verified payload names, and may do
-no more here than anywhere else."""
+An action with consequences is proposed by its own tool, shown as a whole card, and confirmed. That card is then opened
+and pressed by the same code as a card in a conversation. The presser is the person whom the verified payload names, and
+may do no more here than anywhere else."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ PROPOSALS: Mapping[str, tuple[Tool, str]] = {
 """Action → the tool that it proposes, and the argument that the button's value stands for."""
 ABSENCE_FIELDS = ("deputy", "first_day", "last_day")
 REASON, REASON_LABEL = "because", "withdraw_reason"
-"""The argument of `withdraw_request` that its author may fill in below the card, and what a card calls it."""
+"""The argument of `withdraw_request` that its author may fill in below the card, and its label on a card."""
 CHECK_S = 0.8
-"""An answer to a submitted dialog waits no longer."""
+"""Longest wait for the answer to a submitted dialog (s)."""
 DECISIONS = 10
-"""Decisions on one page of their dialog."""
+"""Most decisions on one page of their dialog."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class HomeActions:
         )
 
     async def _may_press(self, approval: Approval, caller: Caller) -> bool:
-        """While it is open: whoever may decide it now."""
+        """Whether the card is open and the caller may decide it now."""
         if approval.state is not ApprovalState.OPEN:
             return False
         standing = await self.core.card_delivery.list_represented(approval, caller.id)
@@ -232,7 +232,8 @@ class HomeActions:
     async def _propose(
         self, caller: Caller, action: str, value: str, form: Mapping[str, str], notice: str = ""
     ) -> HomeDialog:
-        """The whole card of what a button would do, to be confirmed; or why it cannot be done."""
+        """Build the dialog that shows an action's whole card for confirmation, or the reason why the action is
+        impossible."""
         language = caller.person.language
         try:
             proposal = await self._prepare(caller, action, value, form)
@@ -303,7 +304,7 @@ class HomeActions:
         return HomeAnswer()
 
     async def _review_form(self, caller: Caller, submission: HomeSubmission) -> HomeAnswer:
-        """What was filled in, as the whole card; or all that is wrong with it."""
+        """Show a filled form as the whole card, or all its problems."""
         language, form = caller.person.language, _read_form(submission)
         try:
             await self._prepare(caller, submission.action, submission.value, form)
@@ -348,7 +349,7 @@ class HomeActions:
 
 
 def _name_matter(approval: Approval, language: str) -> str:
-    """What a card is about, as short as a dialog's title."""
+    """Name the subject of a card, as short as a dialog's title."""
     params = approval.proposal.title.params
     if not params.get("request") or not params.get("process"):
         return translate("home.open_title", language)
@@ -357,13 +358,13 @@ def _name_matter(approval: Approval, language: str) -> str:
 
 
 def compute_shown_hash(proposal: Proposal, language: str) -> str:
-    """Names everything that a person has seen of a proposal, and what it would do."""
+    """Compute a hash of everything that a person has seen of a proposal, and of its effect."""
     shown = f"{language} {compute_seal('', proposal)} {proposal.model_dump_json()}"
     return hashlib.sha256(shown.encode()).hexdigest()[:32]
 
 
 def _read_form(submission: HomeSubmission) -> dict[str, str]:
-    """What the dialog of this action asks for."""
+    """Read the fields that the dialog of this action asks for."""
     names = {"set_absence": ABSENCE_FIELDS, "withdraw": (REASON,)}.get(submission.action, ())
     return clean_form({name: submission.form.get(name, "") for name in names})
 
@@ -374,7 +375,7 @@ def _build_reason_inputs(text: str, language: str) -> tuple[FormInput, ...]:
 
 
 def _leave_out_reason(proposal: Proposal) -> Proposal:
-    """What stands on the card above the reason: this is shown, and has to be the same when it is confirmed."""
+    """Return the part of the card above the reason, which is shown and must be the same when it is confirmed."""
     args = {name: value for name, value in proposal.args.items() if name != REASON}
     fields = tuple(field for field in proposal.fields if field.label != REASON_LABEL)
     return proposal.model_copy(update={"args": args, "fields": fields})
@@ -386,7 +387,8 @@ def _build_problem(error: ToolError, form: Mapping[str, str], language: str) -> 
 
 
 def _build_late_answer(submission: HomeSubmission, language: str) -> HomeAnswer:
-    """It could not be checked in time; nothing was done, and everything is still there."""
+    """Build the answer to a dialog that could not be checked in time. Nothing was done, and the dialog keeps its
+    content."""
     text = translate("home.late", language)
     if submission.seal:
         title = translate(f"home.{submission.action}_title", language)
@@ -395,5 +397,5 @@ def _build_late_answer(submission: HomeSubmission, language: str) -> HomeAnswer:
 
 
 def _build_notice(title: str, text: str, language: str) -> HomeDialog:
-    """A dialog that says why nothing is done."""
+    """Build a dialog that says why nothing is done."""
     return HomeDialog(title=title, cancel=translate("card.close", language), notice=text)

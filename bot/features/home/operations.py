@@ -1,5 +1,5 @@
-"""How the installation is doing, for administrators: lanes that do not get on, what was given up, today's usage, and
-whether the model answers."""
+"""The state of the installation, for administrators: stuck lanes, dead letters, today's usage, and whether the model
+answers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from bot.storage.journal import Journal
 from bot.storage.spending import UsageStore
 
 MODEL_MS = 15 * 60_000
-"""How far back a model counts as out of reach."""
+"""Time after a failure in which the model counts as out of reach (ms)."""
 LOADED_MS = 10_000
-"""How long what was counted is good for: a page that is renewed often counts it once."""
+"""Time for which the figures are kept (ms), so that a page that is renewed often counts them once."""
 SHOWN = 10
-"""Lanes, and letters, in the dialog."""
+"""Most lanes, and most letters, in the dialog."""
 ERROR = 120
-"""Characters shown of an error."""
+"""Most characters shown of an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class OperationsState:
     tokens: int
     costs: dict[str, Decimal]
     failures: int
-    """How often the model could not be reached lately."""
+    """Number of recent times that the model could not be reached."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class OperationsReader:
     state: OperationsState | None = None
 
     async def load_state(self) -> OperationsState:
-        """Raises StoreUnavailableError."""
+        """Load the figures. Raises StoreUnavailableError."""
         now_ms = self.clock.now_ms()
         if self.state is not None and now_ms - self.state.loaded_ms < LOADED_MS:
             return self.state
@@ -73,7 +73,7 @@ class OperationsReader:
         return self.state
 
     async def describe_operations(self, language: str) -> Sequence[str]:
-        """One line for each."""
+        """Describe lanes, letters, usage and model, in one line each."""
         state = await self.load_state()
         spent = " · ".join(f"{format_amount(cost)} {currency}" for currency, cost in sorted(state.costs.items()))
         model = "down" if state.failures else "up"
@@ -87,7 +87,7 @@ class OperationsReader:
         )
 
     async def describe_details(self, language: str) -> Sequence[str]:
-        """The lanes and letters themselves, newest first: without what people wrote."""
+        """Describe the lanes, the longest waiting first, and the letters, newest first, without people's text."""
         state = await self.load_state()
         lanes = [
             translate("home.stuck_lane", language, lane=one.lane, tries=one.tries, minutes=one.waited_ms // 60_000,

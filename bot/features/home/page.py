@@ -1,6 +1,6 @@
-"""A person's Home page: what waits for them, their requests, who stands in for them, what was decided, their settings.
+"""A person's Home page: their tasks, requests, deputies, recent decisions and settings.
 
-Everything on it is theirs alone, and is read from what is stored: nothing waits for the list of people."""
+Everything on the page is for this person alone, and is read from the store. Nothing waits for the list of people."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ from tools.workflow.engine.state import Request, Status
 log = logs.get_logger(__name__)
 
 PAGE = 5
-"""Tasks, and requests, shown at once."""
+"""Most tasks, and most requests, shown at once."""
 DECISIONS = 3
-"""Decisions shown; the dialog has all of them."""
+"""Most decisions shown; the dialog has all of them."""
 VALUE_BYTES, FACTS_BYTES, FACTS = 300, 1_500, 12
-"""Most bytes of one fact and of all, and most facts, of a card that is decided in place: a longer one is opened."""
+"""Limits for a card that is decided in place: bytes of one fact, bytes of all facts, number of facts. A longer card is
+opened."""
 REPEATED = frozenset({"request", "process", "status"})
-"""Facts that the title of a task says already."""
+"""Facts that the title of a task already states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ class HomeBuilder:
     async def _can_request(self) -> bool:
         return bool(await self.core.tool_services.engine.list_processes())
 
-    # What waits for them
+    # Tasks that wait for the person
 
     async def _build_tasks(self, caller: Caller, place: HomePlace) -> HomeSection:
         language, engine = caller.person.language, self.core.tool_services.engine
@@ -106,8 +107,8 @@ class HomeBuilder:
         return HomeEntry(Card(title=translate("set.waits", language, n=count), buttons=(button,)))
 
     async def _build_task_entry(self, assigned: AssignedTask, caller: Caller) -> HomeEntry:
-        """As the card that waits for them shows it. It is decided here only where all of that card stands here; in any
-        case it can be opened."""
+        """Build the entry of a task from its card. The task can be decided in place only if the entry shows the whole
+        card. In any case the card can be opened."""
         language = caller.person.language
         approval = await self.core.approvals.load_approval(derive_task_card_id(self.core.keys, assigned.task.id))
         if approval is None or approval.state is not ApprovalState.OPEN:
@@ -136,7 +137,8 @@ class HomeBuilder:
         )
 
     async def _build_closed_entry(self, assigned: AssignedTask, approval: Approval | None, caller: Caller) -> HomeEntry:
-        """A task whose card is on its way, was just pressed, or has expired: then one press asks again."""
+        """Build the entry of a task whose card is on its way, was just pressed, or has expired. One press asks again
+        for an expired card."""
         language = caller.person.language
         requester = await get_person_name(self.core.tool_services.directory, assigned.request.initiator, language)
         summary = await load_request_summary(self.core.tool_services, assigned.request, language)
@@ -152,7 +154,7 @@ class HomeBuilder:
         expired = render.render_card(approval, caller.person, names).card
         return HomeEntry(replace(card, buttons=expired.buttons if expired else ()))
 
-    # Their requests
+    # The person's requests
 
     async def _build_requests(self, caller: Caller, place: HomePlace) -> HomeSection:
         language = caller.person.language
@@ -181,8 +183,8 @@ class HomeBuilder:
         return HomeEntry(card, _build_request_buttons(request, caller.id, language, can_withdraw=can_withdraw))
 
     async def _can_withdraw(self, request: Request, caller: Caller) -> bool:
-        """What came back to them waits above, with its own buttons. What is approved can be withdrawn if the engine
-        does that and there is somebody to agree, as the tool itself finds out."""
+        """Whether the request can be withdrawn. A returned request waits as a task, with its own buttons. An approved
+        one can be withdrawn if the engine supports this and somebody can agree, as the tool itself finds out."""
         if request.status is Status.WAITING:
             return True
         if request.status not in (Status.APPROVED, Status.REVOKING):
@@ -194,7 +196,7 @@ class HomeBuilder:
             return False
         return True
 
-    # What is theirs besides
+    # The other sections
 
     async def _build_balances(self, caller: Caller, place: HomePlace) -> HomeSection:
         language, today = caller.person.language, self.core.clock.today(caller.person.zone)
@@ -250,7 +252,7 @@ class HomeBuilder:
         return (translate("setting.morning_list", caller.person.language, value=value),)
 
     async def _build_operations(self, caller: Caller, place: HomePlace) -> HomeSection:
-        """For administrators only."""
+        """Build the section of operations, for administrators only."""
         language = caller.person.language
         lines = await self.operations.describe_operations(language)
         button = HomeButton(translate("home.details", language), "operations")
@@ -262,7 +264,7 @@ class HomeBuilder:
 async def _build_or_excuse(
     build: Callable[[Caller, HomePlace], Awaitable[HomeSection]], caller: Caller, place: HomePlace
 ) -> HomeSection:
-    """A section; or why there is none now, so that one that fails hides no other."""
+    """Build a section, or the reason why there is none now, so that a section that fails hides no other."""
     try:
         return await build(caller, place)
     except ToolError as error:
@@ -273,7 +275,7 @@ async def _build_or_excuse(
 
 
 def _is_short(card: Card, facts: Sequence[tuple[str, object]]) -> bool:
-    """Whether all of a card fits between others."""
+    """Whether a whole card fits among the others."""
     sizes = [len(f"{label}{value}".encode()) for label, value in facts]
     return not card.body and len(sizes) <= FACTS and sum(sizes) <= FACTS_BYTES and max(sizes, default=0) <= VALUE_BYTES
 

@@ -1,5 +1,5 @@
-"""Publishes Home pages again when something on them has changed: of people who have opened theirs lately, each at most
-once in `RENEWED_MS`, all together no faster than the platform allows."""
+"""Publishes Home pages again when something on them has changed. Only pages that were opened lately are renewed, each
+at most once in `RENEWED_MS`, and all together no faster than the platform allows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from bot.storage.homes import HomeStore
 log = logs.get_logger(__name__)
 
 RENEWED_MS = 2_000
-"""How often one page is renewed at most; what changes meanwhile is on the next one."""
+"""Shortest time between two renewals of one page (ms); changes in between come with the next one."""
 SPACING_MS, BURST = 800, 20
-"""`views.publish` is for 100 a minute in a workspace; some of that is left to people who open their page."""
+"""Rate of renewals (ms each, and burst). The platform allows 100 `views.publish` a minute in a workspace; a part is
+left to people who open their page."""
 TAKEN = 20
-"""People of one partition at one go."""
+"""Most people taken from one partition at once."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,16 +33,16 @@ class HomeRefresher:
     publish: Callable[[str, HomeView], Awaitable[None]]
     limits: RateLimiter
     taken: dict[str, None] = field(default_factory=dict)
-    """People whose marks are taken and whose pages are not renewed yet: the store was away."""
+    """People whose marks are taken and whose pages are not renewed yet, because the store was away."""
 
     async def refresh_changed_homes(self) -> None:
-        """One pass. A process that ends in the middle of it leaves pages as they were, until they are opened or change
-        again."""
+        """Renew the changed pages once. If the process ends meanwhile, the remaining pages stay as they were until they
+        are opened or change again."""
         self.taken |= dict.fromkeys(await self.homes.take_changed_people(TAKEN))
         for person in list(self.taken):
             if await self.homes.claim_turn(person, RENEWED_MS):
                 await self._refresh_home(person)
-            else:  # it was renewed a moment ago: the next pass comes soon
+            else:  # the page was renewed a moment ago: the next pass comes soon
                 await self.homes.mark_person(person)
             self.taken.pop(person)
 

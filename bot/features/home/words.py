@@ -1,4 +1,4 @@
-"""What Home says of requests, decisions, absences and settings, in the reader's language."""
+"""The sentences of Home about requests, decisions, absences and settings, in the reader's language."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.workflow.engine.state import Delegation, Request, TaskKind, format_de
 
 
 async def describe_holder(services: ToolServices, request: Request, reader: Person) -> str:
-    """Who has it, and since when; empty where nobody has."""
+    """Describe the people who have the request, and since when; empty if nobody has it."""
     if not request.open_tasks:
         return ""
     who = (await format_people_names(services.directory, request.waits_for))[reader.language]
@@ -30,8 +30,8 @@ async def describe_holder(services: ToolServices, request: Request, reader: Pers
 async def describe_decision(
     services: ToolServices, assigned: AssignedTask, reader: Person, *, details: bool = False
 ) -> str:
-    """What was decided, by the reader or for them: when, about whose request, and by whom. `details`: with what was
-    said to it, and how the request stands now."""
+    """Describe a decision by the reader or for them: its time, request and decider. `details`: adds the opinion, and
+    the current state of the request."""
     task, request, language = assigned.task, assigned.request, reader.language
     outcome = WITHDRAWAL_WORDS.get(task.outcome, "") if task.kind is TaskKind.REVOKE else task.outcome
     by = await get_names_by_language(services.directory, task.by)

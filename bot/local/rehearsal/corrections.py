@@ -1,4 +1,4 @@
-"""A correction of an answer, as rules can make it: they have said what they saw, and say it again."""
+"""Correction of an answer by fixed rules, which repeat the answer unchanged."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from bot.local.rehearsal.reply import PlannedReply
 from bot.local.rehearsal.scene import join_content_text
 
 WANTED = "Your answer below has not been sent yet"
-"""What the rules say where an answer is to be corrected."""
+"""Text in the system rules that marks a request for a correction."""
 
 
 def build_correction(messages: Sequence[Mapping[str, Any]]) -> PlannedReply | None:
-    """The reply to a request for a correction; None for any other."""
+    """Build the reply to a request for a correction; None for any other request."""
     rules, *told = [join_content_text(message.get("content")) for message in messages] or [""]
     if not told or WANTED not in rules:
         return None

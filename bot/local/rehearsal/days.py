@@ -1,4 +1,4 @@
-"""Readers of days and stretches of days: dates as people write them, weekdays, whole weeks, halves of a day."""
+"""Reads days and stretches of days: dates as people write them, weekdays, whole weeks, half days."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MONTH_ONCE = re.compile(
     rf"(?P<month>(?<!\d)\d{{1,2}}|{_HAN_DAY})\s?月\s?(?P<first>{_DAY}|{_HAN_DAY})(?:[日号](?P<to>{_TO_HAN})|(?P<sep>\s?[-~—–到至、和]\s?))"
     rf"(?P<last>{_DAY}|{_HAN_DAY})(?:[日号]|(?![\d./:一二三四五六七八九十]|\s?(?:月|天|个|点|[年工])))"
 )
-"""A month that is said once for two days: `Dec 7-9`, `7 to 9 December`, `12月7号到9号`."""
+"""Pattern of two days that share one month: `Dec 7-9`, `7 to 9 December`, `12月7号到9号`."""
 NAMED_DAY = compile_alternatives(
     r"(?<!\d)(?P<year>20\d\d|\d{4}(?=-))[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?!\d)",
     rf"(?<!\d)(?:(?P<year_zh>\d{{4}})\s?年\s?|(?P<next_zh>明年)\s?)?(?<![\d一二三四五六七八九十])(?P<month_zh>\d{{1,2}}|{_HAN_DAY})\s?月\s?"
@@ -60,7 +60,7 @@ RELATIVE = {
 }  # fmt: skip
 RELATIVE_DAY = compile_alternatives(*RELATIVE)
 PAIRS = ("明后", "今明")
-"""Two days in one word."""
+"""Words that each mean two days."""
 _WEEKDAY = (
     "mon(?:day)?|tue(?:s(?:day)?)?|wed(?:s|nesday)?|thu(?:r(?:s(?:day)?)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?"
 )
@@ -73,7 +73,7 @@ WEEKDAY = re.compile(
     re.I,
 )
 DASH = re.compile(rf"(?<=[a-z\d]{{2}})\s?[-–]\s?(?=(?:{_WEEKDAY}|{MONTHS})\b)", re.I)
-"""Between two days: `Mon-Wed`."""
+"""Pattern of a dash between two days: `Mon-Wed`."""
 WHOLE_WEEK = re.compile(
     rf"(?P<next>下个?(?:周|星期|礼拜)(?![{words.CHINESE_WEEKDAYS}])|\bnext week\b)"
     rf"|(?P<this>[这本]个?(?:周|星期|礼拜)(?![{words.CHINESE_WEEKDAYS}])|\bthis week\b)",
@@ -88,40 +88,41 @@ MONTH = compile_alternatives(
 NEXT_YEAR = compile_alternatives("明年", r"\bnext (?:year|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)")
 UNTIL = compile_alternatives("[到至]", r"\b(?:until|till|through|to)\b")
 ENDING = compile_alternatives("[到至]", r"\b(?:until|till|through) ")
-"""Before a last day, and never before a first one."""
+"""Words that stand before a last day, and never before a first one."""
 FROM = compile_alternatives("[从起]|开始", r"\b(?:from|starting|start|since|beginning|as of)\b")
 LATELY = timedelta(60)
-"""So long ago, a day without a year is one that has been: people tell of an illness afterwards."""
+"""Age up to which a day without a year is taken as past: people report an illness afterwards."""
 DAY_LIKE = compile_alternatives(
     r"\d\s?[月号]|[到至]\s?\d{1,2}(?!\d"
     r"|\s?[点:：天个])",
     rf"\b(?:{MONTHS})\.?\s?\d|\d(?:st|nd|rd|th)\b",
 )
-"""Looks like a day and was not read as one."""
+"""Pattern of text that looks like a day and was not read as one."""
 NOT_BEFORE = compile_alternatives(r"\b(?:not|instead of)(?: the| on)? $", r"不是\s?$")
-"""Before a day that is taken back."""
+"""Words before a day that is taken back."""
 NOON = compile_alternatives("上午|下午|早上", r"\b(?:morning|afternoon)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """From a day to a day. Without a last day it is not known how long."""
+    """A stretch from a first to a last day. Without a last day, its length is unknown."""
 
     first: date | None = None
     last: date | None = None
     length: LeaveLength | None = None
     is_doubtful: bool = False
-    """What was said fits no one stretch: days with gaps, or a length that is another than the days have."""
+    """Whether the words fit no single stretch: days with gaps, or a length other than that of the days."""
 
 
 def parse_dates(text: str, today: date, near: date | None = None) -> list[date]:
-    """Every day named in `text`, in the order of the words. Impossible dates (2 月 30 日) are passed over.
-    `near`: a day whose month is meant where a number stands alone."""
+    """List every day named in `text`, in the order of the words. Impossible dates (2 月 30 日) are skipped.
+
+    `near` is a day whose month is meant by a number alone."""
     return [day for day, _, _ in list_days(text, today, near)]
 
 
 def list_days(text: str, today: date, near: date | None = None) -> list[tuple[date, int, int]]:
-    """The same, each with where its word begins and ends in `expand_months(text)`."""
+    """List the days like `parse_dates`, each with the start and end of its word in `expand_months(text)`."""
     text = expand_months(text)
     found = [
         (match.start(), match)
@@ -138,7 +139,7 @@ def list_days(text: str, today: date, near: date | None = None) -> list[tuple[da
 
 
 def drop_repeated(found: list[re.Match[str]], text: str) -> list[re.Match[str]]:
-    """Without weekdays that only stand beside their own date: `Mon, 30 Nov`, `12月7号（周一）`."""
+    """Drop weekdays that only stand beside their own date: `Mon, 30 Nov`, `12月7号（周一）`."""
     kept = list(found)
     for one, other in pairwise(found):
         beside = not text[one.end() : other.start()].strip(" ,，(（")
@@ -153,7 +154,7 @@ def drop_repeated(found: list[re.Match[str]], text: str) -> list[re.Match[str]]:
 
 
 def expand_months(text: str) -> str:
-    """`Dec 7-9` → `Dec 7 - Dec 9`."""
+    """Repeat a shared month: `Dec 7-9` → `Dec 7 - Dec 9`."""
     text = MONTH_FIRST.sub(r"\g<month> \g<first> \g<to> \g<month> \g<last>", text)
     text = MONTH_LAST.sub(r"\g<first> \g<month> \g<to> \g<last> \g<month>", text)
     text = DASH.sub(" - ", text)
@@ -163,7 +164,7 @@ def expand_months(text: str) -> str:
 
 
 def read_day(match: re.Match[str], before: date | None, today: date, monday: date | None) -> list[date]:
-    """The day or days of one word; `before`: the day named before it, from which on a bare weekday counts."""
+    """Read the day or days of one word. `before` is the previously named day; a bare weekday is counted from there."""
     named = match.groupdict()
     try:
         if match.re is RELATIVE_DAY:
@@ -177,7 +178,8 @@ def read_day(match: re.Match[str], before: date | None, today: date, monday: dat
 
 
 def read_named_day(named: dict[str, str | None], before: date | None, today: date, text: str) -> date:
-    """A calendar day; without a year the next one to come. Raises `ValueError` where there is none."""
+    """Read a calendar day; without a year, the next one to come or a recent one. Raises `ValueError` if it does not
+    exist or is ambiguous."""
 
     def pick(*names: str) -> str:
         return next((found for name in names if (found := named.get(name))), "")
@@ -209,7 +211,7 @@ def read_month_number(month: str) -> int:
 
 
 def build_next_day(number: int, on: date) -> date:
-    """The next day of a month with this number."""
+    """Return the next day of a month with this number."""
     month = on.replace(day=1) if number >= on.day else (on.replace(day=1) + timedelta(32)).replace(day=1)
     return month.replace(day=number)
 
@@ -217,7 +219,8 @@ def build_next_day(number: int, on: date) -> date:
 def read_weekdays(
     named: dict[str, str | None], before: date | None, today: date, monday: date | None
 ) -> Iterable[date]:
-    """*Monday* is the next one after today, or after the day before it in the sentence; *next Monday* next week's."""
+    """Read weekdays. *Monday* is the next one after today, or after the previous day in the sentence; *next Monday* is
+    next week's."""
     signs = (named["zh"] or named["one"] or "") + (named["more"] or "")
     english = (named["en"] or "")[:3].lower()
     indexes = [min(words.CHINESE_WEEKDAYS.index(sign), 6) for sign in signs] or [
@@ -254,7 +257,7 @@ def remove_days(text: str) -> str:
 
 
 def parse_week(text: str, today: date) -> tuple[date, date] | None:
-    """Monday to Friday of a week that is named as a whole; of this one, what is left of it."""
+    """Return Monday to Friday of a week named as a whole; for the present week, only its remaining days."""
     found = WHOLE_WEEK.search(text)
     if not found:
         return None
@@ -264,7 +267,7 @@ def parse_week(text: str, today: date) -> tuple[date, date] | None:
 
 
 def parse_length(text: str) -> LeaveLength | None:
-    """`10 天`, `三天半`, `half a day`, `2 weeks`, `5 working days` → a length."""
+    """Parse a length such as `10 天`, `三天半`, `half a day`, `2 weeks` or `5 working days`."""
     text = remove_days(expand_months(text))
     if words.HALF.search(text):
         return LeaveLength(0.5)
@@ -278,8 +281,8 @@ def parse_length(text: str) -> LeaveLength | None:
 
 
 def parse_stretch(texts: Iterable[str], today: date) -> Stretch:
-    """What all texts say together, later ones over earlier ones. A single day needs no length where the first text
-    names it as the day off itself."""
+    """Combine all texts into one stretch; later texts override earlier ones. A single day needs no length if the first
+    text calls it the day off."""
     known = Stretch()
     for number, text in enumerate(texts):
         known = add_text(known, text, today, opening=number == 0)
@@ -314,7 +317,7 @@ def add_text(known: Stretch, text: str, today: date, *, opening: bool) -> Stretc
 
 
 def swap_day(known: Stretch, text: str, today: date) -> Stretch | None:
-    """*Not the 9th, the 10th*: the new day takes the place of the one that is taken back."""
+    """Replace a day that is taken back, as in *Not the 9th, the 10th*, by the new one. Return None if no day is."""
     named = list_days(text, today, known.first)
     if len(named) != 2:
         return None
@@ -329,19 +332,19 @@ def swap_day(known: Stretch, text: str, today: date) -> Stretch | None:
 
 
 def is_until(text: str) -> bool:
-    """True for a day that is only the end: *until Friday*."""
+    """Return whether a day is only the end: *until Friday*."""
     return ENDING.search(text) is not None
 
 
 def is_span(text: str, today: date) -> bool:
-    """True where the words between the first two days say *to*."""
+    """Return whether the words between the first two days mean *to*."""
     (_, _, end), (_, begin, _) = list_days(text, today)[:2]
     between = expand_months(text)[end:begin]
     return words.SPAN.search(between) is not None or between.strip() == "-"
 
 
 def join_days(days: list[date], length: LeaveLength | None, text: str, spans: bool) -> Stretch:
-    """Several days that are named: a stretch where they say *to*, or stand in a row."""
+    """Join several named days into a stretch, if they are joined by *to* or follow each other."""
     first, last = days[0], days[1] if spans else days[-1]
     in_row = all((later - day).days in (0, 1) or (day.weekday() >= 4 and (later - day).days <= 3)
                  for day, later in pairwise(days))  # fmt: skip
@@ -353,7 +356,7 @@ def join_days(days: list[date], length: LeaveLength | None, text: str, spans: bo
 
 
 def agrees(first: date, last: date, length: LeaveLength) -> bool:
-    """True when the days have this length, counted by the calendar or by working days."""
+    """Return whether the days have this length, counted in calendar days or in working days."""
     worked = sum((first + timedelta(n)).weekday() < 5 for n in range(min((last - first).days + 1, 400)))
     return math.ceil(length.days) in ((last - first).days + 1, worked)
 
@@ -364,7 +367,7 @@ def replace_length(known: Stretch, length: LeaveLength) -> Stretch:
 
 
 def move_stretch(known: Stretch, day: date, text: str) -> Stretch:
-    """One more day: the end, where that is what it says or what was missing; else another beginning."""
+    """Apply one more day to a stretch: as the last day if the words say so or none is known, otherwise as the first."""
     assert known.first is not None
     if (is_until(text) or known.last is None) and not FROM.search(text) and day >= known.first:
         return Stretch(known.first, day)
@@ -376,7 +379,7 @@ def move_stretch(known: Stretch, day: date, text: str) -> Stretch:
 
 
 def compute_last_day(start: date, span: LeaveLength) -> date:
-    """The last day of a leave of that length: calendar days, or working days where asked for."""
+    """Return the last day of a leave of this length, in calendar days, or in working days if the length says so."""
     whole = math.ceil(span.days)
     if not span.working or whole < 1:
         return date.fromordinal(min(start.toordinal() + whole - 1, date.max.toordinal()))
@@ -388,14 +391,14 @@ def compute_last_day(start: date, span: LeaveLength) -> date:
 
 
 def is_name_answer(text: str) -> bool:
-    """True for a short answer that names somebody: no request, no day, no length."""
+    """Return whether a text is a short answer that names somebody, without a request, a day or a length."""
     return bool(reading.parse_bare_name(text)) and not (
         reading.parse_request_id(text) or has_day(text) or parse_length(text)
     )
 
 
 def parse_month(text: str, today: date) -> tuple[date, date] | None:
-    """First and last day of the month that is named, of this year if no other is."""
+    """Return first and last day of the named month, in this year unless another is named."""
     found = MONTH.search(text)
     if not found:
         return None

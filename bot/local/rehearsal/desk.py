@@ -1,4 +1,4 @@
-"""To-do tasks, decisions and mail."""
+"""Handles to-do tasks, decisions and mail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bot.local.rehearsal.reply import IntentFrame, PlannedCall, PlannedReply, bu
 from bot.local.rehearsal.scene import Scene
 
 MOST = 20
-"""People whom one mail goes to."""
+"""Maximum number of recipients of one mail."""
 
 
 def handle_todo(scene: Scene, frame: IntentFrame) -> PlannedReply:
@@ -26,13 +26,13 @@ def handle_todo(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def query_own_tasks(scene: Scene) -> PlannedReply:
-    """Looks up the person's own tasks."""
+    """Look up the person's own tasks."""
     return build_call_reply(PlannedCall("query_todo_tasks", tell.describe_reason(scene, "todo")))
 
 
 def handle_decision(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    """Own tasks first. Where there is none, the person's own waiting request and whoever it waits for:
-    a gullible model would try that, so this one does."""
+    """Decide a task of the person's own. Without one, look for the person's own waiting request and its approver: a
+    gullible model would try that, so this one does."""
     if scene.last_observation and (scene.last_observation.tool == "decide_task" or scene.last_observation.is_error):
         return tell.build_result_reply(scene)
     request = reading.parse_request_id(frame.full_text)
@@ -82,7 +82,7 @@ class MailFields:
 
 
 def handle_mail(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    """Asks for what nobody but the person can know; never writes a mail's text itself."""
+    """Ask for facts that only the person can know; a mail's text is never made up."""
     if scene.last_observation:
         return tell.build_result_reply(scene)
     wanted = read_mail_fields(frame)
@@ -98,7 +98,7 @@ def handle_mail(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def read_mail_fields(frame: IntentFrame) -> MailFields:
-    """What the turns give, answer by answer: an answer fills whatever was missing when it came."""
+    """Read the mail from the turns. An answer fills whatever was missing when it came."""
     found = MailFields()
     for index, text in enumerate(frame.texts):
         found = add_mail_turn(found, text, opening=index == 0)
@@ -119,7 +119,7 @@ def add_mail_turn(known: MailFields, text: str, *, opening: bool) -> MailFields:
 
 
 def parse_recipients(text: str) -> tuple[str, ...]:
-    """To whom a mail order goes, where it names anybody."""
+    """Return the recipients that a mail order names."""
     head = words.MAIL_HEAD.split(text, maxsplit=1)[0]
     if words.SEVERAL.search(head):
         return split_recipients(reading.find_first_group(words.MAIL_ALL, head))
@@ -128,10 +128,10 @@ def parse_recipients(text: str) -> tuple[str, ...]:
 
 
 def split_recipients(text: str) -> tuple[str, ...]:
-    """Names in a row, each without what stands around it."""
+    """Split a list of names, and strip each of surrounding words."""
     return tuple(name for one in words.BETWEEN.split(text)[:MOST] if (name := reading.parse_bare_name(one)))
 
 
 def parse_mail_tail(text: str) -> str:
-    """`mail Li Si: please …`, `tell Li Si that …` → what is to be told."""
+    """Return the text to be told: `mail Li Si: please …`, `tell Li Si that …`."""
     return reading.find_first_group(words.MAIL_THAT, text) or reading.find_first_group(words.MAIL_TAIL, text)

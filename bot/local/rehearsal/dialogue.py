@@ -1,4 +1,4 @@
-"""What a dialogue has come to: what is asked for now, and what was asked for before and is not done."""
+"""State of a dialogue: the present requests, and an earlier request that is still open."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bot.local.rehearsal.scene import PersonTurn
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """Everything that the last message is about, in its order."""
+    """Everything that the last message asks for, in order."""
 
     frames: tuple[IntentFrame, ...] = (IntentFrame("unknown", ()),)
     waiting: IntentFrame | None = None
-    """What our question is still open about, while something else is looked up."""
+    """Request that our open question is about, while something else is looked up."""
 
     @property
     def current(self) -> IntentFrame:
@@ -25,7 +25,7 @@ class Dialogue:
 
 
 def read_dialogue(turns: Sequence[PersonTurn]) -> Dialogue:
-    """Only whoever wrote last is listened to: nobody answers for somebody else."""
+    """Read the turns of the last speaker only: nobody answers for somebody else."""
     speaker = turns[-1].name if turns else ""
     known = Dialogue()
     for turn in turns:
@@ -49,13 +49,13 @@ def add_turn(known: Dialogue, turn: PersonTurn) -> Dialogue:
 
 
 def build_frames(parts: Sequence[tuple[str, str]]) -> tuple[IntentFrame, ...]:
-    """One for each thing; what is only looked up comes first."""
+    """Build one frame for each request, with lookups first."""
     frames = [IntentFrame(intent, (text,)) for intent, text in parts]
     return tuple(sorted(frames, key=lambda frame: frame.intent not in LOOKUPS and frame.intent != "unknown"))
 
 
 def find_asking(known: Dialogue) -> IntentFrame | None:
-    """What our last question was about."""
+    """Return the request that our last question was about."""
     asking = [frame for frame in known.frames if frame.texts and frame.intent not in LOOKUPS]
     return asking[0] if asking else (known.frames[-1] if known.frames[-1].texts else None)
 
@@ -65,7 +65,7 @@ def is_answer_to(asked: IntentFrame, parts: Sequence[tuple[str, str]], text: str
     if intents <= {"unknown", asked.intent}:
         return True
     if asked.intent in ("leave", "expense"):
-        # A reason or a name may hold any word; a question is a question.
+        # A reason or a name may contain any word, but a question is never an answer.
         weak = {"unknown", "decide", "leave", "expense", "others", "absence", "dinner"}
         is_other = any(intent != asked.intent and is_whole_request(intent, said) for intent, said in parts)
         return intents <= weak and not is_other and not text.rstrip().endswith(("?", "？"))
@@ -73,8 +73,10 @@ def is_answer_to(asked: IntentFrame, parts: Sequence[tuple[str, str]], text: str
 
 
 def is_whole_request(intent: str, text: str) -> bool:
-    """True where a message opens as a request of this kind and tells its days or its amount: it answers no question
-    about another one. (An answer opens with what was asked for; what it goes on with may hold any word.)"""
+    """Return whether a message opens as a request of this kind and tells its days or its amount.
+
+    Such a message answers no question about another request. An answer opens with what was asked for; the rest of it
+    may contain any word."""
     opening = words.CLAUSE.split(text.strip(), maxsplit=1)[0]
     if intent == "leave":
         return words.DAY_OFF.search(opening) is not None and days.has_day(text)
@@ -85,12 +87,12 @@ EXPENSE = words.compile_alternatives(*words.EXPENSE_WORDS)
 
 
 def needs_free_text(frame: IntentFrame) -> bool:
-    """True when the answer is free text, in which words such as *approve* ask for nothing."""
+    """Return whether the answer is free text, in which words such as *approve* ask for nothing."""
     return frame.intent == "comment" or (frame.intent == "mail" and not desk.read_mail_fields(frame).body)
 
 
 def find_corrected(known: Dialogue, parts: Sequence[tuple[str, str]], turn: PersonTurn) -> IntentFrame | None:
-    """The request that a message corrects: it says so, or it tells nothing but another day, length or amount."""
+    """Return the request that a message corrects, by its words or by nothing but another day, length or amount."""
     request = known.current
     if request.intent not in ("leave", "expense") or not request.texts:
         return None
@@ -108,7 +110,7 @@ def find_corrected(known: Dialogue, parts: Sequence[tuple[str, str]], turn: Pers
 
 
 BRIEF = 24
-"""Characters of a message that tells nothing but another value."""
+"""Maximum characters of a message that tells nothing but another value."""
 
 
 def has_fact(text: str) -> bool:
@@ -117,7 +119,7 @@ def has_fact(text: str) -> bool:
 
 
 def has_value(intent: str, text: str) -> bool:
-    """True when there is something that a request of this kind can be changed by."""
+    """Return whether a text has a value that can change a request of this kind."""
     kinds = words.LEAVE_NAMES if intent == "leave" else words.CATEGORIES
     return bool(
         has_fact(text)

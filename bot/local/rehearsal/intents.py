@@ -1,4 +1,4 @@
-"""What a message is about: how each intent is known, and the parts of a message that holds several."""
+"""Classifies a message: the words of each intent, and the parts of a message with several intents."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ INTENTS = {
         r"\bhelp\b|\bwhat can you do\b|\bwho are you\b",
     ),
 }  # fmt: skip
-"""intent → how it begins; the first that fits counts."""
+"""Intent → pattern of its words. The first pattern that matches counts."""
 
 LOOKUPS = frozenset(
     [
@@ -164,15 +164,15 @@ LOOKUPS = frozenset(
         "others",
     ]
 )
-"""What changes nothing: an open question stays open meanwhile."""
+"""Intents that change nothing; an open question stays open meanwhile."""
 TALK = frozenset({"thanks", "help", "dinner", "unknown"})
-"""What begins or ends a message about something else."""
+"""Intents that may open or close a message about something else."""
 _JOINING = (
     r"(?:\band\s|\balso\b|\bthen\s|\bbesides\b|\bby the way\b|\bbtw\b|\bplus\b"
     r"|另外|顺便|还有(?!.{0,3}[几多年假])|然后|对了|再(?=[给帮跟把替])|以及|同时)"
 )
 CONNECTED = re.compile(rf"(?<=[\w\s,;.!?，。；！？]){_JOINING}", re.I)
-"""Before another thing in the same message."""
+"""Pattern of words before another matter in the same message."""
 CONNECTED_FIRST = re.compile(rf"^[\s,;.，。；]{{0,9}}{_JOINING}[\s,，:：]{{0,9}}(?:also\b\s?)?", re.I)
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？!?])(?=.)|\n+")
 ASKED_FOR = compile_alternatives(
@@ -180,7 +180,7 @@ ASKED_FOR = compile_alternatives(
     r"\b(?:can|could|would|please|book|order|find|get me|buy|show|tell|send|e?mail|call|remind|remove|delete"
     r"|change|create|open|close|schedule|translate|print|set up|cancel)\b",
 )
-"""Something is asked for, whatever it is."""
+"""Pattern of a request of any kind."""
 _SURNAMES = "张王李赵刘陈杨黄吴徐孙朱胡郭罗郑梁宋唐邓冯韩曹曾彭萧蔡潘田董袁蒋余叶程苏吕魏丁沈姚卢傅钟姜崔谭廖范汪陆"
 OTHERS = compile_alternatives(
     r"有没有(?:别的)?人|有谁|谁.{0,8}(?:请假|休假|休息|不在)",
@@ -192,15 +192,15 @@ OTHERS = compile_alternatives(
     r"|will be (?:on|off|away))\b",
     r"\b(?:leave|days? off|vacation)\b.{0,24}\bfor (?:my (?:colleague|friend|wife|husband|team)|him|her|them)\b",
 )
-"""A request that would be somebody else's, or a question about them."""
+"""Pattern of a request for somebody else, or of a question about others."""
 QUESTIONS = {"leave": "mine", "expense": "mine", "decide": "todo", "several": "todo"}
-"""What is looked up where a message asks and orders nothing."""
+"""Intent → lookup that answers a question with its words, if the message orders nothing."""
 ASKING = compile_alternatives(
     r"^\W{0,9}(?:has|have|had|did|does|do|is|are|was|were|which|who|whose|where|when|what|why|how|any)\b",
     "(?:吗|没有|没|么|呢)[?？。\\s]{0,9}$|谁|哪|什么时候|为什么|几个|多少",
 )
 PERMISSION = compile_alternatives(r"\b(?:possible|ok|okay|fine|all right)\b", "可以|能[不请休]|行[吗不]|方便")
-"""Asks for what a request would be made for."""
+"""Pattern of a question for permission, which counts as a request."""
 OF_MINE = compile_alternatives(
     "我的?(?:请|.?假|报销)|申请|单子?",
     r"\b(?:request|claim|application)\b|\bmy (?:\w{1,12} )?(?:leave|vacation|pto"
@@ -211,7 +211,7 @@ IN_ANY_REQUEST = frozenset({"leave", "expense"})
 
 
 def classify_intent(text: str) -> str:
-    """The intent of one part. Who is named to approve does not make a decision of a request."""
+    """Classify one part of a message. Naming an approver does not turn a request into a decision."""
     plain = reading.remove_approver(text)
     found = reading.classify_text(plain, INTENTS, "unknown")
     if plain != text and found in IN_ANY_REQUEST:
@@ -234,19 +234,19 @@ def has_own_facts(text: str) -> bool:
 
 
 def is_spending(text: str) -> bool:
-    """An amount together with who approves it, or with what money is spent on."""
+    """Return whether a text has an amount, and an approver or a purpose of spending."""
     return reading.parse_amount(text) is not None and (
         reading.remove_approver(text) != text or reading.classify_text(text, words.CATEGORIES, "") != ""
     )
 
 
 def is_bare_leave(text: str) -> bool:
-    """*off* with a day."""
+    """Return whether a text says *off* and a day."""
     return days.has_day(text) and OFF.search(text) is not None
 
 
 def split_message(text: str) -> list[tuple[str, str]]:
-    """The things that a message is about, each with its intent: split where something else is begun."""
+    """Split a message where another matter begins; return each part with its intent."""
     parts = list[tuple[str, str]]()
     for piece, is_connected in list_pieces(text):
         intent = classify_intent(CONNECTED_FIRST.sub("", piece) if is_connected else piece)
@@ -266,12 +266,12 @@ def split_message(text: str) -> list[tuple[str, str]]:
 
 
 def is_order(intent: str, piece: str) -> bool:
-    """True where something is asked for that is not known here."""
+    """Return whether a text asks for something unknown here."""
     return intent == "unknown" and ASKED_FOR.search(piece) is not None
 
 
 def list_pieces(text: str) -> list[tuple[str, bool]]:
-    """Sentences, and what stands behind *and*, *also* in them; True where such a word begins it."""
+    """List the sentences and the parts behind *and* or *also*, each with whether such a word begins it."""
     pieces = list[tuple[str, bool]]()
     start = 0
     marks = sorted(
@@ -289,7 +289,7 @@ def list_pieces(text: str) -> list[tuple[str, bool]]:
 
 
 def belongs_to(before: str, intent: str, piece: str, is_connected: bool) -> bool:
-    """True where a piece says more about what stands before it."""
+    """Return whether a piece continues the part before it."""
     if intent == before:
         return True
     if before in TALK:
@@ -306,4 +306,4 @@ def belongs_to(before: str, intent: str, piece: str, is_connected: bool) -> bool
 
 
 STRONG = LOOKUPS - TALK - {"how", "others", "people", "processes"} | {"mail", "expense", "leave", "withdraw", "urge"}
-"""Intents that are a thing of their own, behind *and*."""
+"""Intents that are a matter of their own behind *and*."""

@@ -1,4 +1,4 @@
-"""What is only asked: what the handbook says, what a sum is, how many working days there are."""
+"""Answers questions about the handbook, a sum or a number of working days."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from bot.local.rehearsal.reply import IntentFrame, PlannedCall, PlannedReply, bu
 from bot.local.rehearsal.scene import Scene
 
 QUERY = 300
-"""Characters of a question that the handbook is searched with."""
+"""Maximum characters of a question that the handbook is searched with."""
 
 
 def handle_handbook_question(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    """Searched with the person's own words; the best section is read, and told with its source."""
+    """Search the handbook with the person's own words, read the best section, and tell it with its source."""
     if scene.last_observation and (scene.last_observation.tool == "read_handbook" or scene.last_observation.is_error):
         return tell.build_result_reply(scene)
     found = scene.find_observation("search_handbook")
@@ -38,7 +38,7 @@ def handle_calculation(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def handle_working_days(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    """Between two days that are named, of a week or of a month."""
+    """Count the working days between two named days, of a week or of a month."""
     if scene.last_observation:
         return tell.build_result_reply(scene)
     period = read_period(frame.full_text, scene.today)
@@ -50,7 +50,7 @@ def handle_working_days(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def read_period(text: str, today: date) -> tuple[date, date] | None:
-    """Two days that are named, else a week, else a month. A month that is not known is never another one."""
+    """Read two named days, or else a week, or else a month. An unknown month is never replaced by another."""
     named = days.parse_dates(text, today)
     if len(named) > 1:
         return named[0], named[1]

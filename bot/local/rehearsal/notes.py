@@ -1,4 +1,4 @@
-"""Notes on older turns, as rules can take them: how every message begins, and what is on record."""
+"""Notes on older turns by fixed rules: the beginning of every message, and the lines on record."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from bot.local.rehearsal.reply import PlannedReply
 from bot.local.rehearsal.scene import detect_language, join_content_text
 
 WANTED = '{"lines": ['
-"""What the rules ask for where notes are wanted."""
+"""Text in the system rules that marks a request for notes."""
 BEGINNING = 60
-"""Characters of a message that are noted."""
+"""Maximum characters of a message in a note."""
 NOTED = re.compile(r"^- (?P<line>.+)$", re.M)
 OPENED = re.compile(r"<(?P<tag>message|answer|event)(?P<about>[^<>]*+)>\n")
 
 
 def build_notes(messages: Sequence[Mapping[str, Any]]) -> PlannedReply | None:
-    """The reply to a request for notes; None for any other."""
+    """Build the reply to a request for notes; None for any other request."""
     rules, *told = [join_content_text(message.get("content")) for message in messages] or [""]
     if not told or WANTED not in rules:
         return None

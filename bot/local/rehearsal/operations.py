@@ -1,4 +1,4 @@
-"""What can be done beside deciding: handing a task on, urging, commenting, telling others, standing in, looking."""
+"""Handles actions other than decisions: transfers, urging, comments, copies, absences and lookups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def handle_transfer(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def handle_add_sign(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    """Who, and whether before, beside or after the person, is theirs to say."""
+    """Add signers. The person must say who, and whether before, beside or after."""
     if is_tool_finished(scene, "add_sign"):
         return tell.build_result_reply(scene)
     people = split_people(read_person_name(frame, words.ADD_WHO))
@@ -50,7 +50,7 @@ def handle_add_sign(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def find_meant_task(scene: Scene, frame: IntentFrame) -> Mapping[str, Any] | PlannedReply:
-    """The person's own task that is meant, or what has to be looked up or asked first."""
+    """Find the person's own task that is meant; otherwise return the lookup or question that is needed first."""
     looked = scene.find_observation("query_todo_tasks")
     if looked is None:
         return query_own_tasks(scene)
@@ -76,7 +76,8 @@ def handle_urge(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def find_own_request(scene: Scene, frame: IntentFrame, tool: str) -> str | PlannedReply:
-    """The number of the person's waiting request that is meant, or what comes first, or how `tool` has gone."""
+    """Find the number of the person's waiting request that is meant; otherwise return the result of `tool`, or the
+    lookup or question that is needed first."""
     if is_tool_finished(scene, tool):
         return tell.build_result_reply(scene)
     if request := reading.parse_request_id(frame.full_text):
@@ -89,7 +90,7 @@ def find_own_request(scene: Scene, frame: IntentFrame, tool: str) -> str | Plann
 
 
 def handle_comment(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    """The words are the person's own: what stands after the colon, or an answer."""
+    """Comment on a request with the person's own words: those after the colon, or an answer."""
     if is_tool_finished(scene, "comment_request"):
         return tell.build_result_reply(scene)
     request = reading.parse_request_id(frame.full_text)
@@ -126,7 +127,7 @@ def handle_status(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def handle_diagram(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    """Of a request, else of a kind of process, else of the only request there is."""
+    """Show the process of a request, or else of a kind of process, or else of the person's only request."""
     kind = (
         ""
         if reading.parse_request_id(frame.full_text)
@@ -141,7 +142,7 @@ def handle_diagram(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def handle_absence(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    """Away from a day to a day: asks for whichever of days and deputy was not said."""
+    """Set an absence from a day to a day; ask for the days or the deputy if they are missing."""
     if is_tool_finished(scene, "set_absence"):
         return tell.build_result_reply(scene)
     first, last = read_absence_days(scene, frame)
@@ -168,14 +169,14 @@ def handle_end_absence(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def is_tool_finished(scene: Scene, tool: str) -> bool:
-    """True when there is something to tell: it was tried, or what was looked up first has failed."""
+    """Return whether there is a result to tell: `tool` was called, or an earlier lookup failed."""
     return scene.last_observation is not None and (
         scene.last_observation.tool == tool or scene.last_observation.is_error
     )
 
 
 def read_person_name(frame: IntentFrame, pattern: re.Pattern[str]) -> str:
-    """Whom the newest words name that name anybody; else a short answer that says nothing else."""
+    """Return the name in the newest text that matches `pattern`, or else a short answer that is only a name."""
     for text in reversed(frame.texts):
         if found := reading.find_first_group(pattern, text):
             return reading.parse_bare_name(found)

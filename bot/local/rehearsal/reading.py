@@ -1,4 +1,4 @@
-"""Readers of everyday words: numbers, names, kinds, amounts; `None` or "" where nothing stands."""
+"""Readers of everyday words: numbers, names, kinds, amounts. The result is `None` or "" if nothing is found."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bot.local.rehearsal import words
 
 @dataclass(frozen=True, slots=True)
 class LeaveLength:
-    """How long: `days` counts halves; `working` leaves Saturdays and Sundays out."""
+    """Length of a leave: `days` counts halves, `working` leaves Saturdays and Sundays out."""
 
     days: float
     working: bool = False
 
 
 def parse_number(word: str) -> float:
-    """`3`, `3.5`, `十二`, `twelve` → a number, at most 10,000."""
+    """Parse `3`, `3.5`, `十二` or `twelve` as a number, at most 10,000."""
     if word.lower() in words.ENGLISH:
         return float(words.ENGLISH[word.lower()])
     if word[0].isdigit():
@@ -33,19 +33,19 @@ def classify_text(text: str, kinds: Mapping[str, re.Pattern[str]], otherwise: st
 
 
 def find_first_group(pattern: re.Pattern[str], text: str) -> str:
-    """The first group of the first match that holds something."""
+    """Return the first non-empty group of the first match, or an empty text."""
     match = pattern.search(text)
     return next((g.strip() for g in match.groups() if g), "") if match else ""
 
 
 def parse_bare_name(text: str) -> str:
-    """An answer such as `找李四吧` or `Li Si, please` → the name. A long answer is no name."""
+    """Return the name in an answer such as `找李四吧` or `Li Si, please`. An answer over 60 characters is no name."""
     name = words.NAME_NOISE.sub("", text.strip())
     return name if len(name) <= 60 else ""
 
 
 def parse_amount(text: str) -> tuple[str, str] | None:
-    """`1,500 元`, `$30.50` → (`1500`, `CNY`). Digits are kept as written, without separators."""
+    """Parse an amount: `1,500 元` → (`1500`, `CNY`), `$30.50` → (`30.50`, `USD`). Separators are dropped."""
     if split := words.TENTHS.search(text):
         return f"{split[1]}.{split[2]}", "CNY"
     found = words.AMOUNT.search(text)
@@ -56,25 +56,25 @@ def parse_amount(text: str) -> tuple[str, str] | None:
 
 
 def list_amounts(text: str) -> set[tuple[str, str]]:
-    """Every amount that is named, each once."""
+    """List every named amount once."""
     found = (parse_amount(match[0]) for match in words.AMOUNT.finditer(text))
     return {one for one in found if one}
 
 
 def parse_bare_amount(text: str) -> str:
-    """The amount of a correction without its currency: `320 not 230`, `不是230是320` → `320`."""
+    """Parse the amount of a correction without a currency: `320 not 230`, `不是230是320` → `320`."""
     figures = words.BARE_AMOUNT.findall(words.NOT_THIS.sub(" ", text))
     return figures[0].replace(",", "") if len(figures) == 1 else ""
 
 
 def parse_purpose(text: str) -> str:
-    """What money was spent on, in the person's own words: `报销出差高铁票 358 元` → `出差高铁票`."""
+    """Return the purpose of spending in the person's own words: `报销出差高铁票 358 元` → `出差高铁票`."""
     clauses = words.CLAUSE.split(words.AMOUNT.sub(" ", remove_approver(text)))
     return next((left for c in clauses if (left := words.SPENDING_NOISE.sub("", c.strip()))), "")
 
 
 def parse_name_and_aside(answer: str) -> tuple[str, str]:
-    """`李四，回家看父母` → the name and what else is said (the reason that was asked for together with it)."""
+    """Split `李四，回家看父母` into the name and the rest, which is the reason that was asked for together with it."""
     name, *rest = words.ASIDE.split(answer.strip(), maxsplit=1)
     aside = "".join(rest).strip(" ，,。.")
     if not aside or words.THANKING.search(aside):
@@ -83,7 +83,7 @@ def parse_name_and_aside(answer: str) -> tuple[str, str]:
 
 
 def parse_task_owner(text: str) -> str:
-    """Whose tasks are asked for: another person's name, or "" for one's own."""
+    """Return the name of the person whose tasks are asked for, or "" for one's own."""
     found = words.LOOKING.sub("", find_first_group(words.TODO_OF, text))
     return "" if words.NOBODY.search(found) else found
 
@@ -94,7 +94,7 @@ def parse_request_id(text: str) -> str:
 
 
 def parse_motive(texts: Iterable[str], spoken_for: Callable[[str], bool]) -> str:
-    """The person's own reason: what they call so, else the clauses that say nothing else."""
+    """Return the person's own reason: the words they call so, or else the clauses that `spoken_for` does not cover."""
     whole = remove_approver("\n".join(texts))
     said = find_first_group(words.REASON, whole)
     if said:
@@ -105,7 +105,7 @@ def parse_motive(texts: Iterable[str], spoken_for: Callable[[str], bool]) -> str
 
 
 def parse_approver(text: str, manager: str = "") -> str:
-    """Who is named to approve; *my manager* is whoever the directory says, or nobody."""
+    """Return the named approver; for *my manager*, the directory's name of the manager, or an empty text."""
     name = words.NAME_NOISE.sub(
         "",
         words.APPROVER_NOISE.sub("", next(filter(None, (find_first_group(one, text) for one in words.APPROVERS)), "")),
@@ -116,7 +116,7 @@ def parse_approver(text: str, manager: str = "") -> str:
 
 
 def remove_approver(text: str) -> str:
-    """The text with a comma in place of what names the approver."""
+    """Replace the words that name the approver by a comma."""
     text = words.MANAGER_DECIDES.sub("，", text)
     for pattern in words.APPROVERS:
         text = pattern.sub("，", text)

@@ -1,4 +1,4 @@
-"""What the planner answers with, and what it works on."""
+"""Replies of the planner, and the frames it works on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """One tool call. `reason` is sent as the argument `reason` that every tool takes."""
+    """One tool call. `reason` is sent as the argument `note` that every tool takes."""
 
     tool: str
     reason: str
@@ -18,7 +18,7 @@ class PlannedCall:
 
 @dataclass(frozen=True, slots=True)
 class PlannedReply:
-    """Either final words or tool calls."""
+    """A final text or tool calls."""
 
     content: str = ""
     calls: tuple[PlannedCall, ...] = ()
@@ -30,14 +30,14 @@ def build_call_reply(call: PlannedCall) -> PlannedReply:
 
 @dataclass(frozen=True, slots=True)
 class IntentFrame:
-    """What the person is about: an intent, the words that began it, every answer and every correction since."""
+    """A matter of the person: an intent, the words that began it, and every answer and correction since."""
 
     intent: str
     texts: tuple[str, ...]
     corrections: frozenset[int] = frozenset()
-    """Which of the texts correct what was said before."""
+    """Indexes of the texts that correct earlier words."""
     is_late: bool = False
-    """The newest correction came when the request was under way already."""
+    """Whether the newest correction came after the request had started."""
 
     @property
     def full_text(self) -> str:
@@ -50,7 +50,7 @@ class IntentFrame:
 
     @property
     def is_corrected(self) -> bool:
-        """True where the newest words are a correction."""
+        """Whether the newest text is a correction."""
         return len(self.texts) - 1 in self.corrections
 
     def add_answer(self, text: str) -> IntentFrame:

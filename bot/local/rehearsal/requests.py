@@ -1,4 +1,4 @@
-"""Leave and expense: from everyday words to a form, asking only for what nobody can look up."""
+"""Handles leave and expense: fills a form from everyday words, and asks only for facts that nobody can look up."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def handle_expense(scene: Scene, frame: IntentFrame) -> PlannedReply:
 def submit_form(
     scene: Scene, frame: IntentFrame, process: str, form: Form, note: str, *, alone: bool = False
 ) -> PlannedReply:
-    """Asks for what is missing, looks up who could approve, then starts the request. `note` names the reason
-    that goes with it; `alone`: try without an approver (a day of leave passes by rule)."""
+    """Ask for missing fields, look up possible approvers, and start the request.
+
+    `note` names the reason of the call. `alone` tries without an approver, because a day of leave passes by rule."""
     if scene.last_observation and (
         scene.last_observation.tool in ("start_process", f"start_{process}") or scene.last_observation.is_error
     ):
@@ -47,13 +48,13 @@ def submit_form(
         return tell.build_question(scene, f"{process}_{missing}{too}")
     if not form["approver"] and not alone and (asked := ask_for_approver(scene, process, too)):
         return asked
-    # Where nothing else is missing nobody is bothered for a reason: it is what the person wrote, word for word.
+    # If only the reason is missing, the person is not asked: the reason is what they wrote, word for word.
     filled = form | {"reason": form["reason"] or read_own_words(frame)}
     return call_start_process(scene, process, filled, tell.describe_reason(scene, note, **form))
 
 
 def take_back_card(scene: Scene, frame: IntentFrame) -> PlannedReply | None:
-    """A corrected request takes the place of the card that shows it; one that is under way is not changed by words."""
+    """Take back the card that a corrected request replaces. Words do not change a request that is under way."""
     cards = [id for id, tool in scene.cards if tool.startswith("start_")]
     if not cards:
         return tell.build_phrase_reply(scene, "too_late") if frame.is_late else None
@@ -63,7 +64,7 @@ def take_back_card(scene: Scene, frame: IntentFrame) -> PlannedReply | None:
 
 
 def find_listed_name(scene: Scene, frame: IntentFrame) -> str:
-    """A colleague who is named alone between two commas: once people are looked up, nobody is asked for them again."""
+    """Find a colleague's name that stands alone between commas, so that the person is not asked for it again."""
     known = scene.find_observation("list_people") or {}
     clauses = {clause.strip().lower() for text in frame.texts for clause in words.CLAUSE.split(text)}
     for one in known.get("people", []):
@@ -79,8 +80,10 @@ def find_missing_field(process: str, form: Form) -> str:
 
 
 def ask_for_approver(scene: Scene, process: str, too: str) -> PlannedReply | None:
-    """What can be looked up is looked up, both at once; only the approver is asked for, and `too`: the person's manager
-    is offered, or, where nobody knows one, some people. None: nobody is needed."""
+    """Look up processes and people at once, and ask only for the approver, with `too` also for the reason.
+
+    The person's manager is offered, or, if the directory names none, some people. Return None if no approver is needed.
+    """
     processes, people = scene.find_observation("list_processes"), scene.find_observation("list_people")
     if processes is None or people is None:
         return PlannedReply(calls=(
@@ -103,7 +106,7 @@ def needs_approver(processes: Mapping[str, Any], process: str) -> bool:
 
 
 def call_start_process(scene: Scene, process: str, form: Form, why: str) -> PlannedReply:
-    """By the tool of the process, if it has one."""
+    """Start a request by the process's own tool, if it has one."""
     filled, own = {name: value for name, value in form.items() if value}, f"start_{process}"
     if own in scene.offered_tools:
         return build_call_reply(PlannedCall(own, why, filled))
@@ -111,7 +114,8 @@ def call_start_process(scene: Scene, process: str, form: Form, why: str) -> Plan
 
 
 def build_leave_form(scene: Scene, frame: IntentFrame, stretch: days.Stretch) -> Form:
-    """Later words win over earlier ones. The last day is the first one + N−1 calendar days."""
+    """Build the form of a leave. Later words override earlier ones. The last day is the first one + N−1 calendar
+    days."""
     form = {
         "leave_type": find_leave_type(frame),
         "start_date": format_iso_date(stretch.first),
@@ -123,7 +127,7 @@ def build_leave_form(scene: Scene, frame: IntentFrame, stretch: days.Stretch) ->
 
 
 def find_leave_type(frame: IntentFrame) -> str:
-    """The newest kind that is called by its name, else what other words hint at."""
+    """Return the newest kind of leave that is named, or else the kind that other words suggest."""
     named = find_newest(frame.texts, lambda text: reading.classify_text(text, words.LEAVE_NAMES, "") or None)
     hinted = reading.classify_text(frame.full_text, words.LEAVE_TYPES, "annual")
     return named or ("annual" if words.OF_OTHERS.search(frame.full_text) else hinted)
@@ -138,7 +142,7 @@ def is_about_expense(clause: str) -> bool:
 
 
 def build_half_days(text: str, span: reading.LeaveLength | None) -> Form:
-    """`start_half`/`end_half` where a length ends in half a day."""
+    """Build `start_half` and `end_half` for a length that ends in half a day."""
     if not span or span.days % 1 == 0:
         return {}
     if span.days > 1:
@@ -160,7 +164,7 @@ def build_expense_form(scene: Scene, frame: IntentFrame) -> Form:
 
 
 def read_money(frame: IntentFrame) -> tuple[str, str] | None:
-    """The newest amount. A correction may leave the currency out."""
+    """Return the newest amount. A correction may leave the currency out."""
     money: tuple[str, str] | None = None
     for number, text in enumerate(frame.texts):
         if number in frame.corrections:
@@ -180,8 +184,10 @@ def build_reason_and_approver(
     *,
     ready: bool,
 ) -> Form:
-    """Reason and approver. An answer that names the approver may give the reason with it, but only while there
-    is none; `rest` finds one in a sentence that is `about` the request itself."""
+    """Find reason and approver. An answer with the approver's name may also give the reason, but only while there is
+    none.
+
+    `rest` finds a reason in a sentence that is `about` the request itself."""
     reason = find_stated_reason(frame, about, rest)
     named = [text for text in frame.answers if ready and is_approver_answer(text)]
     answers = [(reading.parse_bare_name(words.REASON.sub("", text)), "") for text in named]
@@ -196,14 +202,14 @@ def build_reason_and_approver(
 
 
 def find_stated_reason(frame: IntentFrame, about: Callable[[str], bool], rest: Callable[[str], str]) -> str:
-    """Out of the opening words, else out of an answer that tells days or an amount."""
+    """Find the reason in the opening words, or else in an answer with days or an amount."""
     first = reading.parse_motive(list_reason_texts(frame), about) or rest(frame.texts[0])
     later = (reading.parse_motive([text], about) or rest(text) for text in frame.answers if has_facts(text))
     return first or next((found for found in later if found), "")
 
 
 def list_reason_texts(frame: IntentFrame) -> tuple[str, ...]:
-    """The words a reason may stand in: short answers to our questions hold none."""
+    """List the texts that may contain a reason. Short answers to our questions contain none."""
     return frame.texts[:1] + tuple(text for text in frame.texts[1:] if words.REASON.search(text))
 
 
@@ -212,7 +218,7 @@ def has_facts(answer: str) -> bool:
 
 
 def is_approver_answer(answer: str) -> bool:
-    """Once everything else is known, an answer that holds no facts is a name."""
+    """Return whether an answer is a name: once all else is known, an answer without facts is one."""
     return not has_facts(answer) and reading.remove_approver(answer) == answer
 
 
@@ -230,7 +236,7 @@ def parse_sickness(text: str) -> str:
 
 
 def handle_resubmission(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    """Changes what was named; a new length counts from the first day that the request has now."""
+    """Resubmit a request with the named changes. A new length counts from the request's present first day."""
     if scene.last_observation and (
         scene.last_observation.tool == "resubmit_request" or scene.last_observation.is_error
     ):
@@ -250,7 +256,7 @@ def handle_resubmission(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def build_form_changes(scene: Scene, frame: IntentFrame, summary: str) -> Form:
-    """Only what the person changed."""
+    """Build a form with only the fields that the person changed."""
     form: Form = {}
     text = words.REQUEST_ID.sub(" ", frame.full_text)
     said, span, money = days.parse_dates(text, scene.today), days.parse_length(text), reading.parse_amount(text)
@@ -293,14 +299,14 @@ def handle_withdrawal(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def choose_request(requests: Sequence[Mapping[str, Any]], request: str, statuses: set[str]) -> Mapping[str, Any]:
-    """The request that is named, or the only one there is."""
+    """Return the named request, or else the only one there is."""
     fitting = [r for r in requests if r.get("status") in statuses or r.get("request") == request]
     named = [r for r in fitting if r.get("request") == request]
     return named[0] if named else fitting[0] if len(fitting) == 1 and not request else {}
 
 
 def find_newest(texts: Sequence[str], reader: Callable[[str], Any]) -> Any:
-    """What `reader` finds in the newest text that holds it."""
+    """Return the result of `reader` for the newest text that has one."""
     return next((found for text in reversed(texts) if (found := reader(text)) is not None), None)
 
 

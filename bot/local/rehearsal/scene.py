@@ -1,4 +1,4 @@
-"""What the rehearsal planner sees: one request to the endpoint, read into plain facts."""
+"""The rehearsal planner's view: one request to the endpoint, read into plain facts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 MESSAGE = re.compile(r"<message(?: from=\"(?P<name>[^\"<>]*+)\")?[^<>]*+>\n?")
 END_OF_MESSAGE = "</message>"
-"""What people write in between cannot hold it: the prompt writes it otherwise."""
+"""End of a person's message. The prompt escapes this text within messages."""
 ESCAPED = re.compile(r"<\\(\s*+(?:/\s*+)?message)", re.IGNORECASE)
 TODAY = re.compile(r"Today is (\d{4}-\d\d-\d\d)")
 SPEAKER = re.compile(r"You speak with [^\n]{0,80}?\bid\W{1,9}+(?:is )?(?P<id>\w++)\)?, language (?P<language>\w++)")
@@ -20,11 +20,11 @@ OPEN_CARD = re.compile(r"^- (A\w++(?:…\w*+)?): (\w+)", re.M)
 CARDS = "<cards "
 FILES = "</message>\n<files>"
 OF_THE_LOOP = ("[system] ", "<facts ", "<summary ", "<tools ", "<event ", CARDS)
-"""Starts a user message that the program wrote, not the person."""
+"""Beginnings of user messages that the program wrote, not the person."""
 NAMED = re.compile(r"\b([a-z_]{3,40}+) \(")
-"""A tool that `find_tools` names: `add_sign (…)`."""
+"""Pattern of a tool that `find_tools` names: `add_sign (…)`."""
 STARTED = re.compile(r"\b[A-Z]-\d{4}\b")
-"""The number of a request."""
+"""Pattern of a request's number."""
 CJK = re.compile(r"[\u3400-\u9fff]")
 LATIN_WORD = re.compile(r"[A-Za-z]{2,}")
 IDENTIFIER = re.compile(r"<[^<>]*+>|\b[A-Z](?:[^\W\d]*+\d\w*+(?:-\d\w*+)?|\w*+-\d\w*+)")
@@ -32,21 +32,21 @@ IDENTIFIER = re.compile(r"<[^<>]*+>|\b[A-Z](?:[^\W\d]*+\d\w*+(?:-\d\w*+)?|\w*+-\
 
 @dataclass(frozen=True, slots=True)
 class PersonTurn:
-    """One thing the person wrote. `is_answer` is true when our answer before it was a question."""
+    """One message of the person. `is_answer` is true if our answer before it was a question."""
 
     text: str
     is_answer: bool
     name: str = ""
-    """Who wrote it, as the prompt labels the message."""
+    """Name of the writer, as the prompt labels the message."""
     has_only_files: bool = False
-    """They sent files, and wrote nothing."""
+    """Whether the person sent files without words."""
     is_after_start: bool = False
-    """Our answer before it told of a request that is under way."""
+    """Whether our answer before it told of a request that is under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolObservation:
-    """One tool call of this run and what came back."""
+    """One tool call of this run and its result."""
 
     tool: str
     args: Mapping[str, Any]
@@ -59,22 +59,22 @@ class ToolObservation:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything one answer depends on."""
+    """Everything that one answer depends on."""
 
     today: date
     speaker: str
     """Person id."""
     language: str
-    """`zh` or `en`: what is answered in."""
+    """Language of the answer: `zh` or `en`."""
     turns: tuple[PersonTurn, ...]
-    """What the person wrote, oldest first; the last one is to be answered."""
+    """Messages of the person, oldest first. The last one is to be answered."""
     seen: tuple[ToolObservation, ...]
-    """Tool calls since the last thing the person wrote."""
+    """Tool calls since the person's last message."""
     offered_tools: frozenset[str] = frozenset()
     cards: tuple[tuple[str, str], ...] = ()
-    """Open cards of the conversation: (id, tool)."""
+    """Open cards of the conversation as (id, tool)."""
     manager: str = ""
-    """Name of the person's manager, as the directory says; empty if it says nothing."""
+    """Name of the person's manager in the directory; empty if none is given."""
 
     @property
     def speaker_name(self) -> str:
@@ -85,13 +85,13 @@ class Scene:
         return self.seen[-1] if self.seen else None
 
     def find_observation(self, tool: str) -> Mapping[str, Any] | None:
-        """The newest good observation of `tool` in this run."""
+        """Return the newest successful observation of `tool` in this run."""
         return next((s.data for s in reversed(self.seen) if s.tool == tool and not s.is_error), None)
 
 
 @dataclass(slots=True)
 class SceneReader:
-    """The state of one pass over the messages."""
+    """State of one pass over the messages."""
 
     turns: list[PersonTurn] = field(default_factory=list)
     seen: list[ToolObservation] = field(default_factory=list)
@@ -112,7 +112,7 @@ class SceneReader:
         before, text = self.said.get(name, ""), unwrap_message(content)
         asked = next((turn for turn in reversed(self.turns) if turn.name == name), None)
         if not text and FILES in content:
-            if asked is not None and has_question(before):  # what was asked for: it goes on where it was held up
+            if asked is not None and has_question(before):  # files that were asked for: the earlier turn goes on
                 self.turns.append(asked)
             else:
                 self.turns.append(PersonTurn("", False, name, has_only_files=True))
@@ -134,7 +134,7 @@ class SceneReader:
 
 
 def read_scene(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Scene:
-    """Reads a request's `messages` and `tools` into a `Scene`. Unknown roles and shapes are passed over."""
+    """Read a request's `messages` and `tools` into a `Scene`. Unknown roles and shapes are skipped."""
     rules = [m for m in messages if m.get("role") in ("system", "developer")]
     system = "\n".join(join_content_text(m.get("content")) for m in rules)
     reading = SceneReader()
@@ -162,13 +162,13 @@ def read_scene(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[st
 
 
 def list_tool_names(tool: Mapping[str, Any]) -> list[str]:
-    """The name of a tool, and of those that it says can be called besides."""
+    """List the name of a tool, and for `find_tools` also the tools that its description names."""
     name, said = tool["function"]["name"], str(tool["function"].get("description", ""))
     return [name, *(NAMED.findall(said) if name == "find_tools" else [])]
 
 
 def join_content_text(content: object) -> str:
-    """A message's content as text: a string, or the text parts of a list."""
+    """Return a message's content as text, from a string or from the text parts of a list."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -177,7 +177,7 @@ def join_content_text(content: object) -> str:
 
 
 def unwrap_message(content: str) -> str:
-    """The person's own words out of the quoting the prompt puts around them."""
+    """Extract the person's own words from the quoting of the prompt."""
     found = MESSAGE.search(content)
     end = content.find(END_OF_MESSAGE, found.end()) if found else -1
     return (ESCAPED.sub(r"<\1", content[found.end() : end]) if found and end >= 0 else content).strip()
@@ -189,12 +189,12 @@ def parse_writer_name(content: str) -> str:
 
 
 def has_question(answer: str) -> bool:
-    """True when a line of the answer is a question. (A receipt may follow it.)"""
+    """Return whether a line of the answer is a question. A receipt may follow it."""
     return any(line.rstrip().endswith(("?", "？")) for line in answer.splitlines())
 
 
 def parse_json_object(text: str) -> dict[str, Any]:
-    """The JSON object in `text`, which may have quoting around it; `{"error": …}` when there is none."""
+    """Parse the JSON object in `text`, which may have quoting around it; `{"error": …}` if it is unreadable."""
     start, end = text.find("{"), text.rfind("}")
     try:
         value = json.loads(text[start : end + 1]) if 0 <= start < end else {}
@@ -204,7 +204,7 @@ def parse_json_object(text: str) -> dict[str, Any]:
 
 
 def detect_language(texts: Sequence[str], otherwise: str) -> str:
-    """`zh` or `en`: of the first text that tells by more than an id."""
+    """Return the language (`zh` or `en`) of the first text that tells by more than an id."""
     for text in texts:
         words = IDENTIFIER.sub(" ", text)
         chinese, latin = len(CJK.findall(words)), len(LATIN_WORD.findall(words))

@@ -1,7 +1,6 @@
 """The rehearsal model behind the OpenAI protocol: `POST /v1/chat/completions` and `GET /v1/models`.
 
-No key is checked: it listens on loopback only and has nothing to protect.
-"""
+No key is checked: the endpoint listens on loopback only and has nothing to protect."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _NUMBER, _SIGNS = re.compile(r"\d{1,3}"), re.compile(r"[^\w\s\u2e80-\uffef]+")
 
 @dataclass(frozen=True, slots=True)
 class RehearsalEndpoint:
-    """A chat-completions endpoint. `delay_s` seconds pass before each answer (tests of slow models)."""
+    """A chat-completions endpoint. Each answer is delayed by `delay_s` seconds, for tests of slow models."""
 
     delay_s: float = 0.0
 
@@ -36,7 +35,8 @@ class RehearsalEndpoint:
         return web.json_response({"object": "list", "data": [card]})
 
     async def create_completion(self, request: web.Request) -> web.Response:
-        """One completion, never streamed. 400 with the protocol's error object for what it cannot read."""
+        """Answer with one completion, never streamed; with 400 and the protocol's error object for an unreadable
+        request."""
         try:
             body = await request.json()
             messages, tools = body["messages"], body.get("tools") or []
@@ -58,7 +58,7 @@ def build_error_response(message: str) -> web.Response:
 def build_completion(
     reply: PlannedReply, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The protocol's answer object. Call ids count on through a run, so none comes twice in it."""
+    """Build the protocol's answer object. Call ids count on through a run, so none occurs twice."""
     earlier = sum(len(message.get("tool_calls") or ()) for message in messages)
     calls = [
         {
@@ -89,8 +89,8 @@ def build_completion(
 
 
 def count_approximate_tokens(text: str) -> int:
-    """Tokens of a text, about as o200k_base counts them: fitted to 500 texts of requests and replies, whole requests
-    come out within 3 % of it."""
+    """Estimate the tokens of a text for o200k_base. The weights were fitted to 500 texts of requests and replies; whole
+    requests come out within 3 % of the real count."""
     words = _WORD.findall(text)
     counted = 0.78 * len(_WIDE.findall(text)) + 0.94 * len(words) + 0.78 * sum((len(one) - 1) // 8 for one in words)
     return round(counted + 1.17 * len(_NUMBER.findall(text)) + 1.2 * len(_SIGNS.findall(text)))

@@ -1,4 +1,4 @@
-"""Many decisions at once: *approve everything under 200*, 把200元以下的都批了."""
+"""Handles many decisions at once: *approve everything under 200*, 把200元以下的都批了."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEVERAL = compile_alternatives(
     "(?:同意|批准|通过|驳回|拒绝|批)(?:掉|了)?(?:所有|全部)",
     rf"\b(?:approve|reject|decide(?: on)?|sign(?: off)?)\b(?:\s(?:of|on))?\s(?:the\s)?{_ALL}\b",
 )
-"""More than one decision is asked for."""
+"""Pattern of an order for more than one decision."""
 NUMBER = r"(?<![\d.,])(\d{1,9}(?:,\d{3}){0,3}(?:\.\d{1,2})?)(?!\d|[.,]\d)"
 UNIT = r"\s?(元|块钱?|人民币|美元|美金|欧元|英镑|CNY|RMB|USD|EUR|GBP|yuan|dollars?|bucks|euros?|pounds?)?"
 SIGN = r"([¥￥$€£])?\s?"
@@ -44,7 +44,7 @@ OF_SOMEBODY = compile_alternatives(
     "把([\u4e00-\u9fff]{2,3}?)的(?:申请|请假|报销|单子?|假|都|全部?)",
     r"\b(?:from|of|by)\s((?-i:[A-Z][\w'-]{1,20}(?:\s[A-Z][\w'-]{1,20})?))",
 )
-"""Whose requests are meant."""
+"""Pattern of the person whose requests are meant."""
 _ANYBODY = frozenset({"所有", "全部", "今天", "大家", "剩下", "其他", "我", "我们"})
 LEAVE = compile_alternatives("请假|休假|[年病事]假|的假", r"\b(?:leaves?|vacations?|holidays?|time off|pto)\b")
 EXPENSE = compile_alternatives("报销|费用", r"\b(?:expenses?|claims?)\b")
@@ -52,11 +52,11 @@ UNREAD = compile_alternatives(
     "(?:超过|高于|大于|多于)|以上|除了|之外|但是?|不要|别",
     r"\b(?:over|above|more than|except|but|without|unless|older|newer|since|before|after|today|yesterday|not)\b",
 )
-"""A condition that these rules do not understand: nothing is proposed on half of a wish."""
+"""Pattern of conditions that these rules do not understand. Nothing is proposed on half of a wish."""
 
 
 def handle_several(scene: Scene, frame: IntentFrame) -> PlannedReply:
-    """Puts what fits into one message. What is not understood is not guessed at."""
+    """Put the matching requests into one message. A condition that is not understood is not guessed."""
     if scene.last_observation:
         return tell.build_result_reply(scene)
     args = read_filters(frame.full_text)
@@ -66,7 +66,7 @@ def handle_several(scene: Scene, frame: IntentFrame) -> PlannedReply:
 
 
 def read_filters(text: str) -> dict[str, str] | None:
-    """The arguments that the words give; None where they say more than that."""
+    """Read the arguments from the words; None if the words say more than the arguments can."""
     found: dict[str, str] = {}
     left = text
     if days := DAYS_AT_MOST.search(text):
@@ -92,7 +92,7 @@ def read_limit(name: str, text: str) -> dict[str, str]:
 
 
 def _find_unit(text: str) -> str:
-    """The currency that is named; empty where none is."""
+    """Return the code of the named currency, or an empty text."""
     lowered = text.lower()
     named = [code for word, code in words.CURRENCIES.items() if word in lowered]
     codes = [code for code in ("CNY", "USD", "EUR", "GBP") if code.lower() in lowered]

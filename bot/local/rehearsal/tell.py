@@ -1,4 +1,4 @@
-"""What the planner says: questions, reasons, and what an observation really says. Never more than that."""
+"""The planner's texts: questions, reasons and observations. No text says more than an observation does."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from bot.local.rehearsal.scene import STARTED, Scene
 from tools.calculator.calculate import format_expression
 
 TOLD = 800
-"""Characters of a section of the handbook that are told."""
+"""Maximum characters of a handbook section that are told."""
 HEADING = re.compile(r"^#+ .*\n")
 LISTED = 8
-"""Rows of a list that are said; more are only counted."""
+"""Maximum rows of a list that are told; more are only counted."""
 CANDIDATE = re.compile(r"[:;]\s*+([^;:\s][^;:]*?) = \w")
-"""`李四 (Li Si) = U02LI`: one of several people a name may mean."""
+"""Pattern of one of several people that a name may mean: `李四 (Li Si) = U02LI`."""
 STATUSES = ("waiting", "revise", "revoking", "approved", "rejected", "withdrawn")
 DECISIONS = ("approved", "rejected", "returned", "transferred", "added")
 AT = re.compile(r"\bat (\d{4}-\d\d-\d\d \d\d:\d\d)")
-"""When something works again, in the words of an error."""
+"""Pattern of the time in an error from which something works again."""
 ASKING = frozenset({"zero_days", "span_too_long", "end_before_start", "empty_mail", "template_mail"})
-"""Errors that only the person can mend, besides those that say so themselves."""
+"""Errors that only the person can resolve, besides those that say so themselves."""
 
 
 def translate_phrase(scene: Scene, name: str, /, **params: object) -> str:
@@ -36,24 +36,24 @@ def build_phrase_reply(scene: Scene, name: str, /, **params: object) -> PlannedR
 
 
 def build_question(scene: Scene, name: str, /, **params: object) -> PlannedReply:
-    """A question; its sentence ends with a question mark, by which the next turn is known as its answer."""
+    """Build a question. A question mark ends its sentence, so that the next turn is recognised as its answer."""
     return PlannedReply(translate_phrase(scene, f"ask_{name}", **params))
 
 
 def describe_reason(scene: Scene, name: str, /, **params: object) -> str:
-    """The short reason that goes with a tool call."""
+    """Return the short reason of a tool call."""
     return translate_phrase(scene, f"why_{name}", **params)
 
 
 def join_names(scene: Scene, names: Iterable[str], most: int) -> str:
-    """`A、B、C` / `A, B, C`, at most so many."""
+    """Join names as `A、B、C` or `A, B, C`, at most `most` of them."""
     kept = list(names)
     more = translate_phrase(scene, "and_more") if len(kept) > most else ""
     return translate_phrase(scene, "comma").join(kept[:most]) + more
 
 
 def build_result_reply(scene: Scene) -> PlannedReply:
-    """The newest observation in words."""
+    """Tell the newest observation in words."""
     seen = scene.last_observation
     if seen is None:
         return build_phrase_reply(scene, "unknown")
@@ -68,7 +68,7 @@ def build_result_reply(scene: Scene) -> PlannedReply:
 
 
 def build_error_reply(scene: Scene, data: Mapping[str, Any]) -> PlannedReply:
-    """An error, honestly; as a question where only the person can help."""
+    """Tell an error honestly, and ask if only the person can resolve it."""
     code, message = str(data["error"]), str(data.get("message", ""))
     known = f"rehearsal.error_{code}" in load_sentences()
     candidates = translate_phrase(scene, "comma").join(CANDIDATE.findall(message))
@@ -90,7 +90,7 @@ def dump_short_json(data: Mapping[str, Any]) -> str:
 
 
 def describe_request_state(scene: Scene, data: Mapping[str, Any]) -> str:
-    """A request after start, resubmission or a decision: where it stands now."""
+    """Describe the present state of a request after a start, a resubmission or a decision."""
     request, status = data.get("request", ""), data.get("status")
     if data.get("rule"):
         text = translate_phrase(scene, "is_passed", request=request)
@@ -203,7 +203,7 @@ def describe_people(scene: Scene, data: Mapping[str, Any]) -> str:
 
 
 def describe_rule(scene: Scene, data: Mapping[str, Any]) -> str:
-    """A section of the handbook, its beginning if it is long, and where it stands."""
+    """Describe a section of the handbook with its source. A long section is cut."""
     text = HEADING.sub("", str(data.get("text", ""))).strip()
     text = text if len(text) <= TOLD else text[: TOLD - 1] + "…"
     return translate_phrase(scene, "rule", text=text, file=data.get("file", ""), heading=data.get("heading", ""))
@@ -266,7 +266,7 @@ def describe_more_rows(scene: Scene, data: Mapping[str, Any], rows: list[Any]) -
 
 
 def describe_cancelled_card(scene: Scene, data: Mapping[str, Any]) -> str:
-    """Of this card only; the run that the card belonged to says nothing more."""
+    """Describe a card taken back. The text is about this card only; the card's run says nothing more."""
     others = sum(card != data.get("card") for card, _ in scene.cards)
     return translate_phrase(scene, "taken_back") + (
         translate_phrase(scene, "still_open", count=others) if others else ""
@@ -274,7 +274,7 @@ def describe_cancelled_card(scene: Scene, data: Mapping[str, Any]) -> str:
 
 
 def describe_several(scene: Scene, data: Mapping[str, Any]) -> str:
-    """What is in the message, and that nothing is decided by asking for it."""
+    """Say how many requests the message has, and that asking for it decides nothing."""
     count = data.get("shown", 0)
     return translate_phrase(scene, "several_shown" if count else "several_none", count=count)
 

@@ -1,4 +1,4 @@
-"""The vocabulary of the rehearsal planner, zh and en: every pattern it looks for."""
+"""Vocabulary of the rehearsal planner in zh and en, as patterns."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ HAN = "零〇一二两三四五六七八九十"
 
 
 def _join_word_endings(first: str) -> str:
-    """What follows the first letter of numbers in words, the longest first."""
+    """Join the endings of number words after this first letter, the longest first."""
     return "|".join(sorted((word[1:] for word in ENGLISH if word[0] == first), key=len, reverse=True))
 
 
 def build_number_pattern(name: str) -> str:
-    """A number in figures or words, as the group `name`."""
+    """Build the pattern of a number in figures or words, as the group `name`."""
     words = "|".join(f"{first}(?:{_join_word_endings(first)})" for first in sorted({word[0] for word in ENGLISH}))
     return rf"(?P<{name}>(?<!\d)\d++(?:\.\d++)?|(?<![{HAN}])[{HAN}]++|(?=[a-z])\b(?:{words})\b)"
 
@@ -50,7 +50,8 @@ _HAN_NAME = r"(?![我你您咱]|[这那本]|领导)[\u4e00-\u9fff]{2,4}?"
 
 
 def _exclude_words(words: str) -> str:
-    """None of these words begins here. Their cases are spelled out: the engine skips such alternatives at once."""
+    """Build a lookahead that excludes words. Both cases of each first letter are written out, so that the engine skips
+    the alternatives at once."""
     return rf"(?!(?-i:{'|'.join(f'[{word[0].upper()}{word[0]}]{word[1:]}' for word in words.split())})\b)"
 
 
@@ -83,7 +84,7 @@ APPROVERS = (
         r"(?:to\s)?(?:(?:be\s)?(?:the|my)\sapprover|approve|approves|approving|sign\soff|signs\soff)\b(?:\s(?:it|this))?))"
     ),
 )
-"""Who is named to approve, in all the ways in which people name them."""
+"""Patterns of the approver's name, in all the ways in which people name one."""
 APPROVER_NOISE = compile_alternatives(
     r"^(?:应该|还是|就是|should\s+be|换成|改成|改为)\s*",
     r"(?<!\s)\s{1,3}(?:because|please|for|instead)\b.*$",
@@ -97,7 +98,7 @@ MANAGER_DECIDES = compile_alternatives(
     r"\bmy (?:line )?(?:manager|boss|lead|supervisor) (?:(?:will|can|should|has) )?(?:to )?approves?\b",
 )
 ASIDE = compile_alternatives(r"[，,；;。！!\n]\s*(?:因为|由于|because\b)?", r"\bbecause\b", "因为|由于")
-"""Between the name of the approver and the reason, in an answer that gives both."""
+"""Pattern between the approver's name and the reason, in an answer with both."""
 NAME_NOISE = compile_alternatives(
     r"^(?:审批人|approver|to|就|请|找|给|让|是|is|it'?s|ask|[:：\s])+(?!$)",
     r"(?<!吧)(?<!审批)(?<!please)(?<!谢谢)(?<!thanks)(?<![。.!！,，\s])(?:吧|审批|please|谢谢|thanks|[。.!！,，\s])++$",
@@ -120,11 +121,12 @@ AMOUNT = compile_alternatives(
     rf"(?<![A-Za-z_.\d-])(?<!\d[,，'’ ])(?P<before>-?{FIGURE})\s*"
     r"(?P<unit>元|块|人民币|美元|美金|欧元|英镑|(?:CNY|RMB|USD|EUR|HKD|JPY|GBP|yuan|dollars?|bucks|euros?|pounds?)(?![A-Za-z\d]))",
 )
+"""Pattern of a whole amount: `1e9 CNY`, `1 500 CNY` and `3万元` are never read in part."""
 TENTHS = re.compile(r"(?<![\d.,-])(\d{1,6})块(\d)(?!\d)")
-"""`45块5`: 45.5."""
+"""Pattern of an amount with tenths: `45块5` is 45.5."""
 BARE_AMOUNT = re.compile(rf"(?<![\w.,-]){FIGURE}(?![\w%-]|[.,]\d)", re.ASCII)
 NOT_THIS = compile_alternatives(r"\bnot\s[¥$€£]?[\d.,]{1,12}(?![\d])", r"(?:不是|而不是|不要)\s?[\d.,]{1,12}")
-"""A whole amount or nothing: `1e9 CNY`, `1 500 CNY` and `3万元` are never read in part."""
+"""Pattern of an amount that is taken back: `not 230`, `不是230`."""
 CURRENCIES = {
     "¥": "CNY", "￥": "CNY", "元": "CNY", "块": "CNY", "人民币": "CNY", "rmb": "CNY",
     "yuan": "CNY", "$": "USD", "美元": "USD", "美金": "USD", "dollar": "USD", "dollars": "USD", "bucks": "USD",
@@ -146,7 +148,7 @@ LEAVE_NAMES = {
     "comp": compile_alternatives("调休", r"\bcomp(?:ensatory)? (?:leave|time)\b"),
     "personal": compile_alternatives("事假", r"\bpersonal leave\b"),
 }
-"""A kind of leave called by its name; it wins over what other words hint at."""
+"""Kind of leave → its own names, which take precedence over other words."""
 LEAVE_TYPES = {
     "sick": SICK,
     "maternity": compile_alternatives(r"\bmaternity\b"),
@@ -156,12 +158,12 @@ LEAVE_TYPES = {
     "comp": compile_alternatives(r"\bcomp(?:ensatory)?\b"),
     "personal": compile_alternatives("私事", r"\bpersonal\b"),
 }
-"""What other words hint at, where no kind is called by its name."""
+"""Kind of leave → words that suggest it, if no kind is named."""
 OF_OTHERS = compile_alternatives(
     "孩子|娃|儿子|女儿|老婆|老公|爱人|[爸妈]|父母|家人|老人|宝宝|朋友|同学|同事|[哥弟姐妹]",
     r"\b(?:kids?|child(?:ren)?|son|daughter|wife|husband|mother|father|mom|dad|parents?|baby|brother|sister|friend|dog|cat)\b",
 )
-"""Whose illness or wedding it is: then the words hint at nothing."""
+"""Words for other people. An illness or wedding of theirs suggests no kind of leave."""
 CATEGORIES = {
     "travel": compile_alternatives("差旅|出差|机票|高铁|火车|酒店|住宿", r"\b(?:travel|trip|hotel|flight|trains?\b)"),
     "transport": compile_alternatives(
@@ -180,7 +182,7 @@ LEAVE_WORDS = (
 DAY_OFF = compile_alternatives(
     "[请休].{0,16}假|休息|歇|[年病事]假", r"\boff\b|\b(?:sick|ill|unwell|leave|vacation|pto|holiday)\b"
 )
-"""Says of a single day that it is the day off."""
+"""Words that make a single day the day off."""
 EXPENSE_WORDS = (
     "报销|费用|报一下|报个|花了.{0,20}报",
     r"\bexpenses?\b|\breimburs|\bi (?:paid|spent)\b|\bclaim\b.{0,12}\d",
@@ -197,7 +199,7 @@ SPENDING_NOISE = compile_alternatives(
     r"expenses?|reimburse(?:ment)?)\b)+",
     r"(?:[\s，,。.的]|请|帮我|报销|\b(?:for|of|please|expenses?)\b)+$",
 )
-"""Around what the money was spent on, once the amount is out of the sentence."""
+"""Words around the purpose of spending, after the amount is removed from the sentence."""
 
 REQUEST_ID = compile_alternatives(r"(?<![A-Za-z\d_])([A-Z])-?(\d{3,6})(?![A-Za-z\d_])")
 OPINION = compile_alternatives(
@@ -207,7 +209,7 @@ SAID_WITH = compile_alternatives(
     r"(?:同意|批准|驳回|拒绝|退回)(?:了|吧)?\s*+(?:[A-Za-z]-?\d++\s*+)?[，,：:；;]\s*+(.+)",
     r"\b(?:approve|reject|return)\b[^,:;\n]{0,20}[,:;]\s*+(.+)",
 )
-"""Words that go with a verdict: *同意，注意休息*."""
+"""Pattern of words that go with a verdict: *同意，注意休息*."""
 VERDICTS = {
     "reject": compile_alternatives("驳回|拒绝|不同意|不批准", r"\breject\b"),
     "return": compile_alternatives("退回", r"\bsend\b.{0,20}\bback\b|\breturn\b"),
@@ -236,25 +238,25 @@ MAIL_ALL = compile_alternatives(
     r"(?:邮件|信)\s*+给([^。:：]{2,120})",
     r"\b(?:e-?)?mail\s++(?:to\s++)?([^:：]{3,120})",
 )
-"""All to whom a mail is to go, in a row."""
+"""Pattern of all recipients of a mail."""
 BETWEEN = compile_alternatives("[、,，&和与跟及各]", r"\band\b")
 AGREED = re.compile(
     r"(?:好的?|行|可以|是的?|对|没问题|嗯|ok(?:ay)?|yes|yep|sure|please)?[\s，,。.!！]{0,4}+"
     r"(?:提交|确认|发送|发出|办理?|同意|go ahead|submit|confirm|send|do it){0,2}(?: it)?[吧了\s。.!！]{0,4}+",
     re.IGNORECASE,
 )
-"""A yes in words, which no button hears."""
+"""Pattern of a yes in words, which presses no button."""
 MAIL_TAIL = re.compile(r"^[^:：]{0,60}(?:(?<!\d)[:：]|[:：](?!\d))\s*(.+)$", re.S)
 MAIL_THAT = re.compile(
     r"^[^:：\n]{0,60}?(?:\b(?:that|saying|know(?:\s+that)?)\s+(?!says)|(?:邮件|信|消息)[，,]?\s?(?:说|就说|告诉[他她])[，,：:]?\s*|^[^，,。]{0,4}[跟和][^，,。:：]{1,8}?[说讲][，,：:]?\s*"
     r"|^[^，,。]{0,4}(?:告诉|通知)[\u4e00-\u9fff]{2,4}[，,：:]\s*|^[^，,。]{0,4}(?:告诉|通知)[\u4e00-\u9fff]{2}(?![，,：:]))(.+)$",
     re.I | re.S,
 )
-"""What a mail says that is told in a sentence: `tell Li Si that …`."""
+"""Pattern of a mail's text told in a sentence: `tell Li Si that …`."""
 MAIL_HEAD = compile_alternatives(
     r"[:：]", r"主题|标题|内容|正文|\b(?:subject|body|content|text|saying|that says|about)\b"
 )
-"""Ends the part of a mail order in which its recipients are named."""
+"""Pattern that ends the recipients' part of a mail order."""
 SEVERAL = re.compile(
     r"给\s*[^，,、和与跟及&发写邮信]{1,12}[、和与跟及&][^，,。发写]{1,20}(?:发|写)|"
     r"(?:邮件|信)\s*给\s*[^，,、和与跟及&]{1,12}[、和与跟及&]|"
@@ -277,7 +279,7 @@ LOOKING = compile_alternatives(
 NOBODY = compile_alternatives(
     "[我您你咱]", r"^(?:现在|今天|目前|所有|全部|剩下|其他|其余|未|没|还|有)", r"^(?:what|today|all|me)\b"
 )
-"""Stands before *tasks* and names no other person."""
+"""Words before *tasks* that name no other person."""
 
 NAME = r"(?![A-Z]-?\d)[A-Z][\w'-]{0,40}+(?:\s++[A-Z][\w'-]{0,40}+)?"
 NAMES = rf"{NAME}(?:\s*(?:,|&|\band\b)\s*{NAME})*"
@@ -317,7 +319,7 @@ PROCESS_KINDS = {
 
 SUM = re.compile(r"[(\d](?:[.\s(+\-*/×÷]{0,9}+[\d)%]){1,200}+")
 OPERATOR = r"[\d)%]\s*(?:[+*/×÷]|(?<=\s)-(?=\s))\s*[(\d.]"
-"""Between two numbers; a minus stands alone, or it parts a date."""
+"""Pattern of an operator between two numbers. A minus needs spaces around it; otherwise it is part of a date."""
 RULE = (
     "结转|标准|规定|制度|手册|病假条|证明|发票|期限|截止|限额|上限|额度|汇率|补贴|餐补|提前(?:几|多少|多久)|谁来?审?批"
     "|年假.{0,6}(?:几|多少)天|(?:几|多少)天年假|报销.{0,8}(?:多久|什么时候|最晚|到账)"
@@ -335,4 +337,4 @@ CORRECTION = compile_alternatives(
     r"\b(?:make it|change (?:it|that|the)|actually|sorry|i meant?|instead|rather|should be|correction|wait|not \d)\b",
     r"^\W{0,9}no\b[\s,]",
 )
-"""Takes back what was said before."""
+"""Words that take back what was said before."""

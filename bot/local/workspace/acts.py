@@ -1,4 +1,5 @@
-"""What people do in the workspace: say, edit, press, submit, open. Each tells the app what the platform would."""
+"""Acts of people in the workspace: write, edit, press, submit, open. Each act notifies the app as the platform
+would."""
 
 from __future__ import annotations
 
@@ -35,12 +36,12 @@ from bot.local.workspace.world import Json, WorkspaceMember, WorkspaceRoom
 
 @dataclass(frozen=True, slots=True)
 class ActResult:
-    """How an act ended. `error` empty when it went well; `errors` are a dialog's problems by block_id."""
+    """Outcome of an act. `error` is empty on success; `errors` are a dialog's problems by block_id."""
 
     error: str = ""
     errors: Mapping[str, str] = field(default_factory=dict)
     answer: Json = field(default_factory=dict)
-    """What the app put into its acknowledgement."""
+    """Content of the app's acknowledgement."""
 
     @property
     def ok(self) -> bool:
@@ -65,8 +66,10 @@ def send_message(
     encoded: bool = False,
     files: Sequence[str] = (),
 ) -> str:
-    """Somebody writes a message; its timestamp. `encoded`: as a client sends it, not as it was typed. `files`: ids of
-    what they have uploaded for it; with files a message may say nothing."""
+    """Send a message of a person; return its timestamp.
+
+    `encoded` marks text as a client sends it, instead of as typed. `files` are ids of files uploaded for the message; a
+    message with files may have no text."""
     who = ws.get_person(person)
     room = ws.get_room(channel, who.id)
     shared = [methods_files.get_own_file(ws, id, who.id) for id in files]
@@ -105,7 +108,7 @@ def delete_message(ws: Workspace, person: str, channel: str, ts: str) -> None:
 
 
 def mark_read(ws: Workspace, person: str, channel: str) -> None:
-    """Everything in the room counts as read."""
+    """Mark everything in the room as read."""
     room = ws.get_room(channel, person)
     if room.messages:
         ws.state.read.setdefault(person, {})[channel] = next(reversed(room.messages))
@@ -128,7 +131,7 @@ async def send_interaction(ws: Workspace, kind: Kind, payload: Json) -> ActResul
 
 @dataclass(frozen=True, slots=True)
 class ScreenMessage:
-    """A message on somebody's screen. `is_ephemeral`: only they see it."""
+    """A message on somebody's screen. With `is_ephemeral`, only that person sees it."""
 
     message: Json
     is_ephemeral: bool
@@ -150,8 +153,10 @@ async def click_button(
     value: Any = None,
     force: bool = False,
 ) -> ActResult:
-    """Press a button (or choose an option `value`). `WorkspaceError` when the message does not show it now; with
-    `force` it is pressed as on a screen that was not repainted: as it last was, and with `value` if given."""
+    """Press a button, or choose an option `value`. Raises `WorkspaceError` if the message does not show the button now.
+
+    With `force`, the press is made as on a screen that was not repainted: on the button as it last was, and with
+    `value` if given."""
     who, room = ws.get_person(person), ws.get_room(channel, person)
     on = get_screen_message(ws, person, channel, ts)
     found = find_element(on.message.get("blocks", []), action_id, block_id)
@@ -173,7 +178,7 @@ async def click_button(
 def build_stale_element(
     ws: Workspace, channel: str, ts: str, action_id: str, block_id: str | None, value: Any
 ) -> tuple[Json, Json]:
-    """The element as the message last had it, or one made up."""
+    """Return the element as the message last had it, or an invented one."""
     for blocks in reversed(ws.state.old_blocks.get((channel, ts), [])):
         if found := find_element(blocks, action_id, block_id):
             return found
@@ -182,7 +187,7 @@ def build_stale_element(
 
 
 def build_action(ws: Workspace, block: Json, element: Json, value: Any, force: bool) -> Json:
-    """One item of `actions`."""
+    """Build one item of `actions`."""
     common = {
         "action_id": element["action_id"],
         "block_id": block["block_id"],
@@ -201,7 +206,7 @@ def build_action(ws: Workspace, block: Json, element: Json, value: Any, force: b
 
 
 def find_feedback_button(element: Json, value: Any) -> Json:
-    """The one of the two buttons that has this value."""
+    """Return the one of the two buttons with this value."""
     buttons: list[Json] = [element["positive_button"], element["negative_button"]]
     found = next((one for one in buttons if one["value"] == value), None)
     if found is None:
@@ -246,8 +251,9 @@ async def click_view_button(
     value: Any = None,
     values: Mapping[str, Any] | None = None,
 ) -> ActResult:
-    """Press a button, or choose an option, of the Home tab or of the open dialog. `values`: what stands in its inputs
-    now, by block_id; None: as the workspace knows it."""
+    """Press a button, or choose an option, of the Home tab or of the open dialog.
+
+    `values` are the present values of its inputs by block_id; None takes those that the workspace knows."""
     who = ws.get_person(person)
     view = get_own_view(ws, person, view_id)
     found = find_element(view["blocks"], action_id, block_id)
@@ -268,7 +274,7 @@ async def click_view_button(
 
 
 async def change_input(ws: Workspace, person: str, view_id: str, block_id: str, value: Any) -> ActResult:
-    """Put a value into an input of the dialog in front; the app hears of it where the input says so."""
+    """Put a value into an input of the top dialog. The app is notified if the input asks for it."""
     view = views.get_top_view(ws, person, view_id)
     block = next((one for one in view["blocks"] if one["block_id"] == block_id and one["type"] == "input"), None)
     if block is None:
@@ -283,13 +289,13 @@ async def change_input(ws: Workspace, person: str, view_id: str, block_id: str, 
 
 
 def keep_known_values(ws: Workspace, view: Json) -> dict[str, Json]:
-    """What its person has put into a view, as far as it still asks for it."""
+    """Return the values that the person has put into a view, for the inputs that it still has."""
     return keep_typed_values(view["blocks"], ws.state.typed.get(view["id"], {}))
 
 
 def share_chosen_files(ws: Workspace, who: WorkspaceMember, view: Json, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Values by block in which files that were chosen by id stand as the platform writes them; the app sees them from
-    here on."""
+    """Replace chosen file ids in the values by the platform's file objects. From here on the app can see these
+    files."""
     shown = dict(values)
     for block in view["blocks"]:
         name = block["block_id"]
@@ -320,7 +326,8 @@ def get_own_view(ws: Workspace, person: str, view_id: str) -> Json:
 async def submit_view(
     ws: Workspace, person: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
 ) -> ActResult:
-    """Submit the dialog in front. `values` by block_id. Without `force`, what the composer refuses is not sent."""
+    """Submit the top dialog with `values` by block_id. Without `force`, values that the composer refuses are not
+    sent."""
     who, view = ws.get_person(person), views.get_top_view(ws, person, view_id)
     given = share_chosen_files(ws, who, view, values)
     state = build_state_values(view["blocks"], {**keep_known_values(ws, view), **given})
@@ -347,7 +354,7 @@ def build_view_submission(ws: Workspace, who: WorkspaceMember, view: Json) -> Js
 
 
 async def close_view(ws: Workspace, person: str, view_id: str) -> ActResult:
-    """Close the dialog in front; the app hears of it if it asked to."""
+    """Close the top dialog. The app is notified if it asked for it."""
     who, view = ws.get_person(person), views.get_top_view(ws, person, view_id)
     if view["clear_on_close"]:
         views.close_all_views(ws, person)
@@ -361,7 +368,7 @@ async def close_view(ws: Workspace, person: str, view_id: str) -> ActResult:
 
 
 async def run_slash_command(ws: Workspace, person: str, channel: str, command: str, text: str) -> ActResult:
-    """Use a slash command; what the app acknowledges with is shown to the person."""
+    """Use a slash command; show the person the content of the app's acknowledgement."""
     who, room = ws.get_person(person), ws.get_room(channel, person)
     if command not in ws.setup.commands:
         raise WorkspaceError("unknown_command")
@@ -376,7 +383,7 @@ async def run_slash_command(ws: Workspace, person: str, channel: str, command: s
 
 
 async def use_shortcut(ws: Workspace, person: str, callback_id: str, channel: str = "", ts: str = "") -> ActResult:
-    """Use an entry of the app in the menu of the composer, or, with `channel` and `ts`, of a message."""
+    """Use an entry of the app in the composer's menu, or, with `channel` and `ts`, in a message's menu."""
     who = ws.get_person(person)
     known = next((one for one in ws.setup.shortcuts if one.callback_id == callback_id), None)
     if known is None or known.on_messages != bool(ts):
@@ -392,7 +399,7 @@ async def use_shortcut(ws: Workspace, person: str, callback_id: str, channel: st
 
 
 def open_home(ws: Workspace, person: str) -> str:
-    """Look at the app's Home tab; the event's id."""
+    """Open the app's Home tab; return the event's id."""
     who = ws.get_person(person)
     return ws.send_event(
         "app_home_opened", build_home_opened_event(who, ws.state.homes.get(person), ws.create_timestamp())
@@ -400,14 +407,15 @@ def open_home(ws: Workspace, person: str) -> str:
 
 
 def open_messages(ws: Workspace, person: str) -> str:
-    """Look at the DM with the app; the event's id."""
+    """Open the DM with the app; return the event's id."""
     who = ws.get_person(person)
     return ws.send_event("app_home_opened", build_home_opened_event(who, None, ws.create_timestamp(), tab="messages"))
 
 
 def stop_session(ws: Workspace, person: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
-    """Press the *Stop* of a session that is at work; the event's id. The app itself says when it has stopped. With
-    `force` it is pressed as on a screen that was not repainted."""
+    """Press the *Stop* of a working session; return the event's id. The app itself says when it has stopped.
+
+    With `force`, the press is made as on a screen that was not repainted."""
     who, room = ws.get_person(person), ws.get_room(channel, person)
     session = ws.state.sessions.get((channel, thread_ts))
     if not force and (session is None or session["status"] != "processing"):

@@ -1,4 +1,4 @@
-"""What an app answers to an interaction: at its response URL, or in the acknowledgement of a slash command."""
+"""Answers of an app to an interaction: at its response URL, or in the acknowledgement of a slash command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bot.local.workspace.world import Json
 
 
 class ResponseUrlApi:
-    """`POST /response/{key}`"""
+    """`POST /response/{key}`: takes an app's answer to an interaction."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
@@ -30,8 +30,8 @@ class ResponseUrlApi:
 
 
 def apply_response(ws: Workspace, reply: ResponseUrl, body: Json) -> None:
-    """Show the answer where the interaction was: privately unless `response_type` is `in_channel`, or in place of the
-    message it began at with `replace_original`."""
+    """Show the answer in the place of the interaction: privately, or publicly if `response_type` is `in_channel`. With
+    `replace_original`, it replaces the interaction's message."""
     if body.get("delete_original") or body.get("replace_original"):
         replace_original(ws, reply, body)
         return

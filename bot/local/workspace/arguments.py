@@ -1,4 +1,4 @@
-"""The arguments of a Web API call, out of JSON, a form or a query string, with the types they should have."""
+"""Arguments of a Web API call, read from JSON, a form or a query string, and converted to their types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bot.local.workspace.world import Json
 
 
 class MethodArguments:
-    """Arguments by name; anything missing or odd raises `WorkspaceError("invalid_arguments")`."""
+    """Arguments by name. A missing or invalid one raises `WorkspaceError("invalid_arguments")`."""
 
     def __init__(self, values: Json) -> None:
         self.values = values
@@ -34,7 +34,7 @@ class MethodArguments:
         return self.values.get(name) in (True, 1, "1", "true", "True")
 
     def read_number(self, name: str, default: int, most: int) -> int:
-        """A whole number from 1 to `most`."""
+        """Read a whole number from 1 to `most`."""
         try:
             value = int(self.values.get(name, default))
         except (TypeError, ValueError):
@@ -44,7 +44,7 @@ class MethodArguments:
         return value
 
     def read_json(self, name: str) -> Any:
-        """A JSON value, which forms carry as a string. `None` when it is not given."""
+        """Read a JSON value, which forms carry as a string; `None` if it is not given."""
         value = self.values.get(name)
         if not isinstance(value, str):
             return value
@@ -54,7 +54,7 @@ class MethodArguments:
             raise WorkspaceError(f"invalid_{name}_format" if name == "blocks" else "invalid_arguments") from None
 
     def read_blocks(self) -> list[Json] | None:
-        """The `read_blocks` argument; `None` when it is not given."""
+        """Read the `blocks` argument; `None` if it is not given."""
         value = self.read_json("blocks")
         if value is not None and not isinstance(value, list):
             raise WorkspaceError("invalid_blocks_format")
@@ -62,7 +62,8 @@ class MethodArguments:
 
 
 async def read_method_arguments(request: web.Request) -> MethodArguments:
-    """From the query string and the body, the body first. `WorkspaceError` when the body cannot be read."""
+    """Read the arguments from the query string and the body; the body takes precedence. Raises `WorkspaceError` for an
+    unreadable body."""
     values: Json = dict(request.query)
     if request.content_type == "application/json":
         values |= await read_json_body(request)

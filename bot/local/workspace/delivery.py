@@ -1,5 +1,5 @@
-"""Bring events and interactions to the app, over whichever carrier is in use, as reliably as the platform does:
-events again and again until acknowledged, interactions once."""
+"""Delivery of events and interactions to the app over the present transport, as reliably as the platform's. Events are
+repeated until acknowledged, interactions are sent once."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Kind: TypeAlias = Literal["events_api", "interactive", "slash_commands"]
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTiming:
-    """How long things take, in seconds."""
+    """Durations in seconds."""
 
     ack: float = 3.0
     redelivery: tuple[float, ...] = (0.0, 10.0, 60.0)
-    """Pauses before the three redeliveries of an unacknowledged event (the platform's own are about 0, 60 and 300)."""
+    """Pauses before the three redeliveries of an unacknowledged event. The platform's own are about 0, 60 and 300."""
     trigger: float = 3.0
     reply_url: float = 1800.0
     warning: float = 10.0
-    """Between a `warning` disconnect frame and the end of the socket."""
+    """Time between a `warning` disconnect frame and the end of the socket."""
     save: float = 0.3
 
 
@@ -36,11 +36,11 @@ class DeliveryAttempt:
     payload: Json
     attempt: int = 0
     reason: str = ""
-    """Why it is brought again: `timeout`, `http_timeout`, `connection_failed`, `http_error`."""
+    """Reason of a redelivery: `timeout`, `http_timeout`, `connection_failed`, `http_error`."""
 
 
 class NotAcknowledgedError(Exception):
-    """The app did not acknowledge in time. `final`: it must not be brought again."""
+    """Raised when the app did not acknowledge in time. `final` forbids another delivery."""
 
     def __init__(self, reason: str, final: bool = False) -> None:
         super().__init__(reason)
@@ -48,22 +48,22 @@ class NotAcknowledgedError(Exception):
 
 
 class AppTransport(Protocol):
-    """A way to the app."""
+    """A transport to the app: Socket Mode or HTTP."""
 
     def is_ready(self) -> bool:
-        """True when there is somebody to deliver to now."""
+        """Return whether an app is connected now."""
 
     async def wait_until_ready(self) -> None: ...
 
     async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
-        """Deliver; the app's answer, `{}` for a bare acknowledgement. `NotAcknowledgedError` when there is none in
-        time."""
+        """Deliver a payload; return the app's answer, `{}` for a bare acknowledgement. Raises `NotAcknowledgedError` if
+        none comes in time."""
 
     async def close(self) -> None: ...
 
 
 class AppDelivery:
-    """What is under way to the app."""
+    """Deliveries on their way to the app."""
 
     def __init__(
         self, carrier: AppTransport, timing: DeliveryTiming, waiting: dict[str, Json], changed: Callable[[], None]
@@ -71,12 +71,12 @@ class AppDelivery:
         self.carrier, self.timing, self.waiting, self.changed = carrier, timing, waiting, changed
         self.tasks: set[asyncio.Task[None]] = set()
         self.abandoned_events: list[Json] = []
-        """Events given up after the last redelivery."""
+        """Events abandoned after the last redelivery."""
         self.delivered_events: deque[Json] = deque(maxlen=1000)
-        """Events to deliver, as they came."""
+        """Last 1,000 events to deliver, in order."""
 
     def resume_events(self) -> None:
-        """Bring again what an earlier process did not get acknowledged."""
+        """Deliver again the events that an earlier process did not get acknowledged."""
         for payload in list(self.waiting.values()):
             self._start_delivery(payload)
 
@@ -112,7 +112,7 @@ class AppDelivery:
         return False
 
     async def deliver_interaction(self, kind: Kind, payload: Json) -> Json:
-        """Deliver once; the app's answer. `NotAcknowledgedError` is what the person sees as an error."""
+        """Deliver once; return the app's answer. The person sees a `NotAcknowledgedError` as an error."""
         if not self.carrier.is_ready():
             raise NotAcknowledgedError("no_app")
         return await self.carrier.deliver_payload(DeliveryAttempt(kind, payload))

@@ -1,4 +1,4 @@
-"""A person's hands, for tests: say, press, submit, break things, and look at what came of it."""
+"""Hands of a person, for tests: write, press, submit, cause faults, and look at the result."""
 
 from __future__ import annotations
 
@@ -18,30 +18,33 @@ T = TypeVar("T")
 
 
 class WorkspaceDriver:
-    """Drives one workspace. Refusals raise `WorkspaceError`, as they would stop a person."""
+    """Drives one workspace. A refusal raises `WorkspaceError`, where it would stop a person."""
 
     def __init__(self, workspace: Workspace, recheck_s: float | None = None) -> None:
-        """`recheck_s`: how often `wait_until` looks again although nothing in the workspace has changed, for those who
-        wait for something elsewhere."""
+        """`recheck_s` is the interval in seconds in which `wait_until` looks again without a change in the workspace,
+        for tests that wait for something elsewhere."""
         self.ws, self.recheck_s = workspace, recheck_s
 
-    # What people do
+    # Acts of people
 
     async def send_message(
         self, user: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
     ) -> str:
-        """Type a message; its timestamp. Typed `<`, `>`, `&` arrive escaped; `@Countersign` becomes a mention. `files`:
-        ids of what was uploaded for it."""
+        """Type a message; return its timestamp. Typed `<`, `>`, `&` arrive escaped, and `@Countersign` becomes a
+        mention.
+
+        `files` are ids of files uploaded for it."""
         return acts.send_message(self.ws, user, channel, text, thread_ts, files=files)
 
     async def mention_bot(
         self, user: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
     ) -> str:
-        """The same, addressed to the bot: `@Countersign text`."""
+        """Send a message addressed to the bot: `@Countersign text`."""
         return await self.send_message(user, channel, f"@{self.ws.app.real_name} {text}", thread_ts, files=files)
 
     def upload_file(self, user: str, name: str, content: bytes, *, is_external: bool = False) -> str:
-        """Choose a file in the composer or a dialog; its id. `is_external`: one that lies with another service."""
+        """Choose a file in the composer or a dialog; return its id. `is_external` marks a file stored with another
+        service."""
         return methods_files.upload_file(self.ws, user, name, content, is_external=is_external).id
 
     async def edit_message(self, user: str, channel: str, ts: str, text: str) -> None:
@@ -61,8 +64,9 @@ class WorkspaceDriver:
         value: Any = None,
         force: bool = False,
     ) -> ActResult:
-        """Press a button; how it was acknowledged. Refuses one that is not there now, unless `force`: then as on a
-        screen that was not repainted, with `value` in place of the button's."""
+        """Press a button; return how it was acknowledged. A button that is not there now is refused.
+
+        With `force`, the press is made as on a screen that was not repainted, with `value` in place of the button's."""
         return await acts.click_button(
             self.ws, user, channel, ts, action_id, block_id=block_id, value=value, force=force
         )
@@ -72,17 +76,17 @@ class WorkspaceDriver:
         return await acts.click_view_button(self.ws, user, view_id, action_id, value=value)
 
     async def change_input(self, user: str, view_id: str, block_id: str, value: Any) -> ActResult:
-        """Put a value into an input of the open dialog: a bare value, or an entry as the platform writes it."""
+        """Put a value into an input of the open dialog: a bare value, or an entry in the platform's form."""
         return await acts.change_input(self.ws, user, view_id, block_id, value)
 
     async def use_shortcut(self, user: str, callback_id: str, channel: str = "", ts: str = "") -> ActResult:
-        """Use an entry of the app in the composer's menu, or in that of a message."""
+        """Use an entry of the app in the composer's menu, or in a message's menu."""
         return await acts.use_shortcut(self.ws, user, callback_id, channel, ts)
 
     async def submit_view(
         self, user: str, view_id: str, values: Mapping[str, Any], *, force: bool = False
     ) -> ActResult:
-        """Submit a dialog. `values` by block_id: a bare value, or an entry as the platform writes it. Without `force`,
+        """Submit a dialog with `values` by block_id: bare values, or entries in the platform's form. Without `force`,
         empty required inputs are not sent, as in the composer."""
         return await acts.submit_view(self.ws, user, view_id, values, force=force)
 
@@ -93,25 +97,25 @@ class WorkspaceDriver:
         return await acts.run_slash_command(self.ws, user, channel, command, text)
 
     async def open_home(self, user: str) -> str:
-        """Look at the app's Home tab; the event's id."""
+        """Open the app's Home tab; return the event's id."""
         return acts.open_home(self.ws, user)
 
     async def open_messages(self, user: str) -> str:
-        """Look at the DM with the app; the event's id."""
+        """Open the DM with the app; return the event's id."""
         return acts.open_messages(self.ws, user)
 
     async def stop_session(self, user: str, channel: str, thread_ts: str, *, force: bool = False) -> str:
-        """Press the *Stop* of a session that is at work; the event's id."""
+        """Press the *Stop* of a working session; return the event's id."""
         return acts.stop_session(self.ws, user, channel, thread_ts, force=force)
 
-    # What goes wrong
+    # Faults
 
     async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
         """Send every socket a disconnect frame (`warning`, `refresh_requested`, `link_disabled`, …) and end it."""
         await self.ws.sockets.disconnect_sockets(reason)
 
     async def drop_sockets(self) -> None:
-        """Close every socket without a frame before."""
+        """Close every socket without a disconnect frame."""
         await self.ws.sockets.drop_sockets()
 
     def fail_next_call(self, method: str, outcome: Outcome, times: int = 1) -> None:
@@ -119,31 +123,31 @@ class WorkspaceDriver:
         self.ws.faults.fail_next_call(method, outcome, times)
 
     def delay_answers(self, seconds: float, *methods: str) -> None:
-        """From now on answers of these methods, or of all, are so long on their way."""
+        """Delay all later answers of these methods, or of all methods, by so many seconds."""
         self.ws.faults.delays_s.update(dict.fromkeys(methods or ("",), seconds))
 
     def hold_next_acks(self, times: int = 1) -> None:
-        """Swallow the next acknowledgements: those events come again."""
+        """Drop the next acknowledgements, so that those events come again."""
         self.ws.faults.hold_next_acks(times)
 
     def redeliver_event(self, event_id: str) -> None:
-        """Deliver an event once more, with the same event id, as if the platform had lost count."""
+        """Deliver an event once more with an unchanged event id, as if the platform had lost count."""
         self.ws.delivery.deliver_event(
             next(payload for payload in reversed(self.events) if payload["event_id"] == event_id)
         )
 
     def inject_event(self, subscription: str, event: Json) -> str:
-        """Deliver any event, shaped by the test; its event id."""
+        """Deliver any event in the test's own form; return its event id."""
         return self.ws.send_event(subscription, event)
 
-    # What is there to see
+    # Results
 
     @property
     def calls(self) -> list[WebApiCall]:
         return list(self.ws.calls)
 
     def list_call_arguments(self, method: str) -> list[Json]:
-        """Arguments of the successful calls of a method."""
+        """List the arguments of a method's successful calls."""
         return [call.args for call in self.ws.calls if call.method == method and not call.error]
 
     @property
@@ -165,31 +169,31 @@ class WorkspaceDriver:
         return self.ws.state.homes
 
     def get_dm_id(self, user: str) -> str:
-        """The DM between a person and the bot."""
+        """Return the id of the DM between a person and the bot."""
         return self.ws.get_person(user).dm_id
 
     def list_messages(self, channel: str) -> list[Json]:
-        """Every message of a room, oldest first, threads included."""
+        """List every message of a room, oldest first, threads included."""
         return list(self.ws.state.rooms[channel].messages.values())
 
     def list_thread_messages(self, channel: str, ts: str) -> list[Json]:
-        """A thread, its first message included."""
+        """List a thread, its first message included."""
         return [m for m in self.list_messages(channel) if ts in (m["ts"], m.get("thread_ts"))]
 
     def list_ephemerals(self, user: str) -> list[Json]:
-        """What only this person sees."""
+        """List the messages that only this person sees."""
         return list(self.ws.state.private.get(user, []))
 
     def list_open_views(self, user: str) -> list[Json]:
-        """The dialogs open in front of a person, the top one last."""
+        """List the dialogs open in front of a person, the top one last."""
         return [self.ws.state.views[id] for id in self.ws.state.stacks.get(user, [])]
 
     def find_top_view(self, user: str) -> Json | None:
         return views.find_top_view(self.ws, user)
 
     async def wait_until(self, predicate: Callable[[], T], timeout: float = 20.0) -> T:
-        """Wait until the predicate is true, looking again at every change; its value. `TimeoutError` tells what is
-        there instead."""
+        """Wait until the predicate is true, checked at every change; return its value. Raises `TimeoutError` with the
+        last messages."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
         while True:

@@ -1,4 +1,4 @@
-"""Trouble on order: what a test makes the workspace do wrong."""
+"""Faults that a test orders from the workspace."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Outcome: TypeAlias = str | int
-"""An error name (`channel_not_found`); 429 or 500; `drop` (the connection breaks before anything is done) or
-`drop_after` (it is done, then the connection breaks)."""
+"""An error name (`channel_not_found`), 429, 500, `drop` or `drop_after`. With `drop`, the connection breaks before
+anything is done; with `drop_after`, it breaks afterwards."""
 
 
 @dataclass(slots=True)
 class PlannedFaults:
-    """Faults waiting to happen, each once."""
+    """Planned faults, each used once."""
 
     calls: defaultdict[str, deque[Outcome]] = field(default_factory=lambda: defaultdict(deque))
     holds: int = 0
     retry_after_seconds: int = 1
     delays_s: dict[str, float] = field(default_factory=dict)
-    """How long the answers of a method are on their way; of every other method under the empty name. A call has had its
-    effect by then."""
+    """Method → delay of its answers in seconds; the empty name stands for every other method. By then a call has had
+    its effect."""
 
     def fail_next_call(self, method: str, outcome: Outcome, times: int = 1) -> None:
         self.calls[method].extend([outcome] * times)
@@ -32,7 +32,7 @@ class PlannedFaults:
         return self.delays_s.get(method, self.delays_s.get("", 0.0))
 
     def hold_next_acks(self, times: int = 1) -> None:
-        """Swallow the app's next acknowledgements, as if they were lost on the way."""
+        """Drop the app's next acknowledgements, as if they were lost on the way."""
         self.holds += times
 
     def take_ack_hold(self) -> bool:

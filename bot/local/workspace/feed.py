@@ -1,4 +1,4 @@
-"""The live feed of the page: what changed, and the log lines, over one socket per open page."""
+"""The live feed of the page: changes and log lines, over one socket for each open page."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from bot.local.workspace.workspace import Workspace, WorkspaceChange
 from bot.local.workspace.world import Json
 
 MOST_BEHIND = 1000
-"""Frames a page may be behind before it is cut off (it reconnects and looks at everything anew)."""
+"""Maximum number of frames that a page may be behind before it is disconnected. The page then reconnects and reloads
+everything."""
 FOR_TESTS = ("calls", "acks")
 
 
 class PageFeed:
-    """One page's feed. Changes of rooms go to everybody (the page counts what is unread for others too), those of one
-    person to that person."""
+    """The feed of one page. Changes of rooms go to everybody, because the page also counts unread messages for others.
+    Changes of one person go to that person."""
 
     def __init__(self, workspace: Workspace, person: str) -> None:
         self.ws, self.person = workspace, person

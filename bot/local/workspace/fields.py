@@ -1,4 +1,4 @@
-"""Interactive elements and their values: what a person put in, as the platform passes it on."""
+"""Interactive elements and their values: a person's input in the platform's form."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ VALUE_OF = {
     "multi_users_select": "selected_users",
     "file_input": "files",
 }
-"""Element type → the field its value travels in."""
+"""Element type → field that carries its value."""
 SEVERAL = ("selected_options", "selected_users", "files")
-"""Fields that hold a list."""
+"""Fields with a list as value."""
 INITIAL_OF = {
     "value": "initial_value",
     "rich_text_value": "initial_value",
@@ -50,7 +50,7 @@ INITIAL_OF = {
 
 
 def list_interactive_elements(blocks: list[Json]) -> Iterator[tuple[Json, Json]]:
-    """(block, element) of every element that takes part in an interaction."""
+    """Yield (block, element) for every element with an action."""
     for block in blocks:
         for element in list_elements(block):
             if "action_id" in element:
@@ -65,15 +65,15 @@ def find_element(blocks: list[Json], action_id: str, block_id: str | None) -> tu
 
 
 def build_initial_entry(element: Json) -> Json:
-    """The element's value before anybody touched it, as a state entry."""
+    """Build the state entry of an element that nobody has touched."""
     name = VALUE_OF[element["type"]]
     nothing: Any = [] if name in SEVERAL else None
     return {"type": element["type"], name: element.get(INITIAL_OF[name], nothing)}
 
 
 def build_state_entry(element: Json, given: Any) -> Json:
-    """A state entry from what was given: a bare value, or an entry as the platform writes it.
-    `WorkspaceError` when an option is none of the element's."""
+    """Build a state entry from a bare value, or from an entry in the platform's form. Raises `WorkspaceError` for an
+    option that the element does not have."""
     kind = element["type"]
     name = VALUE_OF[kind]
     value = given.get(name) if isinstance(given, Mapping) and (name in given or "type" in given) else given
@@ -99,7 +99,9 @@ def find_option(element: Json, given: Any) -> Json | None:
 
 
 def build_state_values(blocks: list[Json], given: Mapping[str, Any]) -> Json:
-    """`state.values` of a view or message: every input by block_id and action_id, with what was given filled in.
+    """Build `state.values` of a view or message: every input by block_id and action_id, with the given values filled
+    in.
+
     `given` is by block_id: a bare value, an entry, or entries by action_id."""
     values: Json = {}
     known = {block["block_id"] for block, _ in list_interactive_elements(blocks)}
@@ -118,8 +120,8 @@ def build_state_values(blocks: list[Json], given: Mapping[str, Any]) -> Json:
 
 
 def keep_typed_values(blocks: list[Json], values: Mapping[str, Json]) -> dict[str, Json]:
-    """Of what was put in, what these blocks still ask for: the same block, action and kind of element, and of several
-    options those that are there yet."""
+    """Keep the values that these blocks still ask for, by block, action and type of element. Options that no longer
+    exist are dropped."""
     asked = {(b["block_id"], e["action_id"], e["type"]): e for b, e in list_interactive_elements(blocks)}
     kept: dict[str, Json] = {}
     for block, entries in values.items():
@@ -137,8 +139,8 @@ def _drop_missing_options(element: Json, entry: Json) -> Json:
 
 
 def check_input_values(blocks: list[Json], values: Json) -> dict[str, str]:
-    """What the composer itself says before it submits: block_id → `required`, `too_short`, `too_long` or
-    `too_many_files`."""
+    """Check the inputs as the composer does before it submits. Returns block_id → `required`, `too_short`, `too_long`
+    or `too_many_files`."""
     found: dict[str, str] = {}
     for block in blocks:
         if block["type"] != "input":

@@ -1,4 +1,5 @@
-"""Only this machine's own page may use the page's API: against foreign sites, DNS rebinding and path tricks."""
+"""Protection of the page's API against foreign sites, DNS rebinding and path tricks: only this machine's own page may
+use it."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """True for `localhost` and loopback addresses."""
+    """Return whether a host is `localhost` or a loopback address."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -34,7 +35,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_host_name(netloc: str) -> str:
-    """The host without its port; empty when it is malformed."""
+    """Return the host without its port; empty if it is malformed."""
     try:
         return urlsplit(f"//{netloc}").hostname or ""
     except ValueError:
@@ -42,7 +43,7 @@ def parse_host_name(netloc: str) -> str:
 
 
 def require_own_page(request: web.Request) -> None:
-    """403 unless the request comes from this very server's page, by a loopback name."""
+    """Raise 403 unless the request comes from this server's own page, by a loopback name."""
     if not is_loopback(parse_host_name(request.host)):
         raise web.HTTPForbidden(text="unknown host")
     origin = request.headers.get("Origin")
@@ -55,7 +56,7 @@ def require_own_page(request: web.Request) -> None:
 
 
 def build_file_response(folder: Path, name: str) -> web.Response:
-    """A file of the page, or 404: nothing outside the folder, no dot files, no links out of it."""
+    """Return a file of the page. Raises 404 for files outside the folder, dot files and links that leave it."""
     file = (folder / name).resolve()
     hidden = any(part.startswith(".") for part in Path(name).parts)
     if hidden or not file.is_relative_to(folder.resolve()) or not file.is_file():

@@ -1,6 +1,6 @@
-"""Block Kit as tables: which blocks, elements and objects there are, and their limits.
+"""Block Kit as tables: the known blocks, elements and objects, and their limits.
 
-Numbers are those published for Block Kit (docs.slack.dev/reference/block-kit) and those in slack_sdk's models."""
+The limits are those published for Block Kit (docs.slack.dev/reference/block-kit) and those in slack_sdk's models."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_plain_text(most: int, least: int = 1) -> Check:
 
 
 def check_any_text(most: int) -> Check:
-    """Plain text or mrkdwn."""
+    """Check a plain text or mrkdwn."""
     mrkdwn = check_shape({"text": check_string(most)}, {"verbatim": check_boolean})
     return check_by_type(
         {"plain_text": check_shape({"text": check_string(most)}, {"emoji": check_boolean}), "mrkdwn": mrkdwn}

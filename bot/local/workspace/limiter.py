@@ -1,4 +1,4 @@
-"""The platform's rate limits, as a token bucket per method and workspace; posting counts per channel."""
+"""The platform's rate limits: a token bucket for each method and workspace. Posts are counted by channel."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ PER_MINUTE = {
     "reactions.add": 50,
     "reactions.remove": 20,
 }
-"""Calls a minute of each method (docs.slack.dev/apis/web-api/rate-limits)."""
+"""Method → allowed calls a minute (docs.slack.dev/apis/web-api/rate-limits)."""
 POST_BURST = 4
-"""Messages that may be posted to a channel at once before one a second applies."""
+"""Messages that a channel accepts at once, before the limit of one a second applies."""
 
 
 @dataclass(slots=True)
@@ -45,14 +45,14 @@ class TokenBucket:
 
 
 class MethodRateLimiter:
-    """Off until `is_enabled` is set."""
+    """Limits calls once `is_enabled` is set."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock, self.post_burst, self.is_enabled = clock, POST_BURST, False
         self.buckets: dict[tuple[str, str], TokenBucket] = {}
 
     def reserve_call(self, method: str, channel: str) -> int:
-        """0 when the call may pass (and is counted), otherwise whole seconds for `Retry-After`."""
+        """Return 0 and count the call if it may pass; otherwise return the whole seconds for `Retry-After`."""
         if not self.is_enabled:
             return 0
         if method == "chat.postMessage":

@@ -27,7 +27,7 @@ SUGGESTED_PROMPTS = check_items(check_shape({"title": check_string(75), "message
 
 
 def get_bot_room(ws: Workspace, channel: str) -> WorkspaceRoom:
-    """The room the app posts to; a person's id stands for the DM with them."""
+    """Return the room that the app posts to. A person's id stands for the DM with that person."""
     person = ws.state.people.get(channel)
     if person is not None and not person.is_bot:
         channel = person.dm_id
@@ -35,7 +35,7 @@ def get_bot_room(ws: Workspace, channel: str) -> WorkspaceRoom:
 
 
 def read_message_content(args: MethodArguments) -> Json:
-    """`text`, `blocks`, `attachments` and `metadata` of a message, checked."""
+    """Read and check `text`, `blocks`, `attachments` and `metadata` of a message."""
     found: Json = {}
     blocks = args.read_blocks()
     if args.has_value("markdown_text"):
@@ -54,7 +54,7 @@ def read_message_content(args: MethodArguments) -> Json:
 
 
 def require_message_content(args: MethodArguments) -> Json:
-    """The same; `WorkspaceError` when there is neither text nor a block to show."""
+    """Read a message like `read_message_content`. Raises `WorkspaceError` without any text or block to show."""
     found = read_message_content(args)
     if not (found.get("text") or found.get("blocks")):
         raise WorkspaceError("no_text")
@@ -109,7 +109,7 @@ def get_bot_message(ws: Workspace, args: MethodArguments, error: str) -> tuple[W
 
 
 def chat_update(ws: Workspace, args: MethodArguments) -> Json:
-    """Blocks that are left out stay; `[]` clears them."""
+    """Update a message. Omitted blocks stay; `[]` clears them."""
     room, message = get_bot_message(ws, args, "cant_update_message")
     if (room.id, message["ts"]) in ws.state.streams and message["streaming_state"] == "in_progress":
         raise WorkspaceError("streaming_state_conflict")
@@ -162,7 +162,7 @@ def is_in_time_range(message: Json, args: MethodArguments) -> bool:
 
 
 def build_message_page(messages: list[Json], args: MethodArguments, most: int = 999) -> Json:
-    """One page, by `limit` and an opaque `cursor`."""
+    """Build one page of messages, by `limit` and an opaque `cursor`."""
     limit = args.read_number("limit", 100, most)
     start = parse_cursor(args.read_text("cursor"))
     rest = messages[start + limit :]
@@ -179,7 +179,7 @@ def parse_cursor(cursor: str) -> int:
 
 
 def conversations_history(ws: Workspace, args: MethodArguments) -> Json:
-    """Newest first; replies in threads are not part of it, unless they were broadcast."""
+    """List the messages of a room, newest first. Replies in threads are left out, unless they were broadcast."""
     room = ws.get_room(args.require_text("channel"), ws.app.user)
     top = [
         message
@@ -190,7 +190,7 @@ def conversations_history(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def conversations_replies(ws: Workspace, args: MethodArguments) -> Json:
-    """The thread's first message, then its replies, oldest first."""
+    """List a thread: its first message, followed by its replies, oldest first."""
     room = ws.get_room(args.require_text("channel"), ws.app.user)
     ts = args.require_text("ts")
     root = room.messages.get(ts)
@@ -213,7 +213,7 @@ def assistant_threads_set_status(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def agents_sessions_set_status(ws: Workspace, args: MethodArguments) -> Json:
-    """Title and initiator count when the session begins."""
+    """Set a session's status. Title and initiator count only when the session begins."""
     require_agent(ws)
     room = ws.get_room(args.require_text("channel_id"), ws.app.user)
     status, title = args.require_text("status"), args.read_text("title")
@@ -231,7 +231,7 @@ def agents_sessions_set_status(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def assistant_threads_set_suggested_prompts(ws: Workspace, args: MethodArguments) -> Json:
-    """With a thread the call does nothing for an agent, and says so to nobody."""
+    """Suggest prompts. With a thread, the call has no effect for an agent, and reports no error."""
     require_agent(ws)
     room = ws.get_room(args.require_text("channel_id"), ws.app.user)
     prompts = args.read_json("prompts")

@@ -1,7 +1,7 @@
-"""Files: uploaded in three steps by the app (get a URL, put the bytes there, complete) or chosen on the page; looked
-up; downloaded with the token of the app; and shown on the page.
+"""Files of the workspace: uploads, look-ups, downloads and their view on the page.
 
-Files are kept in memory only: after a restart their messages are still there, with what the files are called."""
+The app uploads in three steps (get a URL, put the bytes there, complete); people choose files on the page. Downloads
+need the app's token. Files are kept in memory only: after a restart, messages still have the files' names."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from bot.local.workspace.world import Json
 
 MOST_BYTES = 30_000_000
 KEPT_BYTES = 200_000_000
-"""Bytes of all files together: the oldest go first."""
+"""Maximum bytes of all files together; the oldest are dropped first."""
 MOST_FILES = 500
 ALT_CHARS = 1_000
 PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
-"""How the files begin that the page shows; every other one is only named."""
+"""First bytes → type of the files that the page shows. Any other file is only named."""
 OTHER = "application/octet-stream"
 SIGN_IN = (
     "<!DOCTYPE html><html><head><title>Sign in | Slack</title></head><body>Sign in to your workspace</body></html>"
 )
-"""What the platform answers, with status 200, to a download without the right to it."""
+"""The platform's answer, with status 200, to a download without permission."""
 
 
 def files_get_upload_url_external(ws: Workspace, args: MethodArguments) -> Json:
@@ -46,7 +46,7 @@ def files_get_upload_url_external(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def keep_file(ws: Workspace, file: SharedFile) -> SharedFile:
-    """The same file, known from here on; the oldest ones go when there are too many."""
+    """Keep a file and return it. The oldest files are dropped when there are too many."""
     ws.files[file.id] = file
     while len(ws.files) > 1 and (
         len(ws.files) > MOST_FILES or sum(one.length for one in ws.files.values()) > KEPT_BYTES
@@ -56,7 +56,7 @@ def keep_file(ws: Workspace, file: SharedFile) -> SharedFile:
 
 
 def upload_file(ws: Workspace, person: str, name: str, content: bytes, *, is_external: bool = False) -> SharedFile:
-    """Somebody has chosen a file in the composer or in a dialog. Nobody else sees it yet."""
+    """Upload a file that a person has chosen in the composer or in a dialog. Nobody else sees it yet."""
     if not name.strip() or len(content) > MOST_BYTES:
         raise WorkspaceError("file_upload_failed")
     known = SharedFile(name, len(content), "", content=content, user=person, is_external=is_external)
@@ -64,7 +64,7 @@ def upload_file(ws: Workspace, person: str, name: str, content: bytes, *, is_ext
 
 
 def get_own_file(ws: Workspace, id: str, person: str) -> SharedFile:
-    """A file that this person has uploaded."""
+    """Return a file that this person has uploaded. Raises `WorkspaceError`."""
     file = ws.files.get(id)
     if file is None or file.user != person:
         raise WorkspaceError("file_not_found")
@@ -72,7 +72,7 @@ def get_own_file(ws: Workspace, id: str, person: str) -> SharedFile:
 
 
 class FileUploadApi:
-    """`POST /upload/{key}`: the bytes, raw or as a form; once, and as many as were announced."""
+    """`POST /upload/{key}`: takes the bytes, raw or as a form, once, and only in the announced length."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
@@ -130,8 +130,8 @@ def is_visible_to_app(ws: Workspace, file: SharedFile) -> bool:
 
 
 class FileDownloadApi:
-    """`GET /files-pri/{id}/…`: the bytes, for the app's token with `files:read`. Everybody else is shown a page to sign
-    in on, with status 200."""
+    """`GET /files-pri/{id}/…`: returns the bytes to the app's token with `files:read`. Anybody else gets a sign-in page
+    with status 200."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
@@ -154,12 +154,12 @@ class FileDownloadApi:
 
 
 def guess_mime_type(file: SharedFile) -> str:
-    """By its name, as the platform guesses."""
+    """Guess the type by the file's name, as the platform does."""
     return mimetypes.guess_type(file.name)[0] or OTHER
 
 
 def detect_mime_type(file: SharedFile) -> str:
-    """By what is in it, whatever its name says."""
+    """Detect the type by the file's content, whatever its name says."""
     return next((kind for head, kind in PICTURES.items() if (file.content or b"").startswith(head)), OTHER)
 
 
@@ -186,7 +186,7 @@ def build_file_object(ws: Workspace, file: SharedFile, title: object) -> Json:
 
 
 def get_shared_file(ws: Workspace, id: str, person: str) -> SharedFile:
-    """A file that was shared where this person is, or that is their own."""
+    """Return a file that is the person's own, or was shared in a room of theirs. Raises `WorkspaceError`."""
     file = ws.files.get(id)
     if file is None or not (file.user == person or any(person in ws.state.rooms[room].members for room in file.rooms)):
         raise WorkspaceError("file_not_found")

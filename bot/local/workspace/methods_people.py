@@ -1,4 +1,4 @@
-"""Web API: who there is and where: auth.test, users.*, conversations.*, team.info, bots.info."""
+"""Web API methods about people and rooms: auth.test, users.*, conversations.*, team.info, bots.info."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def bots_info(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def slice_cursor_page(rows: list[T], args: MethodArguments, usual: int) -> tuple[list[T], Json]:
-    """The rows that `limit` (`usual` unless given) and `cursor` ask for, and where the next ones are."""
+    """Return the rows for `limit` (`usual` if not given) and `cursor`, and the metadata with the next cursor."""
     start, limit = parse_cursor(args.read_text("cursor")), args.read_number("limit", usual, 1000)
     more = f"next:{start + limit}" if rows[start + limit :] else ""
     return rows[start : start + limit], {"response_metadata": {"next_cursor": more}}
@@ -128,7 +128,7 @@ def conversations_list(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def users_conversations(ws: Workspace, args: MethodArguments) -> Json:
-    """The rooms in which somebody is; the app itself unless `user` says otherwise."""
+    """List the rooms of a person; without `user`, those of the app itself."""
     person = args.read_text("user") or ws.app.user
     listed = conversations_list(ws, args)
     return {**listed, "channels": [one for one in listed["channels"] if person in ws.state.rooms[one["id"]].members]}

@@ -1,4 +1,4 @@
-"""Web API: chat.startStream, chat.appendStream, chat.stopStream: a message that grows while it is read."""
+"""Web API: chat.startStream, chat.appendStream, chat.stopStream, for a message that grows while it is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bot.local.workspace.world import Json, WorkspaceRoom
 
 
 def chat_start_stream(ws: Workspace, args: MethodArguments) -> Json:
-    """In a DM it answers something; in a channel it says for whom it is."""
+    """Start a stream. In a DM it must answer a message; in a channel it must name its recipient."""
     room = get_bot_room(ws, args.require_text("channel"))
     thread = args.require_text("thread_ts") if room.kind == "im" else args.read_text("thread_ts")
     if room.kind != "im":
@@ -57,7 +57,8 @@ def chat_append_stream(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def chat_stop_stream(ws: Workspace, args: MethodArguments) -> Json:
-    """The last of the text, then the blocks that close the message; the session is `active` unless said otherwise."""
+    """End a stream with the last text and the closing blocks. The session becomes `active` unless `session_status` is
+    given."""
     room, message = get_streamed_message(ws, args)
     stream = get_live_stream(ws, room, message["ts"], "message_not_in_streaming_state")
     status = args.read_text("session_status") or "active"
@@ -87,7 +88,7 @@ def get_streamed_message(ws: Workspace, args: MethodArguments) -> tuple[Workspac
 
 
 def get_live_stream(ws: Workspace, room: WorkspaceRoom, ts: str, stopped: str) -> MessageStream:
-    """The stream, unless it is over. `stopped` is the error where its reader has pressed *Stop*."""
+    """Return a live stream, or raise `WorkspaceError`. `stopped` is the error after its reader has pressed *Stop*."""
     stream = ws.state.streams.get((room.id, ts))
     if stream is None or ws.clock() - stream.started_at > LIFETIME_S:
         raise WorkspaceError("message_not_in_streaming_state")
@@ -97,7 +98,7 @@ def get_live_stream(ws: Workspace, room: WorkspaceRoom, ts: str, stopped: str) -
 
 
 def extend_stream(stream: MessageStream, args: MethodArguments) -> None:
-    """Take what came, all of it or nothing."""
+    """Add text or chunks to a stream, all of them or none."""
     text, chunks = args.read_text("markdown_text"), args.read_json("chunks")
     if text and chunks:
         raise WorkspaceError("cannot_provide_both_markdown_text_and_chunks")
@@ -127,12 +128,12 @@ def require_valid_chunks(stream: MessageStream, chunks: Any) -> list[Json]:
 
 
 def build_stream_fields(stream: MessageStream) -> Json:
-    """The message as it stands; the ids of its blocks are given when it is complete."""
+    """Build the present message. Its blocks get their ids when it is complete."""
     return {"text": stream.text, "blocks": stream.build_blocks()}
 
 
 def list_live_streams(ws: Workspace, room: str) -> list[str]:
-    """Timestamps of the messages of a room that still grow."""
+    """List the timestamps of a room's messages that still grow."""
     now = ws.clock()
     return [
         ts
@@ -142,7 +143,7 @@ def list_live_streams(ws: Workspace, room: str) -> list[str]:
 
 
 def stop_streams(ws: Workspace, room: str, thread_ts: str) -> list[str]:
-    """*Stop* was pressed: nothing more is taken in this thread. The timestamps of the messages that end with it."""
+    """Stop the streams of a thread, because *Stop* was pressed; return the timestamps of their messages."""
     stopped = [ts for ts in list_live_streams(ws, room) if ws.state.streams[room, ts].thread_ts == thread_ts]
     for ts in stopped:
         ws.state.streams[room, ts].is_stopped_by_user = True

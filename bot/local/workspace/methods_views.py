@@ -11,7 +11,7 @@ from bot.local.workspace.world import Json
 
 
 def read_trigger_id(args: MethodArguments) -> str:
-    """The trigger id, as either of the two names it goes by."""
+    """Read the trigger id under either of its two names."""
     return args.read_text("trigger_id") or args.read_text("interactivity_pointer") or args.require_text("trigger_id")
 
 
@@ -36,7 +36,7 @@ def views_publish(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def blocks_validate(ws: Workspace, args: MethodArguments) -> Json:
-    """Says what is wrong with exactly one of `blocks`, `message` or `view`."""
+    """Check exactly one of `blocks`, `message` or `view`. Raises `WorkspaceError` with the problems."""
     given = [name for name in ("blocks", "message", "view") if args.has_value(name)]
     if len(given) != 1:
         raise WorkspaceError("invalid_arguments", ["[ERROR] exactly one of blocks, message, view is required"])

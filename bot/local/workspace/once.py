@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bot.local.workspace.refused import WorkspaceError
 
 KEPT_SECONDS = 120.0
-"""How long a used or expired trigger id is told apart from an invented one."""
+"""Seconds for which a used or expired trigger id is told apart from an invented one."""
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class TriggerId:
 
 
 class TriggerIds:
-    """Trigger ids: good for one dialog, for 3 s."""
+    """Trigger ids, each good for one dialog within 3 s."""
 
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
         self.clock, self.seconds = clock, seconds
@@ -34,7 +34,7 @@ class TriggerIds:
         return id
 
     def use_trigger(self, id: str) -> str:
-        """The person behind the trigger. `WorkspaceError` when it is unknown, too old or already used."""
+        """Use up a trigger; return its person. Raises `WorkspaceError` if it is unknown, too old or already used."""
         trigger = self.known.get(id)
         if trigger is None:
             raise WorkspaceError("invalid_trigger_id")
@@ -48,7 +48,7 @@ class TriggerIds:
 
 @dataclass(slots=True)
 class ResponseUrl:
-    """Where an app may answer an interaction, and which message it began at."""
+    """A place where an app may answer an interaction, and the message that the interaction began at."""
 
     person: str
     channel: str
@@ -57,7 +57,7 @@ class ResponseUrl:
     """Timestamp of the message whose button was pressed."""
     thread: str | None = None
     is_ephemeral: bool = False
-    """The message is one that only the person sees."""
+    """Whether only the person sees the message."""
     uses: int = 0
 
 
@@ -90,6 +90,6 @@ class ResponseUrls:
 
 
 def _drop_expired_handles(known: dict[str, TriggerId] | dict[str, ResponseUrl], *, before: float) -> None:
-    """They are in the order in which they were given out: only those that go are looked at."""
+    """Drop expired handles. Handles are in order of creation, so only the expired ones are looked at."""
     while known and known[oldest := next(iter(known))].at <= before:
         del known[oldest]

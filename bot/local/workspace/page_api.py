@@ -1,4 +1,4 @@
-"""The page's own API: `/`, `/page/*` and `/local/*`. JSON, for one person at a time, from this machine only."""
+"""The page's own API: `/`, `/page/*` and `/local/*`, in JSON, for one person at a time, from this machine only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Look: TypeAlias = Callable[["PageApi", WorkspaceMember, web.Request], Json]
 
 
 class PageApi:
-    """Serves the page."""
+    """Serves the page and its API."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
@@ -51,7 +51,7 @@ class PageApi:
         return build_file_response(PAGE, request.match_info["file"])
 
     async def serve_texts(self, request: web.Request) -> web.Response:
-        """`?lang=`: every text of the page, by key."""
+        """Serve every text of the page by key, in the language `?lang=`."""
         require_own_page(request)
         lang = request.query.get("lang", "zh")
         if lang not in LANGUAGES:
@@ -76,8 +76,8 @@ class PageApi:
             return build_json_response(refused.to_body(), 404)
 
     async def serve_file(self, request: web.Request) -> web.Response:
-        """`?person=`: a file that was shared where they are; what is no picture only to be saved, never shown as a page
-        of ours."""
+        """Serve a file to a person (`?person=`) in whose room it was shared. A file that is no picture is only saved,
+        never shown as a page of ours."""
         require_own_page(request)
         try:
             file = methods_files.get_shared_file(self.ws, request.match_info["id"], self.get_viewer(request).id)
@@ -88,7 +88,7 @@ class PageApi:
         return web.Response(body=file.content or b"", content_type=kind, headers={**HEADERS, **saved})
 
     async def receive_file(self, request: web.Request) -> web.Response:
-        """`?person=&name=`: the bytes of a file that they have chosen; answers with its id."""
+        """Take the bytes of a file that a person has chosen (`?person=&name=`); answer with its id."""
         require_own_page(request)
         try:
             person, name = self.get_viewer(request), request.query.get("name", "")
@@ -118,12 +118,12 @@ class PageApi:
         return await PageFeed(self.ws, person).serve_socket(request)
 
     def get_viewer(self, request: web.Request) -> WorkspaceMember:
-        """The person the page shows; the first one when it does not say."""
+        """Return the person that the page shows; the first one if the page names none."""
         wanted = request.query.get("person")
         return self.ws.get_person(wanted) if wanted else next(p for p in self.ws.state.people.values() if not p.is_bot)
 
     def describe_error(self, args: MethodArguments, error: str) -> Json:
-        """`message`: the error in the person's language, where there are words for it."""
+        """Return `message` with the error in the person's language, if there is a text for it."""
         key = f"workspace.{error}"
         return {"message": translate(key, self.choose_language(args))} if key in load_sentences() else {}
 
@@ -151,7 +151,7 @@ def build_person_row(person: WorkspaceMember) -> Json:
 
 
 def choose_room_name(ws: Workspace, room: WorkspaceRoom, me: WorkspaceMember) -> str:
-    """What the page calls a room: a DM after whom it is with."""
+    """Return the page's name for a room; a DM is named after the other person."""
     if room.kind not in ("im", "mpim"):
         return room.name
     others = [ws.state.people[id].real_name for id in room.members if id != me.id]
@@ -239,7 +239,7 @@ async def act_delete(api: PageApi, args: MethodArguments) -> Json:
 
 
 async def act_click(api: PageApi, args: MethodArguments) -> Json:
-    """A button of a message (`channel`, `ts`), or of a dialog or the Home tab (`view_id`)."""
+    """Press a button of a message (`channel`, `ts`), or of a dialog or the Home tab (`view_id`)."""
     person, action = args.require_text("person"), args.require_text("action_id")
     block, value = args.read_text("block_id") or None, args.values.get("value")
     if args.has_value("view_id"):
@@ -282,7 +282,7 @@ async def act_slash(api: PageApi, args: MethodArguments) -> Json:
 
 
 async def act_shortcut(api: PageApi, args: MethodArguments) -> Json:
-    """From the menu of the composer, or of a message (`channel`, `ts`)."""
+    """Use a shortcut in the composer's menu, or in a message's menu (`channel`, `ts`)."""
     where = (args.read_text("channel"), args.read_text("ts"))
     return require_success(
         await acts.use_shortcut(api.ws, args.require_text("person"), args.require_text("callback_id"), *where)
@@ -295,13 +295,13 @@ async def act_home(api: PageApi, args: MethodArguments) -> Json:
 
 
 async def act_open(api: PageApi, args: MethodArguments) -> Json:
-    """The DM with the bot."""
+    """Open the DM with the bot."""
     acts.open_messages(api.ws, args.require_text("person"))
     return {}
 
 
 async def act_stop(api: PageApi, args: MethodArguments) -> Json:
-    """The *Stop* of a session."""
+    """Press the *Stop* of a session."""
     where = (args.require_text("channel"), args.require_text("thread_ts"))
     acts.stop_session(api.ws, args.require_text("person"), *where)
     return {}

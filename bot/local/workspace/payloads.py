@@ -1,4 +1,4 @@
-"""Objects and payloads in the platform's full shape. Pure: everything comes in, JSON goes out."""
+"""Objects and payloads in the platform's full shape, built by pure functions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from bot.local.workspace.signed import VERIFICATION_TOKEN
 from bot.local.workspace.world import Json, WorkspaceApp, WorkspaceMember, WorkspaceRoom
 
 SLACKBOT = WorkspaceMember("USLACKBOT", "slackbot", "Slackbot", "Slackbot")
-"""Listed by `users.list` as on the platform, and there not marked as a bot either."""
+"""Slackbot, listed by `users.list` as on the platform, where it is not marked as a bot either."""
 
 
 def build_user_object(app: WorkspaceApp, person: WorkspaceMember, *, locale: bool, email: bool) -> Json:
-    """A user as `users.info` and `users.list` give it."""
+    """Build a user in the form of `users.info` and `users.list`."""
     offset = datetime.now(ZoneInfo(person.tz)).utcoffset()
     bot = {"bot_id": app.bot, "api_app_id": app.app} if person.is_bot else {}
     profile = {
@@ -56,7 +56,7 @@ def build_user_object(app: WorkspaceApp, person: WorkspaceMember, *, locale: boo
 
 
 def build_enterprise_user(app: WorkspaceApp, person: WorkspaceMember) -> Json:
-    """Somebody of an Enterprise Grid, with all the workspaces that they are a member of."""
+    """Build a member of an Enterprise Grid, with all workspaces of that member."""
     return {
         "id": "W" + person.id[1:],
         "enterprise_id": "E0LOCAL",
@@ -68,7 +68,7 @@ def build_enterprise_user(app: WorkspaceApp, person: WorkspaceMember) -> Json:
 
 
 def build_channel_object(app: WorkspaceApp, room: WorkspaceRoom) -> Json:
-    """A conversation as `conversations.info` gives it."""
+    """Build a conversation in the form of `conversations.info`."""
     common = {"id": room.id, "created": 1, "is_archived": False, "is_org_shared": False, "context_team_id": app.team}
     if room.kind == "im":
         other = next((member for member in room.members if member != app.user), app.user)
@@ -94,7 +94,7 @@ def build_channel_object(app: WorkspaceApp, room: WorkspaceRoom) -> Json:
 
 
 def build_event_callback(app: WorkspaceApp, event: Json, now: float) -> Json:
-    """The outer payload of an Events API delivery."""
+    """Build the outer payload of an Events API delivery."""
     authorization = {
         "enterprise_id": None,
         "team_id": app.team,
@@ -123,7 +123,8 @@ def build_message_event(message: Json, room: WorkspaceRoom) -> Json:
 
 
 def build_mention_event(message: Json, room: WorkspaceRoom) -> Json:
-    """The second event of a mention: the same ts, no channel_type, and no files, whatever the message has."""
+    """Build the second event of a mention: with an equal ts, no channel_type, and no files, whatever the message
+    has."""
     shown = {name: value for name, value in drop_metadata(message).items() if name not in ("files", "subtype")}
     return {**shown, "type": "app_mention", "channel": room.id, "event_ts": message["ts"]}
 
@@ -182,12 +183,12 @@ def build_session_stopped_event(
 
 
 def drop_metadata(message: Json) -> Json:
-    """A message as events and plain histories show it: without its metadata."""
+    """Drop a message's metadata, as events and plain histories do."""
     return {key: value for key, value in message.items() if key != "metadata"}
 
 
 def build_interaction(app: WorkspaceApp, kind: str, person: WorkspaceMember, trigger: str) -> Json:
-    """What every interactive payload has in common."""
+    """Build the fields that all interactive payloads have."""
     return {
         "type": kind,
         "user": {"id": person.id, "username": person.name, "name": person.name, "team_id": app.team},
@@ -201,7 +202,7 @@ def build_interaction(app: WorkspaceApp, kind: str, person: WorkspaceMember, tri
 
 
 def build_shortcut(app: WorkspaceApp, person: WorkspaceMember, callback_id: str, trigger: str) -> Json:
-    """An entry in the menu of the composer was used."""
+    """Build the payload of a shortcut in the composer's menu."""
     used = {"callback_id": callback_id, "action_ts": trigger.split(".")[0]}
     return {**build_interaction(app, "shortcut", person, trigger), **used}
 
@@ -215,7 +216,7 @@ def build_message_shortcut(
     trigger: str,
     response_url: str,
 ) -> Json:
-    """The same of a message."""
+    """Build the payload of a shortcut in a message's menu."""
     return {
         **build_interaction(app, "message_action", person, trigger),
         "callback_id": callback_id,

@@ -1,4 +1,4 @@
-"""Put messages into rooms, rewrite and remove them, with everything the platform keeps book of, and tell the app."""
+"""Posts, rewrites and removes messages with all of the platform's counts, and notifies the app."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SUBSCRIPTIONS = {
 
 
 def create_short_id() -> str:
-    """An id as the platform gives to blocks and elements without one."""
+    """Create an id like those that the platform gives to blocks and elements without one."""
     return secrets.token_urlsafe(4)
 
 
 def fill_block_ids(blocks: list[Json]) -> list[Json]:
-    """The same blocks, each with a block_id, each interactive element with an action_id."""
+    """Return the blocks, each with a block_id, and each interactive element with an action_id."""
     return [fill_block_id(block) for block in blocks]
 
 
@@ -47,7 +47,7 @@ def fill_action_id(element: Json) -> Json:
 
 
 def get_message(ws: Workspace, channel: str, ts: str) -> Json:
-    """The message. `WorkspaceError` when the room or the message does not exist."""
+    """Return a message. Raises `WorkspaceError` if the room or the message does not exist."""
     room = ws.state.rooms.get(channel)
     if room is None:
         raise WorkspaceError("channel_not_found")
@@ -58,7 +58,7 @@ def get_message(ws: Workspace, channel: str, ts: str) -> Json:
 
 
 def find_thread_root(room: WorkspaceRoom, thread_ts: str | None) -> Json | None:
-    """The first message of the thread to answer in. `WorkspaceError` when it is gone or itself an answer."""
+    """Return the first message of the thread to reply in. Raises `WorkspaceError` if it is gone or itself a reply."""
     if not thread_ts:
         return None
     root = room.messages.get(thread_ts)
@@ -68,7 +68,7 @@ def find_thread_root(room: WorkspaceRoom, thread_ts: str | None) -> Json | None:
 
 
 def post_message(ws: Workspace, room: WorkspaceRoom, message: Json, thread_ts: str | None = None) -> Json:
-    """Add a message (its `ts` is given here), keep book of the thread, tell the page and the app."""
+    """Add a message with a new `ts`, update its thread's counts, and notify the page and the app."""
     root = find_thread_root(room, thread_ts)
     message = {"type": "message", **message, "ts": ws.create_timestamp(), "team": ws.app.team}
     if root is not None:
@@ -83,7 +83,7 @@ def post_message(ws: Workspace, room: WorkspaceRoom, message: Json, thread_ts: s
 
 
 def update_thread_counts(room: WorkspaceRoom, root: Json) -> None:
-    """What a thread's first message says about its replies."""
+    """Update the counts of replies in a thread's first message."""
     replies = list_replies(room, root["ts"])
     users = list(dict.fromkeys(reply["user"] for reply in replies))
     book = ("thread_ts", "reply_count", "reply_users", "reply_users_count", "latest_reply", "is_locked", "subscribed")
@@ -100,7 +100,7 @@ def list_replies(room: WorkspaceRoom, thread_ts: str) -> list[Json]:
 
 
 def announce_message(ws: Workspace, room: WorkspaceRoom, message: Json) -> None:
-    """The events of a new message, for an app that is in the room: its own messages come back to it too."""
+    """Send the events of a new message to an app in the room. Messages of the app itself come back to it too."""
     if ws.app.user not in room.members:
         return
     ws.send_event(SUBSCRIPTIONS[room.kind], build_message_event(message, room))
@@ -149,7 +149,7 @@ def remove_message(ws: Workspace, room: WorkspaceRoom, message: Json) -> None:
 def post_ephemeral(
     ws: Workspace, room: WorkspaceRoom, person: str, text: str, blocks: list[Json], thread_ts: str | None
 ) -> Json:
-    """Show something to one person only, in a room."""
+    """Show a message in a room to one person only."""
     notice: Json = {"ts": ws.create_timestamp(), "channel": room.id, "user": ws.app.user, "text": text}
     if thread_ts:
         notice["thread_ts"] = thread_ts
@@ -161,7 +161,7 @@ def post_ephemeral(
 
 
 def build_bot_fields(ws: Workspace) -> Json:
-    """Who a message of the app is from."""
+    """Build the fields that name the app as a message's author."""
     app = ws.app
     profile = {"id": app.bot, "app_id": app.app, "name": app.name, "deleted": False, "team_id": app.team}
     return {"user": app.user, "bot_id": app.bot, "app_id": app.app, "bot_profile": profile}

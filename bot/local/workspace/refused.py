@@ -1,4 +1,4 @@
-"""The one way the workspace says no: by the platform's error name."""
+"""Refusals of the workspace, by the platform's error names."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 
 class WorkspaceError(Exception):
-    """A call or an act was refused. `messages` are the platform's `response_metadata.messages`; `more` are further
-    fields of the answer."""
+    """Raised when a call or an act is refused. `messages` are the platform's `response_metadata.messages`; `more` are
+    further fields of the answer."""
 
     def __init__(self, error: str, messages: Sequence[str] = (), **more: Any) -> None:
         super().__init__(f"{error} {' '.join(messages)}".strip())

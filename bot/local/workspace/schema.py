@@ -1,5 +1,5 @@
-"""Small checks that compose: each walks a JSON value and yields what the platform would refuse, worded as it does,
-with a JSON pointer."""
+"""Small checks that compose. Each walks a JSON value and yields the platform's refusals in its wording, with a JSON
+pointer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 Check: TypeAlias = Callable[[Any, str], Iterator[str]]
-"""(value, pointer) → problems."""
+"""A check: (value, pointer) → problems."""
 
 
 def format_problem(words: str, at: str) -> str:
@@ -29,7 +29,7 @@ def check_number(value: Any, at: str) -> Iterator[str]:
 
 
 def check_string(most: int, least: int = 1) -> Check:
-    """A string of `least` to `most` characters."""
+    """Check a string of `least` to `most` characters."""
 
     def check_value(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, str):
@@ -51,7 +51,7 @@ def check_one_of(*allowed: str) -> Check:
 
 
 def check_pattern(pattern: Callable[[str], object], words: str) -> Check:
-    """A string that `pattern` finds something in; `words` say what is expected."""
+    """Check a string that `pattern` matches; `words` describe the expected form."""
 
     def check_value(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, str) or not pattern(value):
@@ -61,7 +61,7 @@ def check_pattern(pattern: Callable[[str], object], words: str) -> Check:
 
 
 def check_items(each: Check, most: int, least: int = 1) -> Check:
-    """A list of `least` to `most` values."""
+    """Check a list of `least` to `most` values."""
 
     def check_value(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, Sequence) or isinstance(value, str):
@@ -78,7 +78,7 @@ def check_items(each: Check, most: int, least: int = 1) -> Check:
 
 
 def check_shape(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
-    """An object with these fields and no others (`type` aside)."""
+    """Check an object with these fields and no others (`type` aside)."""
     fields = {"type": check_anything, **(optional or {}), **required}
 
     def check_value(value: Any, at: str) -> Iterator[str]:
@@ -98,7 +98,7 @@ def check_shape(required: Mapping[str, Check], optional: Mapping[str, Check] | N
 
 
 def check_by_type(checks: Mapping[str, Check]) -> Check:
-    """An object whose `type` chooses the check; other types are refused."""
+    """Check an object by its `type`; unknown types are refused."""
 
     def check_value(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, Mapping):
@@ -114,7 +114,7 @@ def check_by_type(checks: Mapping[str, Check]) -> Check:
 
 
 def check_any_field(*names: str) -> Check:
-    """An object that has at least one of these fields."""
+    """Check that an object has at least one of these fields."""
 
     def check_value(value: Any, at: str) -> Iterator[str]:
         if not any(value.get(name) for name in names):
@@ -132,7 +132,7 @@ def check_one_field(*names: str) -> Check:
 
 
 def check_both(first: Check, second: Check) -> Check:
-    """`second` is asked only where `first` finds nothing, so that it can rely on the shape."""
+    """Run `second` only if `first` finds nothing, so that it can rely on the shape."""
 
     def check_value(value: Any, at: str) -> Iterator[str]:
         found = list(first(value, at))

@@ -1,4 +1,4 @@
-"""Put the workspace on a port: its own in tests, or one shared with other stand-ins."""
+"""Serves the workspace on a port: its own in tests, or one shared with other stand-ins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOST = "127.0.0.1"
 
 
 def build_routes(workspace: Workspace) -> list[web.RouteDef]:
-    """Everything the workspace answers to. Call `workspace.start_delivery(address)` once the server listens."""
+    """Build all routes of the workspace. Call `workspace.start_delivery(address)` once the server listens."""
     api = WebApi(workspace).handle_request
     return [
         web.get("/api/{method}", api),
@@ -32,7 +32,7 @@ def build_routes(workspace: Workspace) -> list[web.RouteDef]:
 
 @asynccontextmanager
 async def serve_workspace(workspace: Workspace) -> AsyncIterator[str]:
-    """Serve the workspace alone, on any free port; the address. Closes the workspace in the end."""
+    """Serve the workspace alone on a free port; yield the address. The workspace is closed at the end."""
     app = web.Application(client_max_size=MOST_BYTES + 1_000_000)
     app.add_routes(build_routes(workspace))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)

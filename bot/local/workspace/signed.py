@@ -22,12 +22,12 @@ VERIFICATION_TOKEN = "local-verification"  # noqa: S105  the platform's deprecat
 
 
 def sign_request(secret: str, stamp: str, body: str) -> str:
-    """`v0=` and the HMAC-SHA256 of `v0:{stamp}:{body}`."""
+    """Return `v0=` and the HMAC-SHA256 of `v0:{stamp}:{body}`."""
     return "v0=" + hmac.new(secret.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
 
 
 class SignedHttpTransport:
-    """The carrier over HTTP. `url` is where the app listens; `clock` in seconds."""
+    """Transport over HTTP. `url` is the app's request URL; `clock` returns seconds."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class SignedHttpTransport:
         return
 
     async def verify_url(self) -> bool:
-        """The handshake done when a request URL is entered: the app must echo the challenge."""
+        """Do the handshake of a new request URL: return whether the app echoes the challenge."""
         challenge = secrets.token_hex(16)
         body = {"type": "url_verification", "token": VERIFICATION_TOKEN, "challenge": challenge}
         status, text, _ = await self._post_signed(json.dumps(body), "application/json", {})
@@ -88,7 +88,8 @@ class SignedHttpTransport:
 
 
 def encode_delivery(parcel: DeliveryAttempt) -> tuple[str, str]:
-    """(body, content type): JSON for events, a `payload` form for interactions, a flat form for slash commands."""
+    """Return (body, content type): JSON for events, a `payload` form for interactions, a flat form for slash
+    commands."""
     if parcel.kind == "events_api":
         return json.dumps(parcel.payload), "application/json"
     form = parcel.payload if parcel.kind == "slash_commands" else {"payload": json.dumps(parcel.payload)}
@@ -96,7 +97,7 @@ def encode_delivery(parcel: DeliveryAttempt) -> tuple[str, str]:
 
 
 def parse_answer(text: str) -> Json:
-    """The app's answer: a JSON object, or plain text for a slash command."""
+    """Parse the app's answer: a JSON object, or plain text for a slash command."""
     if not text.strip():
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Socket Mode: single-use tickets, at most ten sockets, every envelope to exactly one of them."""
+"""Socket Mode: single-use tickets, at most ten sockets, and every envelope to exactly one of them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from bot.local.workspace.world import Json, WorkspaceApp
 
 MOST_SOCKETS = 10
 CLOSE_SECONDS = 1.0
-"""How long the other end may take to answer the end of a socket."""
+"""Seconds that the other end may take to confirm a socket's end."""
 
 
 @dataclass(eq=False, slots=True)
 class SocketLink:
-    """One open socket. `leaving` once it was told to disconnect: nothing new is sent there."""
+    """One open socket. `leaving` is set once it was told to disconnect; nothing new is sent there."""
 
     socket: web.WebSocketResponse
     leaving: bool = False
@@ -31,7 +31,8 @@ class SocketLink:
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeAck:
-    """An acknowledgement the app sent. `held`: swallowed on order, so the envelope counts as unacknowledged."""
+    """An acknowledgement from the app. `is_held` means that it was dropped on order, so the envelope counts as
+    unacknowledged."""
 
     envelope_id: str
     payload: Json
@@ -40,7 +41,7 @@ class EnvelopeAck:
 
 @dataclass(slots=True)
 class SocketModeTransport:
-    """The carrier over Socket Mode."""
+    """Transport over Socket Mode."""
 
     app: WorkspaceApp
     timing: DeliveryTiming
@@ -70,7 +71,7 @@ class SocketModeTransport:
         return [link for link in self.links if not link.leaving and not link.socket.closed]
 
     async def handle_request(self, request: web.Request) -> web.StreamResponse:
-        """`GET /link/?ticket=…`"""
+        """Serve `GET /link/?ticket=…`: open a socket for a valid ticket."""
         ticket = request.query.get("ticket", "")
         if ticket not in self._tickets:
             return web.Response(status=401, text="invalid_ticket")
@@ -158,7 +159,7 @@ class SocketModeTransport:
         }
 
     async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
-        """Tell every socket to reconnect; each ends at once, or after a while when it is only a `warning`."""
+        """Tell every socket to reconnect. Each ends at once, or after a while for a mere `warning`."""
         leaving = self.list_live_links()
         for link in leaving:
             link.leaving = True

@@ -1,5 +1,5 @@
-"""Everything a workspace remembers, and its snapshot on disk: one JSON file, replaced atomically, so that a
-restart shows the same messages with the same cards."""
+"""The state of a workspace, and its snapshot on disk: one JSON file, replaced atomically. After a restart, people see
+their messages and cards again."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from bot.local.workspace.streams import MessageStream
 from bot.local.workspace.world import Json, WorkspaceMember, WorkspaceRoom, World
 
 ROOM_CAP = 2000
-"""Messages kept per room."""
+"""Maximum messages kept in a room."""
 PRIVATE_CAP = 100
-"""Private notices kept per person."""
+"""Maximum private notices kept for a person."""
 VERSION = 1
 
 
 @dataclass(slots=True)
 class WorkspaceState:
-    """The memory of a workspace. `waiting`, `old_blocks`, `typed`, `ticked`, `statuses` and `streams` aside, it is
-    what people see."""
+    """The state of a workspace. People see all of it, except `waiting`, `old_blocks`, `typed`, `ticked`, `statuses` and
+    `streams`."""
 
     people: dict[str, WorkspaceMember]
     rooms: dict[str, WorkspaceRoom]
@@ -32,29 +32,29 @@ class WorkspaceState:
     """person → ids of the open dialogs, the top one last."""
     homes: dict[str, Json] = field(default_factory=dict)
     private: dict[str, list[Json]] = field(default_factory=dict)
-    """person → notices only they see."""
+    """person → notices that only they see."""
     read: dict[str, dict[str, str]] = field(default_factory=dict)
     """person → room → timestamp of the last message read."""
     waiting: dict[str, Json] = field(default_factory=dict)
     """event id → event payload that no app has acknowledged yet."""
     last_stamp: int = 0
     old_blocks: dict[tuple[str, str], list[list[Json]]] = field(default_factory=dict)
-    """(room, ts) → what the message's blocks were before: what a screen that was not repainted still shows."""
+    """(room, ts) → earlier blocks of the message, which a screen that was not repainted still shows."""
     typed: dict[str, dict[str, Json]] = field(default_factory=dict)
-    """view → block → {action: entry}: what its person has put into the open dialog."""
+    """view → block → {action: entry}: values that the person has put into the open dialog."""
     ticked: dict[tuple[str, str, str], dict[str, Json]] = field(default_factory=dict)
-    """(person, room, ts) → block → {action: entry}: what somebody has chosen in a message."""
+    """(person, room, ts) → block → {action: entry}: options that the person has chosen in a message."""
     statuses: dict[tuple[str, str], str] = field(default_factory=dict)
-    """(room, thread) → what the app says it is doing."""
+    """(room, thread) → status that the app shows there."""
     sessions: dict[tuple[str, str], Json] = field(default_factory=dict)
-    """(room, thread) → the session there: `status`, `title`, `user`."""
+    """(room, thread) → its session: `status`, `title`, `user`."""
     streams: dict[tuple[str, str], MessageStream] = field(default_factory=dict)
-    """(room, ts) → what the message that is streamed there is made of."""
+    """(room, ts) → parts of the message that is streamed there."""
     prompts: dict[str, list[Json]] = field(default_factory=dict)
-    """Room → what the app suggests to write there, until something is written."""
+    """room → prompts that the app suggests there, until somebody writes."""
 
     def create_timestamp(self, now: float) -> str:
-        """A message timestamp: unique and rising, whatever the clock does. `now` in seconds."""
+        """Create a message timestamp, unique and rising whatever the clock does. `now` is in seconds."""
         self.last_stamp = max(self.last_stamp + 1, int(now * 1_000_000))
         return f"{self.last_stamp // 1_000_000}.{self.last_stamp % 1_000_000:06d}"
 
@@ -66,7 +66,7 @@ class WorkspaceState:
         return sum(1 for ts, message in room.messages.items() if ts > since and message.get("user") != person)
 
     def add_message(self, room: WorkspaceRoom, message: Json) -> None:
-        """Add a message; the oldest one goes when the room is full."""
+        """Add a message. In a full room, the oldest one is dropped."""
         room.messages[message["ts"]] = message
         if len(room.messages) > ROOM_CAP:
             del room.messages[next(iter(room.messages))]
@@ -84,7 +84,7 @@ class WorkspaceState:
 
 
 def build_initial_state(world: World) -> WorkspaceState:
-    """The state before anything was said: everybody in every public channel, and a DM with the bot each."""
+    """Build the state before any message: everybody in every public channel, and each person with a DM to the bot."""
     app = world.app
     bot = WorkspaceMember(app.user, app.name, app.real_name, is_bot=True)
     people = {person.id: person for person in (*world.people, bot)}
@@ -125,7 +125,8 @@ def dump_state(state: WorkspaceState) -> Json:
 
 
 def parse_state(world: World, saved: Json) -> WorkspaceState:
-    """The state of `saved` for the people of `world`. `KeyError`, `TypeError` or `ValueError` when it is not ours."""
+    """Parse a saved state for the people of `world`. Raises `KeyError`, `TypeError` or `ValueError` if it is not
+    ours."""
     if saved["version"] != VERSION:
         raise ValueError("snapshot of another version")
     state = build_initial_state(world)
@@ -145,7 +146,7 @@ def parse_state(world: World, saved: Json) -> WorkspaceState:
 
 
 class StateFile:
-    """Where the state is kept: `<folder>/workspace.json`. Without a folder nothing is kept."""
+    """The state's file, `<folder>/workspace.json`. Without a folder, nothing is saved."""
 
     def __init__(self, folder: Path | None, delay_seconds: float) -> None:
         self.file = folder / "workspace.json" if folder else None
@@ -153,7 +154,7 @@ class StateFile:
         self.task: asyncio.Task[None] | None = None
 
     def load_state(self, world: World) -> WorkspaceState:
-        """What was kept, or a fresh state; an unreadable snapshot is moved aside, never overwritten."""
+        """Load the saved state, or a fresh one. An unreadable snapshot is moved aside, never overwritten."""
         if self.file is None or not self.file.exists():
             return build_initial_state(world)
         try:
@@ -163,7 +164,7 @@ class StateFile:
             return build_initial_state(world)
 
     def save_soon(self, take: Callable[[], WorkspaceState]) -> None:
-        """Save within the delay; changes in between go along."""
+        """Save after the delay, together with changes made until then."""
         if self.file is not None and (self.task is None or self.task.done()):
             self.task = asyncio.get_running_loop().create_task(self._save_after_delay(take))
 

@@ -1,4 +1,4 @@
-"""What a streamed message is made of: pieces of Markdown, tasks and blocks, in the order in which they came first."""
+"""Parts of a streamed message: Markdown, tasks and blocks, in the order of their first appearance."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bot.local.workspace.schema import (
 from bot.local.workspace.world import Json
 
 LIFETIME_S = 300.0
-"""A stream ends by itself after this time, and cannot be continued or stopped (observed: slackapi/python-slack-sdk
+"""Lifetime of a stream in seconds. Afterwards it cannot be continued or stopped (observed: slackapi/python-slack-sdk
 issue 1859)."""
 CHUNK_CHARS = 256
-"""Characters of a title in a chunk; of a task's details and output, each time they are sent."""
+"""Maximum characters of a title in a chunk, and of a task's details or output in each chunk."""
 STREAM_BLOCKS = 50
-"""Blocks in all chunks of a stream; at its stop as many come besides."""
+"""Maximum blocks in all chunks of a stream; its stop may add as many."""
 DISPLAYS = ("timeline", "plan", "dense")
 
 CHUNKS = check_items(
@@ -53,11 +53,11 @@ CHUNKS = check_items(
 
 @dataclass(slots=True)
 class StreamPart:
-    """One stretch of a stream; one of the three is filled."""
+    """One part of a stream, with one of the three fields filled."""
 
     text: str = ""
     tasks: dict[str, Json] = field(default_factory=dict)
-    """Id → the last `task_update`, with all of its details and output."""
+    """Id → last `task_update`, with all details and output so far."""
     blocks: list[Json] = field(default_factory=list)
 
 
@@ -67,10 +67,10 @@ class MessageStream:
 
     thread_ts: str
     started_at: float
-    """Seconds of the workspace's clock."""
+    """Start in seconds of the workspace's clock."""
     display: str = "timeline"
     mode: str = ""
-    """`markdown_text` or `chunks`: what it began with; empty while nothing has come."""
+    """Mode of the first content: `markdown_text` or `chunks`; empty before any content."""
     title: str = ""
     is_stopped_by_user: bool = False
     parts: list[StreamPart] = field(default_factory=list)
@@ -98,14 +98,15 @@ class MessageStream:
             self._update_task(chunk)
 
     def _update_task(self, chunk: Json) -> None:
-        """A known task is rewritten where it stands; its details and output are appended to what it had."""
+        """Rewrite a known task in its place, with details and output appended, or add a new one."""
         part = next((part for part in self.parts if chunk["id"] in part.tasks), None) or self._find_task_part()
         before = part.tasks.get(chunk["id"], {})
         grown = {name: before.get(name, "") + (chunk.get(name) or "") for name in ("details", "output")}
         part.tasks[chunk["id"]] = {**before, **chunk, **grown}
 
     def _find_task_part(self) -> StreamPart:
-        """Where a new task stands: a plan has all of them in one place, the others where they came."""
+        """Return the part for a new task: a plan has all tasks in one part, other displays have them in order of
+        arrival."""
         known = [part for part in self.parts if part.tasks]
         if self.display != "plan":
             known = [part for part in known if part is self.parts[-1]]
@@ -115,7 +116,7 @@ class MessageStream:
         return known[0]
 
     def build_blocks(self) -> list[Json]:
-        """The message's blocks so far."""
+        """Build the message's present blocks."""
         return [block for part in self.parts for block in self._build_part_blocks(part)]
 
     def _build_part_blocks(self, part: StreamPart) -> list[Json]:
@@ -128,7 +129,7 @@ class MessageStream:
 
 
 def build_task_card(task: Json) -> Json:
-    """The block of a task."""
+    """Build the block of a task."""
     card = {"type": "task_card", "task_id": task["id"], "title": task["title"], "status": task["status"]}
     said = {name: build_plain_rich_text(task[name]) for name in ("details", "output") if task.get(name)}
     return {**card, **said, **({"sources": task["sources"]} if task.get("sources") else {})}

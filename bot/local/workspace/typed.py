@@ -1,4 +1,4 @@
-"""What a person types, as the platform passes it on: escaped, mentions and links marked up, and its rich text."""
+"""Typed text as the platform passes it on: escaped, with mentions and links marked up, and its rich text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENCODED = re.compile(r"<@[A-Z0-9]+>|&(?:amp|lt|gt);|[&<>]")
 
 
 def escape_text(text: str) -> str:
-    """`&`, `<` and `>` as entities: nothing typed can become a mention or a link by itself."""
+    """Replace `&`, `<` and `>` by entities, so that typed text cannot become a mention or a link by itself."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -25,15 +25,17 @@ def unescape_text(text: str) -> str:
 
 
 def escape_encoded_text(text: str) -> str:
-    """Text a client has already encoded: its entities and mentions of people stay, everything else is escaped."""
+    """Escape text that a client has encoded already: its entities and mentions of people stay unchanged."""
     return ENCODED.sub(lambda m: m[0] if len(m[0]) > 1 else escape_text(m[0]), text)
 
 
 def mark_up_text(
     text: str, people: Iterable[WorkspaceMember], rooms: Iterable[WorkspaceRoom], *, encoded: bool = False
 ) -> str:
-    """Typed text as it arrives at apps: entities escaped, then `@name`, `#channel`, links and addresses marked up.
-    `encoded`: by a client that has escaped it and put `<@U…>` for people."""
+    """Convert typed text to the form that apps get: entities escaped, and `@name`, `#channel`, links and addresses
+    marked up.
+
+    `encoded` means that a client has escaped the text already and written `<@U…>` for people."""
     clean = (escape_encoded_text if encoded else escape_text)(text.strip())
     out = MAIL.sub(lambda m: f"<mailto:{m[0]}|{m[0]}>", LINK.sub(lambda m: f"<{m[0]}>", clean))
     for sign, names in (("@", build_mention_names(people)), ("#", build_channel_names(rooms))):
@@ -63,7 +65,7 @@ def build_channel_names(rooms: Iterable[WorkspaceRoom]) -> dict[str, str]:
 
 
 def build_rich_text(text: str, block_id: str) -> list[Json]:
-    """The `blocks` that the platform's composer sends along with marked-up text."""
+    """Build the `blocks` that the platform's composer sends with marked-up text."""
     elements: list[Json] = []
     at = 0
     for match in MARKUP.finditer(text):

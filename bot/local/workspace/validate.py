@@ -1,7 +1,7 @@
-"""Refuse what the platform refuses: block counts, text lengths, ids, dialog limits, unknown blocks and elements.
+"""Refusals of the platform: block counts, text lengths, ids, dialog limits, unknown blocks and elements.
 
-The tables of `kit`, then the rules that need more than one place to see, then slack_sdk's own models as a second
-opinion. Problems read like the platform's `response_metadata.messages`."""
+The tables of `kit` come first, followed by rules over several places, and slack_sdk's own models as a second opinion.
+Problems read like the platform's `response_metadata.messages`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from bot.local.workspace.world import Json
 Surface: TypeAlias = Literal["message", "modal", "home"]
 
 POST_TEXT = 40_000
-"""Characters of a message's text."""
+"""Maximum characters of a message's text."""
 UPDATE_BYTES = 4_000
-"""UTF-8 bytes of the text of `chat.update`: less than of a post."""
+"""Maximum UTF-8 bytes of the text of `chat.update`, less than for a post."""
 MARKDOWN_TEXT = 12_000
 BLOCK_TEXT = 13_200
-"""Characters of all text in a message's blocks together (observed: slackapi/bolt-js issue 2509)."""
+"""Maximum characters of all text in a message's blocks together (observed: slackapi/bolt-js issue 2509)."""
 METADATA_BYTES = 8_000
 VIEW_BYTES = 250_000
 TABLE_TEXT = 10_000
@@ -67,7 +67,7 @@ VIEW = check_by_type(
 
 
 def check_blocks(blocks: Any, surface: Surface = "message", at: str = "/blocks") -> list[str]:
-    """Everything the platform would say about these blocks; empty when they are fine."""
+    """List all problems that the platform would report about these blocks."""
     most = 50 if surface == "message" else 100
     least = 0 if surface == "message" else 1
     return list(check_items(check_by_type(BLOCKS), most, least)(blocks, at)) or list(
@@ -87,7 +87,7 @@ def has_input(blocks: Sequence[Json]) -> bool:
 
 
 def check_across_blocks(blocks: Sequence[Json], surface: Surface, at: str) -> Iterator[str]:
-    """Rules over several places of well-shaped blocks."""
+    """Check rules over several places of well-shaped blocks."""
     yield from check_placement(blocks, surface, at)
     yield from check_unique_ids(blocks, at)
     yield from check_inputs(blocks, at)
@@ -126,7 +126,7 @@ def check_unique_ids(blocks: Sequence[Json], at: str) -> Iterator[str]:
 
 
 def list_elements(block: Json) -> list[Json]:
-    """The interactive elements (and images) inside a block."""
+    """List the interactive elements and images in a block."""
     inside = [*block.get("elements", ())] if block.get("type") in ("actions", "context_actions") else []
     inside += [block[name] for name in ("accessory", "element") if isinstance(block.get(name), dict)]
     return inside
@@ -160,7 +160,7 @@ def list_initial_options(element: Json) -> list[Json]:
 
 
 def check_with_slack_sdk(block: Json, at: str) -> Iterator[str]:
-    """What slack_sdk's models say."""
+    """Check a block with slack_sdk's models."""
     try:
         parsed = Block.parse(block)
         if parsed is None:
@@ -172,7 +172,7 @@ def check_with_slack_sdk(block: Json, at: str) -> Iterator[str]:
 
 
 def count_text_characters(value: Any) -> int:
-    """Characters of all `text` strings inside, however deep."""
+    """Count the characters of all `text` strings at any depth."""
     if isinstance(value, dict):
         return sum(len(v) if k == "text" and isinstance(v, str) else count_text_characters(v) for k, v in value.items())
     return sum(map(count_text_characters, value)) if isinstance(value, list) else 0

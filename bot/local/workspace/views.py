@@ -1,4 +1,4 @@
-"""Dialogs and Home tabs: the stack a person has open, and what the app does to it."""
+"""Dialogs and Home tabs: the stack of a person's open dialogs, and the app's changes to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_STACKED = 3
 
 
 def require_valid_view(view: object, kind: str) -> Json:
-    """The view, or `WorkspaceError` as the platform refuses it."""
+    """Return a valid view. Raises `WorkspaceError` as the platform does."""
     if not isinstance(view, dict):
         raise WorkspaceError("invalid_arguments", ["[ERROR] missing required field: view"])
     if problems := check_view(view):
@@ -27,7 +27,7 @@ def require_valid_view(view: object, kind: str) -> Json:
 
 
 def build_full_view(ws: Workspace, view: Json, id: str, root: str, previous: str | None) -> Json:
-    """A view as it travels: with everything the platform adds."""
+    """Build a view in its full form, with all fields that the platform adds."""
     return {
         "id": id,
         "team_id": ws.app.team,
@@ -52,14 +52,14 @@ def build_full_view(ws: Workspace, view: Json, id: str, root: str, previous: str
 
 
 def open_view(ws: Workspace, person: str, view: Json) -> Json:
-    """Open a `require_valid_view` dialog, in place of whatever the person had open."""
+    """Open a dialog checked by `require_valid_view`, in place of all dialogs that the person had open."""
     claim_external_id(ws, view, "")
     close_all_views(ws, person)
     return add_to_stack(ws, person, view)
 
 
 def push_view(ws: Workspace, person: str, view: Json) -> Json:
-    """Put a `require_valid_view` dialog on top of the open one."""
+    """Put a dialog checked by `require_valid_view` on top of the open one."""
     if len(ws.state.stacks.get(person, [])) >= MOST_STACKED:
         raise WorkspaceError("push_limit_reached")
     claim_external_id(ws, view, "")
@@ -118,13 +118,13 @@ def find_view_owner(ws: Workspace, view_id: str) -> str:
 
 
 def find_top_view(ws: Workspace, person: str) -> Json | None:
-    """The dialog in front of a person."""
+    """Return the top dialog of a person, or None."""
     ids = ws.state.stacks.get(person)
     return ws.state.views[ids[-1]] if ids else None
 
 
 def get_top_view(ws: Workspace, person: str, view_id: str) -> Json:
-    """This dialog. `WorkspaceError` when it is not the one in front of the person."""
+    """Return this dialog. Raises `WorkspaceError` if it is not the person's top one."""
     view = find_top_view(ws, person)
     if view is None or view["id"] != view_id:
         raise WorkspaceError("view_not_found")
@@ -149,7 +149,8 @@ def forget_view(ws: Workspace, id: str) -> None:
 
 
 def apply_response_action(ws: Workspace, person: str, view_id: str, body: Json) -> dict[str, str]:
-    """Do what the app's answer to a submitted dialog says; problems per block_id when it stays open for correction."""
+    """Carry out the app's answer to a submitted dialog; return the problems by block_id if it stays open for
+    correction."""
     action = body.get("response_action")
     if action == "errors":
         errors = body.get("errors")

@@ -25,9 +25,9 @@ Run: TypeAlias = Callable[[Workspace, MethodArguments], Json]
 class WebApiMethod:
     run: Run
     scope: str = ""
-    """Scopes of which one is needed, separated by spaces."""
+    """Scopes separated by spaces, of which one is needed."""
     token: str = "bot"  # noqa: S105  a kind of token
-    """`bot`, `app`, or empty for a method that asks for none."""
+    """`bot`, `app`, or empty for a method without a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ METHODS: dict[str, WebApiMethod] = {
 
 
 class WebApi:
-    """Answers the app's calls."""
+    """Answers the app's Web API calls."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
@@ -168,7 +168,7 @@ def build_rate_limit_answer(seconds: int) -> WebApiAnswer:
 
 
 def abort_connection(request: web.Request) -> web.Response:
-    """The connection breaks instead of an answer."""
+    """Break the connection instead of answering."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()

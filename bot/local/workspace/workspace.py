@@ -1,4 +1,4 @@
-"""The workspace itself: its memory, its ways to the app, and who is told when something changes."""
+"""The workspace itself: its state, its transports to the app, and the listeners to its changes."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ EVENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AppShortcut:
-    """An entry that the app has in everybody's menus."""
+    """An entry of the app in everybody's menus."""
 
     callback_id: str
     name: str
     on_messages: bool = False
-    """In the menu of each message; otherwise in that of the composer."""
+    """Whether the entry is in each message's menu; otherwise it is in the composer's."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceSetup:
-    """How the app is installed: what it may do, and what it is sent."""
+    """Installation of the app: tokens, scopes, and the events it gets."""
 
     bot_token: str = field(repr=False)
     app_token: str = field(repr=False)
@@ -73,7 +73,7 @@ class WorkspaceSetup:
         AppShortcut("cs:request:expense", "Make this an expense", on_messages=True),
     )
     is_agent: bool = True
-    """Its manifest has `agent_view`: it may have sessions and suggest prompts."""
+    """Whether the manifest has `agent_view`, so that the app may have sessions and suggest prompts."""
     scopes: frozenset[str] = SCOPES
     events: frozenset[str] = EVENTS
     """Event subscriptions, named as in the app's manifest."""
@@ -82,8 +82,8 @@ class WorkspaceSetup:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceChange:
-    """Something people may see has changed. `what`: messages, private, views, home, mail, people, channels; `calls` and
-    `acks` are for tests only. `person` and `channel` narrow it down where they are known."""
+    """A change of something that people may see. `what` is messages, private, views, home, mail, people or channels;
+    `calls` and `acks` are for tests only. `person` and `channel` narrow it down if they are known."""
 
     what: str
     channel: str = ""
@@ -92,7 +92,7 @@ class WorkspaceChange:
 
 @dataclass(frozen=True, slots=True)
 class WebApiCall:
-    """A Web API call the app made. `error` is empty when it succeeded."""
+    """A Web API call by the app. `error` is empty on success."""
 
     method: str
     args: Json
@@ -101,7 +101,7 @@ class WebApiCall:
 
 @dataclass(frozen=True, slots=True)
 class StandInService:
-    """An outside service replaced on this machine, for the page to say so."""
+    """An outside service that is replaced on this machine; the page says so."""
 
     name: str
     note: str
@@ -109,26 +109,26 @@ class StandInService:
 
 @dataclass(slots=True)
 class SharedFile:
-    """`content` is None until it was uploaded; `rooms` are those it was shared in."""
+    """A file. `content` is None until the upload; `rooms` are those it was shared in."""
 
     name: str
     length: int
     alt: str
     id: str = field(default_factory=lambda: "F" + secrets.token_hex(5).upper())
     key: str = field(default_factory=lambda: secrets.token_hex(16))
-    """What the upload URL ends in: nobody else knows it."""
+    """Secret end of the upload URL."""
     content: bytes | None = None
     rooms: set[str] = field(default_factory=set)
     user: str = ""
-    """Who uploaded it; empty: the app."""
+    """Person id of the uploader; empty for the app."""
     is_external: bool = False
-    """It lies with another service: the platform knows its name, and has no bytes."""
+    """Whether the file is stored with another service. The platform knows its name, and has no bytes."""
     is_in_dialog: bool = False
-    """It was handed to the app in a dialog."""
+    """Whether the file was handed to the app in a dialog."""
 
 
 class MailSource(Protocol):
-    """The local mail sink. Each mail has id, at, from, to, subject, body, message_id; newest last."""
+    """The local mailbox. Each mail has id, at, from, to, subject, body, message_id; the newest comes last."""
 
     on_change: Callable[[Json], None] | None
 
@@ -137,7 +137,7 @@ class MailSource(Protocol):
 
 
 class ChangeNotifier:
-    """Who wants to know of changes, and a bell for those who wait for the next one."""
+    """Listeners to changes, and an event for those who wait for the next change."""
 
     def __init__(self) -> None:
         self.listeners: list[Callable[[WorkspaceChange], None]] = []
@@ -151,7 +151,7 @@ class ChangeNotifier:
 
 
 class Workspace:
-    """One team with one app. Give `folder` to keep it across restarts; `close` it in the end."""
+    """One team with one app. With `folder` its state survives restarts. Call `close` at the end."""
 
     def __init__(
         self,
@@ -166,15 +166,15 @@ class Workspace:
         self.world = world or read_world()
         self.app = self.world.app
         self.address = ""
-        """`http://host:port` this workspace is served at."""
+        """Address that serves this workspace, as `http://host:port`."""
         self.standins: tuple[StandInService, ...] = ()
         self.calls: deque[WebApiCall] = deque(maxlen=10_000)
         self.lines: deque[Json] = deque(maxlen=200)
-        """The latest log lines."""
+        """Latest 200 log lines."""
         self.line_listeners: list[Callable[[Json], None]] = []
         self.files: dict[str, SharedFile] = {}
         self.file_redirect = ""
-        """Where downloads are sent on to: only tests say so."""
+        """Target of a redirect for downloads, set only by tests."""
         self.feeds: set[web.WebSocketResponse] = set()
         """Open live feeds of pages."""
         self.changes, self.faults = ChangeNotifier(), PlannedFaults()
@@ -204,14 +204,14 @@ class Workspace:
         return self.state.create_timestamp(self.clock())
 
     def get_person(self, id: str) -> WorkspaceMember:
-        """A person of the workspace. `WorkspaceError` when there is none, or it is the bot."""
+        """Return a person of the workspace. Raises `WorkspaceError` if there is none, or it is the bot."""
         person = self.state.people.get(id)
         if person is None or person.is_bot or person.deleted:
             raise WorkspaceError("user_not_found")
         return person
 
     def get_room(self, channel: str, person: str) -> WorkspaceRoom:
-        """The room, which the person must be in."""
+        """Return a room that the person is in. Raises `WorkspaceError`."""
         room = self.state.rooms.get(channel)
         if room is None:
             raise WorkspaceError("channel_not_found")
@@ -220,7 +220,7 @@ class Workspace:
         return room
 
     def send_event(self, subscription: str, event: Json) -> str:
-        """Deliver an event if the app subscribed to it; its event id, empty when it did not."""
+        """Deliver an event if the app subscribed to it; return its event id, or an empty text."""
         if subscription not in self.setup.events:
             return ""
         payload = build_event_callback(self.app, event, self.clock())
@@ -230,15 +230,14 @@ class Workspace:
         return str(payload["event_id"])
 
     async def use_http_delivery(self, url: str) -> None:
-        """Deliver to a request URL from now on, after the handshake. `LocalStartError` when the URL does not answer
-        it."""
+        """Deliver to a request URL from now on, after the handshake. Raises `LocalStartError` if the URL fails it."""
         carrier = SignedHttpTransport(url, self.setup.signing_secret, self.setup.timing, self.faults)
         self.delivery.carrier = carrier
         if not await carrier.verify_url():
             raise LocalStartError(f"{url} did not answer the url_verification challenge")
 
     def start_delivery(self, address: str) -> None:
-        """To be called once the server listens, in its loop."""
+        """Start delivery. Call this once the server listens, in its event loop."""
         self.address = address
         self.delivery.resume_events()
         if self.mailbox is not None:

@@ -1,4 +1,4 @@
-"""Who and what is in the workspace: people, rooms, the app itself. Read from a TOML file, or built in a test."""
+"""The contents of a workspace: people, rooms and the app itself, read from a TOML file or built in a test."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Literal, TypeAlias
 Json: TypeAlias = dict[str, Any]
 """A JSON object in the platform's own shape."""
 RoomKind: TypeAlias = Literal["im", "mpim", "channel", "group"]
-"""As events call it (`channel_type`)."""
+"""Type of a room as in events (`channel_type`)."""
 
 
 @dataclass(slots=True)
 class WorkspaceMember:
-    """A member of the workspace, as the platform knows them."""
+    """A member of the workspace, with the platform's data."""
 
     id: str
     name: str
-    """The handle, e.g. `lisi`."""
+    """Handle, e.g. `lisi`."""
     real_name: str
     display_name: str = ""
     title: str = ""
@@ -28,15 +28,15 @@ class WorkspaceMember:
     tz: str = "UTC"
     is_bot: bool = False
     is_restricted: bool = False
-    """A guest."""
+    """Whether the member is a guest."""
     is_admin: bool = False
-    """Runs the workspace."""
+    """Whether the member runs the workspace."""
     deleted: bool = False
     fields: Json = field(default_factory=dict)
     """Id of a profile field → its value."""
     home_team: str = ""
-    """On Enterprise Grid: the workspace that they joined first, where it is another one; they are members of ours all
-    the same."""
+    """On Enterprise Grid, the workspace that they joined first, if it is not ours. Such a person is a member of ours as
+    well."""
 
     @property
     def dm_id(self) -> str:
@@ -54,12 +54,12 @@ class WorkspaceRoom:
     members: list[str]
     messages: dict[str, Json] = field(default_factory=dict)
     is_ext_shared: bool = False
-    """Another company reads it too (Slack Connect)."""
+    """Whether another company reads it too (Slack Connect)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceApp:
-    """The team and the one app that is installed in it."""
+    """The team and its one installed app."""
 
     team: str = "T0LOCAL"
     team_name: str = "Countersign Demo"
@@ -73,22 +73,22 @@ class WorkspaceApp:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where a workspace starts from before anything was said."""
+    """The contents of a workspace before any message."""
 
     app: WorkspaceApp
     people: tuple[WorkspaceMember, ...]
     channels: tuple[tuple[str, str], ...]
-    """(id, name); everybody and the bot are members."""
+    """(id, name) of channels; everybody and the bot are members."""
     profile: tuple[Json, ...] = ()
     """The workspace's own profile fields: id, label, type."""
     shared: frozenset[str] = frozenset()
     """Ids of the channels that another company reads too (`shared = true` in the file)."""
     closed: tuple[tuple[str, str, RoomKind, tuple[str, ...]], ...] = ()
-    """(id, name, kind, people): private channels and group DMs; the bot is in them as well."""
+    """(id, name, kind, people) of private channels and group DMs; the bot is in them as well."""
 
 
 def read_world() -> World:
-    """The world of the demo people."""
+    """Read the world of the demo people."""
     data = tomllib.loads(resources.files("bot.local").joinpath("demo", "people.toml").read_text("utf-8"))
     team, bot = data["team"], data["bot"]
     app = WorkspaceApp(

@@ -1,6 +1,6 @@
--- Write once per (token, item, seq), extend the lease, and reserve a slot of a rate in the same breath.
+-- Write once per (token, item, seq), extend the lease, and reserve a slot of a rate in the same call.
 -- ARGV: bell, lane, token, id, seq, lease (ms), slot (key, or empty), spacing (ms), burst, most (ms), write …
--- Answers {lost} | {refused, why} | {ok, wait (ms; -1: too long, or no slot was asked for), whose work shall stop}.
+-- Answers {lost} | {refused, code} | {ok, wait (ms; -1: too long, or no slot requested), persons whose work shall stop}.
 local lane, seq = ARGV[2], ARGV[5]
 local put_at = holds(lane, ARGV[3], ARGV[4])
 if not put_at then return {'lost'} end

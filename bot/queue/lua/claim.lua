@@ -1,5 +1,5 @@
--- Take lanes that need attention: ready, backed off long enough, or held by somebody whose lease ran out.
--- ARGV: bell, nonce, owner, lease (ms), room.   Answers a list of what is handed out.
+-- Take lanes that need attention: ready, backed off long enough, or held by a process whose lease ran out.
+-- ARGV: bell, nonce, owner, lease (ms), room.   Answers the taken lanes, each as `handed` describes it.
 local mark = base .. 'cl:' .. ARGV[2]
 local before = redis.call('GET', mark)
 local taken, out = {}, {}

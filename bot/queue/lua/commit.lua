@@ -1,11 +1,11 @@
--- Write, pop the head, and go on with the next item or let the lane go.
+-- Apply writes, pop the head, and go on with the next item or release the lane.
 -- ARGV: bell, lane, token, id, lease (ms), more (1 | 0), write …   Answers {lost} | {done} | {next, item}.
 local lane, token, id = ARGV[2], ARGV[3], ARGV[4]
 local st, mark, known = state(lane), token .. '@' .. id, base .. 'dd:' .. id
 local function waiting() return redis.call('EXISTS', inbox(lane)) == 1 end
 
 if redis.call('GET', known) == mark then
-  -- The same commit again: the same answer.
+  -- A repeated commit gets the first answer again.
   if redis.call('HGET', st, 'token') == token then return {'next', handed(lane)} end
   return {'done'}
 end
@@ -14,7 +14,7 @@ if not holds(lane, token, id) then return {'lost'} end
 apply(7)
 redis.call('LPOP', inbox(lane))
 redis.call('DEL', base .. 'ck:' .. lane)
--- What it was known by as a duplicate now says how it ended, for as long as it is known.
+-- The duplicate mark of the item now names the commit that ended it, for as long as the mark is kept.
 if redis.call('EXISTS', known) == 1 then
   redis.call('SET', known, mark, 'KEEPTTL')
 else

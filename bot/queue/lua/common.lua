@@ -1,4 +1,4 @@
--- In front of every script. KEYS[1] is the partition's schedule `<prefix>:{qNN}:z`; every other key of the
+-- Precedes every script. KEYS[1] is the partition's schedule `<prefix>:{qNN}:z`; every other key of the
 -- partition is named after it. ARGV[1] is the bell's key, or empty (cluster).
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
@@ -11,7 +11,7 @@ local function inbox(lane) return base .. 'in:' .. lane end
 
 local function state(lane) return base .. 'st:' .. lane end
 
--- A hint that this partition has work. Bounded, since nobody may be listening.
+-- Send a hint that this partition has work. The list is bounded, since nobody may be listening.
 local unheard = 0
 local function ring()
   if ARGV[1] == '' then
@@ -21,27 +21,27 @@ local function ring()
   end
 end
 
--- The answer of a script; where it cannot reach the bell, with whether its caller has to ring it.
+-- Returns the answer of a script. Without a bell, the answer also says whether the caller has to ring it.
 local function told(answer)
   if ARGV[1] == '' then return {unheard, answer} end
   return answer
 end
 
--- The next byte position comes out of the pattern, so an id may hold any character.
+-- Split an item into time, id and body. The pattern yields the byte position of the id, so an id may hold any character.
 local function unpack_item(raw)
   local at, length, start = string.match(raw, '^(%d+)|(%d+)|()')
   local stop = start + tonumber(length)
   return at, string.sub(raw, start, stop - 1), string.sub(raw, stop)
 end
 
--- True when the lane was idle, and is due now. `ahead`: it comes before lanes that have waited for less than so
--- many ms.
+-- Append an item to its lane. Returns true if the lane was idle and is due now. `ahead` (ms): the lane comes before
+-- lanes that have waited for less.
 local function enqueue(lane, id, body, ahead)
   redis.call('RPUSH', inbox(lane), whole(now) .. '|' .. whole(#id) .. '|' .. id .. body)
   return redis.call('ZADD', schedule, 'NX', whole(now - (ahead or 0)), lane) == 1
 end
 
--- Does this token still own the lane, with this item at its head?
+-- Whether this token still owns the lane, with this item at its head. Returns the time of the item's enqueue, or false.
 local function holds(lane, token, id)
   if redis.call('HGET', state(lane), 'token') ~= token then return false end
   local head = redis.call('LINDEX', inbox(lane), 0)
@@ -50,10 +50,11 @@ local function holds(lane, token, id)
   return found == id and at
 end
 
--- Who wants what stopped: person (or *) -> when|at. An earlier version kept one string for a lane, under another key.
+-- Key of the hash of stops: person (or *) -> time|timestamp of the stop. An earlier version kept one string per lane,
+-- under another key.
 local function stops(lane) return base .. 'stops:' .. lane end
 
--- Whose work shall stop, by what was noted after the item had been put: persons, or *, with blanks between.
+-- Persons (or *) whose work shall stop, because of a stop noted after the item was enqueued. Separated by blanks.
 local function stopped(lane, put_at)
   local noted, whose = redis.call('HGETALL', stops(lane)), {}
   for i = 1, #noted, 2 do
@@ -62,8 +63,8 @@ local function stopped(lane, put_at)
   return table.concat(whose, ' ')
 end
 
--- What a holder is told about the head of its lane; with it the approval's record, if the lane is an approval's, and
--- whether an item waits in the lane in which what is shown of it catches up (`build_show_lane`).
+-- Describe the head of a lane to its holder. For an approval's lane, this includes the approval's record and whether an
+-- item waits in the lane that updates the card's messages (`build_show_lane`).
 local function handed(lane)
   local at, id, body = unpack_item(redis.call('LINDEX', inbox(lane), 0))
   local known = redis.call('HMGET', state(lane), 'token', 'tries', 'error')
@@ -74,7 +75,7 @@ end
 
 local function extend(lane, lease_ms) redis.call('ZADD', schedule, whole(now + tonumber(lease_ms)), lane) end
 
--- Tokens only ever grow, also when a failover has rolled the counter back.
+-- Tokens always grow, even when a failover has rolled the counter back.
 local function next_token()
   local last = tonumber(redis.call('GET', base .. 'ep') or '0')
   local token = whole(math.max(last + 1, now))
@@ -82,7 +83,7 @@ local function next_token()
   return token
 end
 
--- A scheduled lane goes to an owner, by the call of this nonce. Answers the token.
+-- Give a scheduled lane to an owner, by the call of this nonce. Returns the token.
 local function take(lane, owner, nonce, lease_ms)
   local st, token = state(lane), next_token()
   if redis.call('HEXISTS', st, 'token') == 1 then redis.call('HSET', st, 'error', 'worker lost') end
@@ -94,8 +95,8 @@ local function take(lane, owner, nonce, lease_ms)
   return token
 end
 
--- The next slot of a rate (GCRA): ms until it, once per nonce. -1, and nothing reserved, when that is more
--- than `most` ('' is any).
+-- Reserve the next slot of a rate (GCRA), once per nonce. Returns the ms until it. Returns -1 and reserves nothing if
+-- that is more than `most` ('': no limit).
 local function reserve(key, nonce, spacing, burst, most)
   local known = redis.call('HMGET', key, 'next', 'nonce', 'slot')
   if known[2] == nonce then return math.max(0, tonumber(known[3]) - now) end

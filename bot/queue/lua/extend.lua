@@ -1,6 +1,6 @@
--- Heartbeat for everything that one process holds.   ARGV: bell, lease (ms), lane, token, …
--- Answers the tokens that are worth nothing now, and token and whose work shall stop for each lane of which that was
--- said: whoever did not hear it when it was told hears it here.
+-- Extend all leases of one process (the heartbeat).   ARGV: bell, lease (ms), lane, token, …
+-- Answers {lost tokens, pairs of token and persons whose work shall stop}. The pairs reach a holder that missed the
+-- announcement of a stop.
 local lost, ending = {}, {}
 for i = 3, #ARGV, 2 do
   local lane, token = ARGV[i], ARGV[i + 1]

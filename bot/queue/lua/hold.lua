@@ -1,6 +1,6 @@
--- Holds all work for a backup, goes on holding it, or lets it go.
--- ARGV: bell, nonce of the holder, for how long (ms; 0 lets go), again (1 | 0).
--- Answers ok | taken (somebody else holds it) | lost (what was held has run out).
+-- Hold all work for a backup, renew the hold, or end it.
+-- ARGV: bell, nonce of the holder, duration (ms; 0 ends the hold), again (1 | 0).
+-- Answers ok | taken (somebody else holds the work) | lost (the hold has expired).
 local life, nonce, ms = base .. 'life', ARGV[2], tonumber(ARGV[3])
 local stored = redis.call('HMGET', life, 'backup', 'backup_until')
 local is_held = stored[1] and tonumber(stored[2] or '0') > now

@@ -1,6 +1,6 @@
 -- Move due timers into their lanes.   ARGV: bell, most, dedupe (ms).
--- Answers {how many were moved, the score of the lane that is due first, or empty}.
--- The mark makes a timer that is set again for the same moment, by a repeated write, come once only.
+-- Answers {number of timers moved, score of the lane that is due first, or empty}.
+-- The mark makes a timer fire only once when a repeated write sets it again for the same moment.
 local due = redis.call('ZRANGEBYSCORE', base .. 't', '-inf', whole(now), 'WITHSCORES', 'LIMIT', 0, ARGV[2])
 local moved = 0
 for i = 1, #due, 2 do

@@ -1,16 +1,16 @@
--- Accept an item once; an idle lane is taken by its owner-to-be at once, if one is named.
+-- Accept an item once. If an owner is named, it takes an idle lane at once.
 -- ARGV: bell, nonce, lane, cap, dedupe (ms), owner (or empty), lease (ms), person (or empty), credit (ms), cost (ms),
 --       note (or empty), body, id, alias …
--- The note is journalled when the item is accepted: a JSON list of the stream's key, how long it is kept (ms), and its
+-- The note is journalled when the item is accepted. It is a JSON list: the stream's key, its maximum age (ms), and its
 -- fields.
--- Answers {new} | {duplicate} | {full} | {taken, item}. The call that put it gets the same answer again. {closed}: the
--- store is being restored, and what it got now would be lost.
+-- Answers {new} | {duplicate} | {full} | {taken, item} | {closed}. A repeated call gets its first answer again. {closed}:
+-- the store is being restored, and an item accepted now would be lost.
 if redis.call('HEXISTS', base .. 'life', 'restoring') == 1 then return {'closed'} end
 local nonce, lane, owner, id = ARGV[2], ARGV[3], ARGV[6], ARGV[13]
 for i = 13, #ARGV do
   local known = redis.call('GET', base .. 'dd:' .. ARGV[i])
   if known then
-    redis.call('PEXPIRE', base .. 'dd:' .. ARGV[i], ARGV[5])  -- a write, which can be waited for (`confirmation.py`)
+    redis.call('PEXPIRE', base .. 'dd:' .. ARGV[i], ARGV[5])  -- a write that can be confirmed (`confirmation.py`)
     if known ~= nonce then return {'duplicate'} end
     if redis.call('HGET', state(lane), 'by') == nonce then return {'taken', handed(lane)} end
     return {'new'}
@@ -19,8 +19,8 @@ end
 if redis.call('LLEN', inbox(lane)) >= tonumber(ARGV[4]) then return {'full'} end
 for i = 13, #ARGV do redis.call('SET', base .. 'dd:' .. ARGV[i], nonce, 'PX', ARGV[5]) end
 
--- Everybody has some credit, which every lane that they set to work costs a part of, and time gives back. It puts
--- them ahead: while there is more work than hands, whoever fills lane after lane comes after those who do not.
+-- Every person has some credit. Each lane that they set to work costs a part of it, and time restores it. Credit puts a
+-- lane ahead of others. So under load, a person who fills lane after lane comes after the people who do not.
 local ahead = 0
 if ARGV[8] ~= '' and not redis.call('ZSCORE', schedule, lane) then
   local key, credit, cost = base .. 'due:' .. ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])

@@ -1,4 +1,4 @@
--- Reserve the next slot of a rate and answer the wait in ms (-1: more than `most`); or push everything back.
+-- Reserve the next slot of a rate and answer the wait in ms (-1: more than `most`), or delay all slots by a penalty.
 -- ARGV: bell, key, what (reserve | penalty), nonce, spacing (ms) or penalty (ms), burst, most (ms, or empty)
 if ARGV[3] == 'reserve' then return reserve(ARGV[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7]) end
 local known = redis.call('HMGET', ARGV[2], 'next', 'slack')

@@ -1,5 +1,5 @@
--- Note that what one person (or, with *, anybody) has put into a lane before now shall stop, and tell the holder.
--- ARGV: bell, channel, lane, at, who.   The same stop again keeps its first moment.
+-- Record a stop of all that one person (or, with *, anybody) has put into a lane so far, and announce it to the holder.
+-- ARGV: bell, channel, lane, at, who.   A repeated stop keeps its first time.
 local key = stops(ARGV[3])
 local noted = redis.call('HGET', key, ARGV[5])
 if not noted or string.match(noted, '|(.*)$') ~= ARGV[4] then

@@ -1,8 +1,8 @@
--- One process looks at this partition: is it the store that the process has seen, and how late is it there?
+-- Look at this partition for one process: whether it is the store that the process has seen, and what time it has.
 -- ARGV: bell, id for a store that has none, tolerance (ms), then by partition: the id and the mark that the process knows.
--- Answers the store's id, its mark (it only grows), why it is held (or empty), its time (ms), how many replicas follow its
--- server, and since when it has another server (ms, or empty): that one may lack the last writes, and it has not been
--- looked after yet.
+-- Answers the store's id, its mark (which only grows), the reason for which it is held (or empty), its time (ms), and the
+-- number of its server's replicas. The last answer is the time at which another server took over (ms), empty once that is
+-- dealt with: the new server may lack the last writes.
 local life, at = base .. 'life', tonumber(string.match(base, '{q(%d+)}'))
 local known_id, known_mark = ARGV[4 + 2 * at], tonumber(ARGV[5 + 2 * at])
 local stored = redis.call('HMGET', life, 'id', 'mark', 'former')

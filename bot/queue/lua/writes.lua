@@ -1,4 +1,4 @@
--- Applies writes: a flat row of name, number of arguments, arguments; and again.
+-- Apply writes from a flat row: name, number of arguments, arguments; then the next write.
 local function keep(key, ttl)
   if ttl == '' then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, ttl) end
 end
@@ -29,14 +29,14 @@ function write.latest(key, ttl, most, ...)
   keep(key, ttl)
 end
 
--- Tokens of a value that is remembered, and the sum up to it.
+-- Returns the tokens of a remembered value, and the sum up to it.
 local function counted(raw)
   local tokens, sum = string.match(raw, '^(%d+):(%d+)|')
   return tonumber(tokens), tonumber(sum)
 end
 
--- Drops the oldest values until the others and the summary, if there is one, cost no more than `most`; the newest one
--- stays. The summary comes in front.
+-- Drop the oldest values until the rest and the summary, if any, cost no more than `most` tokens. The newest value
+-- stays. The summary is put in front.
 local function fit(key, summary, most)
   local last = redis.call('LINDEX', key, -1)
   local sum = last and select(2, counted(last)) or 0
@@ -49,9 +49,9 @@ local function fit(key, summary, most)
   if summary then redis.call('LPUSH', key, summary) end
 end
 
--- Values are `tokens|text`; they are kept as `tokens:sum|text`, where the sum runs over everything ever pushed: first
--- and last value tell what the list holds, and no key beside it has to. A summary (`tokens:sum|=…`, where the sum is
--- that of the last turn it stands for) is the first one if there is any: it counts, and it stays.
+-- Append values `tokens|text`, stored as `tokens:sum|text`. The sum runs over everything ever pushed, so the first and
+-- the last value show how many tokens the list holds, without another key. A summary (`tokens:sum|=…`, with the sum of
+-- the last turn that it covers) is always the first value: it counts, and it stays.
 function write.remember(key, ttl, most, ...)
   local last, first = redis.call('LINDEX', key, -1), redis.call('LINDEX', key, 0)
   local sum = last and select(2, counted(last)) or 0
@@ -65,16 +65,16 @@ function write.remember(key, ttl, most, ...)
   keep(key, ttl)
 end
 
--- Adds whole numbers, as text: Lua's own are exact only up to 2^53. A counter that is full stays so.
+-- Add whole numbers, passed as text because Lua's own are exact only up to 2^53. A full counter stays full.
 function write.count(key, ttl, ...)
   local added = {...}
   for i = 1, #added, 2 do redis.pcall('HINCRBY', key, added[i], added[i + 1]) end
   keep(key, ttl)
 end
 
--- The first `count` values of such a list become the others, a summary first, if they are still there and newer ones
--- follow. Some of them may have been dropped for want of room, from the left, behind a summary. Otherwise nothing is
--- written: `changed`.
+-- Replace the first `count` values of such a list by the others, a summary first, if they are still there and newer ones
+-- follow. Some of them may have been trimmed, from the left, behind a summary. Otherwise nothing is written, and the
+-- answer is `changed`.
 function write.replace(key, most, count, ...)
   local values, last, dropped = {...}, tonumber(count), 0
   local there = redis.call('LRANGE', key, 0, last - 1)
@@ -106,8 +106,8 @@ function write.entry(key, max_age, ...)
   end
 end
 
--- Without the cap: what we tell ourselves is never turned away.
--- `idle`: not to a lane that has something to do already.
+-- Enqueue an item without the cap: the bot's own work is never refused.
+-- `idle`: only if the lane has no items.
 function write.put(lane, id, body, idle)
   if idle and redis.call('EXISTS', inbox(lane)) == 1 then return end
   if redis.call('SET', base .. 'dd:' .. id, '1', 'NX', 'PX', '86400000') and enqueue(lane, id, body) then ring() end
@@ -123,15 +123,15 @@ function write.untimer(id)
   redis.call('HDEL', base .. 'td', id)
 end
 
--- An approval's record. Its lane alone writes it, except for a cancellation in chat, which may have come since the lane
--- read it: that stands.
+-- Save an approval's record. Only its lane writes it, except for a cancellation in chat. A cancellation that has come
+-- since the lane read the record stands.
 function write.record(key, ttl, press, ...)
   local known = redis.call('HMGET', key, 'state', 'press_id')
   if known[1] ~= 'cancelled' or known[2] == press then write.fields(key, ttl, ...) end
 end
 
--- Decides an approval once: gone | already | stale | expired, or nothing when it is decided now. The click that won
--- may come again: its work may have to be resumed.
+-- Decide an approval once. Answers gone | already | stale | expired, or nothing if it is decided now. The click that
+-- decided may come again: its work may have to be resumed.
 function write.decide(key, index, version, click, person, choice, form, now_ms, becomes, kept)
   local known = redis.call('HMGET', key, 'state', 'press_id', 'version', 'expires_ms', 'id')
   if not known[1] then return 'gone' end
@@ -146,7 +146,7 @@ function write.decide(key, index, version, click, person, choice, form, now_ms, 
   redis.call('ZREM', index, known[5])
 end
 
--- In order. A write that refuses ends it, and says why.
+-- Apply the writes in order. A write that refuses ends the call with its code.
 local function apply(i)
   while ARGV[i] do
     local last = i + 1 + tonumber(ARGV[i + 1])
